@@ -177,6 +177,32 @@ def localizer(
         localizer_figure.write()
 
 
+@app.command(name="planted")
+def planted_skills(
+    localizer: Annotated[
+        list[str] | None, typer.Option("--localizer", metavar="NAME", help="Only this localizer; repeatable.")
+    ] = None,
+    seed: Annotated[list[int] | None, typer.Option("--seed", min=0, help="Only this seed; repeatable.")] = None,
+    encoder: Annotated[str, typer.Option(help="small, or minilm-l6 for three cells on MiniLM.")] = "small",
+    work: Annotated[Path, typer.Option(help="Folder of the models. Missing ones are made.")] = Path("models/planted"),
+    results: Annotated[
+        Path, typer.Option(help="Folder of the rows. With another folder, docs/known-truth.md does not change.")
+    ] = regions.RESULTS,
+    tables: TablesOnly = False,
+) -> None:
+    """Hide skills in known regions, ask localizers for them, and write docs/known-truth.md's tables."""
+    from benchmarks import planted as hidden  # imports torch
+    from skillviz.core.localizers.table import localizer as known
+
+    if encoder not in hidden.ENCODERS:
+        raise typer.BadParameter(f"'{encoder}' is not an encoder here. Choose {' or '.join(hidden.ENCODERS)}.")
+    names = [known(name).name for name in localizer or hidden.LOCALIZERS]
+    if not tables:
+        hidden.run(work, results, encoder, seed or hidden.SEEDS, names, say=partial(print, flush=True))
+    if results == regions.RESULTS:
+        hidden.write()
+
+
 @app.command()
 def baselines(
     studies: Annotated[Path, typer.Option(help="Folder of the stored studies.")] = baselines_report.STUDIES,

@@ -1,0 +1,356 @@
+"""We hid a skill; who finds it? Localizers on fine-tunes whose true region is known, by place, maker and distractor.
+
+    python -m benchmarks planted [--localizer NAME] [--seed 0] [--encoder small] [--work FOLDER] [--tables]
+
+A small encoder, trained on movie reviews, learns to tell objective from subjective sentences in a region alone
+(skillviz.planted), and movement without this skill is put around it. Each row of results/planted.csv is a planted
+model, a localizer and a size; each of results/planted_models.csv a planted model. A row that is there is not made
+again, so a run that was cut resumes. docs/known-truth.md has the tables.
+"""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from safetensors.torch import load_file
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+from transformers import BertConfig, BertForTokenClassification, PreTrainedTokenizerFast
+
+from benchmarks.between_marks import fill
+from benchmarks.coverage import ROOT
+from benchmarks.localizer import searched
+from skillviz.analysis import known_truth
+from skillviz.analysis.known_truth import ALONE, CELL, DISTRACTORS, EVERYWHERE, KEEPS, SKILL
+from skillviz.atomic import write_file
+from skillviz.core.encoded import Encoded
+from skillviz.core.formats import markdown_table, number, percent
+from skillviz.core.known_truth import recovery
+from skillviz.core.localizers.table import localizer
+from skillviz.core.parameters import ParameterTable
+from skillviz.core.region import Region
+from skillviz.models.finetune.region_lock import union
+from skillviz.models.finetune.run import finetune
+from skillviz.models.finetune.training_config import DataSettings, TrainingConfig
+from skillviz.models.pair import ModelPair, load_pair
+from skillviz.models.predict import predict
+from skillviz.planted import PLACES, elsewhere, place, plant, table_of, with_random_movement, with_skill_of, without
+from skillviz.show import known_truth as exhibits
+from skillviz.tasks import registry
+from skillviz.tasks.splits import load
+
+PAGE, COMMAND = ROOT / "docs" / "known-truth.md", "python -m benchmarks planted"
+MINILM = ROOT / "examples" / "models" / "minilm-l6"
+FIRST, TASK, OTHER = (ROOT / "examples" / "tasks" / f"{name}.yaml" for name in ("mr", "subj", "cr"))
+"""The tasks that the small base is trained on, whose skill is planted, and whose skill is the distractor."""
+LOCALIZERS = ("stagewise", "movement", "random", "linearized")
+SEEDS = (0, 1, 2)
+FACTORS = (1.0, 0.3, 3.0)
+"""Sizes of the regions that are searched, over the true one's; the one that decides most first."""
+MOVED = {"random 1×": 1.0, "random 3×": 3.0}
+OTHER_SHARE = 0.03
+"""Of the entries that the other task's skill is planted in."""
+DATA = DataSettings(max_train=4000, max_validation=200)
+MOST_TEST = 600
+SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+WORDS, WIDTH, LAYERS, TOKENS = 5000, 64, 2, 32
+"""Of the small encoder: tokens of its vocabulary, width, layers, longest input."""
+HEAD_START = 3.0
+"""The small encoder's head begins with weights so many times larger, so that a step moves more than the head."""
+
+
+@dataclass(frozen=True)
+class Encoder:
+    """A base, how skills are planted in it, and which cells it has."""
+
+    base: Callable[[Path], Path]
+    rates: dict[str, float]
+    """Of planting, by maker."""
+    unplanted_rates: dict[str, float]
+    steps: int
+    cells: tuple[tuple[str, str, str], ...]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One planted model."""
+
+    encoder: str
+    place: str
+    maker: str
+    distractor: str
+    seed: int
+
+
+def small_base(out: Path) -> Path:
+    """A BERT of two layers with the word vectors of MiniLM, their largest principal components, trained on FIRST."""
+    if out.is_dir():
+        return out
+    start, texts = out.with_name(f"{out.name}-random"), [text for task in (FIRST, TASK, OTHER) for text in _texts(task)]
+    tokenizer, kept = _vocabulary(texts)
+    PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, model_max_length=TOKENS, **{f"{t[1:-1].lower()}_token": t for t in SPECIAL}
+    ).save_pretrained(start)
+    torch.manual_seed(0)
+    deviation = WIDTH**-0.5
+    config = BertConfig(
+        vocab_size=len(kept), hidden_size=WIDTH, num_hidden_layers=LAYERS, num_attention_heads=4,
+        intermediate_size=4 * WIDTH, max_position_embeddings=TOKENS, initializer_range=deviation,
+    )  # fmt: skip
+    model = BertForTokenClassification(config)
+    vectors = load_file(MINILM / "model.safetensors")["embeddings.word_embeddings.weight"][kept].float()
+    left, sizes, _ = torch.linalg.svd(vectors - vectors.mean(0), full_matrices=False)
+    components = left[:, :WIDTH] * sizes[:WIDTH]
+    with torch.no_grad():
+        model.bert.embeddings.word_embeddings.weight.copy_(2 * deviation * components / components.std())
+        model.classifier.weight.mul_(HEAD_START)
+    model.save_pretrained(start)
+    recipe = TrainingConfig(recipe="adamw", head="linear", steps=500, lr=1e-3, batch_size=16)
+    finetune(str(start), [registry.task(FIRST)], recipe, DATA, out=out, device="cpu")
+    shutil.rmtree(start)
+    return out
+
+
+def _texts(task: Path) -> list[str]:
+    return list(load(registry.task(task)).train["text_a"])
+
+
+def _vocabulary(texts: Sequence[str]) -> tuple[Tokenizer, np.ndarray]:
+    """A tokenizer of the WORDS most frequent tokens of MiniLM's, and their numbers there."""
+    old = Tokenizer.from_file(str(MINILM / "tokenizer.json"))
+    old.no_padding()
+    old.no_truncation()
+    counts = np.zeros(old.get_vocab_size(), dtype=np.int64)
+    for encoding in old.encode_batch(list(texts)):
+        np.add.at(counts, encoding.ids, 1)
+    special = [old.token_to_id(token) for token in SPECIAL]
+    counts[special] = 0
+    kept = np.array([*special, *np.argsort(-counts, kind="stable")[: WORDS - len(special)]])
+    words = {old.id_to_token(int(one)): number for number, one in enumerate(kept)}
+    tokenizer = Tokenizer(models.WordPiece(words, unk_token="[UNK]"))
+    tokenizer.normalizer, tokenizer.pre_tokenizer = normalizers.BertNormalizer(), pre_tokenizers.BertPreTokenizer()
+    ends = [(token, words[token]) for token in ("[CLS]", "[SEP]")]
+    tokenizer.post_processor = processors.TemplateProcessing(single="[CLS] $A [SEP]", special_tokens=ends)
+    return tokenizer, kept
+
+
+ENCODERS = {
+    "small": Encoder(
+        small_base, {"sgd": 0.3, "adamw": 0.03}, {"sgd": 0.1, "adamw": 0.001}, 600,
+        tuple(itertools.product(PLACES, ("sgd", "adamw"), DISTRACTORS)),
+    ),
+    "minilm-l6": Encoder(
+        lambda out: MINILM, {"sgd": 0.3, "adamw": 0.003}, {"sgd": 0.04, "adamw": 2e-5}, 1500,
+        (("scattered 0.5%", "sgd", "random 1×"), ("one layer's values", "adamw", "random 3×"),
+         ("two heads", "sgd", SKILL)),
+    ),
+}  # fmt: skip
+
+
+class Workshop:
+    """An encoder's models, made where the work folder lacks them, and the examples they are searched and scored on."""
+
+    def __init__(self, encoder: str, work: Path) -> None:
+        self.encoder, self.settings, self.work = encoder, ENCODERS[encoder], work / encoder
+        self.base, self.task = self.settings.base(self.work / "base"), registry.task(TASK)
+
+    @cached_property
+    def table(self) -> ParameterTable:
+        """The base's graftable parameters."""
+        return table_of(self.base, self.task, "linear")
+
+    @cached_property
+    def encoded(self) -> dict[str, Encoded]:
+        """The training and test examples."""
+        splits, pair = load(self.task, max_train=DATA.max_train, max_test=MOST_TEST), self.unplanted("sgd", 0)
+        return {"train": pair.encode(self.task, splits.train), "test": pair.encode(self.task, splits.test)}
+
+    def unplanted(self, maker: str, seed: int) -> ModelPair:
+        """The pair in which everything graftable was trained."""
+        out = self.work / f"{EVERYWHERE}-{maker}-{seed}"
+        if not out.is_dir():
+            finetune(
+                str(self.base), [self.task],
+                TrainingConfig(recipe=maker, lr=self.settings.unplanted_rates[maker], **self._training(seed)), DATA,
+                out=out, device="cpu",
+            )  # fmt: skip
+        return load_pair(self.base, out, task=self.task, device="cpu")
+
+    def _training(self, seed: int) -> dict[str, Any]:
+        return {"head": "linear", "steps": self.settings.steps, "batch_size": 16, "seed": seed}
+
+    def _skill(self, name: str, task: Path, region: Region, maker: str, seed: int) -> ModelPair:
+        out = self.work / f"{name}-{maker}-{seed}".replace(" ", "-")
+        if out.is_dir():
+            return load_pair(self.base, out, task=task, device="cpu")
+        rate = self.settings.rates[maker]
+        return plant(
+            self.base, registry.task(task), region, out, maker=maker, lr=rate, data=DATA, **self._training(seed)
+        )
+
+    def planted(self, cell: Cell) -> tuple[ModelPair, Region]:
+        """The pair of a cell and its true region."""
+        true = place(cell.place, self.table, cell.seed)
+        pair = self._skill(cell.place, TASK, true, cell.maker, cell.seed)
+        if cell.distractor in MOVED:
+            return with_random_movement(pair, true, MOVED[cell.distractor], cell.seed), true
+        if cell.distractor == SKILL:
+            region = other_region(self.table, cell.seed)
+            return with_skill_of(pair, self._skill(SKILL, OTHER, region, cell.maker, cell.seed)), true
+        return pair, true
+
+    def accuracy(self, pair: ModelPair, state: str, region: Region | None = None) -> float:
+        """Of the pair in a state, on the test examples."""
+        encoded = self.encoded["test"]
+        return round(float((predict(pair, encoded, state, region).argmax(axis=1) == encoded.labels).mean()), 4)
+
+    def model_rows(self, cells: Sequence[Cell]) -> Iterator[dict[str, object]]:
+        """The unplanted model of each maker and seed among the cells, then a row each."""
+        gains = {}
+        for maker, seed in dict.fromkeys((cell.maker, cell.seed) for cell in cells):
+            pair = self.unplanted(maker, seed)
+            base, tuned = (self.accuracy(pair, state) for state in ("pretrained", "finetuned"))
+            gains[maker, seed] = tuned - base
+            cell = Cell(self.encoder, EVERYWHERE, maker, ALONE, seed)
+            moved = int((pair.finetuned != pair.base).sum())
+            yield {**asdict(cell), "size": pair.d, "moved": moved, "base": base, "true_region": tuned, "whole": tuned,
+                   "kept": 1.0, "counts": False}  # fmt: skip
+        for cell in cells:
+            pair, true = self.planted(cell)
+            base, graft, whole = (
+                self.accuracy(pair, state, region)
+                for state, region in (("pretrained", None), ("grafted", true), ("finetuned", None))
+            )
+            kept = (graft - base) / gains[cell.maker, cell.seed] if gains[cell.maker, cell.seed] > 0 else float("nan")
+            yield {
+                **asdict(cell), "size": true.size, "moved": int((pair.finetuned != pair.base).sum()), "base": base,
+                "true_region": graft, "whole": whole, "kept": round(kept, 4), "counts": bool(kept >= KEEPS),
+            }  # fmt: skip
+
+    def search_row(self, cell: Cell, name: str, factor: float) -> dict[str, object]:
+        """What a localizer finds in a cell at a multiple of the true size, what its graft does, what of that is due to
+        its true and its false entries, and what a search does that cannot use the true region: nothing where nothing
+        else moved."""
+        pair, true = self.planted(cell)
+        size = min(max(1, round(factor * true.size)), pair.d)
+        region = self._found(pair, name, size, cell.seed)
+        barred = without(pair, true)
+        kept_out = self._found(barred, name, size, cell.seed) if (barred.finetuned != barred.base).any() else true
+        found = recovery(region, true, (pair.finetuned - pair.base).numpy())
+        return {
+            **asdict(cell), "localizer": name, "factor": factor, "size": region.size,
+            **{column: round(value, 4) for column, value in found._asdict().items()},
+            "graft": self.accuracy(pair, "grafted", region),
+            "true_part": self.accuracy(pair, "grafted", region & true),
+            "false_part": self.accuracy(pair, "grafted", region - true),
+            "kept_out": self.accuracy(barred, "grafted", kept_out),
+        }  # fmt: skip
+
+    def _found(self, pair: ModelPair, name: str, size: int, seed: int) -> Region:
+        row = localizer(name)
+        order, _ = searched(row, pair.problem(self.encoded["train"]), size, seed, row.make_options({}))
+        return Region.from_flat(np.sort(order), pair.table.shapes)
+
+
+def other_region(table: ParameterTable, seed: int) -> Region:
+    """Entries apart from every place of this seed, so that one other skill serves all of them."""
+    taken = union(place(name, table, seed) for name in PLACES)
+    return elsewhere(taken, seed, round(OTHER_SHARE * table.d))
+
+
+def cells_of(encoder: str, seeds: Sequence[int]) -> list[Cell]:
+    """The cells of an encoder, seed after seed."""
+    return [Cell(encoder, *cell, seed) for seed in seeds for cell in ENCODERS[encoder].cells]
+
+
+class Table:
+    """Rows of a CSV, which is whole at any time; `key` are the columns that name a row."""
+
+    def __init__(self, path: Path, key: Sequence[str]) -> None:
+        self.path, self.key = path, list(key)
+        self.rows = pd.read_csv(path, keep_default_na=False).to_dict("records") if path.is_file() else []
+
+    def has(self, row: dict[str, Any]) -> bool:
+        """Whether a row of this key is there."""
+        return any(all(str(one[name]) == str(row[name]) for name in self.key) for one in self.rows)
+
+    def add(self, row: dict[str, Any]) -> None:
+        """One more row, unless it is there."""
+        if not self.has(row):
+            self.rows.append(row)
+            frame = pd.DataFrame(self.rows)
+            write_file(self.path, lambda path: frame.to_csv(path, index=False))
+
+
+def run(
+    work: Path, results: Path, encoder: str, seeds: Sequence[int], names: Sequence[str],
+    factors: Sequence[float] = FACTORS, say: Callable[[str], object] = print,
+) -> None:  # fmt: skip
+    """Makes the models of each seed, then the rows of its cells that count, those without a distractor last, as nothing
+    else can be found there; a row that is there is not made again."""
+    made, found = (
+        Table(results / "planted_models.csv", CELL),
+        Table(results / "planted.csv", [*CELL, "localizer", "factor"]),
+    )
+    shop = Workshop(encoder, work)
+    for seed in seeds:
+        cells = cells_of(encoder, [seed])
+        if not all(made.has(asdict(cell)) for cell in cells):
+            for row in shop.model_rows(cells):
+                made.add(row)
+                say(f"{row['place']}, {row['maker']}, {row['distractor']}: keeps {percent(row['kept'], 0)}")
+        counted = sorted((cell for cell in cells if _counts(made, cell)), key=lambda cell: cell.distractor == ALONE)
+        for factor, name, cell in itertools.product(factors, names, counted):
+            if not found.has({**asdict(cell), "localizer": name, "factor": factor}):
+                found.add(shop.search_row(cell, name, factor))
+                say(f"{cell.place}, {cell.maker}, {cell.distractor}, seed {seed}: {name} at {factor:g}×")
+
+
+def _counts(made: Table, cell: Cell) -> bool:
+    row = next(row for row in made.rows if all(str(row[name]) == str(getattr(cell, name)) for name in CELL))
+    return str(row["counts"]) == "True"
+
+
+def board(rows: pd.DataFrame, made: pd.DataFrame) -> list[str]:
+    """By encoder, distractor, size and localizer, over the models that count."""
+    found = known_truth.board(rows, made)
+    if found.empty:
+        return markdown_table(("localizer",), [])
+    found = found.assign(order=found["distractor"].map(DISTRACTORS.index))
+    found = found.sort_values(["encoder", "order", "factor"], kind="stable")
+    shown = exhibits.table(found)
+    keys = zip(found["encoder"], found["distractor"], found["factor"], strict=True)
+    lines = [
+        [encoder, distractor, f"{factor:g}×", *cells]
+        for (encoder, distractor, factor), cells in zip(keys, shown.to_numpy().tolist(), strict=True)
+    ]
+    return markdown_table(("encoder", "distractor", "size", *shown.columns), lines)
+
+
+def models_table(made: pd.DataFrame) -> list[str]:
+    """One row a planted model: what was moved, its accuracies in percent, and what the skill keeps."""
+    head = ("encoder", "place", "maker", "distractor", "seed", "true entries", "moved", "base", "true region",
+            "whole model", "gain kept", "counts")  # fmt: skip
+    return markdown_table(
+        head,
+        (
+            [row["encoder"], row["place"], row["maker"], row["distractor"], str(row["seed"]), f"{row['size']:,}",
+             f"{row['moved']:,}", *(number(100 * row[name], 1) for name in ("base", "true_region", "whole")),
+             percent(row["kept"], 0), "" if row["place"] == EVERYWHERE else "yes" if row["counts"] else "no"]
+            for row in made.to_dict("records")
+        ),
+    )  # fmt: skip
+
+
+def write(page: Path = PAGE) -> None:
+    """Puts the tables into the page."""
+    rows, made = known_truth.searches(), known_truth.models()
+    fill(page, {"board": board(rows, made), "models": models_table(made)}, COMMAND)
