@@ -25,7 +25,7 @@ PLAN = PROJECT / "docs" / "lesson-plan.md"
 COMMAND = "docs/lesson_plan.py"
 MOVES = (
     "Type a sentence", "The mixing weight", "The region size", "Copy everything but the region",
-    "The minimum confidence", "The mixing weight", "Start a search",
+    "The minimum confidence", "The mixing weight", "What else moved", "Start a search",
 )  # fmt: skip
 ANSWER = re.compile(r"\*\*The answer:\*\* (.*?)\. (.*)", re.DOTALL)
 

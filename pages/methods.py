@@ -3,7 +3,7 @@
 import streamlit as st
 
 from skillviz.ui import page
-from skillviz.ui.pages.methods import view
+from skillviz.ui.pages.methods import hidden_skills, view
 
 study = page.begin_studies("methods")
 sentence = st.empty()
@@ -13,4 +13,5 @@ sentence.markdown(view.summary(shown), help=view.terms(shown))
 view.on_own_task(shown)
 view.on_other_data(shown)
 view.on_nulls(shown)
+hidden_skills.board()
 view.notes(shown)

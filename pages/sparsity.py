@@ -4,7 +4,7 @@ import streamlit as st
 
 from skillviz.analysis.necessity import RECOVERED
 from skillviz.core.metrics import metric_heading, metric_names
-from skillviz.show import measures
+from skillviz.show import known_truth, measures
 from skillviz.show import sparsity as exhibits
 from skillviz.show.entries import headline_split
 from skillviz.show.glossary import about
@@ -46,8 +46,8 @@ with places[1]:
     every = lines > exhibits.MOST_LINES and controls.switch("every", f"All {lines} curves", False)
 shown = RECOVERED if axis == "gain" else metric
 show(exhibits.sizes(curve, run.record, split, shown, line, theme(), every), run.id)
+st.caption(known_truth.PAST)
 sparsity_cards.runs(run, entries)
-
 alike = [entry for entry in entries if (entry.localizer, entry.settings) == (this.localizer, this.settings)]
 complement = run_list.pair_complement(alike, split)
 if complement.empty:

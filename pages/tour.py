@@ -1,4 +1,4 @@
-"""How much of the model is the skill? A guided tour of the opening run: seven steps, a control and a question each."""
+"""How much of the model is the skill? A guided tour of the opening run: eight steps, a control and a question each."""
 
 import streamlit as st
 

@@ -183,7 +183,7 @@ class OtherRegions:
         """As many entries outside the region that hurt its graft most; random ones of equal count beside them."""
         problem, _, _ = problem_of(replace(self.plan, outside=None), self.pair, self.session.encoded(self.run.spec))
         flat = self.region.flat()
-        worst = yield_told(adversarial(problem, flat, len(flat), self.seed), self.told)
+        worst = yield_told(adversarial(problem, flat, len(flat), self.seed), self.told, "training loss {:.4f}")
         controls = []
         for draw in range(draws):
             order = uniform(self.region.d, 2 * len(flat), draw)
@@ -196,10 +196,10 @@ Found = tuple[np.ndarray, "Iterator[tuple[ModelPair, Region]] | list[tuple[Model
 """Entries ascending, the grafts that they are compared with, each with its pair, and numbers to keep."""
 
 
-def yield_told(work: Generator[object, None, np.ndarray], told: Told) -> np.ndarray:
-    """What a generator returns; each record that it yields is told."""
+def yield_told(work: Generator[object, None, np.ndarray], told: Told, words: str = "{}") -> np.ndarray:
+    """What a generator returns; each record that it yields is told in these words."""
     while True:
         try:
-            told(str(next(work)))
+            told(words.format(next(work)))
         except StopIteration as end:
             return np.asarray(end.value)

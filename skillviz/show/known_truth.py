@@ -67,7 +67,7 @@ def finding(rows: pd.DataFrame, levels: dict[str, float]) -> str:
     first, accurate = rows.iloc[0], rows.iloc[int(rows["graft"].argmax())]
     shares = [formats.percent(one["precision"], 0) for one in (first, accurate)]
     return (
-        f"**{_title(first)}** finds most: {shares[0]} of its moved parameters are true, "
+        f"**{formats.capital(_title(first))}** finds most: {shares[0]} of its moved parameters are true, "
         f"{formats.percent(first['chance'], 0)} by chance. The most accurate graft is that of {_title(accurate)}: "
         f"{formats.percent(accurate['graft'])}, with {shares[1]} true ones; the true region has "
         f"{formats.percent(levels['true region'])}, the base {formats.percent(levels['base'])}. Kept out of the true "

@@ -30,6 +30,7 @@ import pandas as pd
 import streamlit as st
 import yaml
 
+from skillviz.analysis import known_truth as hidden_skills
 from skillviz.core.region import Region
 from skillviz.errors import BadData, BadInput, SkillvizError, StoreError, visible
 from skillviz.jobs.devices import Device
@@ -756,3 +757,10 @@ def study_preview(study: StudySpec, store: Store, workers: int) -> Preview:
 def refuse_study(study: StudySpec, store: Store) -> None:
     """Raises the SkillvizError that stands against the study; it is looked for again each time until it is gone."""
     refuse_wrong(study, store)
+
+
+@remembered(copied, lambda: _stamp(*hidden_skills.files()), max_entries=1)
+def known_truth() -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The board of localizers on hidden skills, and the planted models behind it; both empty where none is stored."""
+    models = hidden_skills.models()
+    return hidden_skills.board(hidden_skills.searches(), models), models

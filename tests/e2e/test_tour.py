@@ -100,7 +100,7 @@ def test_the_first_step_and_a_copied_link(tour: str, visit: Visit) -> None:
     page.keyboard.press("Enter")
     page.get_by_text("Right.", exact=True).wait_for()
     page.wait_for_function("document.activeElement.matches('.st-key-tour-verdict')")
-    page.get_by_test_id("stProgress").get_by_text("Step 1 of 7 · 1 of 1 answer right").wait_for()
+    page.get_by_test_id("stProgress").get_by_text("Step 1 of 8 · 1 of 1 answer right").wait_for()
 
     copy = visit(page.url)
     copy.get_by_text("Computed live.").wait_for()

@@ -47,6 +47,14 @@ def test_methods_has_the_nulls_of_the_base_whose_studies_make_none() -> None:
     assert len(nulls) > 7 and {"stagewise", "top movement"} <= set(nulls["localizer"]) and not test.exception
 
 
+def test_methods_has_the_board_of_hidden_skills() -> None:
+    test = opened("methods", around="random 1×")
+    board = next(table.value for table in test.dataframe if "kept out of the true region" in table.value.columns)
+    assert {"stagewise", "top movement", "random"} <= set(board["localizer"]) and not test.exception
+    assert any("finds most" in words.value for words in test.markdown)
+    assert any("planted models keep 80% of the gain and count" in words.value for words in test.caption)
+
+
 @pytest.mark.cases(0, 2)
 @pytest.mark.parametrize("page", [name for name, row in PAGES.items() if row.group == "This run"])
 def test_a_run_in_a_study_s_file_opens_on_each_page_of_a_run(page: str) -> None:

@@ -33,7 +33,7 @@ from tests.studies.fake_study import fake_running, fake_study
 from tests.studies.fake_tables import FAKE_TABLES, TASKS
 from tests.tiny import tiny_pair, tiny_task
 
-CHARTS = {"methods": 6, "studies": 15, "paper": 2}
+CHARTS = {"methods": 7, "studies": 15, "paper": 2}
 NOBODY = 2**22 - 1  # the number of no process
 BROKEN = {"kind": "BadModel", "message": "the model finetuned/x cannot be read.", "hint": ""}
 

@@ -28,7 +28,10 @@ from tests.pages.test_pages import charts
 from tests.tour_runs import SKILLED, skilled, skilled_runs
 
 __all__ = ["lived", "own_workers", "skilled", "skilled_runs"]
-EVERY = range(1, len(STEPS) + 1)
+LAST = len(STEPS)
+EVERY = range(1, LAST + 1)
+HIDDEN = 7
+"""The step on a hidden skill."""
 CONTROL = dict(zip(EVERY, CONTROLS, strict=False))
 RIGHT = {1: "finetuned", 4: "less", 5: "grafted", 6: "grafted"}  # of the stand-in, by its stored intervals
 
@@ -57,7 +60,7 @@ def answered(test: AppTest, choice: str) -> AppTest:
 
 
 def told(test: AppTest) -> str:
-    """`Step 3 of 7 · 1 of 2 answers right`."""
+    """`Step 3 of 8 · 1 of 2 answers right`."""
     return test.get("progress")[0].proto.text
 
 
@@ -76,10 +79,10 @@ def metrics(test: AppTest) -> list[tuple[str, str]]:
 def test_every_step_has_a_short_text_a_control_a_figure_and_a_question(step: int, skilled: Run) -> None:
     test = opened(step=step)
     assert not test.exception and not test.error and not test.warning
-    assert f"## {STEPS[step - 1].title}" in said(test) and told(test) == f"Step {step} of 7"
+    assert f"## {STEPS[step - 1].title}" in said(test) and told(test) == f"Step {step} of {LAST}"
     text = test.markdown[1].value.replace("\N{NO-BREAK SPACE}", " ")
     assert 1 <= len(re.findall(r"[.?!:]\W*(?= [A-Z*]|$)", text)) <= 5, text
-    assert len(charts(test)) == (0 if step in (1, 7) else 1), "the stand-in has no texts to begin with"
+    assert len(charts(test)) == (0 if step in (1, LAST) else 1), "the stand-in has no texts to begin with"
     assert all(chart.proto.alt for chart in charts(test))
     assert len([c for c in test.caption if c.value.startswith("How to read this:")]) == len(charts(test))
     assert len(test.radio) == 1 and test.radio[0].value is None and "answer:" not in said(test)
@@ -88,7 +91,7 @@ def test_every_step_has_a_short_text_a_control_a_figure_and_a_question(step: int
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("step", [s for s in EVERY if s < 7])
+@pytest.mark.parametrize("step", [s for s in EVERY if s < LAST])
 def test_one_choice_is_right_and_every_choice_is_explained(step: int, skilled: Run) -> None:
     test = opened(step=step)
     choices = list(test.radio[0].options)
@@ -100,7 +103,7 @@ def test_one_choice_is_right_and_every_choice_is_explained(step: int, skilled: R
     assert sum(verdicts) == 1
     if step in RIGHT:
         assert _names(test)[verdicts.index(True)] == RIGHT[step]
-    assert told(test) == f"Step {step} of 7 · {int(verdicts[-1])} of 1 answer right", "the last one given counts"
+    assert told(test) == f"Step {step} of {LAST} · {int(verdicts[-1])} of 1 answer right", "the last one given counts"
 
 
 def _names(test: AppTest) -> list[str]:
@@ -108,6 +111,8 @@ def _names(test: AppTest) -> list[str]:
     from skillviz.ui.pages.tour import questions
 
     step = int(test.query_params.get("step", "1"))
+    if step == HIDDEN:
+        return list(questions.SHARES)
     names = {1: ["pretrained", "finetuned"], 2: list(questions.PARTS), 4: list(questions.SHARES)}
     return [*names.get(step, ["grafted", "finetuned"]), questions.UNTOLD]
 
@@ -163,17 +168,29 @@ def test_how_many_answers_are_right_comes_with_the_answer(skilled: Run) -> None:
     assert "?" in dict(metrics(opened(step=5))).values()
 
 
+def test_what_was_found_comes_with_the_answer(skilled: Run) -> None:
+    test = opened(step=HIDDEN)
+    assert "true among" not in figure(test)[0] and "finds most" not in said(test)
+    before = test.radio[0].label
+    test.selectbox[0].set_value("random 3×").run()
+    assert asked(test, "tour.around") == "random 3×" and not test.exception and test.radio[0].label
+    test.selectbox[0].set_value("random 1×").run()
+    assert test.radio[0].label == before
+    button(test, "Reveal").click().run()
+    assert "true among" in figure(test)[0] and "Kept out of the true region" in said(test)
+
+
 def test_answers_stay_while_the_reader_goes_on_and_back(skilled: Run) -> None:
     test = opened()
     assert button(test, "Back").disabled and not button(test, "Next").disabled
     answered(test, "finetuned")
     button(test, "Next").click().run()
-    assert told(test) == "Step 2 of 7 · 1 of 1 answer right" and test.radio[0].value is None
+    assert told(test) == f"Step 2 of {LAST} · 1 of 1 answer right" and test.radio[0].value is None
     button(test, "Back").click().run()
     assert test.radio[0].value == "finetuned" and "**Right.**" in said(test)
     test.radio[0].set_value("pretrained").run()
     assert "**Right.**" not in said(test), "what is not checked yet is not judged"
-    assert button(opened(step=7), "Next").disabled
+    assert button(opened(step=LAST), "Next").disabled
 
 
 @pytest.mark.parametrize(
@@ -192,7 +209,7 @@ CONTROL_NAMES = {2: "tour__way", 3: "tour__size", 4: "tour__keep", 5: "tour__sur
 
 def test_nonsense_in_the_address_is_passed_over(skilled: Run) -> None:
     assert (
-        told(opened(step="nine")) == "Step 1 of 7" == told(opened(step=0))
+        told(opened(step="nine")) == f"Step 1 of {LAST}" == told(opened(step=0))
         and not opened(step=2, tour__way="x").exception
     )
 
@@ -208,7 +225,7 @@ def test_the_numbers_follow_the_slider(skilled: Run) -> None:
 def test_start_over_clears_answers_choices_and_step(skilled: Run) -> None:
     test = answered(opened(step=5, tour__sure=75, present="yes"), "grafted")
     button(test, "Start over").click().run()
-    assert told(test) == "Step 1 of 7" and test.radio[0].value is None and "tour.sure" not in test.query_params
+    assert told(test) == f"Step 1 of {LAST}" and test.radio[0].value is None and "tour.sure" not in test.query_params
     assert asked(test, "present") == "yes", "the next class sees it as large"
     test.query_params["step"] = "5"
     assert test.run().slider[0].value == 50 and not test.exception
@@ -336,7 +353,7 @@ def store(tiny: Run) -> Iterator[Store]:
 
 
 def test_without_a_choice_there_is_no_guess_to_keep(skilled: Run) -> None:
-    test = opened(step=7)
+    test = opened(step=LAST)
     button(test, "Reveal").click().run()
     assert "There is no answer until your run finishes." in said(test) and "guess is kept" not in said(test)
     test.radio[0].set_value("all").run()
@@ -346,8 +363,8 @@ def test_without_a_choice_there_is_no_guess_to_keep(skilled: Run) -> None:
 
 @pytest.mark.slow
 def test_the_last_step_starts_a_job_and_checks_the_guess_by_its_run(tiny: Run, store: Store) -> None:
-    test = answered(opened(step=7), "all")
-    assert "Your guess is kept" in said(test) and told(test) == "Step 7 of 7"
+    test = answered(opened(step=LAST), "all")
+    assert "Your guess is kept" in said(test) and told(test) == f"Step {LAST} of {LAST}"
     assert "Continue with the run of this tour" in said(test)
     button(test, "Find a region").click().run()
     assert not test.exception and not test.warning
@@ -362,12 +379,12 @@ def test_the_last_step_starts_a_job_and_checks_the_guess_by_its_run(tiny: Run, s
     assert "overview" in [link.page for link in links] and len(links) >= 6
     assert "Continue with your own run" in said(test) and all(name in link.query_string for link in links[-6:])
     assert "Beyond the null: not measured." in said(test)
-    later, answer = opened(step=7, tour__job=name), r"It recovers|did not improve"
+    later, answer = opened(step=LAST, tour__job=name), r"It recovers|did not improve"
     assert "Make your guess" in said(later) and not re.search(answer, said(later)), "the answer waits for its question"
     assert re.search(answer, said(answered(later, "all")))
 
 
 def test_a_pair_that_is_gone_is_refused_with_a_sentence(skilled: Run) -> None:
-    test = opened(step=7)
+    test = opened(step=LAST)
     button(test, "Find a region").click().run()
     assert not test.exception and "tour.job" not in test.query_params and test.warning[0].value

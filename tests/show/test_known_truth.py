@@ -38,7 +38,7 @@ def test_the_sentence_names_the_best_finder_and_the_search_that_was_kept_out(boa
     rows = known_truth.rows_of(board, "random 1×", 1.0)
     said = known_truth.finding(rows, LEVELS)
     assert list(rows["localizer"]) == ["movement", "stagewise"]
-    assert said.startswith("**top movement** finds most: 90% of its moved parameters are true, 50% by chance.")
+    assert said.startswith("**Top movement** finds most: 90% of its moved parameters are true, 50% by chance.")
     assert "that of stagewise: 82.0%, with 60% true ones; the true region has 81.0%, the base 52.0%." in said
     assert said.endswith("Kept out of the true region, a search reaches 75.0%.")
 

@@ -12,7 +12,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from skillviz.show.glossary import about
 from skillviz.ui import address, controls, presenter
-from skillviz.ui.pages.tour import job, questions, steps
+from skillviz.ui.pages.tour import hidden_skill, job, questions, steps
 from skillviz.ui.pages.tour.opening_run import OpeningRun
 from skillviz.ui.pages.tour.questions import Question
 
@@ -43,9 +43,10 @@ STEPS = (
     Step("Is it the only place?", ("region", "complement", "null"), steps.text_place, steps.draw_place),
     Step("Is the model's confidence justified?", ("ece", "confidence"), steps.text_confidence, steps.draw_confidence),
     Step("In another domain", ("ood", "wise"), steps.text_shift, steps.draw_wise_graft),
+    Step("We hid it; who finds it?", ("localizer", "graft"), hidden_skill.text, hidden_skill.draw),
     Step("Do it yourself", ("localizer", "seed"), steps.text_yourself, job.draw),
 )
-CONTROLS = (steps.SENTENCE, steps.WAY, steps.SIZE, steps.KEEP, steps.SURE, steps.SHIFT, job.JOB)
+CONTROLS = (steps.SENTENCE, steps.WAY, steps.SIZE, steps.KEEP, steps.SURE, steps.SHIFT, hidden_skill.AROUND, job.JOB)
 
 
 def current() -> int:
