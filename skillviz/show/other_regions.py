@@ -80,6 +80,12 @@ def finding(found: pd.DataFrame, record: RunRecord, facts: Mapping[str, Mapping[
         )
     for row in found[(found["kind"] == MINIMAL) & (found["measure"] == "nll")].to_dict("records"):
         known, size = facts[f"{MINIMAL} 1"], record.size or 1
+        if row["size"] == size:
+            lines.append(
+                "**No block of the region can be left out**: without any that was tried, the loss on half of the "
+                f"validation examples is above the whole region's {formats.number(known['loss'])} nats."
+            )
+            continue
         lines.append(
             f"**{formats.percent(row['size'] / size, 0)} of the region suffices**: without the other "
             f"{size - row['size']:,} parameters, the loss on half of the validation examples is "
