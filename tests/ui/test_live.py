@@ -27,6 +27,17 @@ def asking(run_id: str, folder: str) -> None:
     run = Store(Path(folder)).open(run_id)
     live.begin()
     live.ask(run, "evaluate_region", topic="test")
+
+
+def asking_twice(run_id: str, folder: str) -> None:
+    from pathlib import Path
+
+    from skillviz.runs.store import Store
+    from skillviz.ui import live
+
+    run = Store(Path(folder)).open(run_id)
+    live.begin()
+    live.ask(run, "evaluate_region", topic="test")
     live.ask(run, "score_text", topic="another")
 
 
@@ -36,7 +47,7 @@ def test_what_could_not_be_compared_is_said_beside_the_first_answer_of_a_page(
 ) -> None:
     monkeypatch.setattr("skillviz.ui.live.refuse_absent", lambda *_: None)
     monkeypatch.setattr("skillviz.ui.cache.answer", lambda *_: {"n": 8, "uncompared": says})
-    test = AppTest.from_function(asking, args=(REAL, str(shipped_root())), default_timeout=60).run()
+    test = AppTest.from_function(asking_twice, args=(REAL, str(shipped_root())), default_timeout=60).run()
     assert not test.exception and not test.warning
     for shown in (test, test.run()):
         assert [one.value for one in shown.caption] == [says] * bool(says)
