@@ -40,7 +40,7 @@ def test_a_pipe_is_no_file(name: str, tmp_path: Path) -> None:
         read(tmp_path / "pipe")
 
 
-@pytest.mark.cases(3, 3)
+@pytest.mark.cases(2, 1)
 @pytest.mark.parametrize("name", FILES)
 def test_a_pipe_among_a_runs_files_keeps_nobody_waiting(name: str, tmp_path: Path) -> None:
     """The list opens without it, and whoever asks for that file's content is told that it cannot be read."""

@@ -32,6 +32,7 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.cases(2, 2)
 @pytest.mark.parametrize("case", CASES)
 def test_every_surface_has_the_notes_of_the_run(case: str, pair: Path, tmp_path: Path) -> None:
     data, options, wanted = CASES[case]

@@ -125,6 +125,7 @@ def test_a_study_begun_anew_is_the_one_whose_status_is_told(tmp_path: Path, monk
     assert "without tables yet" in (said := call("study", "status", "table2-small")).out and "ships" not in said.out
 
 
+@pytest.mark.slow
 def test_the_file_written_for_a_name_is_the_one_that_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`reproduce --write-only` writes a file to be changed; the study that ships under the name must not hide it."""
     own, root = tmp_path / "runs", tmp_path / "shipped"

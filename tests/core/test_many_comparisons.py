@@ -117,7 +117,7 @@ def test_the_rate_is_held_for_means_over_few_seeds(seeds: int) -> None:
     assert found["normal"] / 400 > 4 * RATE, "the normal approximation would pass"
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_rate_is_held_on_small_slices() -> None:
     """30 differences of accuracy that are all zero, few predictions of each differ: how often any is a discovery."""
     generator, n, found = np.random.default_rng(0), 60, {"mcnemar": 0, "normal": 0}

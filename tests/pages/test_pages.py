@@ -275,6 +275,7 @@ def test_histograms_are_of_equal_width_whatever_the_bins_of_the_error(ids: dict[
 PICTURE = "![x](https://elsewhere.invalid/x.png)"
 
 
+@pytest.mark.slow
 def test_a_picture_in_a_name_stays_text(user_runs: Path) -> None:
     """Wherever Streamlit reads Markdown: texts, captions, and the cells of `st.table`."""
     run = fake_run(

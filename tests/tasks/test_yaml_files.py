@@ -59,6 +59,7 @@ def test_merges_that_unfold_without_bound_are_refused_at_once(tmp_path: Path, do
         assert parsed(text)["a40"] == {"k": 1}  # a chain is no harm
 
 
+@pytest.mark.slow
 def test_a_file_of_too_many_values_is_refused_before_it_is_read_whole(tmp_path: Path) -> None:
     (tmp_path / "x.yaml").write_text("[" + "{a: b}," * (MOST_NODES // 3) + "{a: b}, *unknown]")
     with pytest.raises(BadInput, match=f"the file cannot be read as YAML: it holds more than {MOST_NODES:,} values"):
