@@ -72,6 +72,7 @@ def test_a_study_of_generated_answers_shows_exact_match_and_perplexity(
     test = opened(name, **({"view": "study"} if name == "studies" else {}))
     assert not test.exception and not test.error
     alts = [figure.proto.alt for figure in charts(test)]
+    alts = alts[:-1] if name == "methods" else alts  # the last there is the board of hidden skills
     assert any(alt.startswith("exact match on SST-2 sentences") for alt in alts)
     assert any(alt.startswith("perplexity on SST-2 sentences") for alt in alts)
     assert not any("ECE" in alt or "ccuracy" in alt or alt.endswith(": .") for alt in alts)

@@ -18,7 +18,7 @@ from skillviz.ui.chart import show, theme
 
 
 def other_regions(run: Run) -> None:
-    """The section: what is known, kind by kind, and the command that finds what is not."""
+    """The section: what is known, kind by kind, and the commands that find what is not."""
     st.markdown("## One region among many", help=about("null", "paired"))
     if run.record.task is None:
         return
@@ -40,9 +40,10 @@ def other_regions(run: Run) -> None:
             )  # fmt: skip
             exports.table_menu(table, file=exports.file_name(run.id, REGIONS), key=REGIONS, caption="Other regions")
     if missing:
-        lines = [f"python -m skillviz regions {run.id} --find {kind}" for kind in missing]
-        st.caption("Not measured yet. These commands measure it, in about the time of the search for each region:")
-        st.code("\n".join(lines), language="sh")
+        with st.expander("Look for others in a terminal"):
+            st.caption("Each region takes about the time of the run's search.")
+            lines = [f"python -m skillviz regions {run.id} --find {kind}" for kind in missing]
+            st.code("\n".join(lines), language="sh")
 
 
 def minimal_part(run: Run) -> None:
