@@ -41,21 +41,21 @@ def minimal(
 ) -> Generator[Drop, None, np.ndarray]:
     """Yields each try; returns the entries [k], ascending, that are left of `entries` [n], ascending.
 
-    The block of least `worth(kept)` [k] is dropped where the judge's `loss` without it is at most that of all
-    `entries`, and the worth of the rest is then taken again; a block that raises it is halved, from half of what is
-    left down to `finest` of it. So the loss of what is left is not higher than that of all.
+    What is left is cut into halves by `worth(kept)` [k], then into quarters and so on down to `finest`; each block, the
+    one of least worth first, is dropped where the judge's `loss` without it is at most that of all `entries`. So the
+    loss of what is left is not higher than that of all. After ddmin (Zeller and Hildebrandt 2002).
     """
     kept, share, most = entries, 0.5, loss(entries)
-    order = kept[np.argsort(worth(kept), kind="stable")]
-    while share >= finest and len(kept) > 1:
-        rest = np.sort(order[max(1, round(share * len(kept))) :])
-        found = loss(rest)
-        yield Drop(len(rest), found, found <= most)
-        if found <= most:
-            kept = rest
-            order = kept[np.argsort(worth(kept), kind="stable")]
-        else:
-            share /= 2
+    while share >= finest:
+        order = kept[np.argsort(worth(kept), kind="stable")]
+        for block in np.array_split(order, min(len(order), round(1 / share))):
+            if len(block) == len(kept):
+                break  # nothing would be left
+            rest = np.setdiff1d(kept, block, assume_unique=True)
+            found = loss(rest)
+            yield Drop(len(rest), found, found <= most)
+            kept = rest if found <= most else kept
+        share /= 2
     return kept
 
 

@@ -82,9 +82,9 @@ def finding(found: pd.DataFrame, record: RunRecord, facts: Mapping[str, Mapping[
         known, size = facts[f"{MINIMAL} 1"], record.size or 1
         if row["size"] == size:
             lines.append(
-                "**No block of least effect can be left out**: without the half that seems to matter least, the "
-                "quarter, and so on to a sixty-fourth, the loss on half of the validation examples is above the whole "
-                f"region's {formats.number(known['loss'])} nats. Other blocks were not tried."
+                "**No block of the region can be left out**: without any half, quarter and so on to a sixty-fourth, "
+                "the loss on half of the validation examples is above the whole region's "
+                f"{formats.number(known['loss'])} nats."
             )
             continue
         lines.append(

