@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -79,17 +80,19 @@ def test_what_hurts_lies_outside_and_hurts_more_than_random(beside: OtherRegions
 
 
 def test_what_is_stored_is_not_searched_again_and_more_go_on_from_there(
-    beside: OtherRegions, monkeypatch: pytest.MonkeyPatch
+    beside: OtherRegions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """In a copy of the store, as other tests read it."""
     told: list[str] = []
-    again = OtherRegions(beside.run, beside.store, sample=20, told=told.append)
+    store = Store(shutil.copytree(beside.run.root, tmp_path / "copy"))
+    again = OtherRegions(store.open(beside.run.id), store, sample=20, told=told.append)
     again.find(DISJOINT, 2, 2)
     assert not told
     monkeypatch.setattr(again, "disjoint", lambda there, draws: (np.arange(len(there)), [], {}))
     found = again.find(DISJOINT, 3)
     assert "disjoint 3: searching" in told and found.entries(DISJOINT)[2].tolist() == [0, 1]
     assert set(found.record.facts) == {"disjoint 1", "disjoint 2", "disjoint 3", "minimal 1", "adversarial 1"}
-    assert OtherRegions(beside.run, beside.store, sample=10).known is None, "of another sample"
+    assert OtherRegions(store.open(beside.run.id), store, sample=10).known is None, "of another sample"
 
 
 def test_the_table_is_the_difference_of_grafts_and_nulls_by_hand(beside: OtherRegions) -> None:
