@@ -24,14 +24,13 @@ from skillviz.core import formats
 from skillviz.core.metrics import metric_row
 from skillviz.core.random_entries import MATCHED
 from skillviz.core.region_parts import ALONE, CELLS, HEADS, WITHOUT
-from skillviz.plots.theme import localizer_style
 from skillviz.runs.library import Library
 from skillviz.runs.part_scores import REGIONS, stored_parts
 from skillviz.runs.record import RunRecord
 from skillviz.runs.run import Run
 from skillviz.runs.spec import key_in
 from skillviz.runs.store import Store
-from skillviz.show import beyond, gain, slices, text
+from skillviz.show import beyond, gain, slices
 from skillviz.show import other_regions as shown
 from skillviz.show.comparisons import compared_rows
 from skillviz.show.entries import entry_of, hero
@@ -44,6 +43,8 @@ PARTS, CHECKPOINTS, BASELINES, NULLS, GAIN, REGIONS_PAGE = (PROJECT / "docs" / n
 COMMAND = "docs/stored_examples.py"
 NONE = "Not measured."
 SEARCHES = ("stagewise", MOVEMENT)
+Measured = list[tuple[RunRecord, pd.DataFrame]]
+"""Runs, and `analysis.null_measures.by_measure` of each."""
 DEVELOPMENT = ("mr", "clinc_domains", "snli")
 """Tasks on which it was decided which measure leads; the others test it."""
 RATES = {
@@ -224,10 +225,10 @@ def nulls(store: Store) -> list[str]:
     return formats.markdown_table(table.columns, table.values.tolist()) if len(table) else [NONE]
 
 
-def null_measures(store: Store) -> list[str]:
+def null_measures(measured: Measured) -> list[str]:
     """A row for each measure: how clearly it tells grafts from their nulls, in standard errors; the median over the
     tasks of DEVELOPMENT of each one's median over runs, and each run of the other tasks."""
-    found = pd.concat(table.assign(task=record.task_name) for record, table in _measured(store))
+    found = pd.concat(table.assign(task=record.task_name) for record, table in measured)
     by_task = found.groupby(["measure", "task"])["standard_errors"].median().unstack()
     others = [task for task in by_task.columns if task not in DEVELOPMENT]
     by_task.insert(0, "median", by_task[list(DEVELOPMENT)].median(axis=1))
@@ -244,29 +245,25 @@ def null_measures(store: Store) -> list[str]:
     return formats.markdown_table(head, rows)
 
 
-def likeness(store: Store) -> list[str]:
+def likeness(measured: Measured) -> list[str]:
     """A row for each run with nulls: what its graft, and its nulls, share with the fine-tuned model."""
     rows = []
-    for record, found in _measured(store):
+    for record, found in measured:
         told = beyond.measures(found).set_index("measure")
         cells = [
             told.loc[name, column]
             for name in (SHARED_PROBABILITY, SHARED_ERRORS) for column in ("graft", "null", "beyond")
         ]  # fmt: skip
-        rows.append([readable(record.task_name), *_search_words(record), *cells])
+        rows.append([*beyond.search_of(record).values(), *cells])
     head = ("task", "fine-tuned model", "localizer", "region", "seed", "shared probability: graft", "null", "beyond",
             "shared errors: graft", "null", "beyond")  # fmt: skip
     return formats.markdown_table(head, rows)
 
 
-def _search_words(record: RunRecord) -> tuple[str, ...]:
-    name = localizer_style(record.spec.localizer).title + beyond.gain_words(record)
-    return text.last_part(record.spec.finetuned), name, formats.share(record.share), str(record.spec.seed)
-
-
-def _measured(store: Store) -> list[tuple[RunRecord, pd.DataFrame]]:
+def _measured(store: Store) -> Measured:
     """The runs with nulls, those of the opening run's task first, and what each measure says of them."""
-    runs = sorted(store.list(), key=lambda run: _order(run.record, opened(store).record))
+    first = opened(store).record
+    runs = sorted(store.list(), key=lambda run: _order(run.record, first))
     return [(run.record, found) for run in runs if len(found := by_measure(run))]
 
 
@@ -314,9 +311,10 @@ def main(
         COMMAND,
     )
     fill(baselines_page, {"matched": matched(store)}, COMMAND)
+    measured = _measured(store)
     fill(
         nulls_page,
-        {"measured": nulls(store), "measures": null_measures(store), "likeness": likeness(store)},
+        {"measured": nulls(store), "measures": null_measures(measured), "likeness": likeness(measured)},
         COMMAND,
     )
     fill(gain_page, {"measured": gains(store)}, COMMAND)

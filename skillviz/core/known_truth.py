@@ -34,6 +34,7 @@ def recovery(region: Region, true: Region, movement: np.ndarray) -> Recovery:
     """
     if dict(region.shapes) != dict(true.shapes) or len(movement) != true.d:
         raise BadInput("the regions and the movement must be of the same parameters.")
+    region = region.like(true.shapes)
     squares = movement.astype(np.float64) ** 2
     of_true, of_region, both = (squares[one.flat()] for one in (true, region, true & region))
     if not of_true.any():

@@ -144,6 +144,15 @@ def table(record: RunRecord, split: str) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=list(COLUMNS))
 
 
+def search_of(record: RunRecord) -> dict[str, str]:
+    """The columns that tell a run's search: task, model, localizer, region and seed, as texts."""
+    return {
+        "task": readable(record.task_name), "fine-tuned model": text.last_part(record.spec.finetuned),
+        "localizer": localizer_style(record.spec.localizer).title + gain_words(record),
+        "region": formats.share(record.share), "seed": str(record.spec.seed),
+    }  # fmt: skip
+
+
 def by_run(records: Iterable[RunRecord], split: str) -> pd.DataFrame:
     """One row a null of these runs on the split, as texts: the search, both shares of the gain, the difference."""
     rows = []
@@ -154,10 +163,7 @@ def by_run(records: Iterable[RunRecord], split: str) -> pd.DataFrame:
             own, null = record.metrics[split].recovered, note.states[split].get("recovered")
             rows.append(
                 {
-                    "task": readable(record.task_name), "fine-tuned model": text.last_part(record.spec.finetuned),
-                    "localizer": localizer_style(record.spec.localizer).title + gain_words(record),
-                    "region": formats.share(record.share),
-                    "seed": str(record.spec.seed),
+                    **search_of(record),
                     "graft: share of the gain": metric_estimate("recovered", own),
                     "null": f"{note.kind}, {draws(note)}",
                     "null: share of the gain": metric_estimate("recovered", null),
