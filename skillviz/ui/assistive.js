@@ -79,7 +79,9 @@ function guidePopovers() {
   window.addEventListener("pointerdown", () => (opener = null), { capture: true });
   return () => {
     const opened = document.querySelector(OPEN);
-    if (opened && opener === document.activeElement && !isInside) {
+    // from its button, or where the content that held it was drawn again
+    const from = isInside ? document.body : opener;
+    if (opened && opener && from === document.activeElement) {
       isInside = true;
       opened.tabIndex = -1;
       (opened.querySelector(STOPS) ?? opened).focus({ preventScroll: true });

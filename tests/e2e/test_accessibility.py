@@ -151,6 +151,7 @@ def test_a_popover_is_entered_by_keyboard_and_left_to_its_button(address: str, r
         page.get_by_role("button", name="Table (CSV)").wait_for()
         for _ in range(steps):
             page.keyboard.press(key)
+            page.wait_for_function("document.activeElement !== document.body")
             if not page.evaluate(ON_POPOVER):
                 break
         assert download.evaluate("button => button === document.activeElement")
