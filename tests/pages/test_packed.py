@@ -27,8 +27,11 @@ def shown(test: AppTest) -> Mapping[str, list[str]]:
 
 
 @pytest.mark.parametrize("name", [*RUN_PAGES, *OTHERS])
-@pytest.mark.cases(8, 20)
-def test_a_page_of_a_packed_run_is_that_of_its_folder(name: str, own_copy: Path, ids: dict[str, str]) -> None:
+@pytest.mark.cases(4, 12)
+def test_a_page_of_a_packed_run_is_that_of_its_folder(
+    name: str, own_copy: Path, ids: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("skillviz.jobs.devices.free_memory", lambda: 2**34)  # the machine's changes between the two
     runs = Store(own_copy).list()
     query = {"run": ids["stagewise0"]} if name in RUN_PAGES else {}
     before = shown(with_tables(opened(name, **query)))
