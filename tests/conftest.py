@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import subprocess
@@ -51,6 +52,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.skip(reason=reason))
         if item.get_closest_marker("gpu") and not has_cuda():
             item.add_marker(pytest.mark.skip(reason="no CUDA device here; run on a machine with one"))
+
+
+def pytest_collection_finish() -> None:
+    """The libraries and tests that are loaded now stay: the collector need not go through them again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 def real_missing() -> str | None:

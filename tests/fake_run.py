@@ -5,7 +5,9 @@ Its numbers are invented and only shaped like real ones: never show or ship them
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -78,38 +80,71 @@ def fake_run(
         "batch_size": batch_size,
     }
     spec = RunSpec(base=base, finetuned=finetuned, task=task, interpolation=interpolation, **given)
-    table = bert_table(layers, width)
-    counts = [parse_size(s, table.d) for s in sizes]
-    note = _task(task, labels, metric, dict(n or {"validation": 200, "test": 400}), kind)
-    folder = store.create(spec, size=counts[0])
+    made = _contents(
+        spec.model_dump_json(), tuple(labels), tuple((n or {"validation": 200, "test": 400}).items()), layers, width,
+        metric, steps, nested, kind, complement,
+    )  # fmt: skip
+    folder = store.create(spec, size=made.counts[0])
     folder.start()
+    folder.write_region(made.region, {"localizer": localizer})
+    folder.write_ranking(made.order, made.table.d)
+    for name, frame in made.tables.items():
+        folder.write_table(name, frame)
+    return folder.finish(
+        **_provenance(base, finetuned, made.table), size=made.counts[0], share=made.counts[0] / made.table.d,
+        sizes=made.counts, seeds={"localizer": seed, "data": 0}, device="cpu",
+        seconds={"load": 1.2, "search": 60.5 + seed, "evaluate": 4.0},
+        checks=_checks(made.counts[0]),
+        notes=("The classification head is the fine-tuned model's in every state.",),
+        **made.told,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Contents:
+    """What a run holds besides the names and times of its folder."""
+
+    table: ParameterTable
+    counts: list[int]
+    order: np.ndarray
+    region: Region
+    tables: dict[str, pd.DataFrame]
+    told: dict[str, Any]
+
+
+@functools.cache  # many tests want the same run, and its scores take longer than its files
+def _contents(
+    asked: str, labels: tuple[str, ...], n: tuple[tuple[str, int], ...], layers: int, width: int, metric: str,
+    steps: int, nested: bool, kind: str, complement: bool,
+) -> _Contents:  # fmt: skip
+    """All numbers of the run whose spec is the JSON `asked`."""
+    spec = RunSpec.model_validate_json(asked)
+    seed, localizer = spec.seed, spec.localizer
+    table = bert_table(layers, width)
+    counts = [parse_size(s, table.d) for s in spec.sizes]
+    note = _task(spec.task, labels, metric, dict(n), kind)
     order = np.random.default_rng(seed + 1).permutation(table.d)[: max(counts)]
     region = Region.from_flat(order[: counts[0]], table.shapes)
-    folder.write_region(region, {"localizer": localizer})
-    folder.write_ranking(order, table.d)
     data = {split: _logits(split, note, seed, localizer, 1.0) for split in note.counts if split != "train"}
     temperature = fitted(*data["validation"], note.has_classes).value
-    metrics = {split: scores(z, y, note, temperature) for split, (z, y) in data.items()}
-    elsewhere = {name: _elsewhere(number, note, seed, localizer) for number, name in enumerate(others, start=1)}
-    transfers = tuple(_transfer(name, *found, note, temperature) for name, found in elsewhere.items())
-    folder.write_table("predictions", pd.concat([_predictions(data, note), *_other_predictions(elsewhere, note)]))
-    folder.write_table("curve", _curve(spec, counts, table.d, note))
+    elsewhere = {name: _elsewhere(number, note, seed, localizer) for number, name in enumerate(spec.others, start=1)}
+    tables = {
+        "predictions": pd.concat([_predictions(data, note), *_other_predictions(elsewhere, note)]),
+        "curve": _curve(spec, counts, table.d, note),
+        "history": _history(localizer, counts[:1] if nested else counts, steps, seed),
+        "layers": _layers(region, table, seed),
+    }
     if complement:
-        folder.write_table("complement", _curve(spec, counts, table.d, note, complement_row))
-    folder.write_table("history", _history(localizer, counts[:1] if nested else counts, steps, seed))
-    folder.write_table("layers", _layers(region, table, seed))
-    if interpolation:
+        tables["complement"] = _curve(spec, counts, table.d, note, complement_row)
+    if spec.interpolation:
         grid, bins = _interpolation({note.name: data["test"], **elsewhere}, sorted(counts[:5]), counts[0], note)
-        folder.write_table("interpolation", grid)
-        folder.write_table("interpolation_bins", bins)
-    return folder.finish(
-        **_provenance(base, finetuned, table), task=note, size=counts[0], share=counts[0] / table.d,
-        sizes=counts, metrics=metrics, transfers=transfers, temperature=temperature,
-        seeds={"localizer": seed, "data": 0}, readout="head" if note.has_classes else "causal", device="cpu",
-        seconds={"load": 1.2, "search": 60.5 + seed, "evaluate": 4.0},
-        checks=_checks(counts[0]),
-        notes=("The classification head is the fine-tuned model's in every state.",),
-    )  # fmt: skip
+        tables |= {"interpolation": grid, "interpolation_bins": bins}
+    told = {
+        "task": note, "temperature": temperature, "readout": "head" if note.has_classes else "causal",
+        "metrics": {split: scores(z, y, note, temperature) for split, (z, y) in data.items()},
+        "transfers": tuple(_transfer(name, *found, note, temperature) for name, found in elsewhere.items()),
+    }  # fmt: skip
+    return _Contents(table, counts, order, region, tables, told)
 
 
 def bert_table(layers: int = 6, width: int = 32) -> ParameterTable:

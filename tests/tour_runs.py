@@ -16,7 +16,7 @@ from tests.fake_run import fake_run
 
 SKILLED: dict[str, Any] = {
     "base": f"{OPENING_PAIR[0]}-gone", "finetuned": f"{OPENING_PAIR[1]}-gone", "task": "gone/mr.yaml",
-    "others": ("cr",), "interpolation": True, "sizes": ("1%", "0.1%", "10%"),
+    "others": ("cr",), "sizes": ("1%", "0.1%", "10%"),
     "layers": 2, "width": 16, "steps": 6, "complement": True,
     "n": {"validation": 60, "test": 600},
 }  # fmt: skip
@@ -32,7 +32,7 @@ def skilled_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @cache  # pytest makes an imported session fixture again in each module; this makes it once a process
 def _skilled_runs(root: Path) -> Path:
     for localizer in (DEFAULT_LOCALIZER, "movement", "random"):
-        fake_run(Store(root), localizer=localizer, **SKILLED)
+        fake_run(Store(root), localizer=localizer, interpolation=localizer == DEFAULT_LOCALIZER, **SKILLED)
     return root
 
 

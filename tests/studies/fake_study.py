@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import os
@@ -34,11 +35,9 @@ def fake_study(
     name = name or f"{experiment}-{scale}"
     folder = root / "studies" / name
     folder.mkdir(parents=True)
-    random = np.random.default_rng(seed)
     (folder / "study.yaml").write_text(_yaml(name, experiment, scale), encoding="utf-8")
-    for table in FAKE_TABLES if tables is None else tables:
-        made = check(FAKE_TABLES[table](tuple(tasks), random), table)
-        made.to_parquet(folder / f"{table}.parquet", index=False)
+    for table, content in _contents(tuple(FAKE_TABLES if tables is None else tables), tuple(tasks), seed).items():
+        (folder / f"{table}.parquet").write_bytes(content)
     files = {
         path.name: {"sha256": hashlib.sha256(path.read_bytes()).hexdigest(), "size": path.stat().st_size}
         for path in sorted(folder.iterdir())
@@ -61,6 +60,14 @@ def fake_study(
     }
     write_record(folder, StudyRecord(**told))
     return folder
+
+
+@functools.cache  # many tests want the same study
+def _contents(tables: tuple[str, ...], tasks: tuple[str, ...], seed: int) -> dict[str, bytes]:
+    """Each table as the bytes of its file."""
+    random = np.random.default_rng(seed)
+    made = {table: check(FAKE_TABLES[table](tasks, random), table) for table in tables}
+    return {table: frame.to_parquet(index=False) for table, frame in made.items()}
 
 
 def _yaml(name: str, experiment: str, scale: str) -> str:
