@@ -78,6 +78,7 @@ def test_a_verdict_is_what_the_interval_says(
     assert all(f"is {words} `random`{mark}." in line for line in found)
 
 
+@pytest.mark.slow
 def test_the_page_holds_what_is_stored(tmp_path: Path) -> None:
     page = tmp_path / "baselines.md"
     stored = baselines_report.PAGE.read_text(encoding="utf-8")

@@ -213,6 +213,7 @@ def test_truths_of_classes_and_references() -> None:
     assert one == pytest.approx(np.exp(scores[0, :, 2].sum() / scores[0, :, 3].sum()), rel=1e-6) and one > other > 1
 
 
+@pytest.mark.slow
 def test_equal_mass_covers_where_the_edges_as_given_do_not() -> None:
     """A population of the fifth grid, which nobody looked at before: 76.1% and 95.6% there."""
     case = next(case for case in drawn_for_edges() if case.population.name == "random 101")

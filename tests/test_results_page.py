@@ -72,6 +72,7 @@ def test_the_three_claims_are_counted_from_the_tables(made: str) -> None:
     assert "No result" not in claims
 
 
+@pytest.mark.slow
 def test_a_study_tells_its_command_time_table_verdicts_and_notes(made: str) -> None:
     part = made.partition("\n## Table 2")[2].partition("\n## ")[0]
     assert "**MR.** `python -m skillviz study run cached_runs/studies/table2-small/study.yaml`: " in part

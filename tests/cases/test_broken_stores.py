@@ -74,6 +74,7 @@ def ids(store: Store) -> list[str]:
     return sorted(run.id[-1] for run in store.list())
 
 
+@pytest.mark.cases(4, 5)
 @pytest.mark.parametrize("code", [errno.EIO, errno.EACCES, errno.ESTALE])
 @pytest.mark.parametrize("part", ["", RECORD, "curve.parquet"])
 def test_a_run_that_may_not_be_read_is_listed_and_left(store: Store, refuse: Refuse, part: str, code: int) -> None:
@@ -90,6 +91,7 @@ def test_a_run_that_may_not_be_read_is_listed_and_left(store: Store, refuse: Ref
     assert broken.name in os.listdir(store.root), "nothing is moved that nobody could look at"
 
 
+@pytest.mark.slow
 def test_a_file_that_breaks_while_it_is_read_ends_neither_verify_nor_doctor(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -125,6 +127,7 @@ def test_a_store_that_may_not_be_listed_is_itself_what_cannot_be_read(
     assert [(finding.path, finding.cure) for finding in findings(store)] == [(store.root, "left")]
 
 
+@pytest.mark.slow
 def test_a_folder_name_that_is_not_utf_8_is_listed_as_it_can_be_printed(store: Store) -> None:
     shutil.copytree(store.list()[0].path, store.root / BAD)
     assert ids(store) == ["a", "b", "c"]
@@ -172,6 +175,7 @@ def own(store: Store, monkeypatch: pytest.MonkeyPatch, user_runs: Path, tmp_path
     return store
 
 
+@pytest.mark.cases(2, 2)
 @pytest.mark.parametrize("page", ["runs", "jobs", "overview", "home"])
 def test_pages_go_on(own: Store, page: str) -> None:
     first = own.list()[0]

@@ -101,6 +101,7 @@ def task_of(folder: Path, **changes: Any) -> Path:
     return task_file(folder / "task", TRAIN, TEST, **changes)
 
 
+@pytest.mark.slow
 def test_an_adapter_is_read_by_its_bases_names(tmp_path: Path) -> None:
     tokenizer, names = tiny_tokenizer("bert"), {0: "positive", 1: "negative"}
     model = bert(id2label=names, label2id={name: output for output, name in names.items()})
@@ -122,6 +123,7 @@ def test_an_adapter_is_read_by_its_bases_names(tmp_path: Path) -> None:
     assert check.class_order is None and any("adapter's config.json" in note for note in check.notes)
 
 
+@pytest.mark.cases(1, 3)
 @pytest.mark.parametrize(
     "names",
     [
@@ -143,6 +145,7 @@ def test_a_model_and_its_graft_are_read_by_its_names(tmp_path: Path, names: dict
     assert alone == both == own
 
 
+@pytest.mark.slow
 def test_a_head_without_names_is_said_and_its_graft_keeps_the_order_of_its_run(tmp_path: Path) -> None:
     base, tuned, own = pair_of(tmp_path)
     task = read(task_of(tmp_path, labels=["positive", "negative"], classes={"0": "negative", "1": "positive"}))

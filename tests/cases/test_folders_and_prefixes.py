@@ -58,6 +58,7 @@ def test_a_prefix_that_all_tensors_share_is_left_out_and_said(tmp_path: Path, pa
     assert check.fits and len(said) == len(wrapped) and f"'{prefix}' is left out" in said[-1]
 
 
+@pytest.mark.cases(1, 2)
 @pytest.mark.parametrize("prefix", ["net.", "_fsdp_wrapped_module.model.", "bert."])
 def test_the_values_are_those_of_the_model_inside(tmp_path: Path, pair_folder: Path, prefix: str) -> None:
     base, tuned = copied(pair_folder, tmp_path)

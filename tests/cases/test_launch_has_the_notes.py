@@ -67,6 +67,7 @@ def from_worker(tmp_path: Path, spec: RunSpec) -> dict[str, list[str]]:
     return {**given["notes"], PAIR: given["pair"]}
 
 
+@pytest.mark.cases(1, 2)
 @pytest.mark.parametrize(
     ("query", "fields", "words"),
     [

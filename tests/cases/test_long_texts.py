@@ -67,6 +67,7 @@ def test_a_task_that_states_no_length_has_the_models_own(fitted, tmp_path: Path)
     assert not any("shortened" in note for note in result.notes)
 
 
+@pytest.mark.cases(1, 2)
 @pytest.mark.parametrize(
     ("stated", "whose"), [(100, "max_length"), (150, "the most that the model takes"), (None, "max_length")]
 )

@@ -98,6 +98,7 @@ def test_a_larger_process_too(tmp_path: Path, shape: str, lean: bool) -> None:
     assert estimate(spec, facts_of(spec)).bytes == pytest.approx(taken(spec, tmp_path / "runs"), rel=0.2)
 
 
+@pytest.mark.cases(1, 2)
 @pytest.mark.parametrize("changes", [{}, {"lean": True, "dtype": "own"}, {"localizer": "movement"}])
 def test_what_does_not_fit_is_refused_before_there_is_a_folder(
     tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes: dict[str, object]

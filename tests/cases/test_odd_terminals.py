@@ -29,6 +29,7 @@ def shell(line: str, **environment: str) -> subprocess.CompletedProcess[bytes]:
     return subprocess.run(words, env={**os.environ, **given}, capture_output=True, timeout=300)
 
 
+@pytest.mark.slow
 @pytest.mark.cases(1, 2)
 @pytest.mark.parametrize(
     "terminal",

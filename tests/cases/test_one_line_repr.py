@@ -64,6 +64,7 @@ NAMES = ("ModelPair", "LeanPair", "Graft", "Region", "Problem", "Encoded", "Spli
          "ParameterTable", "Evaluation", "Run")  # fmt: skip
 
 
+@pytest.mark.cases(5, 7)
 @pytest.mark.parametrize("name", NAMES)
 def test_an_object_is_one_line(name: str, objects: dict[str, Any]) -> None:
     line = repr(objects[name])
@@ -78,6 +79,7 @@ def test_a_pair_that_does_not_fit_says_why(tmp_path: Path) -> None:
     assert "does not fit: " in repr(preflight(one, other))
 
 
+@pytest.mark.slow
 def test_the_names_of_figures_are_names(objects: dict[str, Any]) -> None:
     line = repr(objects["Run"].plot)
     assert line.startswith("Plots(overview, region, ") and "names()" in line and len(line) <= LONGEST

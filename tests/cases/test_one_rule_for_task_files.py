@@ -64,6 +64,7 @@ ADDRESSES = {
 }
 
 
+@pytest.mark.cases(2, 4)
 @pytest.mark.parametrize("place", ADDRESSES)
 def test_an_address_names_no_task_outside_the_folders(place: str, run: str, outside: Path) -> None:
     query = {name: value.replace("FILE", str(outside / "beside.yaml")) for name, value in ADDRESSES[place].items()}
@@ -72,6 +73,7 @@ def test_an_address_names_no_task_outside_the_folders(place: str, run: str, outs
     assert not [button for button in test.button if button.label.startswith(("Start", "Score")) and not button.disabled]
 
 
+@pytest.mark.cases(2, 3)
 @pytest.mark.parametrize("place", [name for name in ADDRESSES if name != "studies, a file"])
 def test_a_task_inside_names_no_data_outside(place: str, run: str, outside: Path, tmp_path: Path) -> None:
     file = tmp_path / "inside.yaml"

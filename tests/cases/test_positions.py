@@ -36,6 +36,7 @@ def unlimited(folder: Path) -> None:
     tokenizer.model_max_length = before
 
 
+@pytest.mark.cases(1, 2)
 @pytest.mark.parametrize("family", ["roberta", "mpnet", "esm"])
 def test_evaluate_shortens_texts_to_the_positions(tmp_path: Path, family: str) -> None:
     base, tuned = family_pair(tmp_path, family)

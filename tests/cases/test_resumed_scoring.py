@@ -89,6 +89,7 @@ def test_finished_passes_are_not_made_again(
     assert [path.name for path in (run.path / "work").iterdir()] == ["log.txt"], "the scores are gone"
 
 
+@pytest.mark.slow
 @pytest.mark.cases(1, 3)
 @pytest.mark.parametrize("change", ["damaged", "other data", "other weights"])
 def test_scores_of_something_else_are_made_again(

@@ -29,6 +29,7 @@ def stored(folder: Path, dtype: torch.dtype, moved: int = 0, by: float = 0.5) ->
     return saved(folder, model.to(dtype), tiny_tokenizer("bert"))
 
 
+@pytest.mark.cases(2, 2)
 @pytest.mark.parametrize("load", [load_pair, load_lean])
 @pytest.mark.parametrize("dtype", NARROW, ids=str)
 def test_a_base_saved_in_16_bits_is_no_fine_tuned_model(tmp_path: Path, dtype: torch.dtype, load) -> None:

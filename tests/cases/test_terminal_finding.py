@@ -86,6 +86,7 @@ def test_an_adamw_fine_tune_is_said_to_spread_its_change(little: Said) -> None:
     assert "a longer step in this region, with --gain fit, or larger regions, with --size 0.3% 1% 3%." in little.out
 
 
+@pytest.mark.slow
 def test_a_size_of_the_run_that_is_enough_is_named(dense: tuple[list[object], Path]) -> None:
     options, runs = dense
     said = call("localize", *options, "--size", "0.1%", "100%", "--runs-dir", runs)
@@ -94,6 +95,7 @@ def test_a_size_of_the_run_that_is_enough_is_named(dense: tuple[list[object], Pa
     assert re.search(r"\n100(\.0)?% of the parameters recover 100% of it\.\n", told) and "Next:" not in told, told
 
 
+@pytest.mark.slow
 def test_a_sparse_change_is_not_called_spread(tmp_path: Path) -> None:
     base, tuned = tiny_pair(tmp_path, "bert", "head", steps=60)
     task = task_file(tmp_path / "own", tiny_rows(80), tiny_rows(60, seed=1))

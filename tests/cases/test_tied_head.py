@@ -36,7 +36,7 @@ def stored_by_output(folder: Path, embedding: str, output: str) -> None:
     save_file(tensors, path, metadata={"format": "pt"})
 
 
-@pytest.mark.cases(10, 10)
+@pytest.mark.cases(4, 10)
 @pytest.mark.parametrize("which", [("base",), ("finetuned",), ("base", "finetuned")], ids="+".join)
 @pytest.mark.parametrize("family", EMBEDDINGS)
 def test_a_language_model_opens(tmp_path: Path, family: str, which: tuple[str, ...]) -> None:
@@ -55,6 +55,7 @@ def test_a_language_model_opens(tmp_path: Path, family: str, which: tuple[str, .
             assert torch.equal(matrices[0], matrices[1]) and torch.equal(matrices[0], matrices[2])
 
 
+@pytest.mark.cases(1, 2)
 @pytest.mark.parametrize("family", ["gpt2", "t5", "bert"])
 def test_the_base_of_a_classifier_opens(tmp_path: Path, family: str) -> None:
     """A classifier's class does not know the output matrix, so the embedding must be taken from it by name."""

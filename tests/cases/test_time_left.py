@@ -55,6 +55,7 @@ def members(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return {"base": str(base), "finetuned": str(finetuned), "task": str(task), "others": (str(other),)}
 
 
+@pytest.mark.slow
 @pytest.mark.cases(1, 3)
 @pytest.mark.parametrize(
     "changes",

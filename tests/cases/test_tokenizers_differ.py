@@ -296,5 +296,6 @@ def test_a_lower_limit_of_the_base_is_said(tmp_path: Path) -> None:
             assert any("model_max_length" in note for note in check.notes) is said
 
 
+@pytest.mark.slow
 def test_the_comparison_by_files_needs_no_torch() -> None:
     assert heavy_after("skillviz.models.tokenizer_comparison", "skillviz.models.preflight", "tokenizers") == {}

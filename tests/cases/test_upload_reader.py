@@ -68,6 +68,7 @@ def test_one_process_reads_all_files_also_of_several_threads(reader: UploadReade
     assert rows == [2 + count for count in range(8)] and process_of(reader) == first
 
 
+@pytest.mark.cases(1, 2)
 @pytest.mark.parametrize("number", [signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT])
 def test_a_file_that_crashes_its_reader_leaves_the_server_up(
     reader: UploadReader, number: signal.Signals, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -79,6 +80,7 @@ def test_a_file_that_crashes_its_reader_leaves_the_server_up(
     assert len(reader.read("a.csv", CSV)) == 2
 
 
+@pytest.mark.slow
 def test_one_that_is_killed_between_two_files_is_replaced(reader: UploadReader) -> None:
     reader.read("a.csv", CSV)
     first = process_of(reader)

@@ -158,6 +158,7 @@ def test_what_typer_refuses_is_bad_use_too(pair, task_file, words):
     assert said.code == 2 and words[0] in said.err
 
 
+@pytest.mark.cases(1, 2)
 @pytest.mark.parametrize("writes", [0, 2, 5])
 def test_a_full_disk(pair, task_file, user_runs, monkeypatch, writes):
     real, seen = atomic.write_file, []

@@ -206,6 +206,7 @@ def test_evaluate_refuses_a_graft_of_another_fine_tuned_model(localized, tmp_pat
     assert refused.code == 2 and refused.err.startswith("PairMismatch")
 
 
+@pytest.mark.slow
 def test_a_lean_run_s_export_says_that_its_scores_were_of_rounded_weights(pair, task_file, user_runs, tmp_path: Path):
     members = ("--base", pair[0], "--finetuned", pair[1], "--task", task_file, "--method", "movement", "--size", "5%")
     for dtype, is_said in (("bfloat16", True), ("float32", False)):

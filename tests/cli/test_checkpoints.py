@@ -139,6 +139,7 @@ def stored_runs() -> list[Run]:
     return [Store(shipped_root()).open(name) for name in names]
 
 
+@pytest.mark.slow
 def test_the_size_needed_is_that_of_the_table_recovered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs whose sizes reach the gain, and one whose sizes do not: the largest tells how far it comes."""
     runs = [*stored_runs(), fake_run(Store(tmp_path))]

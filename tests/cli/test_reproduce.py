@@ -146,6 +146,7 @@ def test_a_random_language_model_head_is_refused(pair: tuple[Path, Path], task_f
     assert said.code == 2 and "which the prompt readout needs" in said.err and not (tmp_path / "r").exists()
 
 
+@pytest.mark.slow
 def test_an_edited_study_file_is_kept(world: Path, tmp_path: Path) -> None:
     words = ("reproduce", "figure6", "--write-only", "--runs-dir", tmp_path)
     assert call(*words).code == 0 and call(*words).code == 0
@@ -210,6 +211,7 @@ def test_paths_of_the_working_folder_mean_the_same_from_any_other(
     assert same.code == 0 and same.json["file"] == said.json["file"], same.err
 
 
+@pytest.mark.slow
 def test_all_experiments_are_listed_with_their_core_hours_and_nothing_is_written(tmp_path: Path) -> None:
     said = call("reproduce", "all", "--dry-run", "--runs-dir", tmp_path / "r", "--json")
     assert said.code == 0 and not (tmp_path / "r").exists()

@@ -48,6 +48,7 @@ def written(n: int = 8, by_length: bool = False) -> Encoded:
     return replace(whole, labels=np.ones(n, dtype=np.int64), generation=generation(references), by_length=by_length)
 
 
+@pytest.mark.cases(2, 2)
 @pytest.mark.parametrize("family", ["gpt2", "llama", "opt", "gpt_neox"])
 def test_a_text_is_the_same_whatever_shares_its_batch(family: str) -> None:
     model, prompts = model_of(family, "causal"), written().input_ids

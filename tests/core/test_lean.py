@@ -59,6 +59,7 @@ def pair_of_problems(
     return ordinary, LeanProblem(lean, base, tuned, train)  # type: ignore[arg-type]
 
 
+@pytest.mark.cases(3, 3)
 @pytest.mark.parametrize(
     ("family", "dtype"), [("bert", torch.float32), ("llama", torch.float32), ("bert", torch.bfloat16)]
 )

@@ -104,6 +104,7 @@ def moved_rows(folder: Path, family: str, readout: str, numbers: list[int]) -> t
     return base, tuned, name
 
 
+@pytest.mark.cases(3, 5)
 @pytest.mark.parametrize("dtype", [None, "float16"])
 @pytest.mark.parametrize(("family", "readout"), [("bert", "head"), ("llama", "causal")])
 @pytest.mark.parametrize("chunk", [checkpoint.CHUNK, 100])
@@ -173,6 +174,7 @@ def test_a_tampered_base_is_not_the_same_base(tmp_path: Path) -> None:
         load_pair(base, tuned)
 
 
+@pytest.mark.slow
 def test_headers_of_a_stripped_member_need_no_torch(tmp_path: Path) -> None:
     base, tuned = tiny_pair(tmp_path, "roberta", "prompt")
     strip(tuned, base)

@@ -50,6 +50,7 @@ def change_adapter(folder: Path, **changes: Any) -> None:
     path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
 
 
+@pytest.mark.cases(1, 2)
 @pytest.mark.parametrize("family", ["roberta", "gpt2", "llama"])
 def test_a_classifier_is_merged_with_its_head(tmp_path: Path, family: str) -> None:
     base, _ = tiny_pair(tmp_path, family)
@@ -107,6 +108,7 @@ def test_the_adapter_of_another_base(tmp_path: Path) -> None:
     assert preflight(copy, folder).fits
 
 
+@pytest.mark.cases(2, 2)
 @pytest.mark.parametrize("name", ["/not/on/this/machine", "org/machine", "machine", "y" * 300 + "/machine"])
 def test_a_base_named_elsewhere_is_believed_where_shapes_fit_and_a_note_says_so(tmp_path: Path, name: str) -> None:
     base, _ = tiny_pair(tmp_path, "roberta")
@@ -301,7 +303,7 @@ WRONG: dict[str, list[Any]] = {
 FIELDS = [(name, value) for name, values in [*((n, [v]) for n, v in SLOW.items()), *WRONG.items()] for value in values]
 
 
-@pytest.mark.cases(15, 29)
+@pytest.mark.cases(8, 29)
 @pytest.mark.parametrize(("name", "value"), FIELDS, ids=lambda value: str(value)[:20])
 def test_settings_that_peft_cannot_take_are_refused_alike_before_and_at_load(
     tmp_path: Path, name: str, value: Any
@@ -317,6 +319,7 @@ def test_settings_that_peft_cannot_take_are_refused_alike_before_and_at_load(
     assert refusal.value.args[0] == problem
 
 
+@pytest.mark.cases(6, 9)
 @pytest.mark.parametrize("name", FOREIGN)
 def test_other_kinds_of_lora_are_refused_where_they_are_set(tmp_path: Path, name: str) -> None:
     base, _ = tiny_pair(tmp_path, "roberta")

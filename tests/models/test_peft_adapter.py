@@ -59,6 +59,7 @@ def logits(model: Any) -> torch.Tensor:
     return model(input_ids=ids).logits
 
 
+@pytest.mark.cases(2, 4)
 @pytest.mark.parametrize("case", first(CASES, CASES[:4].__contains__), ids="-".join)
 def test_peft_gives_the_logits_of_the_graft(tmp_path, case):
     family, readout = case
@@ -79,6 +80,7 @@ def test_peft_gives_the_logits_of_the_graft(tmp_path, case):
     assert not torch.equal(logits(opened(base, out, readout, whole.config.pad_token_id)), logits(whole))
 
 
+@pytest.mark.cases(1, 2)
 @pytest.mark.parametrize("family", ["t5", "apertus", "mixtral"])
 def test_small_modules_of_other_kinds_are_stored_whole(tmp_path, family):
     """T5's table of positions, Apertus' activation with buffers, and a router; experts are refused."""

@@ -41,6 +41,7 @@ def save(folder: Path, family: str, readout: str, **changes: Any) -> Path:
     return folder
 
 
+@pytest.mark.cases(6, 8)
 @pytest.mark.parametrize(("family", "readout"), FITTING)
 def test_a_fitting_pair_has_no_problem(tmp_path: Path, family: str, readout: str) -> None:
     check = preflight(*tiny_pair(tmp_path, family, readout), task("no", "yes"))
@@ -51,6 +52,7 @@ def test_a_fitting_pair_has_no_problem(tmp_path: Path, family: str, readout: str
     assert any("no classification head" in note for note in check.notes) == (readout == "head")
 
 
+@pytest.mark.slow
 def test_it_is_fast_and_needs_no_torch(tmp_path: Path) -> None:
     base, tuned = tiny_pair(tmp_path, "bert")
     code = (

@@ -217,6 +217,7 @@ def test_a_hundredth_is_said_in_numbers(small: Path) -> None:
     assert "--max-train 128 --max-validation 100 --max-test 100" in test.code[0].value
 
 
+@pytest.mark.cases(6, 7)
 @pytest.mark.parametrize(
     ("query", "problem"),
     [
@@ -345,7 +346,7 @@ def test_data_of_the_hub_are_read_only_when_asked(small: Path, monkeypatch: pyte
     assert "could not be downloaded from the Hugging Face Hub" in said(test) and button(test, "Start").disabled
 
 
-@pytest.mark.cases(8, 8)
+@pytest.mark.cases(4, 8)
 @pytest.mark.parametrize(
     ("source", "method"),
     [("known", "stagewise"), ("upload", "stagewise"), *(("file", name) for name in LOCALIZERS if name != "expression")],
@@ -731,6 +732,7 @@ def test_a_region_by_hand_that_failed_goes_on_in_surgery_and_not_as_another_sear
     assert told["run"] == [run.id] and json.loads(told["expression"][0]) == {"layers": [0]}
 
 
+@pytest.mark.cases(1, 2)
 @pytest.mark.parametrize(
     ("query", "title", "taken"),
     [

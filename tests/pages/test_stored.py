@@ -41,6 +41,7 @@ def test_compare_opens_on_a_run_of_each_pair_and_localizer() -> None:
         opens("compare", run=name)
 
 
+@pytest.mark.slow
 def test_methods_has_the_nulls_of_the_base_whose_studies_make_none() -> None:
     test = opened("methods", study="baselines-minilm")
     nulls = next(table.value for table in test.dataframe if "beyond, NLL" in table.value.columns)

@@ -111,6 +111,7 @@ def test_methods_open_on_a_study_that_compares_grafting_with_another_method(monk
     assert "figure2-small" not in names
 
 
+@pytest.mark.slow
 def test_a_link_to_an_unknown_table_of_the_paper_is_explained(empty: Path) -> None:
     test = opened("paper", item="figure99")
     assert "names 'figure99', which is no table or figure of the paper" in test.warning[0].value
@@ -466,6 +467,7 @@ def test_what_no_experiment_asks_is_said_with_its_reason(item: str, empty: Path)
     assert not test.exception and "There is no experiment of this here." in said(test)
 
 
+@pytest.mark.slow
 def test_the_papers_own_slips_are_told_where_they_concern(empty: Path) -> None:
     assert "its row averages 72.7" in said(opened("paper", item="table7"))
     assert "disagrees with itself" not in "".join(e.label for e in opened("paper", item="table3").expander)

@@ -71,6 +71,7 @@ def test_the_fields_are_folded_until_one_is_set_and_each_explains_itself(empty: 
     assert own(asking(seeds="2")).proto.expanded and own(asking(base=BASE)).proto.expanded
 
 
+@pytest.mark.slow
 def test_an_experiment_is_asked_of_a_base_and_tasks_of_ones_own(empty: Path, started: list[tuple[Path, int]]) -> None:
     test = asking(base=BASE, tasks=TASKS, seeds="2")
     assert not test.exception and not test.error
@@ -84,6 +85,7 @@ def test_an_experiment_is_asked_of_a_base_and_tasks_of_ones_own(empty: Path, sta
     assert study.experiment == "table2" and f"`{study.name}`" in said(test) and study.name != "table2-small"
 
 
+@pytest.mark.slow
 def test_the_command_asks_the_same_with_paths_in_full(empty: Path, tmp_path: Path) -> None:
     (tmp_path / "base").symlink_to(Path(BASE).absolute())
     base = str(tmp_path / "base")
@@ -104,6 +106,7 @@ def test_a_fine_tuned_model_of_one_task_is_not_fine_tuned_again(empty: Path) -> 
     assert "study.start" not in [button.key for button in wrong.button]
 
 
+@pytest.mark.cases(3, 4)
 @pytest.mark.parametrize(
     ("fields", "why"),
     [

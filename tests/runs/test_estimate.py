@@ -77,6 +77,7 @@ def test_other_tasks_and_the_grid_take_their_time() -> None:
     assert grid == pytest.approx(21 * 2821 * forward)
 
 
+@pytest.mark.slow
 def test_facts_come_from_headers_and_data_without_torch(world: Path, tmp_path: Path) -> None:
     facts = facts_of(spec_of(world, sizes=("5%", "10"), max_train=40))
     assert (facts.d, facts.layers, facts.width, facts.labels, facts.sizes) == (D, 2, 16, 2, (222, 10))

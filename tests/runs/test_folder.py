@@ -140,6 +140,7 @@ fill(Store(Path(sys.argv[1])).create(RunSpec(base="b", finetuned="f", task="t"))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.cases(1, 2)
 @pytest.mark.parametrize("lost", [1, 4, 7])
 def test_a_killed_process_leaves_no_listed_run(store: Store, lost: int) -> None:
@@ -151,6 +152,7 @@ def test_a_killed_process_leaves_no_listed_run(store: Store, lost: int) -> None:
     assert store.unreadable() == []
 
 
+@pytest.mark.slow
 def test_a_reader_beside_a_writer_sees_whole_records_only(store: Store, spec: RunSpec) -> None:
     folder = store.create(spec)
     code = (

@@ -139,6 +139,7 @@ def test_what_cannot_have_a_fitted_gain_is_refused_before_the_start(world: Path,
     assert not store.root.exists() or not list(store.list())
 
 
+@pytest.mark.slow
 @pytest.mark.cases(1, 1)
 @pytest.mark.parametrize("after", [6, 16, 26])
 def test_fitted_gains_and_those_of_nulls_are_not_fitted_again(

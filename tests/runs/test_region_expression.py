@@ -137,6 +137,7 @@ def test_runs_are_named_in_full_wherever_they_stand(source: Run, library_of: Sto
     assert in_full(nested, Library([library_of])) == wanted
 
 
+@pytest.mark.slow
 def test_it_needs_no_torch() -> None:
     assert heavy_after("skillviz.runs.region_expression") == {}
 

@@ -190,6 +190,7 @@ def test_a_living_run_is_not_deleted(store: Store, spec: RunSpec) -> None:
     store.delete(folder.id)
 
 
+@pytest.mark.slow
 def test_a_run_whose_process_is_gone_counts_as_killed(store: Store, spec: RunSpec) -> None:
     folder = store.create(spec)
     code = "from skillviz.runs.folder import RunFolder; from pathlib import Path\n"

@@ -102,6 +102,7 @@ def test_what_is_recorded_holds_anywhere(file: Path, done: Done, monkeypatch: py
     assert folder.record.device == done[1].list()[0].record.device is not None
 
 
+@pytest.mark.slow
 def test_tables_without_an_experiment_are_as_declared(done: Done) -> None:
     (folder,) = list_studies(done[1])
     assert {"scores", "differences", "recovered", "composition", "stability", "note"} == set(folder.tables())

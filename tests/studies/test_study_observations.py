@@ -64,6 +64,7 @@ def test_what_was_left_out_elsewhere_is_said(results: Results) -> None:
     assert any("One fine-tuned model" in text for text in said)
 
 
+@pytest.mark.slow
 @pytest.mark.cases(1, 1)
 @pytest.mark.parametrize(("recipe", "entries"), [("lora", 64.0), ("bitfit", 4096.0)])
 def test_lora_is_told_by_what_it_trains(results: Results, recipe: str, entries: float) -> None:

@@ -182,6 +182,7 @@ def test_ten_thousand_rows_take_seconds() -> None:
     assert time.perf_counter() - start < 20
 
 
+@pytest.mark.slow
 def test_the_layer_needs_no_torch() -> None:
     code = (
         "import sys; from skillviz.tasks import encode, paper, registry, splits, user_file; "

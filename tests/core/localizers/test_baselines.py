@@ -154,6 +154,7 @@ def test_the_gates_are_hard_concrete() -> None:
     assert not torch.equal(gate, drawn(odds, 0, 2)[0])
 
 
+@pytest.mark.slow
 def test_both_masks_find_what_chance_does_not() -> None:
     for seed in range(2):
         problem = learnable_problem(n=32, seed=seed)

@@ -55,6 +55,7 @@ def test_the_searches_that_learn_signs() -> None:
     assert finished(search_of(tiny_problem(), "stagewise", 9)).signs is None, "a search on its own pair takes its signs"
 
 
+@pytest.mark.cases(3, 3)
 @pytest.mark.parametrize("case", [{}, {"labels": 4}, {"moved": 0.02}], ids=str)
 @pytest.mark.parametrize("size", [1, 40])
 def test_stagewise_takes_the_twins_steps_and_signs(case: dict[str, Any], size: int) -> None:
@@ -122,6 +123,7 @@ def test_a_constant_gradient_gives_the_largest_products_with_the_signs_of_descen
     assert float(slope @ problem.flat.theta) == pytest.approx(lowest, abs=1e-4)
 
 
+@pytest.mark.cases(2, 4)
 @pytest.mark.parametrize("name", OPTIONS)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 def test_lean_mode_finds_the_same_entries_and_signs(name: str, dtype: torch.dtype) -> None:
@@ -133,6 +135,7 @@ def test_lean_mode_finds_the_same_entries_and_signs(name: str, dtype: torch.dtyp
     assert torch.equal(ordinary.flat.theta, ordinary.base)
 
 
+@pytest.mark.cases(4, 8)
 @pytest.mark.parametrize("name", OPTIONS)
 @pytest.mark.parametrize("steps", [1, 4, 5, 6])
 def test_a_search_resumes_with_its_signs(name: str, steps: int) -> None:

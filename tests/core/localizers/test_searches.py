@@ -155,6 +155,7 @@ def test_candidates_are_the_top_movers(share: float) -> None:
     assert candidates.movers(5).tolist() == slow_top(candidates.tau.abs().tolist(), 5)
 
 
+@pytest.mark.cases(3, 3)
 @pytest.mark.parametrize("base", ["empty", "movement", "region"])
 @pytest.mark.parametrize("case", [{}, {"labels": 3}], ids=str)
 def test_the_learned_mask_takes_the_twins_steps(case: dict[str, Any], base: str) -> None:

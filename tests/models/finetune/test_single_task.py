@@ -183,6 +183,7 @@ def test_train_embeddings_and_train_head_are_asked_for(tiny, tmp_path):
         assert not torch.equal(before[name], after[name]), name
 
 
+@pytest.mark.cases(2, 2)
 @pytest.mark.parametrize("family", ["roberta", "distilbert", "gpt2", "llama"])
 def test_the_result_makes_a_pair_with_its_base(family, tiny, tmp_path):
     base = tiny_pair(tmp_path, family, "head")[0]

@@ -62,6 +62,7 @@ def test_a_row_says_what_it_makes_of_which_published_values(name: str) -> None:
         assert all(one.here and one.paper != one.here for one in differences)
 
 
+@pytest.mark.cases(17, 17)
 @pytest.mark.parametrize("at", SCALES)
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_every_experiment_can_be_planned(name: str, at: str) -> None:
@@ -216,6 +217,7 @@ def test_lora_stands_beside_the_published_value_of_its_rank() -> None:
     assert set(frame["published"]) == set(known[known["config"] == "rank=8"]["value"]) and len(known) == 3
 
 
+@pytest.mark.slow
 def test_experiments_are_planned_without_torch() -> None:
     code = (
         "import sys; from skillviz.studies.paper.experiments import EXPERIMENTS; "
