@@ -123,6 +123,7 @@ def test_an_adapter_is_read_by_its_bases_names(tmp_path: Path) -> None:
     assert check.class_order is None and any("adapter's config.json" in note for note in check.notes)
 
 
+@pytest.mark.slow
 @pytest.mark.cases(1, 3)
 @pytest.mark.parametrize(
     "names",

@@ -57,6 +57,7 @@ def with_settings(fitted: tuple[Path, Any, Any], folder: Path, **settings: Any) 
     return folder / "pair" / "base", folder / "pair" / "finetuned", model, tok
 
 
+@pytest.mark.slow
 def test_a_task_that_states_no_length_has_the_models_own(fitted, tmp_path: Path) -> None:
     """The named case: words after the 128th token decide, and the model's own accuracy is ours."""
     base, tuned, model, tok = with_settings(fitted, tmp_path)

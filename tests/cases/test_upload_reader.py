@@ -99,6 +99,7 @@ def test_a_process_that_cannot_start_says_why(
     assert "GiB" not in str(caught.value) and not isinstance(caught.value, BadData)
 
 
+@pytest.mark.slow
 def test_a_slow_file_is_refused_and_its_process_replaced(reader: UploadReader, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(upload_reader, "SECONDS", 0)

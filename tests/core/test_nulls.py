@@ -31,6 +31,7 @@ def test_any_part_can_be_computed_alone() -> None:
     assert np.array_equal(drawn_signs(some, 5, 2), drawn_signs(np.arange(1000), 5, 2)[some])
 
 
+@pytest.mark.slow
 @pytest.mark.cases(1, 0)
 @pytest.mark.parametrize("n", [17, 6, 3, 2])
 def test_every_place_is_equally_likely(n: int) -> None:

@@ -56,6 +56,7 @@ def same(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
     )
 
 
+@pytest.mark.slow
 def test_weights_come_through_to_the_bit_with_the_hashes_of_both(tmp_path: Path, told: list[str]) -> None:
     folder = pickled(tmp_path / "model")
     made = resolve(folder)

@@ -162,6 +162,7 @@ def test_the_run_is_always_written_to_the_address(name: str, ids: dict[str, str]
     assert opened(name, run=ids["movement"]).query_params["run"] == ids["movement"]
 
 
+@pytest.mark.cases(3, 5)
 @pytest.mark.parametrize("name", RUN_PAGES)
 def test_the_run_bar_is_first_and_in_order(name: str, ids: dict[str, str]) -> None:
     test = opened(name, run=ids["movement"])

@@ -201,6 +201,7 @@ def test_of_several_bases_one_is_chosen(empty: Path) -> None:
     assert test.query_params["base"] == "two" and [figure.proto.spec for figure in charts(test)] != drawn
 
 
+@pytest.mark.slow
 def test_other_data_for_a_study_of_ones_own_are_asked_of_its_own_base(empty: Path) -> None:
     of_bases(fake_study(empty, "table1", tables=("scores", "differences")), "my/base")
     told = [code.value for code in opened("methods", task="ag_news").code]

@@ -128,6 +128,7 @@ def test_what_cannot_be_asked_is_one_sentence_and_nothing_is_started(
     assert not empty.exists(), "a look leaves nothing"
 
 
+@pytest.mark.slow
 def test_other_data_are_named_beside_the_tasks(empty: Path) -> None:
     table3 = {"new.experiment": "table3", "own.tasks": "subj"}
     alone = opened("studies", **table3)
@@ -138,6 +139,7 @@ def test_other_data_are_named_beside_the_tasks(empty: Path) -> None:
     assert not right.error and "--tasks mr --also cr" in shlex.join(command(right))
 
 
+@pytest.mark.slow
 def test_a_variable_of_the_project_may_stand_in_a_path(
     empty: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -325,6 +325,7 @@ def test_a_file_of_too_many_entries_is_refused(tmp_path: Path) -> None:
         read_study(tmp_path / "s.yaml")
 
 
+@pytest.mark.slow
 def test_a_long_study_is_planned_within_seconds() -> None:
     """The order of the steps takes no time that grows with their square: 10,000 took 14 s."""
     entry = {"base": "b", "finetuned": "f", "task": "sst2", "localizer": "random", "size": "1%"}

@@ -74,6 +74,7 @@ def test_a_tasks_own_training_data_are_no_leak(three: list[Task]) -> None:
     assert unseen(three[:1])["a"].leaked == frozenset()
 
 
+@pytest.mark.cases(2, 3)
 @pytest.mark.parametrize(
     ("name", "dropped"), [("cr", 0), ("uci_yelp", 0), ("uci_amazon", 3), ("uci_imdb", 1), ("subj", 696)]
 )

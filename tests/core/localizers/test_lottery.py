@@ -79,6 +79,7 @@ def test_the_ends_are_exact() -> None:
     problem.reset()
 
 
+@pytest.mark.slow
 def test_learning_does_no_worse_than_magnitude_alone() -> None:
     losses = []
     for by in ("learned", "magnitude"):

@@ -80,6 +80,7 @@ def test_a_claim_goes_with_half_of_its_comparisons(said: tuple[bool | None, ...]
     assert (found.supporting, found.against, found.open) == tuple(said.count(one) for one in (True, False, None))
 
 
+@pytest.mark.slow
 def test_verdicts_are_counted_against_the_limit_of_their_claim() -> None:
     """A comparison is decided exactly where its p-value is below 5%, whatever its limits and its debiased value."""
     generator = np.random.default_rng(0)
