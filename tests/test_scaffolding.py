@@ -27,8 +27,8 @@ OTHER_SYSTEMS = {"colorama", "httpx2-jsfetch", "setuptools"}
 # a slash that begins a path, then a folder where people keep their own
 OF_A_MACHINE = re.compile(r"(?<![\w.<>{}/-])/(home|Users|work|root)/[a-z]")
 GUIDES = (
-    "docs/add-a-localizer.md", "docs/add-a-metric.md", "docs/add-a-page.md", "docs/add-a-task.md",
-    "docs/add-an-experiment.md", "docs/jobs.md", "CONTRIBUTING.md",
+    "docs/add-a-task.md", "docs/extending.md",
+    "docs/jobs.md", "ARCHITECTURE.md", "CONTRIBUTING.md",
 )  # fmt: skip
 
 

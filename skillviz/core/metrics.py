@@ -2,7 +2,7 @@
 
 Everything else reads this table: runs score every row that has a kernel, studies compare those of rank
 `headline` and `compared`, pages, figures, commands and reports take titles, units and digits from here. To add one:
-docs/add-a-metric.md.
+docs/extending.md.
 """
 
 from __future__ import annotations

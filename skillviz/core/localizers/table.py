@@ -1,4 +1,4 @@
-"""The localizers: one row each, without torch. To add one: docs/add-a-localizer.md.
+"""The localizers: one row each, without torch. To add one: docs/extending.md.
 
 A row says everything about a localizer but its arithmetic: words, options, promises, cost, looks. The arithmetic is
 the generator that `run` names; it is imported when a search starts. Commands, pages, figures, studies and estimates
