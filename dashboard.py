@@ -1,4 +1,4 @@
-"""The dashboard: `streamlit run dashboard.py`. The server when imported; as a script, the page that is asked for."""
+"""The dashboard, `streamlit run dashboard.py`: the server if imported, the requested page if run as a script."""
 
 import streamlit as st
 
@@ -6,7 +6,7 @@ if __name__ == "__main__":
     from skillviz.ui import address, page_table, sign_in
 
     page_table.navigation().run()
-    if sign_in.is_open():  # else the link waits for whoever signs in
+    if sign_in.is_open():  # otherwise the link is kept until the user has signed in
         address.tidy(page_table.PRESENT)
 else:
     from skillviz.ui import server

@@ -1,4 +1,4 @@
-"""Is the model's confidence justified? Confidence and reliability, fine-tuned beside grafted."""
+"""The page "Is the model's confidence justified?": confidence and reliability of the fine-tuned and grafted models."""
 
 import streamlit as st
 

@@ -1,4 +1,4 @@
-"""Compare runs. Two to six side by side, one of them the baseline: scores, curves, regions, specs."""
+"""The page "Compare runs": scores, curves, regions and specs of two to six runs, one of them the baseline."""
 
 import streamlit as st
 

@@ -1,4 +1,4 @@
-"""Learning tasks in sequence. Tasks learned one after the other, naively and within their regions."""
+"""The page "Learning tasks in sequence": tasks learned one after the other, naively and within their regions."""
 
 import streamlit as st
 

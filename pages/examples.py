@@ -1,4 +1,4 @@
-"""Which examples change? All of them as a table and a scatter, one of them in detail, then slices and classes."""
+"""The page "Which examples change?": all examples as table and scatter, one in detail, then slices and classes."""
 
 from skillviz.ui import page
 from skillviz.ui.pages.examples import detail, view
@@ -16,5 +16,5 @@ closer = places.closer(examples)
 chosen = view.linked(run, examples, wanted, places)
 view.by_slice(run, examples)
 view.by_class(run, examples)
-with closer:  # the last to be filled: it may wait for the models
+with closer:  # drawn last, because it may wait for the models
     detail.look_closer(run, examples, chosen)

@@ -1,4 +1,4 @@
-"""A tiny region carries the skill: one real run as four numbers, its curve and its map, and three ways on."""
+"""The home page: four numbers of one real run, its curve and its map, and three links."""
 
 from skillviz.ui import page
 from skillviz.ui.pages.home import view

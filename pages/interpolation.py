@@ -1,4 +1,4 @@
-"""Between the base and the fine-tuned model. WiSE-FT and WiSE-Graft, in and out of distribution, at any point."""
+"""The page "Between the base and the fine-tuned model": WiSE-FT and WiSE-Graft, in and out of distribution."""
 
 import streamlit as st
 

@@ -1,4 +1,4 @@
-"""Jobs: what runs and what waits, with progress and time left; below it what ended, newest first."""
+"""The page "Jobs": running and waiting jobs with progress and time left, then ended jobs, newest first."""
 
 import streamlit as st
 

@@ -1,4 +1,4 @@
-"""Localize a skill: pair, task, search; checked before it starts, watched while it runs."""
+"""The page that starts a run: choose pair, task and search; the run is checked before it starts and can be watched."""
 
 import streamlit as st
 

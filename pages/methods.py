@@ -1,4 +1,4 @@
-"""Grafting vs other small updates. Grafts beside re-training, BitFit, LoRA and whole fine-tunes."""
+"""The page "Grafting vs other small updates": grafts beside re-training, BitFit, LoRA and full fine-tuning."""
 
 import streamlit as st
 

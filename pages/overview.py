@@ -1,4 +1,4 @@
-"""How much of the skill is in this region? The three models side by side, and how the region was found."""
+"""The page "How much of the skill is in this region?": the scores of the three models, and the search."""
 
 from functools import partial
 

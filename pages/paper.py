@@ -1,11 +1,11 @@
-"""Paper vs skillviz. A scoreboard of the paper's claims; a click opens the experiment with its figure and table."""
+"""The page "Paper vs skillviz": a scoreboard of the paper's claims; a click opens an experiment's figure and table."""
 
 from skillviz.ui import page
 from skillviz.ui.pages.paper import view
 
 page.begin_without_run("paper")
 if (item := view.claims()) is not None:
-    if not item.is_published_only:  # else its values stand above the scoreboard
+    if not item.is_published_only:  # otherwise its values are above the scoreboard
         view.experiment(item)
         view.values(item)
     view.further(item)

@@ -1,4 +1,4 @@
-"""Where is the skill? A map of layers and modules, one cell and its tensors near, and what each part does."""
+"""The page "Where is the skill?": a map of layers and modules, one cell with its tensors, and each part's effect."""
 
 import streamlit as st
 

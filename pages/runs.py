@@ -1,4 +1,4 @@
-"""Runs. The jobs as they go, and the library: filter, choose, open, compare, download, note, delete."""
+"""The page "Runs": running jobs, and the library of runs to filter, open, compare, download, annotate and delete."""
 
 import streamlit as st
 

@@ -1,4 +1,4 @@
-"""How small can the region be? A metric by region size, one line a localizer, over all runs of the same pair."""
+"""The page "How small can the region be?": a metric by region size, one line per localizer, for all runs of a pair."""
 
 import streamlit as st
 
@@ -52,7 +52,7 @@ alike = [entry for entry in entries if (entry.localizer, entry.settings) == (thi
 complement = run_list.pair_complement(alike, split)
 if complement.empty:
     st.caption("What removing the region costs is not stored for these runs.")
-elif exhibits.has_gain(curve):  # else the sentence on top says that there is none
+elif exhibits.has_gain(curve):  # otherwise the first sentence of the page says that there is no gain
     at_own_gain = curve[(curve["localizer"] == line[0]) & (curve["settings"] == line[1])]
     necessity = exhibits.necessity(at_own_gain, complement, line, theme())
     st.markdown(necessity.finding, help=about("complement", "recovered"))

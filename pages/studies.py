@@ -1,4 +1,4 @@
-"""Studies. A list of the stored studies; a row opens one, and a form starts another."""
+"""The page "Studies": a list of the stored studies, the details of one, and a form that starts another."""
 
 import streamlit as st
 

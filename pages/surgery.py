@@ -1,4 +1,4 @@
-"""Build your own region. Layers, modules and stored regions, put together, grafted live and compared with chance."""
+"""The page "Build your own region": layers, modules and stored regions, combined and grafted live."""
 
 import streamlit as st
 

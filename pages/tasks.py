@@ -1,4 +1,4 @@
-"""Do tasks share parameters? Regions in one multi-task model, what each gives, and any union."""
+"""The page "Do tasks share parameters?": regions of one multi-task model, the gain of each graft, and any union."""
 
 import streamlit as st
 

@@ -1,4 +1,4 @@
-"""How much of the model is the skill? A guided tour of the opening run: eight steps, a control and a question each."""
+"""The guided tour of one run, "How much of the model is the skill?": eight steps with a control and a question each."""
 
 import streamlit as st
 
@@ -11,6 +11,6 @@ opening = opening_run()
 step, place = view.current(), st.container()
 
 view.draw(step, opening)
-with place:  # the last to be filled: it counts the answers
+with place:  # drawn last, because it counts the answers
     view.bar(step)
 view.follow(step)

@@ -1,4 +1,4 @@
-"""Does the skill transfer? The models on other tasks with the same labels, without any training on them."""
+"""The page "Does the skill transfer?": scores on other tasks with the same labels, without training on them."""
 
 import streamlit as st
 
