@@ -1,4 +1,4 @@
-"""Buttons that start, store, delete or download something: they are off where the dashboard is read-only."""
+"""Buttons that start, store, delete or download something; they are disabled if the dashboard is read-only."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from skillviz import read_only
 
 
 def action(label: str, *, disabled: bool = False, help: str | None = None, **more: Any) -> bool:
-    """Whether `st.button` of these arguments was clicked."""
+    """Draws `st.button` with these arguments and returns whether it was clicked."""
     if read_only.is_on():
         disabled, help = True, read_only.REASON
     return st.button(label, disabled=disabled, help=help, **more)

@@ -1,7 +1,7 @@
-"""The address bar as the state of a view: what is not the default stands there, so a copied link shows the same.
+"""The address bar holds the state of a view: all values other than defaults, so that a copied link shows the same.
 
-A choice lives in the session too, because Streamlit empties the address on a page switch. What the address says
-wins when somebody typed it or went back, also what it no longer says; what the session says wins otherwise.
+Choices are kept in the session too, because Streamlit empties the address on a page switch. The address wins if the
+user typed it or went back, even for values that it no longer has; otherwise the session wins.
 """
 
 from __future__ import annotations
@@ -33,34 +33,34 @@ _mount = st.components.v2.component(
 
 
 def keep_history() -> None:
-    """Only a reader's own actions add an entry to the browser's history; called once a script run."""
+    """Limits new entries in the browser's history to the user's own actions; called once per script run."""
     with st.container(key="address-history"):
         _mount(key=_HISTORY, height=1)
 
 
 def is_asked(name: str) -> bool:
-    """Whether the address says another value than we wrote there, or none where we wrote one."""
+    """True if the address differs from our last value for this name: another value, or none although we wrote one."""
     return st.query_params.get(name) != _memory(_WRITTEN).get(name)
 
 
 def linked(name: str) -> str | None:
-    """The value that the address asks for, when it is not what we wrote there ourselves."""
+    """The value in the address, if we did not write it ourselves."""
     return st.query_params.get(name) if is_asked(name) else None
 
 
 def last_used(name: str) -> str | None:
-    """The value that this session used last, on whatever page."""
+    """The value that this session used last, on any page."""
     return _memory(_LAST_USED).get(name)
 
 
 def current(name: str) -> str | None:
-    """What the address asks for, which is None where it asks for the default; else what the session used last."""
+    """The value in the address if the user changed it, with None for the default; else the session's last value."""
     _memory(_READ)[name] = None
     return st.query_params.get(name) if is_asked(name) else last_used(name)
 
 
 def keep(name: str, value: str, *, is_default: bool = False) -> None:
-    """Writes the value to the session's memory, and to the address where it is not the default."""
+    """Writes the value to the session, and to the address if it is not the default."""
     _memory(_READ)[name] = None
     _memory(_LAST_USED)[name] = value
     text = None if is_default else value
@@ -71,7 +71,7 @@ def keep(name: str, value: str, *, is_default: bool = False) -> None:
 
 
 def remember(name: str, value: str) -> None:
-    """Keeps in the session alone what is too long for an address."""
+    """Keeps a value in the session only, because it is too long for an address."""
     forget(name)
     _memory(_LAST_USED)[name] = value
 
@@ -84,15 +84,15 @@ def forget(name: str) -> None:
 
 
 def follow(name: str, key: str, default: Any) -> None:
-    """Forgets the value of a control that the user has not touched and that has another default now: it takes that one.
+    """Resets a control to its new default, unless the user has touched it.
 
-    For a control whose default depends on another control; before its state is read, and `is_set` after that. A user
-    touches it in its widget, in a link, or by a button that sets it.
+    For a control whose default depends on another control. Call it before the control's state is read, and `is_set`
+    after that. A user touches a control in its widget, in a link, or with a button that sets it.
     """
     touched, defaults = _memory(_TOUCHED), _memory(_DEFAULTS)
     if linked(name) is not None or st.session_state.get(key, _memory(_SET).get(key)) != _memory(_SET).get(key):
         touched[name] = True
-    elif is_asked(name):  # the reader went back to the default
+    elif is_asked(name):  # the user went back to the default
         touched.pop(name, None)
     if name not in touched and defaults.get(name, default) != default:
         st.session_state.pop(key, None)
@@ -101,24 +101,24 @@ def follow(name: str, key: str, default: Any) -> None:
 
 
 def is_set(key: str) -> None:
-    """Notes the state of a control's widget before it is drawn, to tell whether the user has touched it since."""
+    """Records the state of a control's widget before it is drawn, to detect whether the user has touched it since."""
     value = st.session_state[key]
     _memory(_SET)[key] = list(value) if isinstance(value, list) else value
 
 
 def drew(key: str, value: Any) -> None:
-    """Notes what a widget holds, so that the next run can tell whether somebody has moved it since."""
+    """Records a widget's value, so that the next script run can detect that the user has changed it."""
     _memory(_DRAWN)[key] = _memory(_AT_LAST_RUN)[key] = value
 
 
 def catch_up() -> None:
-    """Puts the address right where the browser is behind; once a script run, before anything is read.
+    """Corrects the address if the browser is behind; called once per script run, before anything is read.
 
-    The run that somebody asked for is taken into the session at once: whoever goes on to another page before this one
-    has read its runs takes it along. Whoever chooses faster than the browser hears of the last address sends an older
-    one along, which must not undo the choice before; how far it is behind does not matter, and an older one can come
-    after a newer one where runs are cut short. Going back sends an older one too, but without a choice. An empty
-    address on another page than before is the menu's, and says nothing.
+    The run in the address is written to the session at once, so that it is kept if the user switches pages before this
+    page has read its runs. A user who makes choices faster than the browser updates its address sends an outdated
+    address with a choice. It must not undo the choice before, however far behind it is; if script runs are cut short,
+    an older address can even arrive after a newer one. Going back also sends an older address, but without a choice. An
+    empty address on a page other than the last one is the menu's and carries no information.
     """
     _memory(_READ).clear()
     if _is_of_another_page() and not st.query_params:
@@ -133,9 +133,10 @@ def catch_up() -> None:
 
 
 def tidy(*others: str) -> None:
-    """Takes out of the address what nothing on the page has read; once a script run, behind the page.
+    """Removes values from the address that nothing on the page has read; called once per script run, after the page.
 
-    `others` are names that are read elsewhere. The session remembers a value, for a control that is drawn later.
+    `others` are names that are read elsewhere. The session remembers a removed value, for a control that is drawn
+    later.
     """
     for name in set(st.query_params) - {*_memory(_READ), *_memory(_WRITTEN), *others, RUN}:
         _memory(_LAST_USED)[name] = st.query_params[name]
@@ -143,14 +144,14 @@ def tidy(*others: str) -> None:
 
 
 def choice(name: str, options: Sequence[T], default: T, written: Callable[[T], str] = str) -> T:
-    """The option that address or session names, else the default; an unknown one is passed over."""
+    """The option named by the address or the session, else the default; an unknown name is ignored."""
     by_text = {written(option): option for option in options}
     value = current(name)
     return by_text.get(value, default) if value is not None else default
 
 
 def _is_of_another_page() -> bool:
-    """Whether the browser shows another page than at the last script run; unknown without a browser."""
+    """True if the browser shows another page than at the last script run, or if there is no browser."""
     page = urlsplit(st.context.url or "").path
     before = st.session_state.get(_PAGE)
     st.session_state[_PAGE] = page
@@ -158,7 +159,7 @@ def _is_of_another_page() -> bool:
 
 
 def _has_moved() -> bool:
-    """Whether a widget holds something else than when it was last drawn, or than at the last run, cut short or not."""
+    """True if a widget's value has changed since it was last drawn, or since the last run, cut short or not."""
     drawn, at_last_run = _memory(_DRAWN), _memory(_AT_LAST_RUN)
     values = {key: st.session_state[key] for key in drawn if key in st.session_state}
     moved = any(value != drawn[key] or value != at_last_run[key] for key, value in values.items())
@@ -167,7 +168,7 @@ def _has_moved() -> bool:
 
 
 def _write(name: str, value: str | None) -> None:
-    """Puts the value into the address, None for none, where it does not stand there already."""
+    """Writes the value into the address if it is not there already; None removes it."""
     before = st.query_params.get(name)
     if before == value:
         return
@@ -179,7 +180,7 @@ def _write(name: str, value: str | None) -> None:
 
 
 def _put_away(name: str) -> None:
-    """Notes that what was written is no longer what stands in the address."""
+    """Records that the value we wrote is no longer in the address."""
     written = _memory(_WRITTEN)
     if name in written:
         _memory(_PAST).setdefault(name, set()).add(written.pop(name))

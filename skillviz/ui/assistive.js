@@ -1,10 +1,10 @@
-// What Streamlit leaves undone for a keyboard and a screen reader, done whenever the page has changed:
-// - what a choice changed is said: the page's finding, which is its first paragraph; of another page its title too;
-// - icons in a text are not read by their names;
+// Accessibility that Streamlit lacks, applied whenever the page has changed:
+// - the effect of a choice is announced: the finding (the first paragraph), and the title if the page is another one;
+// - icons in a text are not read out by their names;
 // - the buttons under a figure are named after it;
-// - the keyboard goes into the popover that it opened, which stands last on the page, and comes back to its button.
+// - the focus moves into an opened popover, which is last in the document, and back to its button when it closes.
 
-const [SOON, QUIET] = [50, 700]; // milliseconds without a change until the page is mended, and until it is told
+const [SOON, QUIET] = [50, 700]; // milliseconds without a change until fixes are applied, and until announced
 const ICONS = "[data-testid=stMarkdownContainer] [role=img][aria-label$=' icon']";
 const FOLDED = "[data-testid=stExpander] summary, [data-testid=stPopoverButton]";
 const BLOCK = "[data-testid=stVerticalBlock]";
@@ -17,7 +17,7 @@ const words = (element) => {
   return copy.textContent.trim().replace(/\s+/g, " ");
 };
 
-// Of a group of choices only the chosen one is a stop.
+// Only the chosen option of a group is a tab stop.
 function isStop(element) {
   const group = element.closest("[role=radiogroup]");
   const isChosen = (choice) => choice.checked || choice.ariaChecked === "true";
@@ -60,7 +60,7 @@ function tellChanges(status) {
   };
 }
 
-// Returns what takes the keyboard into an open popover, and back to the button of one that was closed.
+// Returns a function that moves the focus into an open popover, and back to the button of a closed one.
 function guidePopovers() {
   let [opener, isInside] = [null, false];
   window.addEventListener("keydown", (event) => {
@@ -79,7 +79,7 @@ function guidePopovers() {
   window.addEventListener("pointerdown", () => (opener = null), { capture: true });
   return () => {
     const opened = document.querySelector(OPEN);
-    // from its button, or where the content that held it was drawn again
+    // focus moves from its button, or from the body if the content with the focus was redrawn
     const from = isInside ? document.body : opener;
     if (opened && opener && from === document.activeElement) {
       isInside = true;

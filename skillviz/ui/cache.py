@@ -1,9 +1,9 @@
-"""The one memory of the dashboard: reads of runs, studies, models, tasks and devices, and the worker's answers.
+"""The dashboard's cache: reads of runs, studies, models, tasks and devices, and the worker's answers.
 
-Nothing is computed here. Every function is `remembered` by what names its content, not by its arguments: a finished run
-or study by its folder and time of completion, a list by the times of change of its files, anything else by the files
-it is read from, or for seconds. What holds for one store of several users is remembered by the store: a visitor is
-handed nothing that was read for another, and what all share is read once.
+Nothing is computed here. The key of a cached value identifies its content, not the arguments of the function: the
+folder and completion time of a finished run or study, the modification times of the files of a list, the source files
+of other values. Some values expire after seconds instead. Values that belong to one store are cached by store: a
+visitor never gets a value that was read for another, and shared values are read once.
 """
 
 from __future__ import annotations
@@ -75,45 +75,47 @@ from skillviz.ui import script, sign_in
 
 Arguments = ParamSpec("Arguments")
 Value = TypeVar("Value")
-Stamp = tuple[tuple[str, int], ...]  # files with their times of change: equal stamps, equal content
+Stamp = tuple[tuple[str, int], ...]  # files with their modification times: equal stamps, equal content
 
-STORES = 256  # of users, and what is theirs alone: a class of 200
-TABLE_READS = 256  # the open run's tables
+STORES = 256  # stores of users whose values are kept; enough for a class of 200
+TABLE_READS = 256  # tables of the open run
 LARGE_REGION = 2**22  # entries: 32 MiB of indices
 TEXTS = 16  # splits whose texts are kept, some hundred kilobytes each
-TEXTS_SECONDS = 600  # after which notes on texts that could not be read are asked for again
+TEXTS_SECONDS = 600  # notes on texts are requested again after this time, in case reading failed
 SCAN_SECONDS = 5
 TASK_FOLDERS = ("benchmarks/tasks", registry.EXAMPLE_TASKS)
-HUB_SECONDS = 600  # after which data of a hub that could not be had are asked for again
-ANSWERS = 64  # of the worker: so that a rerun of a page asks nothing twice
+HUB_SECONDS = 600  # data that could not be downloaded from a hub are requested again after this time
+ANSWERS = 64  # answers of the worker, so that a rerun of a page requests none twice
 DEVICE_SECONDS, LOCAL_MODELS_SECONDS = 10, 30
-PAIR = "pair"  # the key of notes on a pair among those of splits
+PAIR = "pair"  # the key of the notes on a pair, beside one key per split
 DATA_READ = 2  # data sets whose rows are kept for a form
-COMPUTED = 512  # tables and sentences that pages make of stored ones, those of some thirty runs
-TABLES = 64  # of studies, kept in memory
-PREVIEW_SECONDS = 60  # fine-tuned models are made without a run or study.json
-REFUSAL_SECONDS = 60  # a model's folder changes without a run
+COMPUTED = 512  # tables and sentences that pages derive from stored tables; enough for about thirty runs
+TABLES = 64  # tables of studies kept in memory
+PREVIEW_SECONDS = 60  # a new fine-tuned model changes no run.json or study.json
+REFUSAL_SECONDS = 60  # a model's folder can change without a new run
 
 copied: Any = st.cache_data
-"""What a page does to its copy stays there."""
+"""The cache that gives each page its own copy; changes to it affect no other page."""
 shared: Any = st.cache_resource
-"""One value for all pages, which none may change; of a table each reads a copy, as pandas keeps a note of hundreds of
-past views of each column of a table that stays in memory. A copy takes a tenth of the time that `copied` takes."""
+"""The cache that gives all pages the same value, which none may change.
+
+Tables are copied for each page, because pandas keeps hundreds of references to past column views of a table that stays
+in memory. Such a copy takes a tenth of the time that `copied` takes."""
 
 
 def remembered(
     cache: Any, key: Callable[Arguments, Any], **limits: int
 ) -> Callable[[Callable[Arguments, Value]], Callable[Arguments, Value]]:
-    """Keeps what a function returns in `copied` or `shared`, by the key of its arguments; an error is not kept.
+    """Return a decorator that caches a function's value in `copied` or `shared`, by the key of its arguments.
 
-    `limits` are `max_entries` and `ttl` in seconds.
+    Errors are not cached. `limits` are `max_entries` and `ttl` in seconds.
     """
 
     def decorate(function: Callable[Arguments, Value]) -> Callable[Arguments, Value]:
         def content(key: Any, _read: Callable[[], Value]) -> Value:
             return _read()
 
-        content.__qualname__ = function.__qualname__  # by which Streamlit tells the caches of two functions apart
+        content.__qualname__ = function.__qualname__  # Streamlit separates the caches of functions by this name
         stored = cache(content, show_spinner=False, **limits)
 
         @wraps(function)
@@ -127,23 +129,24 @@ def remembered(
 
 
 class _Kept:
-    """What a function returned for one store: `stamp` says of which files, `read` when."""
+    """The last value of a function for one store, with the stamp of its files and the time of reading."""
 
     def __init__(self) -> None:
         self.lock, self.stamp, self.read, self.value = threading.Lock(), None, 0.0, None
 
 
 def _name_of(store: Store) -> str:
-    """The store's root in letters that Streamlit can hash: a folder's name may be in no encoding."""
+    """The store's root as text that Streamlit can hash, even if a folder's name is not valid in any encoding."""
     return visible(str(store.root))
 
 
 def kept_for_store(
     stamp: Callable[[Store], Any], seconds: float = math.inf
 ) -> Callable[[Callable[[Store], Value]], Callable[[Store], Value]]:
-    """Keeps what a function returned last for each store, until its stamp is another one or so many seconds are over.
+    """Return a decorator that keeps a function's last value for each store, until its stamp changes or it expires.
 
-    One value a store, which no page may change: a list that grows run by run would else be held in all its states.
+    Pages may not change the value. Only one is kept per store: otherwise every earlier state of a growing list of runs
+    would stay in memory.
     """
 
     def decorate(function: Callable[[Store], Value]) -> Callable[[Store], Value]:
@@ -169,27 +172,28 @@ def kept_for_store(
 
 
 def library() -> Library:
-    """The visitor's own store, what is shared with the visitor, and the runs that ship; raises NotSignedIn."""
+    """The visitor's own store, the stores shared with the visitor, and the shipped runs; raises NotSignedIn."""
     return script.once_read("library", lambda: libraries.library(sign_in.user_root()))
 
 
 @dataclass(frozen=True)
 class _Files:
-    """The run.json files of a store and its studies' files of runs: `changed` is each one's time by the run's name,
-    `digest` all of it in one word."""
+    """The run.json files of a store and the packed files of its studies' runs.
+
+    `changed` maps each run's name to the modification time of its file; `digest` is one hash of all of them."""
 
     changed: Mapping[str, int]
     digest: str
 
 
 def _run_files(store: Store) -> str:
-    """A store and its run.json files, as one digest."""
+    """The digest of a store and its run files."""
     return _files_of(store).digest
 
 
 def _files_of(store: Store) -> _Files:
-    """The files of a store as the script saw them moments ago: it asks several times, and there are thousands."""
-    if store.root == libraries.shipped_root():  # it changes when skillviz does
+    """The files of a store, cached for a moment: one script run reads them several times, and there are thousands."""
+    if store.root == libraries.shipped_root():  # shipped runs change only with skillviz itself
         return _shipped_files(store)
     return script.once_read(f"runs {store.root}", partial(_look_at_files, store))
 
@@ -201,13 +205,13 @@ def _shipped_files(store: Store) -> _Files:
 
 def _look_at_files(store: Store) -> _Files:
     root, look, changed = str(store.root), os.stat, {}
-    finished = _renewed("runs", _name_of(store)).kept if _is_looked_at(store) else {}  # they do not change
-    with suppress(StoreError):  # a store that cannot be listed is among those that cannot be read: see `others`
+    finished = _renewed("runs", _name_of(store)).kept if _is_looked_at(store) else {}  # finished runs do not change
+    with suppress(StoreError):  # a store that cannot be listed is reported by `others`
         for name in store.names():
             if name in finished:
                 changed[name] = finished[name][0]
                 continue
-            with suppress(OSError):  # it is no run, deleted just now, or cannot be read
+            with suppress(OSError):  # not a run, deleted just now, or unreadable
                 changed[name] = look(f"{root}{os.sep}{name}{os.sep}{RUN_FILE}").st_mtime_ns
         for name, path in store.packed().items():
             with suppress(OSError):
@@ -218,12 +222,12 @@ def _look_at_files(store: Store) -> _Files:
 
 @shared(show_spinner=False, max_entries=STORES)
 def _looks(root: str) -> list[float]:
-    """The time of the last look at all files of a store; one value."""
+    """The time of the last full scan of a store's files, as a list of one value."""
     return [-math.inf]
 
 
 def _is_looked_at(store: Store) -> bool:
-    """True if all of a store's files were looked at moments ago; where not, the caller does so now."""
+    """True if all of a store's files were scanned in the last SCAN_SECONDS; otherwise the caller must scan them now."""
     last, now = _looks(_name_of(store)), time.monotonic()
     if now - last[0] <= SCAN_SECONDS:
         return True
@@ -232,7 +236,7 @@ def _is_looked_at(store: Store) -> bool:
 
 
 def _study_files(store: Store) -> Stamp:
-    """A store and its studies' files."""
+    """The stamp of a store and its study files."""
     stamp = [(str(store.root), 0)]
     for path in (folder / STUDY_RECORD for folder in study_folders(store)):
         with suppress(OSError):
@@ -241,12 +245,12 @@ def _study_files(store: Store) -> Stamp:
 
 
 def _seen() -> tuple[tuple[str, Stamp], ...]:
-    """What the visitor's stores hold now: their runs and studies."""
+    """The run and study files that the visitor's stores hold now, as stamps."""
     return tuple((_run_files(store), _study_files(store)) for store in library().stores)
 
 
 def _stamp(*paths: Path) -> Stamp:
-    """These files, time 0 for one that is not there."""
+    """The stamp of these files, with time 0 for a missing file."""
     return tuple((str(path), path.stat().st_mtime_ns if path.is_file() else 0) for path in paths)
 
 
@@ -255,13 +259,13 @@ def _study_file(study: StudyFolder) -> Stamp:
 
 
 def _model_files(*sources: str) -> list[Path]:
-    """The files of models' folders that change when a model does."""
+    """The files in the models' folders that change when a model does."""
     names = ("config.json", "model.safetensors", "adapter_config.json", "adapter_model.safetensors")
     return [located(source) / name for source in sources if source for name in (*names, "tokenizer.json")]
 
 
 def _task_files(task: str | None) -> list[Path]:
-    """A task's file and its data; none for one of the registry. Raises a SkillvizError."""
+    """A task's file and data files; empty for a task of the registry. Raises a SkillvizError."""
     definition = task_named(task) if task else None
     if definition is None or definition.path is None or not isinstance(definition.data, Files):
         return []
@@ -269,13 +273,13 @@ def _task_files(task: str | None) -> list[Path]:
 
 
 def task_named(name: str) -> Task:
-    """The task of a name or file, its data files there, as of `registry.task`; raises what that raises."""
+    """The task of this name or file with its data files, as `registry.task` returns it, with the same errors."""
     return registry.with_data(task_defined(name))
 
 
 @remembered(shared, lambda name: (expanded(name), _stamp(located(name))), max_entries=64)
 def task_defined(name: str) -> Task:
-    """The task of a name or file, whether its data are here or not, as of `registry.defined`."""
+    """The task of this name or file, whether its data are present or not, as `registry.defined` returns it."""
     return registry.defined(name)
 
 
@@ -284,19 +288,19 @@ def _yaml_files(folder: Path) -> list[Path]:
 
 
 def entries() -> tuple[Entry, ...]:
-    """One entry for each finished run, the user's first, each store's newest first."""
+    """One entry per finished run: the user's own first, and in each store the newest first."""
     own, *others = library().stores
     return Entries((*_own_entries_in(own), *chain.from_iterable(map(_shared_entries_in, others))))
 
 
 class _Renewed(Generic[Value]):
-    """Values by the run's name, each as long as what it is made of stays: one change replaces one value."""
+    """Values by run name, each kept until its source changes, so that one change replaces one value."""
 
     def __init__(self) -> None:
         self.kept: dict[str, tuple[Any, Value]] = {}
 
     def of(self, sources: Mapping[str, Any], make: Callable[[Sequence[str]], Mapping[str, Value]]) -> list[Value]:
-        """The values of these names with their sources; `make` is handed the names whose source is another one."""
+        """The values of all names in `sources`; `make` makes the values whose source is new or has changed."""
         old = {name: kept for name, kept in self.kept.items() if name in sources and kept[0] == sources[name]}
         new = make([name for name in sources if name not in old])
         self.kept = {**old, **{name: (sources[name], value) for name, value in new.items()}}
@@ -339,12 +343,12 @@ def _runs_by_id_in(store: Store) -> dict[str, Run]:
 
 
 def _runs_by_id() -> Mapping[str, Run]:
-    """The user's run where two stores hold one id."""
+    """All finished runs by id; if two stores have the same id, the user's own run."""
     return ChainMap(*[_runs_by_id_in(store) for store in library().stores])
 
 
 def read_shared() -> None:
-    """Reads the runs that every visitor sees, so that the first one need not wait for them."""
+    """Reads the runs that every visitor sees, so that the first visitor does not wait for them."""
     for store in libraries.library().stores:
         _shared_entries_in(store)
 
@@ -362,7 +366,7 @@ def runs(run_ids: Iterable[str]) -> list[Run]:
 
 
 def records() -> list[RunRecord]:
-    """What all finished runs say of themselves."""
+    """The records of all finished runs."""
     return [run.record for run in _runs_by_id().values()]
 
 
@@ -373,7 +377,7 @@ def own_runs() -> Sequence[Run | Unfinished]:
 
 
 def others() -> tuple[Sequence[Unfinished], Sequence[Unreadable]]:
-    """The runs that cannot be opened: queued, running, failed or cancelled; and folders that cannot be read."""
+    """The runs that are queued, running, failed or cancelled and so cannot be opened, and the unreadable folders."""
     found = [_others_in(store) for store in library().stores]
     return [run for runs, _ in found for run in runs], [folder for _, folders in found for folder in folders]
 
@@ -385,7 +389,7 @@ def _others_in(store: Store) -> tuple[Sequence[Unfinished], Sequence[Unreadable]
 
 @remembered(shared, lambda what, subjects, make: (what, [_mark(one) for one in subjects]), max_entries=COMPUTED)
 def computed(what: Sequence[str], subjects: Sequence[Run | StudyFolder], make: Callable[[], Value]) -> Value:
-    """What `make` returned when it was last asked for this of these runs or studies; it may not depend on more."""
+    """The value of `make`, cached by `what` and the runs or studies; it may depend on nothing else."""
     return make()
 
 
@@ -394,12 +398,12 @@ def _mark(subject: Run | StudyFolder) -> tuple[str, str]:
 
 
 def note(run_id: str) -> str:
-    """The user's note on a run; small and changing, so it is read each time. Raises NotReadable."""
+    """The user's note on a run, read each time because it is small and changes. Raises NotReadable."""
     return user_store().note(run_id)
 
 
 def notes(run_ids: Iterable[str]) -> dict[str, str]:
-    """The user's notes on these runs, if they have one; in the place of one that cannot be read, why."""
+    """The user's notes by run id, for runs that have one; the reason in place of a note that cannot be read."""
     noted, found = user_store().noted(), {}
     for run_id in run_ids:
         if run_id in noted:
@@ -424,18 +428,18 @@ def table(run: Run, name: str) -> pd.DataFrame:
 
 @remembered(shared, lambda run: (str(run.path), run.record.finished))
 def curve(run: Run) -> pd.DataFrame:
-    """The run's curve, which a page reads for all runs of a pair: every one is kept, some kilobytes each."""
+    """The run's curve. All curves are kept, at some kilobytes each, because a page reads all runs of a pair."""
     return run.curve()
 
 
 @remembered(shared, lambda run, dataset=None: (str(run.path), run.record.finished, dataset), max_entries=8)
 def predictions(run: Run, dataset: str | None = None) -> pd.DataFrame:
-    """The run's predictions on one of its data sets, on its own task's where none is named."""
+    """The run's predictions on one of its data sets, by default on its own task."""
     return run.predictions(dataset)
 
 
 def region(run: Run) -> Region:
-    """The run's main region; of large ones, which have gigabytes in the largest models, one is kept."""
+    """The run's main region. Only one large region is kept, because in the largest models a region has gigabytes."""
     return _region(run) if (run.record.size or 0) <= LARGE_REGION else _large_region(run)
 
 
@@ -450,7 +454,7 @@ def _large_region(run: Run) -> Region:
 
 
 def texts(run: Run, split: str) -> pd.DataFrame:
-    """The texts of a split's examples, where its task's data are here and the run's own; raises a SkillvizError."""
+    """The texts of a split's examples; raises a SkillvizError if the task's data are missing or are not the run's."""
     frame = _texts_or_reason(run, split)
     if isinstance(frame, str):
         raise BadData(frame)
@@ -458,12 +462,12 @@ def texts(run: Run, split: str) -> pd.DataFrame:
 
 
 def columns(run: Run, split: str) -> pd.DataFrame:
-    """Length and the data's own columns of a split's examples, as `texts`; raises a SkillvizError."""
+    """The lengths and the data's own columns of a split's examples; raises a SkillvizError as `texts` does."""
     return _columns(run, split)
 
 
 def texts_mark(run: Run, split: str) -> str:
-    """What `texts` and `columns` of a split depend on, for what is `computed` of them; raises a SkillvizError."""
+    """The cache key of a split's `texts` and `columns`, for values `computed` from them; raises a SkillvizError."""
     task, spec = task_named(run.spec.task), run.spec
     stamp = task_stamp(task) if isinstance(task.data, Files) else [task.name, int(time.time() // HUB_SECONDS)]
     drawn = (spec.k_shot, spec.data_seed, spec.max_train, spec.max_validation, spec.max_test)
@@ -473,7 +477,7 @@ def texts_mark(run: Run, split: str) -> str:
 
 @remembered(shared, texts_mark, max_entries=TEXTS)
 def _texts_or_reason(run: Run, split: str) -> pd.DataFrame | str:
-    """The frame, or the sentence on why there is none: reading the data to find that out takes as long."""
+    """The frame, or the reason why there is none, cached because finding it takes as long as reading the data."""
     try:
         return example_texts(run, split)
     except SkillvizError as error:
@@ -497,13 +501,13 @@ def _columns(run: Run, split: str) -> pd.DataFrame:
     max_entries=ANSWERS,
 )
 def answer(run: Run, operation: str, arguments: str, client: Client, topic: str) -> dict[str, Any]:
-    """The worker's answer about the run's pair; `arguments` as canonical JSON. Raises what the worker raises."""
+    """The worker's answer about the run's pair; `arguments` as canonical JSON. Raises the worker's errors."""
     return client.ask(operation, topic=topic, pair={"run": run.id}, **json.loads(arguments))
 
 
 @remembered(shared, lambda folder: _stamp(*_yaml_files(folder)), max_entries=4)
 def tasks_in(folder: Path) -> tuple[Task, ...]:
-    """The tasks of a folder's YAML files, by file name; what is none, or has no data files, is passed over."""
+    """The tasks of a folder's YAML files, by file name, without files that hold no task or lack their data files."""
     tasks = []
     for file in _yaml_files(folder):
         with suppress(SkillvizError):
@@ -517,24 +521,24 @@ def _example_table() -> tuple[ExamplePair, ...]:
 
 
 def examples() -> tuple[ExamplePair, ...]:
-    """The example pairs that ship and are here."""
+    """The example pairs that ship and are built here."""
     return tuple(pair for pair in _example_table() if pair.ships and pair.is_built)
 
 
 def example_tasks() -> tuple[Task, ...]:
-    """The examples' tasks, by file name."""
+    """The tasks of the example pairs, by file name."""
     return tasks_in(tasks_folder())
 
 
 @remembered(copied, lambda: list(map(str, roots())), max_entries=4, ttl=LOCAL_MODELS_SECONDS)
 def local_models() -> LocalModels:
-    """The models under the folders that `local_models.roots` names."""
+    """The models in the folders that `local_models.roots` returns."""
     return find_models(roots())
 
 
 @remembered(copied, lambda: os.environ.get("CUDA_VISIBLE_DEVICES"), max_entries=2, ttl=DEVICE_SECONDS)
 def devices() -> list[Device]:
-    """What jobs can run on here, with the memory that was free some seconds ago."""
+    """The devices that jobs can run on here, with the memory that was free some seconds ago."""
     return devices_now()
 
 
@@ -546,7 +550,7 @@ def devices() -> list[Device]:
     max_entries=32,
 )  # fmt: skip
 def preflight(base: str, finetuned: str, task: str | None = None, readout: str | None = None) -> Preflight:
-    """What the headers say of a pair; raises a SkillvizError."""
+    """The preflight of a pair, from the headers of its files; raises a SkillvizError."""
     return headers.preflight(base, finetuned, registry.task(task) if task else None, readout)
 
 
@@ -557,7 +561,7 @@ def _without_caps(spec: RunSpec) -> RunSpec:
 
 @remembered(copied, lambda spec: (_without_caps(spec).json_text(), _spec_files(spec)), max_entries=32)
 def facts(spec: RunSpec) -> Facts:
-    """What a run's headers and all its data say, without its caps; raises a SkillvizError."""
+    """The facts of a run from its headers and all of its data, without its caps; raises a SkillvizError."""
     return facts_of(_without_caps(spec))
 
 
@@ -578,10 +582,10 @@ def _spec_files(spec: RunSpec) -> Stamp:
     ttl=TEXTS_SECONDS,
 )
 def encoding_notes(spec: RunSpec, client: Client) -> Future[dict[str, list[str]]]:
-    """The notes of the worker, which has torch: what encoding a run's texts changes in them, by split, and under PAIR
-    those on the pair with its tokenizers loaded.
+    """The worker's notes on changes by encoding, by split, and under PAIR its notes on the pair with its tokenizers.
 
-    Nobody waits for it: a worker that has to be started takes seconds, and one at work longer.
+    Only the worker has torch. The notes are a future, because starting a worker takes seconds and a busy one takes
+    longer.
     """
     pair, future = _data_of(spec).model_dump(mode="json"), Future[dict[str, list[str]]]()
 
@@ -598,13 +602,13 @@ def encoding_notes(spec: RunSpec, client: Client) -> Future[dict[str, list[str]]
 
 @dataclass
 class _Encoded:
-    """Texts of which only the notes are known."""
+    """The notes on texts, in place of the encoded texts."""
 
     notes: Sequence[str]
 
 
 class _KnownTexts(Session):
-    """A session that loads no tokenizer and encodes no text: the worker's notes are given to it."""
+    """A session that loads no tokenizer and encodes no text, but uses the worker's notes."""
 
     by_split: Mapping[str, Sequence[str]] = MappingProxyType({})
 
@@ -613,14 +617,14 @@ class _KnownTexts(Session):
         return {split: _Encoded(notes) for split, notes in self.by_split.items() if split != PAIR}
 
     def rehearsed(self, spec: RunSpec) -> tuple[Preflight, Any]:
-        """The preflight with the worker's notes on the pair; until they are here, with those of its headers."""
+        """The preflight with the worker's notes on the pair; until they arrive, with the notes from its headers."""
         check = self.preflight(spec)
         return replace(check, notes=tuple(self.by_split.get(PAIR, check.notes))), None
 
 
 @remembered(shared, lambda spec: (_data_of(spec).json_text(), _spec_files(spec)), max_entries=DATA_READ)
 def _rows_read(spec: RunSpec) -> Session:
-    """A session that keeps the rows of a run's data, so that another size or localizer reads them no second time."""
+    """A session that keeps the rows of a run's data, so that another size or localizer does not read them again."""
     session = Session()
     session.overlap(spec)
     return session
@@ -628,15 +632,16 @@ def _rows_read(spec: RunSpec) -> Session:
 
 @remembered(copied, lambda spec, by_split: (spec.json_text(), repr(by_split), _spec_files(spec)), max_entries=32)
 def notes_before_start(spec: RunSpec, by_split: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
-    """The notes that a run will store, as far as they are known before its start, with those on its texts by split;
-    raises a SkillvizError where the run would be refused."""
+    """The notes that a run will store, as far as they are known before its start.
+
+    `by_split` holds the notes on its texts. Raises a SkillvizError if the run would be refused."""
     session = _KnownTexts(values=dict(_rows_read(spec).values))
     session.by_split = by_split
     return plans.notes_before_start(spec, session)
 
 
 def scored_rows(task: str) -> int | None:
-    """Test examples of a task of files, without any cap; None for data of a hub, and where they cannot be read."""
+    """The number of test examples of a task of files, without any cap; None for data of a hub or unreadable data."""
     with suppress(SkillvizError):
         if isinstance(task_named(task).data, Files):
             return _rows_of_test(task)
@@ -650,7 +655,7 @@ def _rows_of_test(task: str) -> int:
 
 @remembered(copied, lambda task: task, max_entries=256)
 def task_title(task: str) -> str:
-    """The title in the task file of this name; empty where none ships."""
+    """The title in the shipped task file of this name; empty if none ships."""
     for folder in TASK_FOLDERS if re.fullmatch(r"[\w-]+", task) else ():
         path = project_root() / folder / f"{task}.yaml"
         if path.is_file():
@@ -666,7 +671,7 @@ def rows(file_id: str, upload: Upload) -> UploadedRows:
 
 
 def studies() -> Sequence[StudyFolder]:
-    """The stored studies by name, of two of one name the user's own once it has tables."""
+    """The stored studies by name; if two have the same name, the user's own once it has tables."""
     return list_studies(library(), _studies_in)
 
 
@@ -676,7 +681,7 @@ def _studies_in(store: Store) -> Sequence[StudyFolder]:
 
 
 def broken_studies() -> Sequence[Unreadable]:
-    """Folders of studies that cannot be read, with the reason."""
+    """The folders of studies that cannot be read, with the reason."""
     return [broken for store in library().stores for broken in _broken_studies_in(store)]
 
 
@@ -686,7 +691,7 @@ def _broken_studies_in(store: Store) -> Sequence[Unreadable]:
 
 
 def study_table(study: StudyFolder, name: str) -> pd.DataFrame:
-    """One of a study's tables, an empty frame where it has none of this name."""
+    """One of a study's tables; an empty frame if the study has none of this name."""
     return _study_table(study, name) if name in study.tables() else pd.DataFrame()
 
 
@@ -697,21 +702,21 @@ def _study_table(study: StudyFolder, name: str) -> pd.DataFrame:
 
 @remembered(shared, lambda study: (str(study.path), study.record.finished), max_entries=64)
 def study_verdicts(study: StudyFolder) -> Sequence[Verdict]:
-    """What a study says of each of the paper's claims; none where its experiment has no claim."""
+    """The study's verdict on each of the paper's claims; empty if its experiment has no claim."""
     tables = {name: study_table(study, name) for name in study.tables()}
     return tuple(verdicts(study.record.experiment, tables, study.record.scale))
 
 
 @remembered(shared, lambda study: (str(study.path), study.record.finished, _seen()), max_entries=16)
 def study_runs(study: StudyFolder) -> Sequence[Run]:
-    """The finished runs that the study's file asks for, from all stores, in the order of the file."""
+    """The finished runs that the study's file plans, from all stores, in the order of the file."""
     by_key = {run.record.key: run for run in _runs_by_id().values()}
     return [by_key[spec.key()] for spec in plan(study.study).runs if spec.key() in by_key]
 
 
 @remembered(shared, _study_file, max_entries=TABLES)
 def study_subject(study: StudyFolder) -> Subject | None:
-    """What the study is about, by its file; None where that cannot be read."""
+    """The subject of the study, from its file; None if the file cannot be read."""
     try:
         return subject(study.study)
     except BadInput:
@@ -720,7 +725,7 @@ def study_subject(study: StudyFolder) -> Subject | None:
 
 @remembered(shared, _study_file, max_entries=TABLES)
 def is_as_requested(study: StudyFolder) -> bool:
-    """Whether the command of its experiment still makes the study; False where its file cannot be read or planned."""
+    """True if the command of its experiment still makes this study; False if its file cannot be read or planned."""
     try:
         return request.is_as_requested(study.study)
     except BadInput:
@@ -729,13 +734,13 @@ def is_as_requested(study: StudyFolder) -> bool:
 
 @remembered(shared, lambda experiment: experiment, max_entries=TABLES)
 def core_hours(experiment: str) -> float:
-    """The core-hours that an experiment is estimated to take."""
+    """The estimated core-hours of an experiment."""
     return costs.core_hours(experiment, SMALL)
 
 
 @remembered(shared, _study_file, max_entries=TABLES)
 def setting_differences(study: StudyFolder) -> tuple[SettingRow, ...]:
-    """Where its setting differs from the paper's, by its file; nothing where that cannot be read or planned."""
+    """The differences between the study's setting and the paper's; empty if its file cannot be read or planned."""
     try:
         return request.setting_differences(study.study)
     except BadInput:
@@ -749,18 +754,18 @@ def setting_differences(study: StudyFolder) -> tuple[SettingRow, ...]:
     ttl=PREVIEW_SECONDS,
 )
 def study_preview(study: StudySpec, store: Store, workers: int) -> Preview:
-    """What a study would do and how long it would take, by what is stored now; raises a SkillvizError."""
+    """The plan and estimated duration of a study, given the stored runs and models; raises a SkillvizError."""
     return preview(study, store, workers)
 
 
 @remembered(copied, lambda study, store: (study.yaml_text(), _seen()), max_entries=16, ttl=REFUSAL_SECONDS)
 def refuse_study(study: StudySpec, store: Store) -> None:
-    """Raises the SkillvizError that stands against the study; it is looked for again each time until it is gone."""
+    """Raises the SkillvizError that prevents the study; errors are not cached, so it ends when its cause does."""
     refuse_wrong(study, store)
 
 
 @remembered(copied, lambda: _stamp(*hidden_skills.files()), max_entries=1)
 def known_truth() -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The board of localizers on hidden skills, and the planted models behind it; both empty where none is stored."""
+    """The leaderboard of localizers on hidden skills and its planted models; both are empty if none is stored."""
     models = hidden_skills.models()
     return hidden_skills.board(hidden_skills.searches(), models), models

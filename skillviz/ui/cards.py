@@ -1,4 +1,4 @@
-"""The overview's cards: one a model state, and one of what else was measured."""
+"""The overview's cards: one per model state, and the other measurements."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ from skillviz.show import sentences, text
 from skillviz.show.glossary import GLOSSARY, about
 from skillviz.show.sentences import metric_interval, metric_value
 
-# one colour and one mark a state, as in the figures
+# one color and one mark per state, as in the figures
 STATES = {
     "pretrained": ("gray", "○", "Pre-trained"),
     "grafted": ("green", "◆", "Grafted"),
     "finetuned": ("orange", "●", "Fine-tuned"),
 }
-NUMBER = 92  # pixels of a percentage with its interval under it
+NUMBER = 92  # pixels for a percentage with its interval under it
 
 
 def state_cards(record: RunRecord, scores: Scores) -> None:
-    """Pre-trained, grafted and fine-tuned side by side: the metrics of `panels`, with intervals."""
+    """Draws the base, grafted and fine-tuned model side by side: the metrics of `panels`, with intervals."""
     metrics = panels(record.metric)
     for place, (state, words) in zip(st.columns(len(STATES)), STATES.items(), strict=True):
         with place.container(border=True, height="stretch"):
             colour, mark, title = words
             st.markdown(f"### :{colour}[{mark} {title}]", help=_state_help(state, record))
-            with st.container(horizontal=True, gap="xsmall"):  # wraps where the card is narrow: no number is cut off
+            with st.container(horizontal=True, gap="xsmall"):  # wraps in a narrow card, so that no number is cut off
                 for metric in metrics:
                     estimate(metric, scores.states.get(state, {}).get(metric), helps=state == "pretrained")
 
 
 def estimate(metric: str, value: Estimate | None, *, title: str = "", helps: bool = True) -> None:
-    """One number with its interval under it."""
+    """Draws one number with its interval under it."""
     help = about(metric) if helps and metric in GLOSSARY else None
     with st.container(width=NUMBER if not title else "stretch", gap=None):
         st.metric(
@@ -47,7 +47,7 @@ def estimate(metric: str, value: Estimate | None, *, title: str = "", helps: boo
 
 
 def evidence(record: RunRecord, scores: Scores) -> None:
-    """Agreement where there are predictions, region size and what is left without the region."""
+    """Draws agreement (if there are predictions), region size and the score of the complement."""
     metric = record.metric
     *left, middle, right = st.columns(3 if has_predictions(metric) else 2)
     for place in left:
@@ -69,7 +69,7 @@ def evidence(record: RunRecord, scores: Scores) -> None:
 
 
 def one_step(record: RunRecord, loss: float) -> None:
-    """In place of the search's chart, where all entries were chosen at once."""
+    """Draws the card that replaces the search's chart if all entries were chosen at once."""
     with st.container(border=True, height="stretch"):
         st.markdown("## Search progress")
         st.markdown(sentences.one_step(record, loss))

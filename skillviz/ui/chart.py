@@ -1,4 +1,4 @@
-"""A chart as every page shows it: figure, how to read it, its table folded, a download menu, words for the blind."""
+"""A chart as every page shows it: figure, folded table, download menu, help, and alt text for screen readers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _mount = st.components.v2.component(
     _TOUCH, html="<span></span>", js=Path(__file__).with_name("touch.js").read_text(encoding="utf-8")
 )
 
-# how a table's columns are shown; what is not here is shown as it is
+# the formats of table columns; other columns are shown unchanged
 COLUMNS: dict[str, Any] = {
     "share": st.column_config.NumberColumn("share", format="%.3g"),
     **{
@@ -57,7 +57,7 @@ COLUMNS: dict[str, Any] = {
 
 
 Drawing: TypeAlias = "go.Figure | Exhibit"
-"""What a chart shows: a figure, or that of an exhibit, which is kept as bytes and read only where somebody needs it."""
+"""The content of a chart: a figure, or an exhibit, whose figure is stored as bytes and read only when needed."""
 
 
 def chart(
@@ -72,7 +72,7 @@ def chart(
     help: str | None = None,
     under: tuple[str, ...] = (),
 ) -> None:
-    """Draws a card. `reads` says how to read the figure, `alt` what it shows to somebody who cannot see it."""
+    """Draws a card. `reads` explains how to read the figure; `alt` describes it for users who cannot see it."""
     with st.container(border=True, height="stretch"):
         st.markdown(f"## {title}", help=help)
         st.plotly_chart(as_shown(of), **_settings(name, run_id, alt))
@@ -81,9 +81,9 @@ def chart(
 
 
 def as_shown(of: Drawing, by: By | None = None) -> Written:
-    """The figure in the marks of its theme, larger in presenter mode, and written so that it is drawn once.
+    """The figure recolored for its theme, larger in presenter mode, and serialized so that it is drawn once.
 
-    An exhibit's is kept for all who see it in this way; a figure alone, as of a job under way, is not.
+    The result for an exhibit is cached for all visitors; a plain figure, such as a running job's, is not.
     """
     factors = presenter.factors_of(_figure(of)) if is_presented() else None
     return _of_exhibit(of, by, factors) if isinstance(of, Exhibit) else _written(of, by, factors)
@@ -104,7 +104,7 @@ def _figure(of: Drawing) -> go.Figure:
 
 
 def show(exhibit: Exhibit, run_id: str = "", of: str = "") -> None:
-    """Draws an exhibit as a card; `of` says in its downloads what it shows, where no run alone does."""
+    """Draws an exhibit as a card; `of` names its subject in downloads, if the run alone does not."""
     chart(
         exhibit,
         name=exhibit.name,
@@ -121,9 +121,9 @@ def show(exhibit: Exhibit, run_id: str = "", of: str = "") -> None:
 def selectable(
     of: Drawing, *, name: str, run_id: str, alt: str, on_select: Any, by: Literal["points", "box"] = "points"
 ) -> Any:
-    """Draws a figure whose marks, or an area of which, can be selected and returns the selection.
+    """Draws a figure in which marks or an area can be selected, and returns the selection.
 
-    `below` draws what belongs under it.
+    `below` draws the row under it.
     """
     with st.container(key=f"touch-{name}"):
         _mount(key=f"{_TOUCH}.{name}", height=1)
@@ -147,16 +147,16 @@ def below(
     run_id: str = "",
     under: tuple[str, ...] = (),
 ) -> None:
-    """What stands under a figure: its table (folded), the download menu and, behind a button, how to read it.
+    """Draws the row under a figure: its folded table, the download menu, and a button that explains the figure.
 
-    A room sees the figure alone. `under` are lines of a picture under the run's name: what it is of, what its intervals
-    are.
+    Presenter mode leaves this row out. `under` are the lines below the run's name in a downloaded picture: the
+    picture's subject and the kind of its intervals.
     """
     if is_presented():
         return
     with st.container(horizontal=True, vertical_alignment="top"):
         fold = st.expander("Table", key=f"table.{name}", on_change="rerun")
-        if fold.open:  # the browser loads what draws a table only for whoever opens one
+        if fold.open:  # the browser loads the code for tables only if one is opened
             fold.dataframe(
                 table_words.worded(table), hide_index=True, column_config=COLUMNS, placeholder="",
                 alt=f"The numbers of: {title}",
@@ -169,7 +169,7 @@ def below(
 def downloads(
     of: Drawing, *, name: str, title: str, table: pd.DataFrame, run_id: str = "", under: tuple[str, ...] = ()
 ) -> None:
-    """The download menu. Its buttons are sent to whoever opens it, and files are made when one is pressed."""
+    """Draws the download menu. Its buttons are sent when it is opened, and files are made when one is pressed."""
     stem, menu = exports.file_name(run_id, name), exports.menu("Download", name)
     if not menu.open:
         return

@@ -1,4 +1,4 @@
-"""A verdict as a chip: its words, with a sign and a colour that repeat them."""
+"""Verdicts as chips: the words, with an icon and a color that repeat them."""
 
 from __future__ import annotations
 
@@ -27,41 +27,42 @@ SIGNS: dict[Verdict, tuple[str, str]] = {
     "confirmed": GOOD, "contradicted": BAD, "inconclusive": OPEN,
     NOT_MEASURED: UNKNOWN,
 }  # fmt: skip
-"""Of each verdict its colour and its icon; the words stand beside them, so neither is needed to read it."""
+"""The color and the icon of each verdict; the words are beside them, so neither is needed to read the verdict."""
 ORDER: tuple[DifferenceVerdict, ...] = ("better", "worse", NO_DIFFERENCE, NOT_MEASURED)
 MOST_NUMBERED = 3
-"""Verdicts with their numbers that one line holds; those of more are read off the figure below."""
+"""The most verdicts that one line shows with their numbers; with more, the numbers are only in the figure below."""
 
 
 def chip(verdict: Verdict, *, of: str = "", help: str | None = None) -> None:
-    """Draws the verdict; `of` names what it is about, in front of it."""
+    """Draws the verdict behind its subject, `of`."""
     st.markdown(f"{of} {chip_text(verdict)}".strip(), help=help)
 
 
 def judged_text(judged: Judged) -> str:
-    """The chip between its words, in Markdown."""
+    """The subject, its verdict as a chip and the difference, in Markdown."""
     return f"{judged.subject} {chip_text(judged.verdict)} {judged.difference}"
 
 
 def chip_text(verdict: Verdict) -> str:
-    """The chip in Markdown, for a line with more in it; raises KeyError for anything but a verdict."""
+    """The chip in Markdown, for use in a longer line; raises KeyError for anything but a verdict."""
     colour, icon = SIGNS[verdict]
     return f":{colour}-badge[{icon} {verdict}]"
 
 
 def lead_of(differences: pd.DataFrame, metric: str, by: str, order: Sequence[str]) -> pd.DataFrame:
-    """The row that a headline is about: of those with a difference in this metric the first whose `by` is in `order`.
+    """The row for the headline: of the differences in this metric, the first by the position of `by` in `order`.
 
-    No row where none has.
+    Empty if no such row has a difference.
     """
     known = differences[(differences["metric"] == metric) & differences["value"].notna() & differences[by].isin(order)]
     return known.sort_values(by, key=lambda names: names.map(list(order).index), kind="stable").head(1)
 
 
 def lead_words(lead: Mapping[Any, Any]) -> str:
-    """`**random** worse −1.2 points (95%: −2.0 to −0.1)`: the one comparison of a headline, its verdict as a chip.
+    """`**random** worse −1.2 points (95%: −2.0 to −0.1)`: the comparison of a headline, with its verdict as a chip.
 
-    `lead`: name, metric, value, low, high, debiased and, of one among several, holds: where False, MARK is behind it.
+    `lead` has name, metric, value, low, high, debiased and, if it is one of several, holds. If holds is False, MARK
+    follows the chip.
     """
     return _claim(lead, "95%: ")
 
@@ -77,9 +78,10 @@ def _claim(row: Mapping[Any, Any], level: str = "") -> str:
 def verdict_line(differences: pd.DataFrame, metric: str) -> str:
     """`Accuracy: **random** worse −1.2 points (−2.0 to −0.1); **biases** no clear difference`, verdicts as chips.
 
-    `differences`: name, metric, value, low, high, debiased and, where there are several, holds; MARK is behind those
-    that do not. An interval stands beside each verdict that claims something, and beside the only one; where more than
-    MOST_NUMBERED do, each chip is written once, behind all names it is about. Empty where nothing was compared.
+    `differences` has name, metric, value, low, high, debiased and, for several comparisons, holds; MARK follows
+    verdicts that do not hold. Each better or worse verdict has its interval, and so has a single verdict. If there are
+    more than MOST_NUMBERED of them, none has an interval: each chip is written once, behind all of its names. Empty if
+    nothing was compared.
     """
     words = metric_row(metric)
     rows = differences[(differences["metric"] == metric) & differences["value"].notna()].reset_index(drop=True)

@@ -1,4 +1,4 @@
-"""Where a job runs, this machine or a cluster: a choice on Launch and Studies, where there are cluster settings."""
+"""The choice between this machine and a cluster for a job, on Launch and Studies, if a cluster is set up."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ TITLES = {HERE: "This machine", SLURM: "Slurm cluster"}
 
 
 def choose(key: str) -> str | None:
-    """The cluster that was chosen; None for this machine, and without a control where no cluster is set up.
+    """The chosen cluster, None for this machine; no control is drawn if no cluster is set up.
 
-    People who sign in take turns on this machine: the cluster's queue knows one user alone, whose server this is.
+    Users who sign in take turns on this machine: the cluster's queue knows only one user, the owner of this server.
     """
     if not cluster.is_set_up() or sign_in.user() is not None:
         return None
@@ -27,7 +27,7 @@ def choose(key: str) -> str | None:
 
 
 def refusal() -> str:
-    """Why nothing can be submitted from here; empty where it can, should Slurm answer when it is asked."""
+    """The reason why nothing can be submitted from here; empty if it can, provided that Slurm answers."""
     try:
         cluster.checked_settings()
     except SkillvizError as error:

@@ -1,4 +1,4 @@
-"""The widgets of the pages. A choice is written to the address at once, so a copied link shows the same view."""
+"""The widgets of the pages. Each choice is written to the address at once, so a copied link shows the same view."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from skillviz.ui import address, copy_link
 from skillviz.ui.action import action
 
 T = TypeVar("T")
-LINKED = 400  # characters of a typed text that still go into the address
+LINKED = 400  # the longest typed text, in characters, that is written to the address
 WHOLE = "all"
 BETWEEN, NONE = "~", "none"
 
@@ -30,11 +30,11 @@ def select(
     link_has_default: bool = False,
     follows: bool = False,
 ) -> T:
-    """The option chosen in a box; `written` is its form in the address. A label that is not shown is still read out.
+    """The option chosen in a box; `written` converts it for the address. Screen readers read a hidden label too.
 
-    `link_has_default` is for a default that depends on what is stored: the address leaves it out as any other, but a
-    copied link names it. `follows` is for one that depends on another control: until a user touches the box, it takes
-    each new default.
+    `link_has_default` is for a default that depends on stored runs or studies: the address leaves it out like any
+    other, but a copied link includes it. `follows` is for a default that depends on another control: until the user
+    touches the box, it takes each new default.
     """
     key = _seeded(name, options, default, written, follows)
     visibility: Literal["visible", "collapsed"] = "visible" if shows_label else "collapsed"
@@ -56,7 +56,7 @@ def segments(
     shows_label: bool = True,
     follows: bool = False,
 ) -> T:
-    """The option chosen among a few that stand side by side; `shows_label` and `follows` as of `select`."""
+    """The option chosen among a few buttons in a row; `shows_label` and `follows` work as in `select`."""
     key = _seeded(name, options, default, written, follows)
     value = st.segmented_control(
         label, options, key=key, format_func=shown, help=help, required=True,
@@ -81,14 +81,14 @@ def steps(
     written: Callable[[T], str] = str,
     help: str | None = None,
 ) -> T:
-    """The option chosen with a slider that has a step for each, two or more of them."""
+    """The option chosen with a slider that has one step per option, at least two."""
     key = _seeded(name, options, default, written)
     value = st.select_slider(label, options, key=key, format_func=shown, help=help)
     return _keep_choice(name, value, default, written)
 
 
 def span(name: str, label: str, low: int, high: int, *, help: str | None = None) -> tuple[int, int]:
-    """The first and the last whole number of a stretch of low..high, both inclusive; all of it by default."""
+    """The first and last integer, inclusive, of a range within low..high chosen with a slider; all of it by default."""
     key = _key(name)
     if not _is_span(st.session_state.get(key), low, high) or address.is_asked(name):
         st.session_state[key] = _read_span(address.current(name), low, high)
@@ -110,10 +110,10 @@ def typed(
     is_long: bool = False,
     default: str = "",
 ) -> str:
-    """The text typed, of at most `most` characters, without spaces at its ends; `default` until then.
+    """The typed text, of at most `most` characters, without spaces at its ends; `default` before the user types.
 
-    Another than the default stands in the address if it has up to `linked` characters, else in the session. With
-    `is_long` the field has as many lines as the text takes.
+    A text other than the default is written to the address if it has up to `linked` characters, else to the session.
+    With `is_long` the field has as many lines as the text takes.
     """
     key = _key(name)
     if key not in st.session_state or address.is_asked(name):
@@ -134,15 +134,15 @@ def typed(
 
 
 def switch(name: str, label: str, default: bool, *, help: str | None = None) -> bool:
-    """Whether a switch is on."""
+    """True if the switch is on."""
     key = _seeded(name, (True, False), default, _yes)
     return _keep_choice(name, st.toggle(label, key=key, help=help), default, _yes)
 
 
 def press(name: str, label: str, *, of: str, icon: str | None = None, help: str | None = None) -> bool:
-    """Whether a button that runs models was pressed; until then it draws the button.
+    """True once the button, which runs models, has been pressed; draws the button until then.
 
-    That it was pressed stays so, and goes into the address, until the page asks about something else than `of`.
+    The press is kept, also in the address, until `of`, the subject of the button, changes.
     """
     subject = f"press.of.{name}"
     if st.session_state.setdefault(subject, of) != of and address.linked(name) is None:
@@ -166,7 +166,7 @@ def any_of(
     shown: Callable[[str], Any] = str,
     help: str | None = None,
 ) -> tuple[str, ...]:
-    """The options that are on, in their order; none may be. In the address they are joined by `~`."""
+    """The selected options, in their order, possibly none. In the address they are joined by `~`."""
     key = _key(name)
     stored = st.session_state.get(key)
     if stored is None or any(value not in options for value in stored) or address.is_asked(name):
@@ -181,18 +181,18 @@ def any_of(
 
 
 def assign(name: str, value: Any) -> None:
-    """Sets a control from elsewhere (a click in a chart); only before the control is drawn, or in a callback."""
+    """Sets a control's value, for example after a click in a chart; only before it is drawn, or in a callback."""
     st.session_state[_key(name)] = value
 
 
 def forget(name: str) -> None:
-    """Takes a control's choice back, in the address, in memory and in its widget; only in a callback."""
+    """Resets a control: removes its value from the address, the session and its widget; only in a callback."""
     address.forget(name)
     st.session_state.pop(_key(name), None)
 
 
 def current(name: str, options: Sequence[T], default: T, written: Callable[[T], str] = str) -> T:
-    """What a `select` or `segments` drawn further down the page will return."""
+    """The value that a `select` or `segments` drawn later on the page will return."""
     return cast("T", st.session_state[_seeded(name, options, default, written)])
 
 
@@ -205,7 +205,7 @@ def _key(name: str) -> str:
 
 
 def _seeded(name: str, options: Sequence[T], default: T, written: Callable[[T], str], follows: bool = False) -> str:
-    """The widget's key, its state set from address or memory where the widget does not know better."""
+    """The widget's key, after its state is set from the address or the session if it has no valid state of its own."""
     key = _key(name)
     if follows:
         address.follow(name, key, default)
@@ -222,7 +222,7 @@ def _is_span(value: Any, low: int, high: int) -> bool:
 
 
 def _read_span(text: str | None, low: int, high: int) -> tuple[int, int]:
-    """The stretch that `3-20` names; all of low..high where it is no stretch of it."""
+    """The range written as `3-20`; all of low..high if it is not a range within it."""
     first, _, last = (text or "").partition("-")
     ends = (int(first), int(last)) if first.isdecimal() and last.isdecimal() else None
     return ends if ends is not None and _is_span(ends, low, high) else (low, high)

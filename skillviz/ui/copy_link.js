@@ -1,9 +1,9 @@
-// Copies the address of the present view. Where the browser keeps its clipboard to itself, the address is marked in a
+// Copies the address of the present view. If the browser denies access to the clipboard, the address is selected in a
 // box, to be copied by hand.
 
 const SHORT = 2500; // milliseconds
 
-// The address, and the defaults that a link names too (`copy_link.include`).
+// The address, with the defaults that a link includes (`copy_link.include`).
 function link() {
   const url = new URL(window.location.href);
   for (const { dataset } of document.querySelectorAll(".copied-too")) {

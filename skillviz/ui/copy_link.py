@@ -1,7 +1,7 @@
-"""Copy link: a button that puts the address of the present view into the clipboard.
+"""The button "Copy link", which copies the address of the present view to the clipboard.
 
-The address leaves out what is shown by default. A default that other runs and studies may change later is in the copied
-link all the same, so that it opens what was seen.
+The address leaves out defaults. The copied link includes a default that other runs and studies may change later, so
+that it still opens the same view.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ _mount = st.components.v2.component(
 
 
 def include(name: str, value: str) -> None:
-    """Has the copied link name a default that the address leaves out; what this draws is not seen."""
+    """Adds a default that the address leaves out to the copied link; draws nothing visible."""
     with st.container(key=f"copied-{name}"):
         st.html(f'<span class="copied-too" data-name="{escape(name)}" data-value="{escape(value)}"></span>')
 
 
 def button() -> None:
-    """Draws the button; in presenter mode there is none."""
+    """Draws the button, except in presenter mode."""
     if not page_table.is_presented():
         _mount(key=NAME, width="content", height=HEIGHT)
