@@ -1,7 +1,7 @@
-"""Downloads that take seconds to make: one at a time, once for all who ask for the same, and only for an open tab.
+"""Downloads that take seconds to make: one at a time, shared by equal requests, and only for an open tab.
 
-Streamlit makes a file in one of a few threads that all visitors share. So a request that would wait long is refused at
-once, and holds no thread.
+Streamlit makes files in a few threads that all visitors share. A request that would wait long is therefore refused at
+once, so that it holds no thread.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from skillviz.errors import SkillvizError
 
-MOST_WAITING = 3  # visitors that are served or wait; a server has at least five threads for downloads
+MOST_WAITING = 3  # visitors being served or waiting; a server has at least five threads for downloads
 MOST_KEPT = 128 << 20  # bytes of finished files in memory
-LOOK = 0.5  # seconds between two looks at whether a tab that waits is open
+LOOK = 0.5  # seconds between checks that a waiting tab is still open
 Make = Callable[[io.BytesIO], object]
 
 
 class Refused(SkillvizError):
-    """A download that is not made: another one is under way, or its tab is closed."""
+    """Raised if a download is not made: another one is in progress, or its tab is closed."""
 
 
 class Tab:
@@ -36,12 +36,12 @@ class Tab:
 
     @property
     def is_open(self) -> bool:
-        """True if its browser is still connected; always outside of a server."""
+        """True if its browser is still connected, and always outside of a server."""
         return not (self.id and runtime.exists()) or runtime.get_instance().is_active_session(self.id)
 
 
 class _ForTab(io.BytesIO):
-    """A file that cannot be written on once its tab is closed: its writer ends there."""
+    """A file that raises Refused when written to after its tab was closed, which stops its writer."""
 
     def __init__(self, tab: Any) -> None:
         super().__init__()
@@ -54,7 +54,7 @@ class _ForTab(io.BytesIO):
 
 
 class Downloads:
-    """The files that are being made, and those made last."""
+    """The files in progress and the most recent finished ones."""
 
     def __init__(self, most_waiting: int = MOST_WAITING, most_kept: int = MOST_KEPT) -> None:
         self.most_waiting, self.most_kept = most_waiting, most_kept
@@ -63,9 +63,9 @@ class Downloads:
         self._kept: OrderedDict[Hashable, bytes] = OrderedDict()
 
     def get(self, key: Hashable, tab: Any, make: Make) -> bytes:
-        """The bytes that `make` writes, or wrote for the same key; with the key None it is always made.
+        """The bytes that `make` writes, or wrote for an equal key; with the key None they are always made.
 
-        Raises Refused where the tab has a download under way, too many others have, or the tab is closed.
+        Raises Refused if the tab already has a download in progress, if too many others have, or if the tab is closed.
         """
         with self._lock:
             if (kept := self._known(key)) is not None:
@@ -84,7 +84,7 @@ class Downloads:
             if not tab.is_open:
                 raise Refused("the tab that asked for this file is closed.")
         try:
-            with self._lock:  # another one may have made it meanwhile
+            with self._lock:  # another request may have made it meanwhile
                 if (kept := self._known(key)) is not None:
                     return kept
             file = _ForTab(tab)

@@ -1,9 +1,9 @@
-"""A figure written so that the browser draws it once.
+"""Figures serialized so that the browser draws them once.
 
-Streamlit hands each figure to plotly.js twice: as the page is mounted, and as a copy right after. plotly.js draws the
-copy anew unless it can tell that nothing has changed. It can where arrays are plain lists (a typed array counts as
-changed), the layout names the revision of the data, no template is left (it counts as changed too) and Streamlit has
-nothing to fill in.
+Streamlit passes each figure to plotly.js twice: when the page is mounted, and as a copy right after. plotly.js redraws
+the copy unless it can detect that nothing has changed. It can if arrays are plain lists (a typed array counts as
+changed), the layout has a data revision, there is no template (it counts as changed too) and Streamlit has nothing to
+fill in.
 """
 
 from __future__ import annotations
@@ -24,39 +24,39 @@ CARTESIAN = {"scatter", "scattergl", "bar", "heatmap"}
 AXIS = re.compile(r"[xy]axis\d*")
 By = Literal["points", "box"]
 DRAG = {"points": "pan", "box": "select"}
-"""What dragging does in Streamlit where marks, or an area, can be selected."""
+"""Streamlit's drag mode for selecting single marks or an area."""
 
 
 class Written(BaseFigure):
-    """A figure as the browser gets it: a text, from which Streamlit is handed what it asks for.
+    """A figure as the text that the browser gets, from which Streamlit's queries are answered.
 
-    Of a plotly figure, Streamlit first copies and encodes every part, at each visit of a page.
+    Streamlit would first copy and encode every part of a plotly figure, at each visit of a page.
     """
 
     def __init__(self, text: str) -> None:
         self._text = text
 
     def to_dict(self) -> dict[str, Any]:
-        """The figure's parts, the caller's own."""
+        """The figure's parts, as a new dictionary that the caller may change."""
         parts: dict[str, Any] = json.loads(self._text)
         return parts
 
 
 def drawn_once(figure: go.Figure, *, by: By | None = None) -> Written:
-    """The figure as plain lists, its revision named by its content; `by` says what can be selected in it."""
+    """The figure as plain lists, with a hash of its content as revision; `by` is the kind of selection it allows."""
     plain: dict[str, Any] = as_lists(figure.to_dict())
     layout = plain["layout"] = without_template(plain.get("layout", {}), plain["data"])
     if by is not None:
         layout.setdefault("clickmode", "event+select" if by == "points" else "event")
         layout.setdefault("hovermode", "closest")
         layout["dragmode"] = layout.get("dragmode") or DRAG[by]
-    content = to_json(plain, validate=False)  # the figure is a checked one
+    content = to_json(plain, validate=False)  # the figure was validated before
     layout["datarevision"] = hashlib.md5(content.encode(), usedforsecurity=False).hexdigest()
     return Written(to_json(plain, validate=False))
 
 
 def without_template(layout: dict[str, Any], traces: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """The layout with its template's values in their places; as it is where the template says more than our own do."""
+    """The layout with its template's values filled in; unchanged if the template has values that ours do not have."""
     template = layout.get("template", {})
     if template.keys() - {"layout"} or any(trace.get("type", "scatter") not in CARTESIAN for trace in traces):
         return layout
@@ -75,7 +75,7 @@ def _merged(defaults: Any, own: Any) -> Any:
 
 
 def as_lists(value: Any) -> Any:
-    """The value with every array in it, also one that plotly has encoded, as a list."""
+    """The value with every array in it as a list, including arrays that plotly has encoded."""
     if isinstance(value, np.ndarray):
         return value.tolist()
     if isinstance(value, dict):

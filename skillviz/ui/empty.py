@@ -1,4 +1,4 @@
-"""A part of a page that has nothing to show yet: what is missing, and what brings it."""
+"""The card of a part of a page that has nothing to show yet: what is missing and how to get it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 
 def missing(title: str, sentence: str, icon: str) -> DeltaGenerator:
-    """Draws a card with a title and a sentence, both Markdown; returns it for the button or command that helps.
+    """Draws a card with a title and a sentence, both Markdown; returns it, to add the button or command that helps.
 
     `icon` is a Material symbol.
     """

@@ -1,18 +1,18 @@
-// Enter takes the best match of a box that takes new names too. Streamlit puts "Add: ..." above the matches and marks it,
-// so Enter took what was typed so far. Here the mark goes on to the first match after each letter, as the down arrow
-// moves it. A path is named whole: it is added as it was typed. An Enter that comes before the list has followed the
-// letters waits for it.
+// In a box that also accepts new names, Enter takes the best match. Streamlit lists "Add: ..." above the matches and
+// marks it, so that Enter took the letters typed so far. This moves the mark to the first match after each letter, as
+// the down arrow does. A path is added as typed, because paths are typed in full. If Enter is pressed before the list
+// shows the matches of the last letter, it waits for them.
 
 const BOX = "[data-testid=stSelectbox] input[role=combobox]";
 const ADDED = "Add: ";
 const PATH = /^[/~.$\\]/;
-const LOOKS = 8; // times that the list is looked at, each after LATER milliseconds
+const LOOKS = 8; // checks of the list, each after LATER milliseconds
 const LATER = 25;
 
 const options = (input) => [...(document.getElementById(input.getAttribute("aria-controls"))?.querySelectorAll("[role=option]") ?? [])];
 const press = (input, key) => input.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true }));
 
-// Whether the list is that of the letters typed so far, and has its own mark.
+// Returns whether the list matches the letters typed so far and has Streamlit's own mark.
 function hasFollowed(input) {
   const [added] = options(input);
   return added?.textContent === `${ADDED}${input.value}` && Boolean(input.getAttribute("aria-activedescendant"));
@@ -24,7 +24,7 @@ function markMatch(input) {
   if (input.getAttribute("aria-activedescendant") === added.id) press(input, "ArrowDown");
 }
 
-// Marks the match once the list has followed, and then presses what waits for that.
+// Marks the match once the list has caught up, and then presses the key that waited.
 function follow(input, key = "", looks = LOOKS) {
   setTimeout(() => {
     if (looks > 0 && !hasFollowed(input)) return follow(input, key, looks - 1);
@@ -36,7 +36,7 @@ function follow(input, key = "", looks = LOOKS) {
 export default function () {
   if (window.skillvizEnter) return;
   window.skillvizEnter = true;
-  let moved = false; // by the user, since the last letter
+  let moved = false; // whether the user has moved the mark since the last letter
   let typedAt = -Infinity;
   const box = (event) => (event.target.matches?.(BOX) ? event.target : null);
   window.addEventListener("input", (event) => {

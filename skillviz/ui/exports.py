@@ -1,5 +1,4 @@
-"""What can be downloaded: a table as CSV, Markdown or LaTeX, a chart as one HTML file or as a picture, runs as a
-zip.
+"""Downloads: a table as CSV, Markdown or LaTeX, a chart as one HTML file or a picture, runs as a zip.
 
 Pictures (PNG, SVG, PDF) are made in the browser: see `pictures.js` and `svg_to_pdf.js`.
 """
@@ -38,9 +37,9 @@ HTML = """
 </div>
 <p role="status"></p>
 """
-MOST_ZIPPED = 256 << 20  # bytes of stored files: the zip is made in memory
-MOST_OF_VISITOR = 50  # runs in a zip for who is not at this machine: some seconds of its processor
-MODULE = Path(__file__)  # the pictures' files lie beside it
+MOST_ZIPPED = 256 << 20  # bytes of stored files, because the zip is made in memory
+MOST_OF_VISITOR = 50  # runs in a zip for a remote visitor, which take some seconds of processor time
+MODULE = Path(__file__)  # the scripts and styles of pictures are in the same folder
 
 _buttons = st.components.v2.component(
     NAME,
@@ -52,7 +51,7 @@ _buttons = st.components.v2.component(
 
 @dataclass(frozen=True)
 class Heading:
-    """What stands over a chart that is by itself: its title, and the lines under it, such as the run's name."""
+    """The heading of an exported chart: its title, and the lines under it, such as the run's name."""
 
     title: str
     lines: tuple[str, ...] = ()
@@ -72,9 +71,9 @@ def table_buttons(
     label: str = "Table",
     words: Callable[[pd.DataFrame], ReadableTable] = in_words,
 ) -> None:
-    """Draws three buttons that save the table: as CSV at full precision, and for a text as Markdown and LaTeX.
+    """Draws three buttons that save the table: as CSV at full precision, and as Markdown and LaTeX for use in a text.
 
-    `file` is the name without its ending, `words` gives the cells as the text has them.
+    `file` is the name without its extension; `words` makes the readable cells of Markdown and LaTeX.
     """
     kinds: tuple[tuple[str, str, str, Callable[[], bytes]], ...] = (
         ("CSV", "csv", "text/csv", lambda: csv(table)),
@@ -102,7 +101,7 @@ def table_menu(
     label: str = "Table",
     words: Callable[[pd.DataFrame], ReadableTable] = as_stored,
 ) -> None:
-    """Draws the menu of `table_buttons` for a table that stands by itself, without a figure."""
+    """Draws the menu of `table_buttons` for a table without a figure."""
     opened = menu("Download table", key)
     if opened.open:
         with opened:
@@ -110,7 +109,7 @@ def table_menu(
 
 
 def menu(label: str, key: str) -> PopoverContainer:
-    """A menu of downloads, empty until it is `open`: a page has as many of them as figures, and few are opened."""
+    """A menu of downloads, filled only while it is `open`: a page has one per figure, and few are opened."""
     return st.popover(label, icon=":material/download:", key=f"downloads.{key}", on_change="rerun")
 
 
@@ -125,7 +124,8 @@ def zip_button(
 ) -> None:
     """Draws the button that saves these runs as one zip, made when it is pressed.
 
-    `reports` make a run's report as HTML, by its id. No model is opened, so that no graft is in the file.
+    `reports` maps a run's id to a function that makes its HTML report. No model is loaded, so that the file has no
+    graft.
     """
     too_much = _too_much(runs)
     make = partial(_zipped, tuple(runs), dict(reports or {}), cache.library(), Tab()) if runs else b""
@@ -136,7 +136,7 @@ def zip_button(
 
 
 def _too_much(runs: Sequence[Run]) -> str:
-    """The reason why these runs are too many for one zip; empty where they are not."""
+    """The reason why these runs are too many for one zip; empty if they are not."""
     if len(runs) > MOST_OF_VISITOR and not visitor.is_local():
         return f"{len(runs):,} runs are too many for one file: at most {MOST_OF_VISITOR}. Choose fewer."
     size = stored_bytes(runs)
@@ -146,7 +146,7 @@ def _too_much(runs: Sequence[Run]) -> str:
 
 
 def _zipped(runs: Sequence[Run], reports: Mapping[str, Callable[[], bytes]], seen: Library, tab: Tab) -> bytes:
-    """The zip; without reports, which depend on other runs too, it is made once for all who choose these runs."""
+    """The zip. Without reports, which depend on other runs too, it is shared by all requests for the same runs."""
     key = None if reports else (*((str(run.path), run.record.finished) for run in runs), parts_stamp(runs, seen))
     return DOWNLOADS.get(key, tab, lambda file: bundle(runs, seen, file, reports=reports, grafts={}))
 
@@ -160,7 +160,7 @@ def report_button(label: str, report: Callable[[], bytes], *, file: str, key: st
 
 
 def html(figure: go.Figure, heading: Heading) -> bytes:
-    """The figure as one page that needs no network (plotly.js inside: 4.8 MB), on white or near-black ground."""
+    """The figure as an HTML page that needs no network (plotly.js included: 4.8 MB), on white or near-black ground."""
     page = go.Figure(figure)
     below = "<br>".join(escape(line) for line in heading.lines)
     page.update_layout(
@@ -172,18 +172,18 @@ def html(figure: go.Figure, heading: Heading) -> bytes:
 
 
 def ground(figure: go.Figure) -> str:
-    """Near-black where the figure's ink is light: a page of its own has no theme behind it."""
+    """Near-black if the figure's text is light, else white: an exported page has no theme behind it."""
     ink = str(figure.layout.template.layout.font.color or "#000000")
     return GROUND["dark" if int(ink.lstrip("#")[:2], 16) > 127 else "light"]
 
 
 def file_name(*parts: str) -> str:
-    """A name for a download from a run's id and a chart's name, without signs that a file system refuses."""
+    """A file name for a download, from a run's id and a chart's name, without characters that file systems refuse."""
     return re.sub(r"[^A-Za-z0-9._-]+", "-", "-".join(part for part in parts if part)).strip("-")
 
 
 def plotly_config(name: str) -> dict[str, Any]:
-    """Settings of plotly's own bar: the camera saves `name` as PNG, twice as fine as the screen."""
+    """The settings of plotly's toolbar: its camera saves `name` as PNG at twice the screen's resolution."""
     return {
         "displaylogo": False,
         "displayModeBar": "hover",
@@ -194,9 +194,9 @@ def plotly_config(name: str) -> dict[str, Any]:
 
 
 def buttons(chart: str, *, file: str, heading: Heading, theme: str) -> None:
-    """Draws the buttons for pictures of the chart of this widget key; `file` is a picture's name without its ending.
+    """Draws the picture buttons of the chart with this widget key; `file` is a picture's name without its extension.
 
-    A picture has the theme's ground, and the heading over the chart: the chart itself has neither.
+    A picture has the theme's background, and the heading above the chart; the chart itself has neither.
     """
     colors = {"ground": GROUND[theme], "ink": INK[theme], "softInk": SOFT_INK[theme], "font": FONT}
     words = {"title": heading.title, "lines": heading.lines}
@@ -204,5 +204,5 @@ def buttons(chart: str, *, file: str, heading: Heading, theme: str) -> None:
 
 
 def class_of(key: str) -> str:
-    """The class that Streamlit gives to the element of a widget's key."""
+    """The CSS class that Streamlit gives to the element of a widget's key."""
     return "st-key-" + re.sub(r"[^a-zA-Z0-9_-]", "-", key.strip())

@@ -1,4 +1,4 @@
-"""The buttons that download a model or a data set: the one way in which a page asks another machine for anything."""
+"""The buttons that download a model or a data set, the only requests that a page makes to another machine."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from skillviz.tasks.task import Hub, Task
 from skillviz.ui import sign_in
 from skillviz.ui.action import action
 
-LOOKS = 0.2  # seconds between two looks at how far it is
+LOOKS = 0.2  # seconds between updates of the progress bar
 
 
 def button(source: str) -> None:
-    """Downloads a model of the hub when it is clicked, with a bar of its bytes; the page is then drawn again."""
+    """Downloads a model from the hub when clicked, with a progress bar in bytes, and then redraws the page."""
     if not action(f"Download {source} from the Hugging Face Hub", key=f"fetch.{source}", icon=":material/download:"):
         return
     try:
@@ -32,7 +32,7 @@ def button(source: str) -> None:
 
 
 def data_button(task: Task) -> None:
-    """Downloads a task's data set of the hub when it is clicked; the page is then drawn again."""
+    """Downloads a task's data set from the hub when clicked, and then redraws the page."""
     assert isinstance(task.data, Hub)
     label = f"Download {task.data.title} from the Hugging Face Hub"
     if not action(label, key=f"fetch.{task.name}", icon=":material/download:"):
@@ -55,7 +55,7 @@ def _download(source: str) -> None:
 
     waiting = f"Downloading {text.plain(source)}"
     bar = st.progress(0.0, waiting)
-    # the hub's client tells of bytes from threads of its own, which may not draw
+    # the hub's client reports progress from its own threads, which may not draw
     with ThreadPoolExecutor(1) as pool:
         download = pool.submit(fetch.resolve, source, tell)
         while not download.done():

@@ -1,6 +1,6 @@
-// Moves the keyboard to a button once, as soon as it is there.
+// Moves the keyboard focus to a button once, as soon as the button exists.
 
-const [EVERY, TRIES] = [100, 50]; // milliseconds between looks, and how many
+const [EVERY, TRIES] = [100, 50]; // milliseconds between checks, and their number
 
 export default function ({ data }) {
   if (data.number <= (window.skillvizFocus ?? 0)) return;

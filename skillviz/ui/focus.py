@@ -1,4 +1,4 @@
-"""Where the keyboard goes when the button that was pressed is gone: Streamlit leaves it nowhere."""
+"""The keyboard focus after a pressed button has disappeared, because Streamlit then drops it."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _mount = st.components.v2.component(
 
 
 def move_to(key: str) -> None:
-    """Moves it to the button of this key, which the next run draws; for a callback."""
+    """Moves the focus to the button of this key, which the next script run draws; for a callback."""
     number = st.session_state[_MOVED]["number"] if _MOVED in st.session_state else 0
     st.session_state[_MOVED] = {"key": key, "number": number + 1}
 
 
 def follow(key: str) -> None:
-    """Stands beside the button of this key and does what `move_to` asks."""
+    """Moves the focus to the button of this key if `move_to` has requested it; call it beside that button."""
     moved = st.session_state.get(_MOVED)
     if moved and moved["key"] == key:
         with st.container(key=f"touch-focus-{key}"):

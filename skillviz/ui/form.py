@@ -1,4 +1,4 @@
-"""The widgets of a form: boxes that take what is typed too, lists, numbers that may be left out. All in the address."""
+"""The widgets of a form: boxes that accept typed values, lists, optional numbers. All are written to the address."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from skillviz.show import text
 from skillviz.ui import address, controls, visitor
 
 LONGEST = 300  # characters of a typed name
-LOST = "form.lost"  # in the session: what was asked for and could not be chosen, by name
+LOST = "form.lost"  # session key: requested values that were not among the options, by name
 NONE = "none"
 
 
@@ -27,10 +27,10 @@ def box(
     names_files: bool = False,
     follows: bool = False,
 ) -> str:
-    """The option chosen, or what was typed instead of one; empty where there is neither.
+    """The chosen option, or the text typed instead; empty if there is neither.
 
-    One that `names_files` is empty too while an address alone names a file that is not offered. `follows` as of
-    `controls.select`.
+    With `names_files` it is also empty while a file that is not offered is named only by the address. `follows` works
+    as in `controls.select`.
     """
     key = _key(name)
     if follows:
@@ -63,9 +63,9 @@ def any_of(
     names_files: bool = False,
     follows: bool = False,
 ) -> tuple[str, ...]:
-    """The options chosen, in the order of choice, and what was typed beside them; empty for none.
+    """The chosen options and typed values, in the order of choice; empty if there are none.
 
-    One that `names_files` is without those that an address alone names and that are not offered. `follows` as of
+    With `names_files`, files that are not offered and are named only by the address are left out. `follows` works as in
     `controls.select`.
     """
     key = _key(name)
@@ -103,7 +103,7 @@ def number(
     help: str | None = None,
     placeholder: str = "all",
 ) -> float | None:
-    """The number typed, low <= number <= high; None where the field is empty."""
+    """The typed number, low <= number <= high; None if the field is empty."""
     key = _key(name)
     if key not in st.session_state or address.is_asked(name):
         st.session_state[key] = _linked_number(address.current(name), default, low, high, is_whole)
@@ -118,7 +118,7 @@ def number(
 
 
 def words(name: str, label: str, default: str, *, help: str | None = None, placeholder: str = "") -> str:
-    """The text typed, without spaces at its ends."""
+    """The typed text, without spaces at its ends."""
     key = _key(name)
     if key not in st.session_state or address.is_asked(name):
         st.session_state[key] = _linked_text(address.current(name), default)
@@ -137,8 +137,10 @@ def one_of(
     help: str | None = None,
     place: DeltaGenerator | None = None,
 ) -> str:
-    """The option chosen in a box. What the address asks for and is none of them is said, in `place`, until another one
-    than the default is chosen: nothing else is started in its place unseen.
+    """The option chosen in a box.
+
+    If the address names an unknown option, a warning in `place` says so until the user chooses another option than the
+    default, so that nothing else is started in its place unnoticed.
     """
     lost: dict[str, str] = st.session_state.setdefault(LOST, {})
     if (linked := address.linked(name)) is not None:
@@ -157,7 +159,7 @@ def one_of(
 
 
 def assign(name: str, value: str | list[str]) -> None:
-    """Sets a field of text, or of several choices, from elsewhere; only before it is drawn, or in a callback."""
+    """Sets a field of text, or of several choices, from outside; only before it is drawn, or in a callback."""
     st.session_state[_key(name)] = value
     address.keep(name, (value if isinstance(value, str) else ",".join(value)) or NONE)
 
@@ -173,7 +175,7 @@ def _linked_text(linked: str | None, default: str) -> str:
 def _linked_number(
     linked: str | None, default: float | None, low: float, high: float | None, is_whole: bool
 ) -> float | None:
-    """The number of the address; the default where it is none that the field could hold."""
+    """The number in the address; the default if the field could not hold it."""
     if linked == NONE:
         return None
     try:

@@ -1,4 +1,4 @@
-"""What every page is drawn in: mark, colors and distances of our own, also before anybody has signed in."""
+"""The frame of every page, also of the sign-in page: logo, colors, spacing and accessibility scripts."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _mounts = {
 
 
 def theme() -> str:
-    """`light` or `dark`, as the reader's browser shows the page."""
+    """The theme of the user's browser, `light` or `dark`."""
     return "dark" if st.context.theme.type == "dark" else "light"
 
 
 def draw() -> None:
-    """Draws the mark, the style that the theme alone cannot give, and what keyboards and screen readers need."""
+    """Draws the logo, the styles that Streamlit's theme cannot set, and scripts for keyboards and screen readers."""
     st.logo(BRAND / f"logo-{theme()}.svg", icon_image=BRAND / f"mark-{theme()}.svg", size="large")
     st.html(STYLE)
     st.html(f"<style>{_colors()}</style>")
@@ -34,7 +34,7 @@ def draw() -> None:
 
 
 def _colors() -> str:
-    """CSS variables for frame.css: within the app at once those of the theme that it has, beside it at the next run."""
+    """CSS variables for frame.css: a new theme sets them at once in the app, elsewhere at the next script run."""
     css = ""
     for name, option in {"--ground": "backgroundColor", "--primary": "primaryColor"}.items():
         light, dark = (st.get_option(f"theme.{kind}.{option}") for kind in ("light", "dark"))

@@ -1,5 +1,5 @@
-// Streamlit makes an entry in the browser's history of every change of the address. Only what a reader does should:
-// an address that the app completes by itself, without a click or a key since the last entry, replaces the present one.
+// Streamlit adds an entry to the browser's history for every change of the address. Only user actions should add one:
+// an address that the app completes by itself, without a click or key since the last entry, replaces the current entry.
 
 const ACTS = ["pointerdown", "keydown"];
 

@@ -1,4 +1,4 @@
-"""Words about a job on its card: its settings, its place in the queue, its steps, why it failed. No widgets here."""
+"""The text on a job's card: its settings, its place in the queue, its steps, the reason of a failure. No widgets."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ STATUS = {
 }
 COLUMNS = ("localizer", "step", "loss", "size", "added", "removed")
 MOST_POINTS = 60
-REDRAWN = 3.0  # seconds between two drawings of a growing chart
+REDRAWN = 3.0  # seconds between redraws of a growing chart
 
 
 def label(record: RunRecord) -> str:
-    """A run that is not finished as the run bar names finished ones."""
+    """The label of an unfinished run, in the form that the run bar uses for finished runs."""
     return open_label(record, record.task.name if record.task else task_word(record.spec.task))
 
 
 def task_word(task: str) -> str:
-    """A task's name, as far as its source tells: `sst2`, `reviews` of a file, the folder of a task.yaml."""
+    """A task's name, derived from its source: `sst2`, `reviews` of a file, the folder of a task.yaml."""
     path = PurePosixPath(task)
     return path.parent.name or path.stem if path.name == FILE else path.stem
 
@@ -54,7 +54,7 @@ def models(job: Job) -> str:
 
 
 def waits(job: Job) -> str:
-    """How long the queue is before a job."""
+    """The number of jobs ahead of a queued job, as a sentence."""
     if not job.position:
         return f"Starting; **{job.slot}** is free for it."
     verb = "is" if job.position == 1 else "are"
@@ -62,7 +62,7 @@ def waits(job: Job) -> str:
 
 
 def share(progress: JobProgress) -> float:
-    """How much of the bar is full: the search is most of it, what comes before and after a little."""
+    """The filled share of the progress bar: the search takes most of it, the phases before and after it a little."""
     place = list(PHASES).index(progress.phase) if progress.phase in PHASES else 0
     if progress.phase == "search":
         return 0.1 + 0.75 * min(1.0, progress.share or 0.0)
@@ -70,13 +70,13 @@ def share(progress: JobProgress) -> float:
 
 
 def failure(kind: str) -> tuple[str, str]:
-    """The class of a failure, and what to do about it on this page."""
+    """The title of a class of failures, and advice for this page."""
     row = advice(kind)
     return row.title, row.page_hint
 
 
 def form_of(spec: RunSpec) -> dict[str, str]:
-    """The address of the form with these choices in it."""
+    """The query parameters that open the form with these choices."""
     known = spec.task in TASKS
     fields: dict[str, Any] = {
         "from": "own", "base": spec.base, "finetuned": spec.finetuned, "source": "known" if known else "file",
@@ -95,7 +95,7 @@ def form_of(spec: RunSpec) -> dict[str, str]:
 
 
 def _as_typed(value: Any) -> Any:
-    """An option as a person types it: an object as JSON, a list with commas."""
+    """An option as a user types it: an object as JSON, a list with commas."""
     if isinstance(value, list | tuple):
         return ",".join(map(str, value))
     return json.dumps(value) if isinstance(value, dict) else value
@@ -103,13 +103,13 @@ def _as_typed(value: Any) -> Any:
 
 @dataclass
 class Spans:
-    """The steps of one search in spans of equal width, so few that a search of any length takes little memory."""
+    """The steps of one search in spans of equal width, few enough that a long search takes little memory."""
 
     width: int = 1
     rows: dict[int, dict[str, Any]] = field(default_factory=dict)
 
     def add(self, event: dict[str, Any]) -> None:
-        """Adds one step. One that is repeated, after a resume, replaces itself and everything after it."""
+        """Adds one step. A step repeated after a resume replaces its earlier version and everything after it."""
         number, span = (event["step"] - 1) // self.width, {name: event[name] for name in COLUMNS[1:]}
         while self.rows and (next(reversed(self.rows)) > number or self._last["step"] >= event["step"]):
             self.rows.popitem()
@@ -129,7 +129,7 @@ class Spans:
             self.rows[number // 2] = _joined(half, span) if half else span
 
     def frame(self, localizer: str) -> pd.DataFrame:
-        """The spans as a history table: the last step and size of each, its mean loss, its switches."""
+        """The spans as a history table: last step and size, mean loss, and summed switches of each span."""
         rows = [
             {**{name: span[name] for name in COLUMNS[1:]}, "loss": span["loss"] / (span["losses"] or np.nan)}
             for span in self.rows.values()
@@ -143,7 +143,7 @@ def _joined(one: dict[str, Any], later: dict[str, Any]) -> dict[str, Any]:
 
 @dataclass
 class Steps:
-    """The search steps of a job so far; `place` is the byte of its events to continue from."""
+    """The search steps of a job so far; `place` is the byte offset at which reading of its events continues."""
 
     place: int = 0
     searches: dict[int, Spans] = field(default_factory=dict)
@@ -151,7 +151,7 @@ class Steps:
     drawn: tuple[float, pd.DataFrame, str] | None = None
 
     def add(self, events: Sequence[dict[str, Any]], place: int) -> None:
-        """Adds events; of a step that is repeated, after a resume, the later one counts."""
+        """Adds events; if a step is repeated after a resume, its later event counts."""
         self.place = place
         for event in events:
             if event.get("phase") == "search" and "step" in event:
@@ -161,13 +161,13 @@ class Steps:
                 self.titles[number] = f"The search for {event['target']:,} entries{which}"
 
     def drawing(self, localizer: str, now: float) -> tuple[pd.DataFrame, str]:
-        """As `frame`, but the same for some seconds: a browser takes longer to draw a chart than a bar."""
+        """The result of `frame`, reused for some seconds, because a browser takes longer to draw a chart than a bar."""
         if self.drawn is None or now - self.drawn[0] >= REDRAWN:
             self.drawn = (now, *self.frame(localizer))
         return self.drawn[1:]
 
     def frame(self, localizer: str) -> tuple[pd.DataFrame, str]:
-        """The steps of the search under way, as a history table, and what that search is for."""
+        """The steps of the current search as a history table, and the title of the search."""
         if not self.searches:
             return pd.DataFrame(columns=list(COLUMNS)), ""
         last = max(self.searches)
@@ -175,8 +175,9 @@ class Steps:
 
 
 def thinned(history: pd.DataFrame, most: int = MOST_POINTS) -> pd.DataFrame:
-    """The history in at most so many rows: of neighbouring steps the last, its loss their mean, its switches their
-    sum."""
+    """The history in at most `most` rows.
+
+    Each row has the last step and size of its neighboring steps, their mean loss and the sum of their switches."""
     each = -(-len(history) // most) if len(history) else 1
     if each < 2:
         return history

@@ -1,6 +1,6 @@
-"""Cards of jobs: queue, progress, search chart, log; cancel and resume. All of it is read from disk.
+"""Cards of jobs: queue, progress, search chart, log, cancel and resume. Everything is read from disk.
 
-Only the panel is drawn again while a job is open; the page itself follows once, when a job starts or ends.
+While a job is open only the panel is redrawn; the whole page is redrawn once when a job starts or ends.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from skillviz.ui.action import action
 from skillviz.ui.chart import chart, theme
 from skillviz.ui.job_words import Steps
 
-EVERY = 1.0  # seconds between two looks at an open job
+EVERY = 1.0  # seconds between updates of an open job
 LOG_LINES = 15
 STEPS, PROBLEM = "jobs.steps", "jobs.problem"
 HEADINGS: dict[Kind, str] = {"run": "## Jobs", "study": "## Under way"}
@@ -45,7 +45,7 @@ CANCELS: dict[Kind, str] = {
 
 
 def panel(kind: Kind, requested: Sequence[str] = (), heading: str = "") -> None:
-    """This session's jobs of a kind, those `requested`, and every open one; drawn each second while one is open."""
+    """Draws the session's jobs of a kind, the `requested` ones and all open ones; each second while one is open."""
     names = _followed(kind, requested)
     shown = _now(kind, names)
     _show_problem()
@@ -56,40 +56,40 @@ def panel(kind: Kind, requested: Sequence[str] = (), heading: str = "") -> None:
 
 
 def follow(run_id: str) -> None:
-    """One run's job alone, for the page that started it; drawn again each second while it is open."""
+    """Draws only one run's job, for the page that started it; redrawn each second while it is open."""
     if run_id not in _hidden("run"):
         card(run_id, "run")
 
 
 def card(name: str, kind: Kind) -> None:
-    """The card of one job, also of a hidden one; drawn again each second while it is open."""
+    """Draws the card of one job, even a hidden one; redrawn each second while it is open."""
     if shown := _now(kind, [name]):
         st.fragment(_alone, run_every=EVERY if shown[0].is_open else None)(name, kind, shown[0].is_open)
 
 
 def start_following(job: Job) -> None:
-    """Puts a job that was just started on this session's panel."""
+    """Adds a job that was just started to this session's panel."""
     _hidden(job.kind).discard(job.name)
     st.session_state.setdefault(f"jobs.followed.{job.kind}", []).append(job.name)
 
 
 def is_followed(job: Job) -> bool:
-    """Whether this session's panel shows the job."""
+    """True if this session's panel shows the job."""
     return job.name in followed(job.kind)
 
 
 def followed(kind: Kind) -> tuple[str, ...]:
-    """The jobs of a kind that this session's panel shows, by name."""
+    """The names of the jobs of a kind that this session's panel shows."""
     return _followed(kind, ())
 
 
 def resume_button(job_name: str, label: str = "Resume") -> None:
-    """Resumes a job that ended early, from wherever it is listed."""
+    """Draws a button that resumes a job that ended early, for any page that lists it."""
     action(label, key=f"jobs.resume.listed.{job_name}", on_click=_act, args=(job_name, jobs.resume))
 
 
 def _alone(name: str, kind: Kind, was_open: bool) -> None:
-    """Its card; the whole page is run again once where it started or ended since."""
+    """Draws the job's card; reruns the whole page once if the job has started or ended since."""
     shown = _now(kind, [name])
     if not shown or shown[0].is_open != was_open:
         st.rerun()
@@ -98,7 +98,7 @@ def _alone(name: str, kind: Kind, was_open: bool) -> None:
 
 
 def _live(kind: Kind, names: tuple[str, ...], before: frozenset[str]) -> None:
-    """The cards; the whole page is run again once where a job started, ended or was hidden since."""
+    """Draws the cards; reruns the whole page once if a job has started, ended or been hidden since."""
     shown = _now(kind, names)
     if _open(shown) != before or followed(kind) != names:
         st.rerun()
@@ -108,13 +108,13 @@ def _live(kind: Kind, names: tuple[str, ...], before: frozenset[str]) -> None:
 
 
 def _show_problem() -> None:
-    """Says once why the last cancel or resume was refused."""
+    """Shows once why the last cancel or resume was refused."""
     if sentence := st.session_state.pop(PROBLEM, ""):
         st.error(text.plain(sentence), icon=":material/error:")
 
 
 def _followed(kind: Kind, requested: Sequence[str]) -> tuple[str, ...]:
-    """The names to show: what was open at some time in this session stays, until it is hidden."""
+    """The names of the jobs to show: a job that was open at some time in this session stays until it is hidden."""
     names: list[str] = st.session_state.setdefault(f"jobs.followed.{kind}", [])
     names += [name for name in dict.fromkeys((*requested, *_open_jobs(kind))) if name not in names]
     return tuple(name for name in dict.fromkeys(names) if name not in _hidden(kind))
@@ -126,7 +126,7 @@ def _hidden(kind: Kind) -> set[str]:
 
 
 def _open_jobs(kind: Kind) -> list[str]:
-    """The open jobs of the user's own store, runs the oldest first."""
+    """The open jobs of the user's own store; runs oldest first."""
     store = cache.user_store()
     if kind == "study":
         return [job.name for job in jobs.list(store, kind="study") if job.is_open]
@@ -136,7 +136,7 @@ def _open_jobs(kind: Kind) -> list[str]:
 
 
 def _now(kind: Kind, names: Sequence[str]) -> list[Job]:
-    """The jobs as they are now: running, waiting by their place, then ended; deleted ones are left out."""
+    """The jobs as they are now, without deleted ones; runs sorted by running, waiting by position, and ended."""
     shown = []
     for name in names:
         try:
@@ -171,7 +171,7 @@ def _card(job: Job) -> None:
 
 
 def title(job: Job, labels: Mapping[str, str]) -> str:
-    """A run's job as the run bar has it (`labels`), or as it was asked for while it is not finished; a study's name."""
+    """The title of a job: a finished run's label in the run bar (`labels`), another run's settings, a study's name."""
     return labels.get(job.name) or (job_words.label(job.run) if job.kind == "run" else job.name)
 
 
@@ -182,7 +182,7 @@ def _queued(job: Job) -> None:
 
 def _running(job: Job) -> None:
     progress = jobs.progress(cache.user_store(), job.name)
-    if progress.phase not in (*words.PHASES, "steps"):  # it ended between the two looks
+    if progress.phase not in (*words.PHASES, "steps"):  # it ended between the two reads
         return
     bar(job, progress)
     if job.kind == "run":
@@ -191,7 +191,7 @@ def _running(job: Job) -> None:
 
 
 def bar(job: Job, progress: JobProgress) -> None:
-    """How far a running job has come."""
+    """Draws the progress bar of a running job."""
     if job.kind == "study":
         shown = replace(progress, title=text.plain(progress.title))
         st.progress(progress.share or 0.0, words.study_progress(shown))
@@ -263,7 +263,7 @@ def _ended_early(job: Job) -> None:
 
 
 def _again(job: Job) -> None:
-    """Resume, or another try with other settings."""
+    """Draws Resume, a link to try other settings, and Hide."""
     with st.container(horizontal=True, vertical_alignment="center"):
         _button("Resume", "resume", job, jobs.resume, icon=":material/resume:")
         if job.kind == "run":
@@ -272,7 +272,7 @@ def _again(job: Job) -> None:
 
 
 def _settings_link(spec: RunSpec) -> None:
-    """To the form with these settings; a region by hand is changed in surgery, on a run of its pair if there is one."""
+    """Links to the form with these settings; a region built by hand opens in surgery, if its pair has a run."""
     if spec.localizer != EXPRESSION:
         form = page_table.PAGES["launch"].link()
         st.page_link(form, label="Open in the form", icon=":material/edit:", query_params=job_words.form_of(spec))
@@ -297,7 +297,7 @@ def _button(label: str, name: str, job: Job, act: Callable[..., Job], icon: str)
 
 
 def _act(name: str, act: Callable[..., Job]) -> None:
-    """Cancels or resumes; what stands against it is shown once."""
+    """Cancels or resumes a job; the reason of a refusal is shown once."""
     for kind in HEADINGS:
         _hidden(kind).discard(name)
     st.session_state.setdefault(STEPS, {}).pop(name, None)
@@ -313,6 +313,8 @@ def _hide_button(job: Job) -> None:
 
 
 def runs_dir_option() -> str:
-    """` --runs-dir FOLDER` with the page's store, for a command line; empty where a terminal finds it by itself, and
-    where people sign in, whose terminals are elsewhere."""
+    """` --runs-dir FOLDER` with the page's store, for a command line.
+
+    Empty if a terminal finds the store by itself, and if users sign in, because their terminals are on other machines.
+    """
     return "" if sign_in.providers() else option_of(cache.user_store().root, usual_root())

@@ -1,6 +1,6 @@
-"""Asking the worker from a page: what a control shows that no run has stored. The page itself holds no model.
+"""Requests from a page to the worker, for results that no run has stored. The page itself holds no model.
 
-A page that asks goes on without an answer: `ask` then has said why, and what would bring it.
+A page continues without an answer: `ask` has then shown the reason, and a remedy.
 """
 
 from __future__ import annotations
@@ -40,29 +40,29 @@ from skillviz.tasks.user_file import has_data
 from skillviz.ui import address, cache, controls, fetching, sign_in
 from skillviz.ui.other_tasks import source_of
 
-CLIENTS = "live.clients"  # in the session: by store
-REMARKS = "live.remarks"  # in the session: those that the page shows already, as one page asks several times
-OWN_SECONDS = 120.0  # without a question, after which the worker of one user among many ends
-NAMED = re.compile(r'"run": "([^"]*)"')  # in the arguments of a question, as JSON
+CLIENTS = "live.clients"  # session key: clients by store
+REMARKS = "live.remarks"  # session key: remarks already on the page, because one page sends several requests
+OWN_SECONDS = 120.0  # seconds without a request after which the worker of one of many users ends
+NAMED = re.compile(r'"run": "([^"]*)"')  # in the arguments of a request, as JSON
 WAITING = "Running the models; the first time loads them."
 
 
 def begin() -> None:
-    """Starts a page that has shown no remark yet; once a script run."""
+    """Clears the remarks shown by the last page; called once per script run."""
     st.session_state[REMARKS] = set()
 
 
 def ask(run: Run, operation: str, *, topic: str, waiting: str = WAITING, **arguments: Any) -> dict[str, Any] | None:
-    """The worker's answer about the run's pair (`live.operations`); None where there is none, which is then said.
+    """Return the worker's answer about the run's pair (`live.operations`); without one, show the reason, return None.
 
-    `topic` names the control that asks: of two requests of one topic that wait, the older is given up.
+    `topic` names the control of the request: if two requests of one topic are waiting, the older is dropped.
     """
     try:
         text_of_arguments = json.dumps(arguments, sort_keys=True)
         asked = client(_store_for(run, text_of_arguments))
         if not (asked.store / ANSWERS / run.id).is_dir():  # stored answers need no model
             for source, was_folder in _pair(run).values():
-                refuse_absent(source, was_folder)  # so that no worker is started to find out
+                refuse_absent(source, was_folder)  # checked here, so that no worker is started in vain
         with st.spinner(waiting):
             answer = cache.answer(run, operation, text_of_arguments, asked, topic)
     except Superseded:
@@ -78,16 +78,16 @@ def ask(run: Run, operation: str, *, topic: str, waiting: str = WAITING, **argum
 
 
 def has_models(run: Run) -> bool:
-    """True if both models are here, or answers about the run are stored, which need none."""
+    """True if both models are present, or stored answers about the run, which need no model."""
     own = cache.user_store().root
     return any((store / ANSWERS / run.id).is_dir() for store in (own, shared_root(own))) or not _absent(run)
 
 
 def wanted(run: Run, name: str, label: str, costs: str, *, of: str, needs_data: bool = True) -> bool:
-    """True if the user pressed the button that has the models compute; else says what that `costs`.
+    """True if the user pressed the button that starts a computation with the models; else shows its cost, `costs`.
 
-    Draws no button where a model is not here, or the data of the run's task where it `needs_data`; that is then said.
-    `name` and `of` as of `controls.press`.
+    If a model is missing, or with `needs_data` the data of the run's task, it shows that instead of the button. `name`
+    and `of` work as in `controls.press`.
     """
     if not has_models(run):
         say_absent(run, name)
@@ -106,9 +106,9 @@ def wanted(run: Run, name: str, label: str, costs: str, *, of: str, needs_data: 
 
 
 def explain(run: Run, error: SkillvizError, topic: str, other: str | None = None) -> None:
-    """Says why there is no answer, and what to do: what brings the weights or the data, or that one may try again.
+    """Shows why there is no answer and the remedy: a download of the weights or the data, or another try.
 
-    `other` is the other task that was asked about.
+    `other` is the other task in the request, if any.
     """
     if isinstance(error, ModelNotFound) and say_absent(run, topic):
         return
@@ -134,7 +134,7 @@ def explain(run: Run, error: SkillvizError, topic: str, other: str | None = None
 
 
 def say_absent(run: Run, topic: str) -> bool:
-    """Whether a model is not here, which is then said, and the opening run offered."""
+    """Shows which models are missing, if any, and offers the opening run; returns whether one is missing."""
     absent = _absent(run)
     if absent:
         _explain_absent(run, absent)
@@ -152,13 +152,13 @@ def _hub_task(names: Sequence[str | None]) -> Task | None:
 
 
 def lacks_data(run: Run) -> bool:
-    """Whether both models are here and the data of their task are not: they can be asked about any other text."""
+    """True if both models are present but not the data of their task, so that the models can only score other texts."""
     task = source_of(run)
     return task is not None and not has_data(task) and not _absent(run)
 
 
 def _explain_no_data(error: SkillvizError) -> None:
-    """Says that the run's own examples are missing, and what the models can be asked without them."""
+    """Shows that the run's own examples are missing, and lists other uses of the models."""
     st.warning(
         "**This needs the run's own examples.** The data of its task are not on this machine, but the models are: type "
         "a sentence, or score another task on the page Transfer.",
@@ -169,7 +169,7 @@ def _explain_no_data(error: SkillvizError) -> None:
 
 
 def _offer_opening(run: Run, topic: str) -> None:
-    """Offers the same page on the run that the dashboard opens on; where its pair is shown already, nothing."""
+    """Offers the same page on the run that the dashboard opens with, unless its pair is already shown."""
     opening = hero(cache.entries())
     if opening is not None and run.spec.finetuned != opening.finetuned:
         st.button(
@@ -179,7 +179,7 @@ def _offer_opening(run: Run, topic: str) -> None:
 
 
 def _explain_absent(run: Run, absent: dict[str, str]) -> None:
-    """Says that weights are missing and offers those that can be downloaded; where each is looked for is folded."""
+    """Shows that weights are missing, and offers a download if possible; the searched folders are folded."""
     published = published_base(run.spec.base, run.spec.finetuned)
     lacking = "Neither is on this machine." if len(absent) == 2 else "One of them is not on this machine."
     st.warning(
@@ -194,7 +194,7 @@ def _explain_absent(run: Run, absent: dict[str, str]) -> None:
 
 
 def _absent(run: Run) -> dict[str, str]:
-    """Why each of the two models that is not here is missing, by its role and source."""
+    """The reasons why models of the pair are missing, by role and source; empty if both are present."""
     missing = {}
     for role, (source, was_folder) in _pair(run).items():
         try:
@@ -205,7 +205,7 @@ def _absent(run: Run) -> dict[str, str]:
 
 
 def _pair(run: Run) -> dict[str, tuple[str, bool]]:
-    """Pre-trained and fine-tuned model as the run names them, and whether each was a folder and none of the hub."""
+    """The base and fine-tuned model as named by the run, and whether each was a folder rather than from the hub."""
     spec, record = run.spec, run.record
     published = published_base(spec.base, spec.finetuned)
     base = (published, False) if published else (spec.base, _was_folder(record.base))
@@ -226,10 +226,10 @@ def client(root: Path) -> Client:
 
 
 def _store_for(run: Run, arguments: str) -> Path:
-    """The store whose worker is asked: the shared one for what any user may ask, else the user's own.
+    """The store whose worker answers: the shared one if any user could send the request, else the user's own.
 
-    So a class that looks at one shared run has one worker and one copy of its models. The worker of the shared store
-    knows no user's runs, and what it stores is the same for everybody.
+    A class that looks at one shared run thus has one worker and one copy of its models. The worker of the shared store
+    has no access to users' runs, and its stored answers are the same for all users.
     """
     own = cache.user_store().root
     shared = shared_root(own)

@@ -1,4 +1,4 @@
-"""Which other tasks a run's models can be asked about: those beside its own, the examples', the registry's."""
+"""The other tasks that a run's models can be scored on: from its task's folder, the examples and the registry."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from skillviz.ui import cache, visitor
 
 @dataclass(frozen=True)
 class Offered:
-    """One task: `named` as `registry.task` takes it; `fits` where its labels are the run's, so that none is asked."""
+    """One task: `named` is its argument to `registry.task`; `fits` is True if its labels are the run's own."""
 
     named: str
     name: str
@@ -30,22 +30,22 @@ class Offered:
 
     @property
     def shown(self) -> str:
-        """Its name, and its title where it has one; of a built-in task the title has the name in it."""
+        """Its name, with its title if it has one. The title of a built-in task contains its name already."""
         name = readable_name(self.name)
         return self.title if self.title.startswith(name) else f"{name} ({self.title})" if self.title else name
 
 
 def source_of(run: Run) -> Task | None:
-    """The run's own task, None where its file is not here."""
+    """The run's own task; None if its file is missing."""
     with suppress(SkillvizError):
         return cache.task_defined(run.spec.task)
     return None
 
 
 def offered(run: Run) -> tuple[Offered, ...]:
-    """The tasks with as many texts as the run's own, those with its labels first; each name once.
+    """The tasks with as many texts as the run's own, tasks with its labels first; each name once.
 
-    Its own is not among them, but a built-in task of its name is where the run's own data are not here.
+    The run's own task is left out. If its data are missing, a built-in task of the same name is offered.
     """
     source = source_of(run)
     if source is None:
@@ -61,26 +61,26 @@ def offered(run: Run) -> tuple[Offered, ...]:
 
 
 def _is_allowed(task: Task) -> bool:
-    """True if the visitor may read the task's file and data: those beside a run's task may lie outside the folders."""
+    """True if the visitor may read the task's file and data: tasks beside a run's may be outside allowed folders."""
     with suppress(BadInput):
         return bool(visitor.allowed(task))
     return False
 
 
 def as_offered(task: Task, run: Run) -> Offered:
-    """The task as one that can be chosen."""
+    """The task as an option for this run."""
     fits = None not in places(task.labels, run.labels)
     name = name_beside(task.name, run.datasets[0])
     return Offered(reference(task), name, task.title if name == task.name else "", task.labels, fits)
 
 
 def offered_task(named: str, rows: Iterable[Offered]) -> Offered | None:
-    """The offered task of this name or file."""
+    """The offered task with this name or file; None if there is none."""
     return next((row for row in rows if named in (row.named, row.name)), None)
 
 
 def reference(task: Task) -> str:
-    """A file as it is written from the project's root, else whole; a name of the registry."""
+    """The reference to a task: its name in the registry, or its file's path, relative to the project if inside it."""
     if task.path is None:
         return task.name
     roots = (project_root().resolve(), app_root().resolve())
