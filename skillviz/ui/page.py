@@ -1,4 +1,4 @@
-"""How every page begins: its frame, the menu, the run bar, and the run, or an explanation instead of it."""
+"""The beginning of every page: its frame, menu and run bar, and the run, or an explanation if there is none."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from skillviz.ui.page_table import PAGES, install
 from skillviz.ui.run_bar import run_bar
 
 INSTALL = "To localize a skill in your own model, install skillviz on a machine of yours."
-LINKED = "page.linked"  # in the session: the run that the address of a library page named
+LINKED = "page.linked"  # session key: the run in the address when a library page was opened
 FIRST_RUN = """\
 python -m skillviz finetune --base BASE --task TASK --out models/finetuned
 python -m skillviz localize --base BASE --finetuned models/finetuned --task TASK --size 0.1%
@@ -31,7 +31,7 @@ streamlit run dashboard.py"""
 
 
 def begin(name: str) -> Run:
-    """The run that the page shows, under run bar and title; explains and stops where there is none."""
+    """Draws run bar and title and returns the page's run; shows an explanation and stops if there is none."""
     _frame(name)
     with explained():
         entries = cache.entries()
@@ -42,13 +42,13 @@ def begin(name: str) -> Run:
         chosen = _chosen(name, entries)
         run = cache.run(chosen.id)
     address.keep(address.RUN, chosen.id)
-    run_bar(entries, chosen)  # with the button that copies the link
+    run_bar(entries, chosen)  # includes the button that copies the link
     st.title(PAGES[name].question, anchor=False)
     return run
 
 
 def begin_library(name: str) -> tuple[Entry, ...]:
-    """All runs, for a page about none in particular, under its title; explains and stops where there are none."""
+    """Draws the title of a page about many runs and returns all runs; explains and stops if there are none."""
     _frame(name)
     _title(name)
     with explained():
@@ -66,12 +66,12 @@ def begin_library(name: str) -> tuple[Entry, ...]:
 
 
 def is_linked(run_id: str) -> bool:
-    """True if the address of a page about no run in particular named this run when it was opened."""
+    """True if the address named this run when a page about many runs was opened."""
     return bool(st.session_state.get(LINKED) == run_id)
 
 
 def begin_home(name: str) -> tuple[DeltaGenerator, tuple[Entry, ...]]:
-    """The line of the title, with room beside it, and all runs; explains and stops where there are none."""
+    """Draws the title and returns its row, for more elements, and all runs; explains and stops if there are none."""
     _frame(name)
     top = st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute")
     top.title(PAGES[name].question, anchor=False, width="content")
@@ -84,9 +84,9 @@ def begin_home(name: str) -> tuple[DeltaGenerator, tuple[Entry, ...]]:
 
 
 def begin_without_run(name: str) -> None:
-    """The title of a page that needs no run; the run of the address stays in it for the pages that do.
+    """Draws the title of a page that needs no run; the run in the address is kept for other pages.
 
-    Explains and stops where the page starts jobs and none may be started.
+    Shows an explanation and stops if the page starts jobs and the dashboard is read-only.
     """
     _frame(name)
     _title(name)
@@ -97,7 +97,7 @@ def begin_without_run(name: str) -> None:
 
 
 def begin_studies(name: str) -> StudyFolder:
-    """The stored study that the page shows, under its picker and title; explains and stops where there is none."""
+    """Draws a picker of studies and the title, and returns the chosen study; explains and stops if there is none."""
     _frame(name)
     _keep_run()
     experiments = PAGES[name].experiments
@@ -118,7 +118,7 @@ def begin_studies(name: str) -> StudyFolder:
 
 
 def _keep_run() -> None:
-    """The run of the address stays in it for the pages that need one."""
+    """Keeps the run in the address, for the pages that need one."""
     with explained():
         known = {entry.id for entry in cache.entries()}
     wanted = address.current(address.RUN)
@@ -128,7 +128,7 @@ def _keep_run() -> None:
 
 @contextmanager
 def explained() -> Iterator[None]:
-    """Shows an error that a user can cause as its sentence, and stops the page there; a bug stays a bug."""
+    """Shows an error that a user can cause as its sentence and stops the page; programming errors are raised."""
     try:
         yield
     except SkillvizError as error:
@@ -141,7 +141,7 @@ def explained() -> Iterator[None]:
 def table(run: Run, name: str, *, needed: bool = True) -> pd.DataFrame:
     """One of the run's tables: predictions, curve, history or layers.
 
-    Explains a file that cannot be read and stops; also a table without rows, where the page needs it.
+    Shows an explanation and stops if the file cannot be read, or if a `needed` table has no rows.
     """
     with explained():
         frame = cache.table(run, name)
@@ -153,9 +153,9 @@ def table(run: Run, name: str, *, needed: bool = True) -> pd.DataFrame:
 
 
 def state_logits(run: Run, split: str, states: Sequence[str]) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """Stored logits [n, label] of these states, and the labels [n], as of `measures.state_logits`; not to be changed.
+    """Stored logits [n, label] of these states and the labels [n] (`measures.state_logits`); they may not be changed.
 
-    Explains and stops where the run has no predictions.
+    Shows an explanation and stops if the run has no predictions.
     """
     predictions = table(run, "predictions")
     return cache.computed(
@@ -164,7 +164,7 @@ def state_logits(run: Run, split: str, states: Sequence[str]) -> tuple[dict[str,
 
 
 def scores(run: Run, split: str) -> Scores:
-    """The run's scores on a split; explains and stops where it has none."""
+    """The run's scores on a split; shows an explanation and stops if there are none."""
     values = run.record.metrics.get(split)
     if values is None:
         st.info(f"This run stored no scores on a {split} set, so there is nothing to compare on this page.")
@@ -173,14 +173,14 @@ def scores(run: Run, split: str) -> Scores:
 
 
 def note_architecture(run: Run) -> None:
-    """Says so where layers share their parameters, are those of two stacks, or are not known."""
+    """Shows a note if layers share parameters, belong to two stacks, or are unknown."""
     sentence = sentences.architecture(run.record)
     if sentence:
         st.info(sentence)
 
 
 def explain_empty() -> None:
-    """What a store without runs needs: three commands."""
+    """Shows how to make a first run, for a store without runs: a link and three commands."""
     st.markdown(
         "**There is no run yet.** A run is one localization: a pre-trained and a fine-tuned model, a task, and the "
         "small region of parameters that carries what was learned. Make your first here, or in a terminal:"
@@ -191,7 +191,7 @@ def explain_empty() -> None:
         "`BASE` is a Hugging Face id or a folder, `TASK` a name such as `sst2` or your own YAML file. With a "
         "fine-tuned model at hand leave out the first line and name its folder."
     )
-    if not sign_in.providers():  # whoever signs in has no terminal there
+    if not sign_in.providers():  # users who sign in have no terminal on the server
         st.markdown(
             f"Runs are read from `{cache.user_store().root}`; set `SKILLVIZ_RUNS` to use another folder. Then reload "
             "this page."
@@ -209,7 +209,7 @@ def _frame(name: str) -> None:
 
 
 def _title(name: str) -> None:
-    """The page's title, and at the end of its line the button that copies the link."""
+    """Draws the page's title, and at the end of its row the button that copies the link."""
     with st.container(
         key="page-title", horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"
     ):
@@ -218,7 +218,7 @@ def _title(name: str) -> None:
 
 
 def _chosen(name: str, entries: tuple[Entry, ...]) -> Entry:
-    """The run of the address or the session; where the address names none, the first choice."""
+    """The run in the address or the session; if there is none, the first choice."""
     linked, wanted = address.linked(address.RUN), address.current(address.RUN)
     by_id = {entry.id: entry for entry in entries}
     if wanted in by_id:
@@ -229,7 +229,7 @@ def _chosen(name: str, entries: tuple[Entry, ...]) -> Entry:
 
 
 def _explain_unknown(name: str, linked: str, entries: tuple[Entry, ...]) -> None:
-    """Says why the run of the address cannot be shown, and offers another; stops unless it is a prefix."""
+    """Completes the prefix of a run's id in the address; for another id explains, offers a run, and stops."""
     try:
         run_id = cache.run(linked).id
     except StoreError as error:

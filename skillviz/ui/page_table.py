@@ -1,7 +1,7 @@
-"""The page table: every page of the dashboard, its group, its question, and the navigation made of them.
+"""The page table: every page of the dashboard with its group and question, and the navigation made from it.
 
-Because a folder is called `pages/`, a first visit straight to `/region` on a fresh server runs that file
-without dashboard.py. So the table lives here, and a page that finds no navigation installs it itself.
+Because the folder is named `pages/`, the first visit to an address such as `/region` on a fresh server runs that file
+without dashboard.py. The table is therefore in this module, and a page without navigation installs it.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from skillviz.tasks.project import app_root
 from skillviz.ui import address, cache, frame, script, sign_in
 
 GROUPS = ("Start", "This run", "Many runs", "Reference")
-HOME = "home"  # the page of the address without a name
-MENU = "pages.menu"  # in a session that has been through `install`
-PRESENT, YES = "present", "yes"  # in the address, and only there: with it the menu is hidden
+HOME = "home"  # the page at the address without a name
+MENU = "pages.menu"  # session key: `install` has been called
+PRESENT, YES = "present", "yes"  # only in the address, never in the session: hides the menu
 installed: ContextVar[bool] = ContextVar("installed", default=False)
 
 
 @dataclass(frozen=True)
 class PageEntry:
-    """One page: `name` is its file, its URL and the word in the code; `icon` a Material symbol; `question` its heading.
+    """One page: `name` is its file, its URL and its word in the code; `icon` a Material symbol; `question` its heading.
 
-    `experiments` are those of the paper whose tables the page shows, its first one before the others; with
-    `takes_boards` also studies of one's own that compare a graft with other regions at equal size. What `starts` jobs
-    is in no menu where the dashboard is read-only.
+    `experiments` are the experiments of the paper whose tables the page shows, the main one first. With `takes_boards`
+    it also shows users' own studies that compare a graft with other regions of equal size. A page that `starts` jobs is
+    not in the menu if the dashboard is read-only.
     """
 
     name: str
@@ -49,13 +49,13 @@ class PageEntry:
 
     @property
     def path(self) -> Path:
-        """Its script."""
+        """The path of the page's script."""
         return app_root() / "pages" / f"{self.name}.py"
 
     def link(self, badge: str = "", instead: Callable[[], None] | None = None) -> StreamlitPage:
-        """The page as Streamlit's navigation, links and switches want it; `badge` stands behind its title.
+        """The page as an object for Streamlit's navigation, links and switches; `badge` follows its title.
 
-        With `instead`, its address shows what that draws.
+        With `instead`, that function draws the page at its address.
         """
         return st.Page(
             instead or self.path, title=f"{self.title}{badge}", icon=f":material/{self.icon}:", url_path=self.name,
@@ -95,15 +95,16 @@ PAGES = {
 
 
 def navigation() -> StreamlitPage:
-    """The page that the address asks for, which is caught up with first; draws the menu. Call once a script run.
+    """Draws the menu and returns the page of the address, after `address.catch_up`; call it once per script run.
 
-    An address of no page that names a run is that run's. Who has to sign in first is shown that at every address.
+    An address without a page name but with a run opens that run. Before signing in, a user gets the sign-in page at
+    every address.
     """
     script.begin()
     installed.set(True)
-    # before the menu: where there is no icon yet, Streamlit fetches that of the menu's entry from a public host
+    # before the menu: without an icon, Streamlit would fetch the icon of the menu's entry from a public host
     st.set_page_config(page_icon=frame.BRAND / "mark-light.svg")
-    address.catch_up()  # before there is a menu to go on with
+    address.catch_up()  # before the menu can be used to switch pages
     if not sign_in.is_open():
         return st.navigation([entry.link(instead=sign_in.draw) for entry in PAGES.values()], position="hidden")
     groups: dict[str, list[StreamlitPage]] = {
@@ -120,25 +121,25 @@ def navigation() -> StreamlitPage:
 
 
 def _badge(name: str) -> str:
-    """How many jobs run or wait, behind the title of their page; nothing for other pages, or where there is none."""
+    """The number of running and waiting jobs as a suffix for the title of their page; else empty."""
     if name != "jobs":
         return ""
-    with suppress(SkillvizError):  # a store that cannot be read is explained by the pages
+    with suppress(SkillvizError):  # the pages explain a store that cannot be read
         if count := sum(run.record.status in OPEN for run in cache.others()[0]):
             return f" ({count})"
     return ""
 
 
 def is_presented() -> bool:
-    """Whether the address asks for the presenter mode: large type and no menu."""
+    """True if the address asks for presenter mode: large type and no menu."""
     return st.query_params.get(PRESENT) == YES
 
 
 def install() -> None:
-    """Sees to menu and address when a page runs without dashboard.py; does nothing otherwise.
+    """Sets up menu and address if a page runs without dashboard.py; otherwise does nothing.
 
-    From here on the server runs dashboard.py, so the page is begun anew: what is drawn in this very run would
-    belong to dashboard.py, and the first change of a widget would be lost.
+    From then on the server runs dashboard.py, so the page is restarted: elements drawn in this script run would belong
+    to dashboard.py, and the first change of a widget would be lost.
     """
     if installed.get():
         return

@@ -1,12 +1,12 @@
-// Saves the chart of this card as a picture, under its title, its run and what its intervals are. plotly.js, which
-// drew it, is on the page already: nothing is fetched but the page's own font.
+// Saves the chart of this card as a picture, under its title, its run and the kind of its intervals. plotly.js, which
+// drew it, is already on the page: only the page's own font is fetched.
 
 const SORRY = "No picture could be made here. The camera that appears over the chart saves a PNG.";
 const SVG = "http://www.w3.org/2000/svg";
 const EDGE = 16;
-const FINER = 2; // pixels of a PNG to one of the screen's
+const FINER = 2; // pixels of a PNG per pixel of the screen
 const FAMILY = "Source Sans";
-const FILLED = 0.8; // of a line: where an SVG is opened, a wider font may stand in for the page's
+const FILLED = 0.8; // of a line: a viewer of an SVG may replace the page's font by a wider one
 
 export default function ({ data, parentElement }) {
   const status = parentElement.querySelector("[role=status]");
@@ -27,7 +27,7 @@ async function save(format, data) {
   return `${data.file}.${format} is saved, as large as the chart is now.`;
 }
 
-// the chart as plotly draws it, beneath its heading, on a ground of its own
+// the chart as plotly draws it, below its heading, on its own background
 async function composed({ chart, title, lines, ground, ink, softInk, font }) {
   const drawn = document.querySelector(`.${CSS.escape(chart)} .js-plotly-plot`);
   const [width, height] = [drawn.clientWidth, drawn.clientHeight];
@@ -64,7 +64,7 @@ function element(name, attributes, text = "") {
   return made;
 }
 
-// the words in lines that are no wider than `width`; a parameter's name is broken behind its dots
+// breaks the words into lines no wider than `width`; a parameter's name is broken after its dots
 function broken(words, font, width) {
   const brush = document.createElement("canvas").getContext("2d");
   brush.font = font;
@@ -93,7 +93,7 @@ async function rasterized(svg) {
   return new Promise((done, fail) => canvas.toBlob((blob) => (blob ? done(blob) : fail()), "image/png"));
 }
 
-// The page's font as a rule that holds it whole: a picture sees no fonts of the page. Without one another stands in.
+// A rule with the page's font embedded, because a picture cannot use the page's fonts; empty if there is none.
 async function fontRule() {
   for (const sheet of document.styleSheets) {
     for (const rule of sheet.cssRules) {
@@ -113,7 +113,7 @@ async function fontRule() {
   return "";
 }
 
-// measured where the page's font is, in a corner that nobody sees
+// measured in a hidden corner of the page, where the page's font is available
 async function asPdf(svg, title) {
   const corner = document.createElement("div");
   corner.style = "position: fixed; top: 0; left: 0; z-index: -1; opacity: 0; pointer-events: none";

@@ -1,5 +1,5 @@
-// Tells the app how high the window is, and how large its type, so that a figure fills the room that is left for it;
-// and keeps Esc from leaving the mode where it closes a list.
+// Reports the window's height and type size to the app, so that a figure fills the remaining space; and prevents Esc
+// from leaving the mode if it closes a list.
 
 const CALM = 250; // milliseconds without a change of the window
 
@@ -14,7 +14,7 @@ export default function ({ data, setStateValue }) {
     clearTimeout(timer);
     timer = setTimeout(measure, CALM);
   };
-  // The list is gone when the key has come up to the page, where Streamlit listens for the shortcut.
+  // The list is closed before the key event reaches the page, where Streamlit listens for the shortcut.
   let isListOpen = false;
   const look = (event) => {
     if (event.key === "Escape") isListOpen = document.querySelector('[role="listbox"], [role="menu"]') !== null;

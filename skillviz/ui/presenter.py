@@ -1,6 +1,6 @@
-"""The presenter mode: large type and large figures for a room, and no menu (which `page_table.navigation` leaves out).
+"""The presenter mode: large type and figures for an audience, and no menu (`page_table.navigation` omits it).
 
-It is in the address and nowhere else, so that every other page has its menu back.
+The mode is only in the address, so that every other page has its menu back.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from skillviz.ui import focus, page_table
 
 STYLE = Path(__file__).with_suffix(".css")
 FACTOR = 1.5
-UNDER = 50  # pixels of the table, the download and the help under a figure, which a room does not see
+UNDER = 50  # pixels of table, download and help under a figure, which presenter mode omits
 OVER, EDGE = 13.8, 12  # rem from the window's top to the first figure at most, and pixels below it
-OVER_ON = {page_table.HOME: 19.0, "sparsity": 18.6}  # pages with more above it
-REM = 16  # pixels of a page's type elsewhere
-PROJECTOR = {"height": 720, "rem": 17.92}  # a small one, of 1280x720, until the window has told its size
+OVER_ON = {page_table.HOME: 19.0, "sparsity": 18.6}  # pages with more content above the first figure
+REM = 16  # pixels of a page's type outside presenter mode
+PROJECTOR = {"height": 720, "rem": 17.92}  # a small projector, 1280x720, until the window has reported its size
 _WINDOW, _OVER = "presenter.window", "presenter.over"
-ENTER, LEAVE = "presenter-enter", "presenter-leave"  # keys of the ways in and out
+ENTER, LEAVE = "presenter-enter", "presenter-leave"  # keys of the buttons that enter and leave the mode
 _MEASURE = "skillviz_window"
 
 _mount = st.components.v2.component(
@@ -30,7 +30,7 @@ _mount = st.components.v2.component(
 
 
 def begin(page: str) -> None:
-    """In presenter mode: large type for all that is drawn, and the way out in a corner of every page."""
+    """Draws, in presenter mode, the style for large type and the exit button in a corner of every page."""
     if page_table.is_presented():
         st.session_state[_OVER] = OVER_ON.get(page, OVER)
         st.html(STYLE)
@@ -42,7 +42,7 @@ def begin(page: str) -> None:
 
 
 def _window() -> dict[str, float]:
-    """Height of the window and size of its type, in pixels."""
+    """The window's height and type size, in pixels."""
     known: dict[str, float] = st.session_state.get(_WINDOW, PROJECTOR)
     return known
 
@@ -52,8 +52,10 @@ def _measured() -> None:
 
 
 def factors_of(drawn: go.Figure) -> tuple[float, float]:
-    """How many times as large a figure is shown, and its type: in presenter mode FACTOR, or less where it would not fit
-    the window whole below a page's heading, but never smaller than elsewhere; its type grows as the page's at least.
+    """The factors by which a figure and its type are enlarged.
+
+    In presenter mode the figure's factor is FACTOR, or less if it would not fit in the window below a page's heading,
+    but never below 1. Its type is enlarged at least as much as the page's type, up to FACTOR.
     """
     if not page_table.is_presented():
         return 1, 1
@@ -64,28 +66,28 @@ def factors_of(drawn: go.Figure) -> tuple[float, float]:
 
 
 def unenlarged(height: int) -> int:
-    """The height to draw a figure in that shall have `height` pixels as it is shown, in a room with UNDER."""
+    """The height at which to draw a figure that is shown `height` pixels high; presenter mode adds UNDER."""
     return round((height + UNDER) / FACTOR) if page_table.is_presented() else height
 
 
 def pixels(plain: int, factor: float = FACTOR) -> int:
-    """A size that is given in pixels and holds type, which is larger in presenter mode."""
+    """The size in pixels of an element that contains type, enlarged in presenter mode."""
     return round(plain * factor) if page_table.is_presented() else plain
 
 
 def columns(count: int) -> list[DeltaGenerator]:
-    """Places for figures side by side; in a room one under the other, as their large type needs the whole width."""
+    """Containers for figures side by side; in presenter mode one below the other, since large type needs the width."""
     return [st.container() for _ in range(count)] if page_table.is_presented() else list(st.columns(count))
 
 
 def small_print(caption: str) -> None:
-    """A caption for whoever reads alone; a room has no place for it."""
+    """Draws a caption, except in presenter mode, which has no space for it."""
     if not page_table.is_presented():
         st.caption(caption)
 
 
 def enter() -> None:
-    """The button that enters the mode; nothing within it."""
+    """Draws the button that enters the mode; nothing if it is on."""
     if not page_table.is_presented():
         st.button(
             "Present", on_click=_enter, key=ENTER, type="tertiary", icon=":material/present_to_all:",

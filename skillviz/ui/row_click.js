@@ -1,13 +1,13 @@
-// A table of rows takes a click on a row's box alone. A click or tap elsewhere on the row is handed on as Shift+Space.
-// If cells could be selected, each arrow key would open a row.
+// Streamlit's table selects a row only by a click on its box. Other clicks and taps on the row are sent as Shift+Space.
+// Selectable cells are no alternative: each arrow key would then open a row.
 
-const [BOX, HEAD] = [32, 2.1875]; // pixels of a row's box, and rem of a table's head, where a click sorts
+const [BOX, HEAD] = [32, 2.1875]; // pixels of a row's box, and rem of a table's header, where a click sorts
 const KEY = { key: " ", code: "Space", keyCode: 32, shiftKey: true, bubbles: true };
 
 export default function ({ data }) {
   const select = (event) => {
     const table = event.target.closest?.(`.st-key-${data}`);
-    const cells = event.target.closest?.(".dvn-scroller"); // all of the table but its toolbar
+    const cells = event.target.closest?.(".dvn-scroller"); // the whole table except its toolbar
     if (!table || !cells || event.detail > 1) return;
     const { left, top } = cells.getBoundingClientRect();
     const rem = parseFloat(getComputedStyle(document.documentElement).fontSize);

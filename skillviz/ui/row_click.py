@@ -1,4 +1,4 @@
-"""A table whose rows open something: by a click or tap anywhere on a row, by its box, by Shift+Space."""
+"""A table whose rows open something: by a click or tap anywhere on a row, by its box, or by Shift+Space."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _mount = st.components.v2.component(
 
 
 def rows_that_open(table: pd.DataFrame, *, key: str, **settings: Any) -> None:
-    """Draws the table; its `on_select` is called when another row is selected, and `selected` has it."""
+    """Draws the table; its `on_select` is called when another row is selected, and `selected` returns the row."""
     with st.container(key=f"touch-{key}"):
         _mount(key=f"{_CLICK}.{key}", data=key.replace(".", "-"), height=1)
     st.dataframe(table, key=key, hide_index=True, selection_mode="single-row", **settings)
 
 
 def selected(key: str) -> int | None:
-    """The place of the row that is selected in the table of this key."""
+    """The index of the selected row in the table of this key; None if no row is selected."""
     rows: list[int] = st.session_state[key]["selection"]["rows"]
     return rows[-1] if rows else None

@@ -1,4 +1,4 @@
-"""The run bar: one line that says which run a page is about, and opens to choose another. The address names the run."""
+"""The run bar: one line with the page's run, which opens to choose another one. The address holds the run."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ HELP = {
     "seed": "The localizer's random seed.",
 }
 VARIANTS = "variants"
-NAME = "run-bar.name"  # in the session: the run that the bar shows, and its name
-LETTER, FRAME = 7, 60  # pixels of a letter, and of what a box has beside its text
+NAME = "run-bar.name"  # session key: the run that the bar shows, and its name
+LETTER, FRAME = 7, 60  # pixels of a letter, and of a box without its text
 
 
 def run_bar(entries: Sequence[Entry], chosen: Entry) -> None:
-    """Draws the bar for `chosen`; a change in it opens the run that keeps most of `chosen`."""
+    """Draws the bar for `chosen`; a change in it opens the run that is most like `chosen`."""
     name = run_labels(entries)[chosen.id]
     st.session_state[NAME] = (chosen.id, name)
     with st.container(key="run-bar", horizontal=True, vertical_alignment="center"):
         with st.popover(text.plain(name), icon=":material/tune:", key="run-bar.open"):
             place = st.container()
             variants_switch(entries)
-            among = offered(entries, (chosen.id,))  # after the switch, which it follows
+            among = offered(entries, (chosen.id,))  # after the switch, on which it depends
             with place:
                 for level in LEVELS:
                     _box(among, chosen, level)
@@ -46,18 +46,18 @@ def run_bar(entries: Sequence[Entry], chosen: Entry) -> None:
 
 
 def name_of(run_id: str) -> str:
-    """The name of a run in the bar; its id where the bar shows another one."""
+    """The name of a run in the bar; its id if the bar shows another run."""
     shown, name = st.session_state.get(NAME, ("", ""))
     return name if run_id and shown == run_id else run_id
 
 
 def offered(entries: Sequence[Entry], shown: Collection[str]) -> list[Entry]:
-    """The runs that pages use: all of them where study variants are switched on, else `usual`."""
+    """The runs that pages use: all of them if study variants are switched on, else `usual`."""
     return list(entries) if address.current(VARIANTS) == "yes" else usual(entries, shown)
 
 
 def variants_switch(entries: Sequence[Entry]) -> None:
-    """Draws the switch that brings in study variants, where there are any."""
+    """Draws the switch that adds study variants, if there are any."""
     count = sum(role == "variant" for role in roles(entries).values())
     if count:
         controls.switch(
@@ -80,7 +80,7 @@ def _box(entries: Sequence[Entry], chosen: Entry, level: str) -> None:
 
 
 def width_of(texts: Sequence[str]) -> int:
-    """Pixels that the longest of these texts needs in a box."""
+    """The number of pixels that the longest of these texts needs in a box."""
     return round(LETTER * max(map(len, texts)) + FRAME)
 
 

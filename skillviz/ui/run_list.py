@@ -1,4 +1,4 @@
-"""Runs side by side: those of one pair and task, their curves as one, and a list of runs for the eye."""
+"""Lists of runs: the runs of one pair and task, their curves as one, and a table of runs for display."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from skillviz.ui import cache, page
 from skillviz.ui.run_bar import offered
 
 UNLIKE_SHARES = [row for row in OWN if row.unit != "%"]
-"""The metrics of tasks that have a column of their own."""
+"""The task metrics that are not percentages; each has its own column."""
 COLUMNS = {
     "share": st.column_config.NumberColumn(
         "size, %", format="%.2g", width=62, help="Share of the graftable parameters."
@@ -43,21 +43,22 @@ COLUMNS = {
 
 
 def pair_entries(run: Run) -> list[Entry]:
-    """The runs with the same models, task, data and readout; study variants where they are switched on."""
+    """The runs with the same models, task, data and readout; study variants if they are switched on."""
     entries = cache.entries()
     pair = next(entry.pair for entry in entries if entry.id == run.id)
     return [entry for entry in offered(entries, (run.id,)) if entry.pair == pair]
 
 
 def runs_of(entries: Sequence[Entry]) -> list[Run]:
-    """The runs themselves; explains and stops where one cannot be read."""
+    """The runs of these entries; shows an explanation and stops if one cannot be read."""
     with page.explained():
         return cache.runs(entry.id for entry in entries)
 
 
 def pair_curve(entries: Sequence[Entry], split: str) -> pd.DataFrame:
-    """One curve of all these runs of a pair on a split, at their gains and at 1; explains and stops where one cannot be
-    read."""
+    """One curve of all these runs of a pair on a split, at their gains and at 1.
+
+    Shows an explanation and stops if a run cannot be read."""
     with page.explained():
         runs = cache.runs(entry.id for entry in entries)
         return cache.computed(
@@ -66,7 +67,7 @@ def pair_curve(entries: Sequence[Entry], split: str) -> pd.DataFrame:
 
 
 def pair_complement(entries: Sequence[Entry], split: str) -> pd.DataFrame:
-    """As `pair_curve`, of the complements: what is left without the region."""
+    """The same as `pair_curve` for the complements: the scores without the region."""
     with page.explained():
         runs = cache.runs(entry.id for entry in entries)
         return cache.computed(
@@ -76,7 +77,7 @@ def pair_complement(entries: Sequence[Entry], split: str) -> pd.DataFrame:
 
 
 def listing(entries: Sequence[Entry]) -> pd.DataFrame:
-    """The runs as a table for the eye: percents, short names. `run`, the id, is for files: see `seen`."""
+    """The runs as a table for display: percentages, short names. `run`, the id, is for files: see `seen`."""
     labels = pair_labels(entries)
     alike = [(e.pair, e.localizer, e.size, e.seed, e.settings) for e in entries]
     unlike = [row for row in UNLIKE_SHARES if any(e.metric == row.name for e in entries)]
@@ -105,7 +106,7 @@ def listing(entries: Sequence[Entry]) -> pd.DataFrame:
 
 
 def seen(table: pd.DataFrame) -> list[str]:
-    """The columns of a listing that a page shows: no ids of runs, which are in its downloads."""
+    """The columns of a listing that a page shows; ids of runs are only in its downloads."""
     return [name for name in map(str, table) if name != "run"]
 
 

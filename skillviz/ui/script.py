@@ -1,4 +1,4 @@
-"""What holds for one run of a page's script and for no longer: its memory, and that its first figure goes ahead."""
+"""State that lasts for one run of a page's script: its memory, and whether its first figure has been sent."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ import streamlit as st
 
 Value = TypeVar("Value")
 
-FRESH = 0.5  # seconds that a script may trust what it saw of the disk: within a run, a store hardly changes
-LEAD = 0.05  # seconds that the browser has to draw the first figure before it is handed the rest of the page
-LEAD_OF_VISITOR = 0.4  # the same for a browser that has just come: it first loads what draws figures, 5 MB
-DREW = "script.drew"  # in the session: whether it has been shown a figure
+FRESH = 0.5  # seconds that values read from disk may be reused: within a run, a store hardly changes
+LEAD = 0.05  # seconds for the browser to draw the first figure before it receives the rest of the page
+LEAD_OF_VISITOR = 0.4  # the same for a new browser, which first loads the code that draws figures, 5 MB
+DREW = "script.drew"  # session key: whether the session has been shown a figure
 _memory: ContextVar[dict[str, Any] | None] = ContextVar("_memory", default=None)
 
 
 def begin() -> None:
-    """Forgets the run before; once a run, before anything is read."""
+    """Clears the memory of the last script run; called once per run, before anything is read."""
     _memory.set({})
 
 
 def once_read(name: str, read: Callable[[], Value]) -> Value:
-    """What `read` returned moments ago in this run, else what it returns now; always anew outside of a page."""
+    """The value that `read` returned moments ago in this script run, else a new one; always new outside of a page."""
     memory = _memory.get()
     if memory is None:
         return read()
@@ -34,10 +34,10 @@ def once_read(name: str, read: Callable[[], Value]) -> Value:
 
 
 def first_figure_goes_ahead() -> None:
-    """After a figure: if it is the run's first, waits a moment, so that it is drawn before what comes after it.
+    """Waits a moment after the first figure of a script run, so that it is drawn before the rest of the page.
 
-    Streamlit hands over what a script has drawn so far whenever the script waits, and the browser draws all that came
-    together at once: the first figure would be seen only when the next ones are ready too.
+    Streamlit sends the content drawn so far whenever the script waits, and the browser draws everything that arrives
+    together at once. Without the wait, the first figure would be visible only when the next ones are ready too.
     """
     memory = _memory.get()
     if memory is not None and "figure" not in memory:

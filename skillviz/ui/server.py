@@ -1,4 +1,4 @@
-"""What the server does beside the pages: opens the browser, gets ready while that starts, and refuses other sites."""
+"""The server around the pages: it opens the browser, prepares while the browser starts, and refuses other sites."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ from skillviz.tasks.project import ANCESTORS_VARIABLE
 from skillviz.ui import uploads
 
 SITE = re.compile(r"https?://[\w.*-]+(:(\d+|\*))?")
-"""One of them, such as `https://class.example`; anything else is passed over, as it could say more than that."""
-LOOPBACK = ("localhost", "127.0.0.1")  # those that Streamlit knows without a look-up
-POLICY = 1008  # the code of a websocket that is closed for whom it comes from
-TOO_LONG = 1009  # the code of one that is closed for a message that is too long
-LONGEST = 8 << 20  # bytes of a message: a box drawn over ten thousand marks names each of them
+"""The address of a site, such as `https://class.example`; other values are ignored, as they could add directives."""
+LOOPBACK = ("localhost", "127.0.0.1")  # hosts that Streamlit accepts without a look-up
+POLICY = 1008  # close code of a websocket from another site
+TOO_LONG = 1009  # close code of a websocket with a message that is too long
+LONGEST = 8 << 20  # bytes of a message: a box drawn over ten thousand marks lists each of them
 REFUSED = "This dashboard answers its own pages alone. Behind a proxy, set browser.serverAddress to its public name."
 OF_PAGES = ("rerun_script", "stop_script", "file_urls_request", "app_heartbeat")
-"""Messages to Streamlit that concern the tab alone that sends them. Two more are in `is_of_page`."""
-METRICS = "/_stcore/metrics"  # names and sizes of all caches, for anybody
+"""Messages to Streamlit that concern only the tab that sends them. `is_of_page` accepts two more."""
+METRICS = "/_stcore/metrics"  # names and sizes of all caches, readable without sign-in
 UP = 0.3  # seconds after which the server answers
 MALLOC = {-8: 2, -3: 1 << 20, -1: 1 << 20}
 """Settings of glibc's `mallopt`: M_ARENA_MAX; M_MMAP_THRESHOLD and M_TRIM_THRESHOLD in bytes."""
@@ -50,8 +50,9 @@ MALLOC = {-8: 2, -3: 1 << 20, -1: 1 << 20}
 
 @asynccontextmanager
 async def getting_ready(_app: Any) -> AsyncIterator[None]:
-    """Imports what the pages need, opens the browser where there is a screen, as Streamlit does for a script, and
-    reads the list of runs while the browser starts."""
+    """Imports the pages' modules, opens the browser, and reads the list of runs while the browser starts.
+
+    The browser is opened only if there is a screen, as Streamlit does for a script."""
     _keep_little_free_memory()
     _import_pages()
     if not st.get_option("server.headless"):
@@ -62,8 +63,9 @@ async def getting_ready(_app: Any) -> AsyncIterator[None]:
 
 
 def _keep_little_free_memory() -> None:
-    """Lets the C library hand freed memory back: each page is made by a thread of its own, and each thread's memory
-    has gaps that the others cannot use."""
+    """Makes the C library return freed memory to the system.
+
+    Each page is made in its own thread, and each thread's memory has gaps that other threads cannot use."""
     with suppress(OSError, AttributeError):  # another C library
         libc = ctypes.CDLL("libc.so.6")
         for setting, value in MALLOC.items():
@@ -71,7 +73,7 @@ def _keep_little_free_memory() -> None:
 
 
 def _import_pages() -> None:
-    with suppress(ImportError):  # a package that is missing is explained by the page that needs it
+    with suppress(ImportError):  # the page that needs a missing package explains it
         importlib.import_module("skillviz.ui.page")
         importlib.import_module("plotly.graph_objects")
         pages = importlib.import_module("skillviz.ui.pages")
@@ -80,34 +82,35 @@ def _import_pages() -> None:
 
 
 def _read_runs() -> None:
-    """A page that is asked for meanwhile waits for what is left of it."""
+    """Reads the runs; a page requested meanwhile waits only for the rest of it."""
     from skillviz.tasks.upload_reader import reader  # a process that only a running server needs
-    from skillviz.ui import cache  # Streamlit's caches belong to a running server, which only now is one
+    from skillviz.ui import cache  # Streamlit's caches need a running server
 
     if not read_only.is_on():
         reader.start()
-    with suppress(SkillvizError):  # a store that cannot be read is explained by the pages
+    with suppress(SkillvizError):  # the pages explain a store that cannot be read
         cache.read_shared()
     _keep_out_of_collections()
 
 
 def _keep_out_of_collections() -> None:
-    """Tells the garbage collector that what is there now stays: modules and records, which are most of all objects."""
+    """Excludes existing objects from garbage collection: modules and records, which are most of all objects, stay."""
     gc.collect()
     gc.freeze()
 
 
 class Guard:
-    """ASGI middleware: no page of another site may talk to the dashboard, nor show it in a frame to steal clicks.
+    """ASGI middleware: pages of other sites may neither send requests to the dashboard nor show it in a frame.
 
-    Streamlit itself turns a foreign origin away, but not before it has asked a public host for its own address.
+    A frame could be used to steal clicks. Streamlit itself refuses a foreign origin, but only after it has asked a
+    public host for its own address.
     """
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Passes a request on, with headers on its answer; refuses one of another site, and uploads without limit."""
+        """Passes a request on and adds headers to its answer; refuses other sites, and uploads over the limit."""
         if scope["type"] not in ("http", "websocket"):
             await self.app(scope, receive, send)
         elif not is_of_this_site(dict(scope["headers"]).get(b"origin", b"").decode("latin-1")):
@@ -138,16 +141,16 @@ class Guard:
                     return
                 except uploads.TooMuch:
                     refusal = uploads.TOO_MUCH_OF_ALL
-                except ClientDisconnect:  # the page was left or reloaded during an upload: no fault of the server's
+                except ClientDisconnect:  # the page was left or reloaded during an upload: no error of the server
                     return
             status, why = refusal
             await PlainTextResponse(why, status)(scope, receive, with_headers)
 
 
 def _short(receive: Receive, send: Send) -> Receive:
-    """The messages of a websocket that pages need, up to one that is longer than any page sends: it ends there.
+    """The messages of a websocket that pages need, until one is longer than any page sends: that closes the websocket.
 
-    Streamlit would keep up to 25 MB of whatever a visitor's browser says of itself.
+    Streamlit would keep up to 25 MB of data that a visitor's browser reports about itself.
     """
 
     async def received() -> Message:
@@ -163,10 +166,10 @@ def _short(receive: Receive, send: Send) -> Receive:
 
 
 def is_of_page(content: bytes) -> bool:
-    """True if a message to Streamlit is one that a page sends; also of one that is none, which Streamlit refuses.
+    """True if a message to Streamlit is one that a page sends, or no valid message, which Streamlit refuses.
 
-    Others are for who develops an app: they empty the caches of all visitors, stop the server, watch or write its
-    files, or tell of its repository.
+    Other messages are for developers of an app: they empty the caches of all visitors, stop the server, watch or write
+    its files, or reveal its repository.
     """
     message = BackMsg()
     try:
@@ -180,12 +183,12 @@ def is_of_page(content: bytes) -> bool:
 
 
 def is_of_this_site(origin: str) -> bool:
-    """Whether a request comes from a page of the dashboard, by its Origin header; one without it is no page's."""
+    """True if a request's Origin header names the dashboard, or if it has none and so is not from another site."""
     named = (st.get_option("browser.serverAddress"), st.get_option("server.address"))
     others = (urlsplit(site).hostname for site in st.get_option("server.corsAllowedOrigins"))
     try:
         host = urlsplit(origin).hostname
-    except ValueError:  # no address at all, such as http://[
+    except ValueError:  # not an address, such as http://[
         return False
     if host is None:
         return not origin
@@ -193,21 +196,21 @@ def is_of_this_site(origin: str) -> bool:
 
 
 def frame_headers() -> list[tuple[bytes, bytes]]:
-    """Only pages of the dashboard itself, and the sites that the environment names."""
+    """Headers that allow framing only by the dashboard's own pages and the sites named in the environment."""
     others = " ".join(name for name in os.environ.get(ANCESTORS_VARIABLE, "").split() if SITE.fullmatch(name))
     policy = (b"content-security-policy", f"frame-ancestors 'self' {others}".strip().encode("latin-1", "replace"))
-    # older browsers know only this one, which cannot name other sites
+    # older browsers support only this header, which cannot name other sites
     return [policy] if others else [policy, (b"x-frame-options", b"SAMEORIGIN")]
 
 
 @functools.cache
 def preloads() -> list[tuple[bytes, bytes]]:
-    """Lets the browser load Plotly, the largest part of the app's code, at once and not when the first figure comes."""
+    """Headers that make the browser load Plotly, most of the app's code, at once instead of with the first figure."""
     folder = Path(st.__file__).parent / "static" / "static" / "js"
     links = (f'<./static/js/{path.name}>; rel="modulepreload"; crossorigin' for path in folder.glob("PlotlyChart.*.js"))
     return [(b"link", link.encode()) for link in links]
 
 
 def middleware() -> list[Middleware]:
-    """What every request passes through."""
+    """The middleware that every request passes through."""
     return [Middleware(Guard)]

@@ -1,5 +1,5 @@
-// Whoever follows a link and has to sign in first comes back to the first page: the provider knows one address alone.
-// The page that asks for it keeps the link in this tab, and the first page after it goes there.
+// A user who follows a link and has to sign in returns to the first page, because the provider knows only one address.
+// The sign-in page keeps the link in this tab, and the first page after sign-in opens it.
 
 const KEY = "skillviz.linked";
 
@@ -12,7 +12,7 @@ export default function ({ data }) {
   const linked = window.sessionStorage.getItem(KEY);
   window.sessionStorage.removeItem(KEY);
   if (!linked) return;
-  const opened = new URL(performance.getEntriesByType("navigation")[0].name); // before the app wrote to the address
+  const opened = new URL(performance.getEntriesByType("navigation")[0].name); // before the app changed the address
   const isFirst = opened.pathname === new URL(".", origin + linked).pathname && !opened.search;
   if (isFirst && linked !== opened.pathname) window.location.replace(origin + linked);
 }

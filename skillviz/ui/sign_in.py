@@ -1,7 +1,7 @@
-"""Who looks: where the deployment's secrets configure sign-in, each user has a store of runs, and nobody else sees it.
+"""Sign-in: if the deployment's secrets configure it, each user has a private store of runs.
 
 Sign-in is Streamlit's own, by OpenID Connect: a section `[auth]` in `.streamlit/secrets.toml` (docs/deploy.md). Without
-it there is one store, of whoever can open the dashboard.
+it there is one store, for everyone who can open the dashboard.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ SECTION = "auth"
 PLACES = "STREAMLIT_SECRETS_FILES"
 CLIENT = "client_id"  # an entry of each provider's settings
 LIBRARY = "authlib"
-LONGEST = 30  # letters of a name in the menu
-MADE = "sign_in.made"  # in the session: the store that is there
+LONGEST = 30  # characters of a name in the menu
+MADE = "sign_in.made"  # session key: the user whose store has been made
 SHARED = "the shared store"
 NAMES = ("name", "preferred_username", "email")
-"""Claims that say to a person who is signed in."""
+"""Claims that hold a readable name of the signed-in user, in order of preference."""
 
 _mount = st.components.v2.component(
     "skillviz_linked",
@@ -45,7 +45,7 @@ _mount = st.components.v2.component(
 
 @dataclass(frozen=True)
 class User:
-    """Somebody who is signed in; `id` names the store."""
+    """A signed-in user; `id` names the store."""
 
     id: str
     name: str
@@ -54,11 +54,11 @@ class User:
 
 @functools.cache
 def providers() -> tuple[str, ...]:
-    """The identity providers of the secrets, "" for one without a name; none where nobody has to sign in.
+    """The identity providers in the secrets, "" for one without a name; empty if no sign-in is configured.
 
-    They are read once: who changes the secrets starts the server again. Raises BadInput for secrets that cannot be
-    read, lack a provider, or are not where the environment says: a server that was to ask for sign-in must not go on
-    without it. A read-only one needs none.
+    They are read once: a change of the secrets needs a restart of the server. Raises BadInput for secrets that cannot
+    be read, lack a provider, or are not where the environment says: a server configured for sign-in must not run
+    without it. A read-only server needs no secrets.
     """
     try:
         if not any(Path(place).exists() for place in st.get_option("secrets.files")):
@@ -82,7 +82,7 @@ def providers() -> tuple[str, ...]:
 
 
 def user() -> User | None:
-    """Who is signed in; None where nobody has to. Raises NotSignedIn where somebody has to, and is not."""
+    """The signed-in user; None if no sign-in is configured. Raises NotSignedIn if the visitor has to sign in first."""
     if not providers():
         return None
     claims = st.user.to_dict()
@@ -100,7 +100,7 @@ def user() -> User | None:
 
 
 def owner() -> str:
-    """The id of who is signed in, empty where nobody has to; raises NotSignedIn."""
+    """The id of the signed-in user; empty if no sign-in is configured. Raises NotSignedIn."""
     visitor = user()
     return visitor.id if visitor else ""
 
@@ -111,12 +111,12 @@ def user_root() -> Path:
 
 
 def sentence_of(error: SkillvizError) -> str:
-    """What a visitor reads of an error: its sentence, as `without_places` gives it."""
+    """The sentence of an error as a visitor may read it, after `without_places`."""
     return without_places(str(error.args[0]))
 
 
 def without_places(sentence: str) -> str:
-    """A sentence for the visitor: where people sign in, stores have names in it, not their places on the server."""
+    """The sentence with the names of stores in place of their paths on the server, if users sign in."""
     if not providers():
         return sentence
     shared = store_root()
@@ -127,20 +127,20 @@ def without_places(sentence: str) -> str:
 
 
 def is_open() -> bool:
-    """Whether pages may be shown; makes a user's store at the first visit. Else `draw` belongs in their place."""
+    """True if pages may be shown; if not, `draw` replaces them. Makes a user's store at the first visit."""
     try:
         visitor = user()
     except SkillvizError:
         return False
     if visitor is not None and st.session_state.get(MADE) != visitor.id and not read_only.is_on():
-        with suppress(SkillvizError):  # whoever starts something is told why it cannot be stored
+        with suppress(SkillvizError):  # the reason is shown when the user starts something
             make_store(store_root().resolve(), visitor.id, dict(visitor.owner))
             st.session_state[MADE] = visitor.id
     return True
 
 
 def draw() -> None:
-    """In place of a page: the buttons that lead to the identity providers."""
+    """Draws the sign-in page, with a button for each identity provider."""
     st.set_page_config(page_title="Sign in · skillviz")
     frame.draw()
     st.title("Sign in to skillviz", anchor=False)
@@ -166,13 +166,13 @@ def _begin(name: str) -> None:
 
 
 def _keep_link(waits: bool) -> None:
-    """Keeps the address of who waits to sign in; takes who has signed in there."""
+    """Keeps the address while a user has to sign in, and opens it afterwards."""
     with st.container(key="sign-in-link"):
         _mount(key="sign-in.link", data={"waits": waits}, height=1)
 
 
 def account() -> None:
-    """In the menu, for who is signed in: the name, the way out, and what the runs hold."""
+    """Draws the signed-in user's name in the menu, with the sign-out button and the size of the user's runs."""
     visitor = user()
     if visitor is not None:
         with st.sidebar:
@@ -181,19 +181,19 @@ def account() -> None:
 
 
 def _account(visitor: User) -> None:
-    name = visible(visitor.name)  # it is the provider's, or the visitor's own choice
+    name = visible(visitor.name)  # it is set by the provider or by the user
     name = name if len(name) <= LONGEST else f"{name[:LONGEST]}…"
     box = st.popover(text.plain_line(name), icon=":material/account_circle:", key="account", on_change="rerun")
     with box:
         st.button("Sign out", key="account.out", icon=":material/logout:", on_click=st.logout)
-        if box.open:  # what the runs hold is counted file by file
-            with suppress(NotSignedIn):  # the visitor has just signed out here, and the page comes in a moment
+        if box.open:  # the size is counted file by file
+            with suppress(NotSignedIn):  # the user has just signed out here; the sign-in page follows
                 st.markdown(_held())
                 st.caption(f"Your store: `{visitor.id}`")
 
 
 def _held() -> str:
-    """What the user's runs hold, and may hold."""
+    """The size of the user's runs and its limit, as a sentence."""
     try:
         most = quota.most_bytes()
     except BadInput as error:

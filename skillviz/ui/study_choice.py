@@ -1,8 +1,8 @@
-"""Which stored study a page shows: the address names it (`study=`), the picker changes it, else the best one stands.
+"""The choice of the stored study that a page shows: the one in the address (`study=`) or the box, else the best one.
 
-The page's first experiment comes before its others; of one experiment a study that its command still makes, then the
-one with the most steps. On a page that takes boards, studies that compare the graft with another method come before
-all others.
+The page's first experiment comes before its others; within an experiment, a study that its command still makes comes
+first, then the study with the most steps. On a page that takes boards, studies that compare the graft with another
+method come before all others.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ LABELS = {"paper": "Beside the paper", "studies": "Open the study"}
 
 
 def offered(experiments: Sequence[str] | None, boards: bool = False) -> list[StudyFolder]:
-    """The studies of these experiments that have tables, the best first; None stands for any study.
+    """The studies of these experiments that have tables, the best first; None means any study.
 
-    With `boards` also those of no experiment that compare a graft with other regions.
+    With `boards` also users' own studies that compare a graft with other regions.
     """
     with_tables = [study for study in cache.studies() if study.tables()]
     studies = [study for study in with_tables if _is_of(study, experiments) or (boards and _is_board(study))]
@@ -39,20 +39,20 @@ def offered(experiments: Sequence[str] | None, boards: bool = False) -> list[Stu
 
 
 def measuring(experiment: str) -> list[StudyFolder]:
-    """The studies that judge the claims of an experiment, the best first: those of a scale that is known."""
+    """The studies with a known scale that judge the claims of an experiment, the best first."""
     return [study for study in offered((experiment,)) if study.record.scale in SCALES]
 
 
 def without_tables(experiments: Sequence[str] | None) -> list[StudyFolder]:
-    """The studies of these experiments that are under way or failed."""
+    """The studies of these experiments without tables: running or failed."""
     return [study for study in cache.studies() if not study.tables() and _is_of(study, experiments)]
 
 
 def beside(study: StudyFolder, experiments: Sequence[str], base: str) -> tuple[StudyFolder, ...]:
-    """The study, and the others of these experiments that have tables and are about the same.
+    """The study, and the other studies of these experiments with tables on the same subject.
 
-    The same is: of its scale, of this base alone, of its readout, with the same files of tasks and fine-tuned models
-    for what both know by one name. A study whose file cannot be read stands alone.
+    The subject is the same if the scale, the only base and the readout agree, and if both have the same files for each
+    task and fine-tuned model that they name alike. A study whose file cannot be read has no companions.
     """
     together, about = [study], cache.study_subject(study)
     about = about and about.of(base)
@@ -66,7 +66,7 @@ def beside(study: StudyFolder, experiments: Sequence[str], base: str) -> tuple[S
 
 
 def choose(studies: Sequence[StudyFolder], title: str = "", widest: int = 640) -> StudyFolder:
-    """The study shown, one of `studies`; draws the box, at most `widest` pixels, and keeps its name in the address.
+    """The chosen one of `studies`; draws the box, at most `widest` pixels, and keeps its name in the address.
 
     Without a `title` the box is as low as a run bar.
     """
@@ -90,7 +90,7 @@ def choose(studies: Sequence[StudyFolder], title: str = "", widest: int = 640) -
 
 
 def unfitting(names: Sequence[str]) -> str:
-    """Why the study that the address asks for is not shown; empty where it is, or none is asked for."""
+    """The reason why the study in the address is not shown; empty if it is shown, or if the address names none."""
     linked = address.linked(STUDY)
     if linked is None or linked in names:
         return ""
@@ -99,7 +99,7 @@ def unfitting(names: Sequence[str]) -> str:
 
 
 def explain_none(experiments: Sequence[str]) -> None:
-    """What stands where no study of these experiments has tables: why, a way on, and the commands."""
+    """Draws the explanation if no study of these experiments has tables: the reason, a link, and the commands."""
     if warning := unfitting(()):
         st.warning(warning, icon=":material/search_off:")
     st.markdown(study_words.missing(experiments))
@@ -115,17 +115,17 @@ def _is_of(study: StudyFolder, experiments: Sequence[str] | None) -> bool:
 
 
 def _is_board(study: StudyFolder) -> bool:
-    """Whether a study of one's own compares a graft with at least two other ways to choose its region."""
+    """True if a user's own study compares a graft with at least two other ways to choose its region."""
     return not study.record.experiment and len(_compared(study) & set(RIVALS)) > 1
 
 
 def _has_methods(study: StudyFolder) -> bool:
-    """Whether a study compares a graft with another method, which another choice of its region is not."""
+    """True if a study compares a graft with another method; another choice of its region is not a method."""
     return bool(_compared(study) & (set(OTHERS) - set(RIVALS) - {SCALED}))
 
 
 def _compared(study: StudyFolder) -> frozenset[str]:
-    """What the study's differences compare with a graft."""
+    """The methods that the study's differences compare with a graft."""
     if "differences" not in study.tables():
         return frozenset()
     return cache.computed(("compared",), [study], lambda: _beside_graft(cache.study_table(study, "differences")))
@@ -151,7 +151,7 @@ def _rank(study: StudyFolder, experiments: Sequence[str]) -> tuple[bool, int, bo
 
 
 def setting_table(rows: Sequence[SettingRow]) -> None:
-    """Draws where a study differs from the paper: aspect, paper, here."""
+    """Draws the differences between a study and the paper: aspect, paper, here."""
     frame = pd.DataFrame([map(readable, row) for row in rows], columns=["Aspect", "Paper", "Here"])
     caption = "Where the study differs from the paper"
     st.table(text.plain_cells(frame), border="horizontal", hide_index=True, alt=caption)
@@ -159,7 +159,7 @@ def setting_table(rows: Sequence[SettingRow]) -> None:
 
 
 def notes(studies: Sequence[StudyFolder]) -> None:
-    """What the studies say of themselves, folded."""
+    """Draws the notes of the studies, folded."""
     stored = [line for study in studies for line in cache.study_table(study, "note").get("text", ())]
     lines = [text.with_code(line, text.tasks) for line in stored]
     if not lines:
@@ -169,7 +169,7 @@ def notes(studies: Sequence[StudyFolder]) -> None:
 
 
 def links(study: StudyFolder, shown_on: str) -> None:
-    """The pages that show this study, but for the one that it is shown on."""
+    """Draws links to the pages that show this study, except `shown_on`, the current page."""
     name = study.record.experiment or ""
     best = [page for page, entry in PAGES.items() if name in entry.experiments]
     with st.container(horizontal=True):
@@ -183,7 +183,7 @@ def links(study: StudyFolder, shown_on: str) -> None:
 
 
 def choose_base(bases: Sequence[str]) -> str:
-    """One of the bases of a study's rows; draws the box where there are several."""
+    """The chosen base of a study's rows; draws a box if there are several."""
     if len(bases) == 1:
         return bases[0]
     names = base_names(bases)

@@ -1,4 +1,4 @@
-"""What is said of a study: its experiment, its scale, when it was made, and how to make one that is missing."""
+"""Text about studies: experiment, scale, date, and the commands that make a missing study."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PLAIN = re.compile(r"[\w./,=@:+%-]+")
 
 
 def experiment_title(name: str | None) -> str:
-    """`Table 1` of `table1`; `Own study` where there is no experiment."""
+    """`Table 1` for `table1`; `Own study` if there is no experiment."""
     if not name:
         return "Own study"
     if name in EXPERIMENTS:
@@ -34,20 +34,20 @@ def experiment_title(name: str | None) -> str:
 
 
 def labels(studies: Sequence[StudyFolder]) -> dict[str, str]:
-    """The studies' labels by name; two that would be equal have their names too."""
+    """The studies' labels by name; equal labels are followed by the names."""
     named = {study.name: label(study) for study in studies}
     several = {words for words, count in Counter(named.values()).items() if count > 1}
     return {name: f"{words} · {name}" if words in several else words for name, words in named.items()}
 
 
 def label(study: StudyFolder) -> str:
-    """`Table 1 · MR`: the experiment and the data; the title of a study of one's own."""
+    """`Table 1 · MR`: the experiment and the data; for a user's own study, its title."""
     record = study.record
     return f"{experiment_title(record.experiment)} · {data(study)}" if record.experiment else record.title or study.name
 
 
 def data(study: StudyFolder) -> str:
-    """The tasks of a study, `MR, Subj and SNLI`; with its base where that is not the scale's."""
+    """The tasks of a study, `MR, Subj and SNLI`, and its base if it is not the scale's."""
     scale, about = SCALES.get(study.record.scale or ""), cache.study_subject(study)
     if about is None:
         return study.record.scale or "own data"
@@ -59,7 +59,7 @@ def data(study: StudyFolder) -> str:
 
 
 def caption(study: StudyFolder) -> str:
-    """One line that names the study in full: what made it, when, how long it took, and on what."""
+    """One line that identifies the study: its name, date, duration, device and command."""
     record = study.record
     parts = [f"`{study.name}`", how_far(study)]
     parts += [f"in {formats.seconds(record.seconds)}"] if record.seconds else []
@@ -68,7 +68,7 @@ def caption(study: StudyFolder) -> str:
 
 
 def how_far(study: StudyFolder) -> str:
-    """`made 22 Nov 2026, 11:31 UTC`; of one that is not whole how it ended and what is there."""
+    """`made 22 Nov 2026, 11:31 UTC`; for an incomplete study, how it ended and which steps and tables it has."""
     record = study.record
     when = f" {formats.day(record.finished)}" if record.finished else ""
     if record.status == "finished":
@@ -83,16 +83,16 @@ def how_far(study: StudyFolder) -> str:
 
 
 def state(study: StudyFolder) -> str:
-    """How the study ended, in the word of the page: finished, failed, cancelled or not finished."""
+    """The study's status in the word of the page: finished, failed, cancelled or not finished."""
     return {"running": "not finished"}.get(study.record.status, study.record.status)
 
 
 def command(study: StudyFolder) -> str:
-    """The command that makes the study, or goes on with it.
+    """The command that makes the study, or resumes it.
 
-    The record's own where it is one of ours that still makes the study, or that names a file that is there: a study's
-    file may hold any text as its `command`, and a record leaves out the folders of one's own models and tasks. Else the
-    one that runs the file in the study's folder.
+    It is the record's own command if it is one of ours and either still makes the study or names an existing file: a
+    study's file may hold any text as its `command`, and a record leaves out the folders of users' models and tasks.
+    Otherwise it is the command that runs the file in the study's folder.
     """
     words = _words(study.record.command or "")
     is_ours = words[: len(OURS)] == OURS and all(PLAIN.fullmatch(word) for word in words)
@@ -107,19 +107,19 @@ def command(study: StudyFolder) -> str:
 
 
 def _is_shortened(word: str) -> bool:
-    """Whether it names a model or task of one's own, of which a record keeps the last part alone."""
+    """True if the word is for a user's own model or task, of which a record keeps only the last part of the path."""
     return word in ("--base", "--data", "--finetuned", "--also") or word.endswith((".yaml", ".yml"))
 
 
 def _words(line: str) -> list[str]:
     try:
         return shlex.split(line)
-    except ValueError:  # as a lone quote
+    except ValueError:  # for example a lone quote
         return []
 
 
 def missing(experiments: Sequence[str]) -> str:
-    """What a page without a study needs, in Markdown."""
+    """The explanation for a page without a study, in Markdown."""
     titles = [experiment_title(name) for name in experiments]
     which = f"the experiment **{titles[0]}**" if len(titles) == 1 else f"one of **{formats.listed(titles, 20)}**"
     return (
@@ -136,18 +136,18 @@ def measured_by(experiment: str) -> str:
 
 
 def commands(experiments: Sequence[str], scale: str = "small") -> str:
-    """The command of each experiment."""
+    """The commands of the experiments, one per line."""
     return "\n".join(f"python -m skillviz reproduce {name} --scale {scale}" for name in experiments)
 
 
 def other_page(study: StudyFolder) -> str:
-    """That the address names a study which another page shows."""
+    """The note that the address names a study that another page shows."""
     title = experiment_title(study.record.experiment)
     return f"This link names `{study.name}`, a study of {title}. This page does not show it."
 
 
 def unknown(name: str) -> str:
-    """That the address names a study that is not here."""
+    """The note that the address names a missing study."""
     return (
         f"This link names the study {text.plain(name)}, which does not exist here. It may be deleted, or in another "
         "folder of runs (`SKILLVIZ_RUNS`)."
@@ -155,13 +155,13 @@ def unknown(name: str) -> str:
 
 
 def unfinished(studies: Sequence[StudyFolder]) -> str:
-    """Studies of this page that have no tables yet."""
+    """The note that these studies have no tables yet."""
     names = [f"`{study.name}` ({state(study)})" for study in studies]
     verb = "has" if len(names) == 1 else "have"
     return f"{formats.listed(names, 4)} {verb} no tables yet."
 
 
 def task_titles(tasks: Iterable[str]) -> str:
-    """A line a task with its title, in Markdown; empty where no title is known."""
+    """One line per task with its title, in Markdown; empty if no title is known."""
     titles = {task: cache.task_title(task) for task in dict.fromkeys(tasks)}
     return "\n\n".join(f"**{text.tasks(task)}**: {text.plain(title)}." for task, title in titles.items() if title)

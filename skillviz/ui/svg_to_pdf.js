@@ -1,26 +1,26 @@
-// A drawing as a PDF of one page: lines, areas and text stay what they are, so that it can be enlarged, searched and
-// edited. Knows what plotly.js draws (paths, shapes, texts, images, clips, hatching, scales of colours) and no more.
-// The browser does the geometry: every point is put where the screen has it, so that the page needs no transformations.
+// Converts a drawing to a PDF of one page. Lines, areas and text remain objects, so that it can be enlarged, searched
+// and edited. It supports only plotly.js drawings: paths, shapes, texts, images, clips, hatching and color scales.
+// The browser computes the geometry: every point gets its position on the screen, so the page needs no transformations.
 
-const POINT = 0.75; // of a pixel
+const POINT = 0.75; // points per pixel
 const PERCENT = SVGLength.SVG_LENGTHTYPE_PERCENTAGE;
 const FACES = ["Helvetica", "Helvetica-Bold", "Helvetica-Oblique", "Helvetica-BoldOblique", "Symbol"];
 const SYMBOL_FACE = 4;
-const FINE = 4; // pixels of a picture of text to one of the drawing's
-const HELVETICA = "Helvetica, Arial, 'Liberation Sans', 'Nimbus Sans', sans-serif"; // of equal widths
-// Windows-1252, the encoding of the texts, where it is not Latin-1
+const FINE = 4; // pixels of a picture of text per pixel of the drawing
+const HELVETICA = "Helvetica, Arial, 'Liberation Sans', 'Nimbus Sans', sans-serif"; // fonts with equal widths
+// Windows-1252, the encoding of the texts, where it differs from Latin-1
 const WINDOWS = "\u20ac\0\u201a\u0192\u201e\u2026\u2020\u2021\u02c6\u2030\u0160\u2039\u0152\0\u017d\0"
   + "\0\u2018\u2019\u201c\u201d\u2022\u2013\u2014\u02dc\u2122\u0161\u203a\u0153\0\u017e\u0178";
-// signs of the font Symbol, which every reader has too
+// characters of the font Symbol, which every PDF reader has
 const SYMBOLS = {
   "\u2212": 0x2d, "\u2264": 0xa3, "\u2265": 0xb3, "\u221e": 0xa5, "\u2190": 0xac, "\u2191": 0xad, "\u2192": 0xae,
   "\u2193": 0xaf, "\u2248": 0xbb, "\u2260": 0xb9, "\u2208": 0xce, "\u2229": 0xc7, "\u222a": 0xc8, "\u2211": 0xe5,
   "\u0394": 0x44, "\u03b1": 0x61, "\u03b2": 0x62, "\u03b3": 0x67, "\u03b4": 0x64, "\u03b5": 0x65, "\u03b8": 0x71,
   "\u03bb": 0x6c, "\u03bc": 0x6d, "\u03c0": 0x70, "\u03c3": 0x73, "\u03c4": 0x74,
 }; // prettier-ignore
-const SPACES = /[\u2002-\u200a\u202f\u205f\u3000]/g; // as wide as the browser has them all the same
+const SPACES = /[\u2002-\u200a\u202f\u205f\u3000]/g; // written as plain spaces; the text keeps the browser's width
 
-// The bytes of the PDF of an <svg> that stands in the document; `title` goes into its properties.
+// The bytes of the PDF of an <svg> in the document; `title` is written to its properties.
 async function pdfOf(svg, title) {
   const page = new PdfPage(svg);
   await page.draw(svg);
@@ -43,13 +43,13 @@ class PdfPage {
     return this.svg.querySelector(`[id="${CSS.escape(id)}"]`);
   }
 
-  // from the element's coordinates to those of the drawing
+  // from the element's coordinates to the drawing's
   placeOf(element) {
     const [root, place] = [this.svg, element].map((of) => DOMMatrix.fromMatrix(of.getScreenCTM()));
     return root.inverse().multiply(place);
   }
 
-  // the element with all that is in it; `within` is the matrix of what is no part of the document's tree (a hatching)
+  // draws the element with its children; `within` is the matrix of an element outside the document's tree (a hatching)
   async draw(element, within = null, opacity = 1) {
     if (["defs", "clipPath", "pattern", "style", "title"].includes(element.tagName)) return;
     const style = getComputedStyle(element);
@@ -103,7 +103,7 @@ class PdfPage {
     this.code.push(fill ? (stroke && width ? `B${star}` : `f${star}`) : "S", "Q");
   }
 
-  // what a shape is filled with that is no colour: a scale of colours, or a hatching
+  // fills a shape with a color scale or a hatching
   async filled(element, commands, matrix, name, opacity) {
     const filling = this.named(name);
     if (!filling) return;
@@ -142,7 +142,7 @@ class PdfPage {
     this.code.push(this.seenThrough(opacity, 1), `/S${this.shadings.length - 1} sh`);
   }
 
-  // the tiles of a pattern
+  // draws the tiles of a pattern
   async hatched(element, matrix, pattern, opacity) {
     const box = element.getBBox();
     const tile = ["width", "height"].map((side) => pattern[side].baseVal.value);
@@ -185,7 +185,7 @@ class PdfPage {
     }
   }
 
-  // one face's text, as long as the browser's font has it; a picture of it where no face has its signs
+  // the text of one face, stretched to the browser's width; a picture of it if no face has its characters
   async run(words, face, style, matrix, length) {
     const size = parseFloat(style.fontSize);
     const signs = [...words.replace(SPACES, " ")].map((sign) => (face === SYMBOL_FACE ? SYMBOLS[sign] : code(sign)));
@@ -217,7 +217,7 @@ class PdfPage {
     await this.pixels(brush, matrix.multiply(new DOMMatrix([w, 0, 0, h, x, y])), opacity);
   }
 
-  // what a canvas holds, in the unit square of the matrix, y downwards
+  // draws the content of a canvas in the unit square of the matrix, y downwards
   async pixels(brush, matrix, opacity) {
     const { width, height } = brush.canvas;
     const pixels = brush.getImageData(0, 0, width, height).data;
@@ -244,7 +244,7 @@ class PdfPage {
     }
   }
 
-  // the name of the state in which areas and lines are seen through so far
+  // the operator that sets the opacity of areas and lines
   seenThrough(fill, stroke) {
     const key = `/ca ${number(fill)} /CA ${number(stroke)}`;
     if (!this.opacities.has(key)) this.opacities.set(key, `G${this.opacities.size}`);
@@ -253,7 +253,7 @@ class PdfPage {
 
   async bytes(title) {
     const encoder = new TextEncoder();
-    const objects = []; // each a list of texts and bytes; its number is its place + 1
+    const objects = []; // each is a list of texts and bytes; its number is its index + 1
     const add = (...parts) => objects.push(parts);
     const stream = (words, data) =>
       add(`<< ${words} /Length ${data.length} /Filter /FlateDecode >> stream\n`, data, "\nendstream");
@@ -334,7 +334,7 @@ function outline(element) {
 
 const ARGUMENTS = { M: 2, L: 2, H: 1, V: 1, C: 6, S: 4, Q: 4, T: 2, A: 7, Z: 0 };
 
-// the path with absolute lines and cubic curves alone
+// the path converted to absolute lines and cubic curves
 function parsed(text) {
   const result = [];
   let [x, y, startX, startY, cubic, quadratic] = [0, 0, 0, 0, null, null];
@@ -355,7 +355,7 @@ function parsed(text) {
         const [toX, toY] = kind === "H" ? [v[0] + dx, y] : kind === "V" ? [x, v[0] + dy] : point(0);
         result.push([kind === "M" ? "M" : "L", toX, toY]);
         [x, y] = [toX, toY];
-        if (kind === "M") [startX, startY, kind] = [x, y, "L"]; // what follows a move are lines
+        if (kind === "M") [startX, startY, kind] = [x, y, "L"]; // further points after a move are lines
       } else if (kind === "C" || kind === "S") {
         const first = kind === "C" ? point(0) : cubic ? [2 * x - cubic[0], 2 * y - cubic[1]] : [x, y];
         const [second, end] = kind === "C" ? [point(2), point(4)] : [point(0), point(2)];
@@ -378,7 +378,7 @@ function parsed(text) {
   return result;
 }
 
-// an elliptical arc as cubic curves, by the centre parametrisation of the SVG specification (appendix F.6)
+// an elliptical arc as cubic curves, by the center parametrization of the SVG specification (appendix F.6)
 function arc(x, y, [givenX, givenY, degrees, isLarge, isSweep], [toX, toY]) {
   let [rx, ry] = [Math.abs(givenX), Math.abs(givenY)];
   if (!rx || !ry || (x === toX && y === toY)) return [["L", toX, toY]];
@@ -411,7 +411,7 @@ function arc(x, y, [givenX, givenY, degrees, isLarge, isSweep], [toX, toY]) {
   });
 }
 
-// a CSS colour as `r g b` of a PDF with its opacity; null where nothing is painted
+// a CSS color as `r g b` of a PDF with its opacity; null if nothing is painted
 function paint(color, opacity) {
   const [red, green, blue, alpha = 1] = (color.match(/[\d.]+(?:e-?\d+)?/g) ?? []).map(Number);
   const seen = alpha * Number(opacity);
@@ -419,7 +419,7 @@ function paint(color, opacity) {
   return { color: [red, green, blue].map((part) => number(part / 255)).join(" "), alpha: seen };
 }
 
-// [from, to, face] for each stretch of the text that one face has
+// [from, to, face] for each part of the text in one face
 function runs(words, style) {
   const face = (Number(style.fontWeight) >= 600 ? 1 : 0) + (style.fontStyle === "italic" ? 2 : 0);
   const result = [];
@@ -431,7 +431,7 @@ function runs(words, style) {
   return result;
 }
 
-// the sign in Windows-1252; undefined where it is not in it
+// the character's code in Windows-1252; undefined if it has none
 function code(sign) {
   const point = sign.codePointAt(0);
   if ((point >= 0x20 && point < 0x7f) || (point >= 0xa0 && point <= 0xff)) return point;

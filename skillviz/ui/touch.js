@@ -1,5 +1,5 @@
-// Plotly asks a mouse which mark was clicked. A tap has none, so it took the mark of the tap before. Without Plotly's own
-// handling of touches the browser tells it of a tap as of a click. An area is still drawn with the finger.
+// On a click, Plotly looks up the mark under the mouse. A tap moves no mouse, so Plotly took the mark of the last tap.
+// Without Plotly's own touch handling, the browser reports a tap as a click. Areas are still drawn with the finger.
 
 const AREAS = ["select", "lasso"];
 

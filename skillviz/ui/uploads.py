@@ -1,7 +1,7 @@
-"""Who may upload, and how much memory uploaded files may take.
+"""Permission to upload files, and limits on the memory that they take.
 
-Streamlit takes a file of any visitor whose page is open, as many as one sends, and keeps them in memory. Here a page
-that draws an uploader lets its visitor use it, and files in memory have a limit, of one visitor's and of all.
+Streamlit accepts files from any visitor with an open page, without limit, and keeps them in memory. Here only a page
+that draws an uploader permits its visitor to use it, and files in memory have a limit per visitor and in total.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from streamlit.runtime.scriptrunner import get_script_run_ctx
 from skillviz import read_only
 
 PATH = re.compile(r"/_stcore/upload_file/([^/]+)/[^/]+/?$")
-MOST_OF_ONE, MOST_OF_ALL = 256 << 20, 1 << 30  # bytes in memory, of one visitor and of all
-MOST_FILES = 12  # of one visitor
-REMEMBERED = 10_000  # tabs that were shown an uploader
+MOST_OF_ONE, MOST_OF_ALL = 256 << 20, 1 << 30  # bytes in memory, per visitor and in total
+MOST_FILES = 12  # per visitor
+REMEMBERED = 10_000  # tabs with an uploader that are remembered
 NO_PAGE = 403, "No page that takes a file is open for this visitor."
 NO_LENGTH = 411, "An upload says how long it is."
 TOO_MUCH_OF_ONE = 413, "Your uploads reach the limit of 12 files or 256 MiB. Remove one first."
@@ -33,12 +33,12 @@ Refusal = tuple[int, str]
 
 
 class TooMuch(Exception):
-    """What has arrived of an upload is more than all visitors may have."""
+    """Raised if the received bytes of an upload exceed the limit of all visitors together."""
 
 
 @dataclass
 class _Tab:
-    """One session that was shown an uploader: whose it is, and the file that each of its uploaders last had."""
+    """One session with an uploader: its owner, and the last file of each of its uploaders."""
 
     owner: str
     files: dict[str, str] = field(default_factory=dict)
@@ -46,26 +46,26 @@ class _Tab:
 
 _tabs: dict[str, _Tab] = {}
 _announced, _under_way, _arrived = Counter[str](), Counter[str](), Counter[str]()
-"""By owner, of uploads that are being sent: their bytes, their number, and the bytes that are there."""
+"""Counts by owner of uploads in progress: announced bytes, number, and received bytes."""
 
 
 def uploader(label: str, kinds: Sequence[str], *, key: str, megabytes: int, owner: str = "", **settings: Any) -> Any:
-    """Draws Streamlit's uploader for one file of at most so many megabytes, and lets this visitor use it.
+    """Draws Streamlit's uploader for one file of at most `megabytes`, and permits this visitor to use it.
 
-    `owner` is who is signed in; without one each tab counts alone. The file that the uploader had before goes.
-    Nothing is drawn where nothing may be stored.
+    `owner` is the signed-in user; without one each tab counts separately. The previous file of the uploader is deleted.
+    Nothing is drawn if the dashboard is read-only.
     """
     if read_only.is_on():
         return None
     context = get_script_run_ctx()
     session = context.session_id if context is not None else ""
     tab = _tabs.pop(session, None) or _Tab(owner or session)
-    _tabs[session] = tab  # as the latest
+    _tabs[session] = tab  # as the latest tab
     for old in list(_tabs)[:-REMEMBERED]:
         _tabs.pop(old, None)
     file = st.file_uploader(label, kinds, key=key, max_upload_size=megabytes, **settings)
     now, before = str(getattr(file, "file_id", "")), tab.files.get(key, "")
-    if before and before != now and exists():  # Streamlit keeps what an uploader had that went with its page
+    if before and before != now and exists():  # Streamlit keeps the file of an uploader that disappeared with its page
         _store().remove_file(session, before)
     tab.files[key] = now
     return file
@@ -73,9 +73,9 @@ def uploader(label: str, kinds: Sequence[str], *, key: str, megabytes: int, owne
 
 @contextmanager
 def admitted(scope: Scope, receive: Receive) -> Iterator[tuple[Refusal | None, Receive]]:
-    """Why an upload is refused, else None, and `receive` as the app must use it, which raises TooMuch.
+    """The reason why an upload is refused, else None, and the `receive` that the app must use; it raises TooMuch.
 
-    Any other request is admitted as it is.
+    Any other request is admitted unchanged.
     """
     found = PATH.search(scope["path"]) if scope["method"] == "PUT" else None
     if found is None:
@@ -85,7 +85,7 @@ def admitted(scope: Scope, receive: Receive) -> Iterator[tuple[Refusal | None, R
     length = headers.get(b"content-length", b"")
     if tab is None:
         yield NO_PAGE, receive
-    # in chunks a body may be longer than it says
+    # a chunked body may be longer than it states
     elif b"transfer-encoding" in headers or not re.fullmatch(rb"\d{1,15}", length):
         yield NO_LENGTH, receive
     elif not _has_room(tab.owner, int(length)):
@@ -97,7 +97,7 @@ def admitted(scope: Scope, receive: Receive) -> Iterator[tuple[Refusal | None, R
 
 @contextmanager
 def _counted(owner: str, size: int, receive: Receive) -> Iterator[Receive]:
-    """What is announced counts for its owner, what arrives for all: who sends nothing keeps nobody else out."""
+    """Counts announced bytes for the owner and received bytes for all: an idle upload does not exclude other users."""
     here = 0
 
     async def counting() -> Message:
@@ -122,14 +122,14 @@ def _counted(owner: str, size: int, receive: Receive) -> Iterator[Receive]:
 
 
 def _has_room(owner: str, size: int) -> bool:
-    sessions = {session for session, tab in list(_tabs.items()) if tab.owner == owner}  # pages add to them meanwhile
+    sessions = {session for session, tab in list(_tabs.items()) if tab.owner == owner}  # pages add tabs meanwhile
     own = [length for session, files in _held().items() if session in sessions for length in files]
     is_few = len(own) + _under_way[owner] < MOST_FILES
     return is_few and sum(own) + _announced[owner] + size <= MOST_OF_ONE
 
 
 def _held() -> dict[str, list[int]]:
-    """The sizes of the files that are in memory, by session."""
+    """The sizes of the files in memory, by session."""
     if not exists():
         return {}
     stored = list(_store().file_storage.items())
@@ -137,5 +137,5 @@ def _held() -> dict[str, list[int]]:
 
 
 def _store() -> MemoryUploadedFileManager:
-    """Where Streamlit keeps uploaded files."""
+    """Streamlit's store of uploaded files."""
     return cast(MemoryUploadedFileManager, Runtime.instance().uploaded_file_mgr)

@@ -1,6 +1,6 @@
-"""What a visitor may name: files under a few folders, and none because of an address alone.
+"""The files that a visitor may name: only in a few folders, and not in an address alone.
 
-An address can be written by anybody. So a file that it names is shown with a button, and read after its click.
+Anyone can write an address. A file that it names is therefore shown with a button, and read only after a click.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 PASSED_ON = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip", "via")
 """Headers that proxies add."""
 HUB_CACHES = ("HF_HOME", "HF_HUB_CACHE")
-_LINKED = "visitor.linked"  # in the session: field -> what an address named there and nobody has confirmed
+_LINKED = "visitor.linked"  # session key: by field, the values named in an address and not yet confirmed
 
 
 def roots() -> tuple[Path, ...]:
-    """The folders that a visitor's files may lie in.
+    """The folders that may contain a visitor's files.
 
-    For everybody those of $SKILLVIZ_ROOTS and $SKILLVIZ_MODELS, the models that ship and the visitor's store of runs.
-    For who works at this machine (`is_local`) also the home, the working folder, the project's, the hub's cache, and
-    what other SKILLVIZ_ variables name.
+    For every visitor: the folders in $SKILLVIZ_ROOTS and $SKILLVIZ_MODELS, the shipped models and the visitor's store
+    of runs. For a user at this machine (`is_local`) also the home, the working folder, the project's folder, the hub's
+    cache, and the folders in other SKILLVIZ_ variables.
     """
     names = [ROOTS_VARIABLE, local_models.ENVIRONMENT]
     places = [app_root() / fetch.EXAMPLES, cache.user_store().root]
@@ -56,29 +56,29 @@ def roots() -> tuple[Path, ...]:
 
 
 def checked(text: str) -> str:
-    """The text, where it names no file outside `roots`, links followed.
+    """The text, if it names no file outside `roots` after links are followed.
 
-    Raises BadInput for others, whether or not they are there, and for variables of the environment but the project's.
+    Raises BadInput for other files, whether or not they exist, and for environment variables other than the project's.
     """
     refuse_variables(text)
     path = located(text)
-    is_name = not path.is_absolute() and ".." not in path.parts and not path.exists()  # a task's, the hub's
+    is_name = not path.is_absolute() and ".." not in path.parts and not path.exists()  # a name of a task or on the hub
     inside = path == NOWHERE or any(path.resolve().is_relative_to(root) for root in roots())
     if is_name or (inside and not _is_of_other_user(path.resolve())):
         return text
     if is_local():
         allowed = formats.listed([str(root) for root in roots()], 9)
         way_on = f"Allowed: {allowed}. Move it there, or add its folder to the environment variable {ROOTS_VARIABLE}."
-    else:  # the machine's folders are nobody else's business
+    else:  # a remote visitor may not learn the machine's folders
         way_on = f"Upload the file, or ask whoever runs this dashboard to add its folder to {ROOTS_VARIABLE}."
     raise BadInput(f"'{text}' is outside the folders that this dashboard may read. {way_on}")
 
 
 def is_local() -> bool:
-    """Whether the visitor works at this machine, as far as a server can tell.
+    """True if the visitor works at this machine, as far as a server can tell.
 
-    Not where the server listens elsewhere or has a public name, where visitors sign in, and where a proxy passed the
-    visit on: behind one on the same machine everybody seems to be here.
+    False if the server listens on another address or has a public name, if visitors sign in, or if a proxy forwarded
+    the request: behind a proxy on this machine, all visitors seem to be local.
     """
     named = [st.get_option("browser.serverAddress"), *map(_host, st.get_option("server.corsAllowedOrigins"))]
     headers = {name.lower(): value for name, value in st.context.headers.items()}
@@ -93,7 +93,7 @@ def is_local() -> bool:
 
 
 def _host(address: str) -> str:
-    """The host of an address; empty for what is none."""
+    """The host of an address; empty if it is not an address."""
     try:
         return urlsplit(address).hostname or ""
     except ValueError:
@@ -101,28 +101,28 @@ def _host(address: str) -> str:
 
 
 def _is_of_other_user(path: Path) -> bool:
-    """Whether a path lies among the stores of users, and not in the visitor's own, whatever folder is a root."""
+    """True if a path is in the users' stores and not in the visitor's own store, whichever folders are roots."""
     own = cache.user_store().root
     return path.is_relative_to(shared_root(own) / USERS) and not (user_of(own) and path.is_relative_to(own))
 
 
 def task(name: str) -> Task:
-    """The task of that name or file, its file and its data under `roots`; raises a SkillvizError.
+    """The task of this name or file, if its file and its data are under `roots`; raises a SkillvizError.
 
-    The one rule for each task that a page names: in an address, a field, a list or a study's file.
+    This check applies to each task that a page names: in an address, a field, a list or a study's file.
     """
     return allowed(cache.task_named(checked(name)))
 
 
 def checked_task(text: str) -> str:
-    """The text as of `checked`, which may also be the file of a task: then `task` has to hold for it."""
+    """The text after `checked`; if it names a task's file, `task` checks that task too."""
     if text.lower().endswith(registry.YAML) and located(checked(text)).is_file():
         task(text)
     return checked(text)
 
 
 def allowed(task: Task) -> Task:
-    """The task; raises BadInput where its file or its data lie outside `roots`."""
+    """The task; raises BadInput if its file or its data are outside `roots`."""
     data = data_files(task).values() if isinstance(task.data, Files) else ()
     for path in (*filter(None, [task.path]), *data):
         checked(str(path))
@@ -130,12 +130,12 @@ def allowed(task: Task) -> Task:
 
 
 def note_linked(field: str, values: Sequence[str]) -> None:
-    """Remembers what an address names in a field."""
+    """Remembers the values that an address names in a field."""
     st.session_state.setdefault(_LINKED, {})[field] = set(values)
 
 
 def is_chosen(field: str, values: Sequence[str], offered: Collection[str]) -> bool:
-    """Whether nothing of it comes from an address alone; else draws the button that confirms all of the address."""
+    """True if no value is only from an address; else draws the button that confirms all values of the address."""
     linked: set[str] = st.session_state.get(_LINKED, {}).get(field, set())
     waiting = [value for value in values if value in linked and value not in offered]
     if waiting:
