@@ -30,7 +30,7 @@ FEWEST, MOST = 2, 50
 
 @dataclass(frozen=True)
 class Choice:
-    """What the reader chose on the calibration page; `states` in the order of the panels."""
+    """The user's choices on the calibration page; `states` in the order of the panels."""
 
     split: str
     bins: int
@@ -39,7 +39,7 @@ class Choice:
 
 
 def refuse_references(run: Run) -> None:
-    """Explains and stops where there are references: there is no class to be confident of."""
+    """Shows an explanation and stops if the task has reference texts: it then has no classes, and so no confidence."""
     if reason := sentences.no_confidence(run.record):
         scored = formats.listed([metric_row(name).title for name in panels(run.record.metric)], 2)
         with missing("No calibration", reason, "block"):
@@ -48,7 +48,7 @@ def refuse_references(run: Run) -> None:
 
 
 def controls_of(run: Run) -> Choice:
-    """Draws the controls and returns what is chosen in them."""
+    """Draws the controls and returns the user's choices."""
     splits = [split for split in reversed(SPLITS) if split in run.record.metrics]
     split = controls.segments("split", "Examples", splits, headline_split(run.record))
     bins = controls.whole("bins", "Bins", FEWEST, MOST, BINS, help=about("ece"))
@@ -69,7 +69,7 @@ def controls_of(run: Run) -> Choice:
 def reliability_bins(
     run: Run, choice: Choice, logits: dict[str, np.ndarray], labels: np.ndarray
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The states' tables by bin as chosen; and in bins of equal width, as those of equal mass would be flat."""
+    """The states' tables by bin: in the chosen bins, and in bins of equal width, because equal mass looks flat."""
     kinds = (choice.equal_mass, False)
     first, second = (
         cache.computed(
@@ -84,7 +84,7 @@ def reliability_bins(
 def errors_of(
     run: Run, choice: Choice, logits: dict[str, np.ndarray], labels: np.ndarray
 ) -> tuple[dict[str, Estimate], dict[str, float]]:
-    """Each state's calibration error in the chosen bins, and the p-value of its test of calibration."""
+    """Each state's calibration error in the chosen bins, and the p-value of its calibration test."""
     return cache.computed(
         ("errors", choice.split, *choice.states, str(choice.bins), str(choice.equal_mass)), [run],
         partial(measures.calibration_of, logits, labels, choice.bins, choice.equal_mass),
@@ -92,8 +92,9 @@ def errors_of(
 
 
 def verdicts(run: Run, choice: Choice, logits: dict[str, np.ndarray], labels: np.ndarray) -> None:
-    """For each rival of the graft the paired difference in ECE with its verdict, the first as a chip, and the bins; and
-    why the temperature-scaled model is none, where no temperature could be fitted."""
+    """Draws the paired difference in ECE to each rival of the graft with its verdict, the first as a chip, and bins.
+
+    Also shows why there is no temperature-scaled model, if no temperature could be fitted."""
     (verdict, first), *others = calibration.verdicts(logits, labels, choice.bins, choice.equal_mass)
     lines = [f"{chip_text(verdict)} {first}" if verdict else first]
     lines += [f"{formats.capital(verdict)}. {words}" if verdict else words for verdict, words in others]
@@ -108,7 +109,7 @@ def verdicts(run: Run, choice: Choice, logits: dict[str, np.ndarray], labels: np
 
 
 def out_of_scope(run: Run) -> None:
-    """The section on texts that fit no class; nothing for a run whose task names none."""
+    """Draws the section on texts that fit no class; nothing if the run's task has no such texts."""
     outside = page.table(run, "out_of_scope", needed=False)
     if outside.empty:
         return

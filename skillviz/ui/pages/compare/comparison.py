@@ -1,4 +1,4 @@
-"""Several runs side by side: names, scores, curves and regions as tables, differences on the examples they share."""
+"""Several runs side by side: names, scores, curves, regions and specs as tables."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ WITHOUT_DEFAULT = ("base", "finetuned", "task")
 
 @dataclass(frozen=True)
 class Side:
-    """One of the runs; `name` is its localizer with what tells it from the others, and is its key in every table."""
+    """One of the compared runs; `name`, its key in every table, is its localizer and its distinguishing settings."""
 
     name: str
     entry: Entry
@@ -57,13 +57,14 @@ class Side:
 
 
 def sides(entries: Sequence[Entry], runs: Sequence[Run]) -> tuple[Side, ...]:
-    """The runs with their names, in their order."""
+    """The runs with their names, in the given order."""
     return tuple(map(Side, short_names(entries), entries, runs))
 
 
 def short_names(entries: Sequence[Entry]) -> list[str]:
-    """`stagewise`, and of pair, size and seed what differs among the entries, and every setting that differs or is not
-    the default, and what tells repetitions apart."""
+    """Short names: `stagewise`, with the pair, size, seed and settings that differ between the entries.
+
+    Settings that are not the default are always named. Repetitions of a run get distinguishing words."""
     pairs, names = pair_labels(entries), []
     folders = folder_labels(entries)
     parts = [
@@ -82,7 +83,7 @@ def short_names(entries: Sequence[Entry]) -> list[str]:
 
 
 def unlike(side: Side, baseline: Side) -> str:
-    """Why no paired difference to the baseline can be taken: a clause, or nothing where it can."""
+    """The reason why there is no paired difference to the baseline, as a clause; empty if there is one."""
     if side.name == baseline.name:
         return ""
     one, other = side.record.task, baseline.record.task
@@ -100,14 +101,14 @@ def unlike(side: Side, baseline: Side) -> str:
 
 
 def metrics_of(baseline: Side) -> tuple[str, ...]:
-    """The metrics that are compared: the task's own and those that stand beside it."""
+    """The compared metrics: the task's own and its companions."""
     return tuple(panels(baseline.record.metric))
 
 
 def values(runs: Sequence[Side], state: str, metrics: Sequence[str]) -> pd.DataFrame:
     """run, metric, value, debiased, low, high of one state, as the runs stored them; beside grafts, fine-tuned too.
 
-    A fine-tuned model that several runs share is one row.
+    A fine-tuned model that several runs share has one row.
     """
     rows = [row for side in runs for row in _rows(side.name, side, state, metrics)]
     if state == "grafted":
@@ -117,7 +118,7 @@ def values(runs: Sequence[Side], state: str, metrics: Sequence[str]) -> pd.DataF
 
 
 def finetuned(runs: Sequence[Side]) -> dict[str, Side]:
-    """One run for each fine-tuned model and data set, by `fine-tuned` or, where there are several, `fine-tuned cr`."""
+    """One run per fine-tuned model and data set, named `fine-tuned` or, if there are several, `fine-tuned, cr`."""
     first: dict[tuple[str, ...], Side] = {}
     for side in runs:
         first.setdefault(side.entry.pair, side)
@@ -134,14 +135,14 @@ def _rows(name: str, side: Side, state: str, metrics: Sequence[str]) -> list[dic
 
 
 def styles(sides: Sequence[Side], finetuned: Sequence[str] = ()) -> dict[str, Style]:
-    """Colour and marks of each run, and of the fine-tuned models under these names."""
+    """The color and marks of each run, and of the fine-tuned models with these names."""
     style = state_style("finetuned")
     others = {name: Style(name, style.color, style.symbol, style.dash) for name in finetuned}
     return run_styles([(side.name, side.entry.localizer) for side in sides]) | others
 
 
 def curves(runs: Sequence[Side], tables: Mapping[str, pd.DataFrame], split: str) -> pd.DataFrame:
-    """The runs' curves as one, each under its name in the column `localizer`."""
+    """The runs' curves on a split as one table; the column `localizer` has the run's name."""
     parts = [tables[side.name].assign(localizer=side.name, dataset="") for side in runs]
     whole = pd.concat(parts, ignore_index=True)
     return whole[whole["split"] == split]
@@ -168,18 +169,18 @@ def shares(regions: Mapping[str, Region], kind: str) -> pd.DataFrame:
 
 
 def answers(run: Run, predictions: pd.DataFrame, state: str) -> Answers:
-    """What one state answered on the run's headline split."""
+    """One state's answers on the run's headline split."""
     return answers_of_state(predictions, headline_split(run.record), run.labels, state)
 
 
 def calibration_errors(sides: Sequence[Side], state: str) -> dict[str, Estimate]:
-    """The ECE of a state of each run that has one, by the run's name."""
+    """The ECE of one state by the run's name, for runs that have it."""
     states = {side.name: side.record.metrics[headline_split(side.record)].states.get(state, {}) for side in sides}
     return {name: metrics["ece"] for name, metrics in states.items() if "ece" in metrics}
 
 
 def bins(answers_by_run: Mapping[str, Answers]) -> pd.DataFrame:
-    """The reliability tables of the runs, each under its name in the column `state`."""
+    """The runs' reliability tables as one; the column `state` has the run's name."""
     parts = [
         reliability(one.logits, one.labels, BINS).assign(state=name)
         for name, one in answers_by_run.items()
@@ -189,9 +190,9 @@ def bins(answers_by_run: Mapping[str, Answers]) -> pd.DataFrame:
 
 
 def spec_differences(runs: Sequence[Side], baseline: Side) -> pd.DataFrame:
-    """The runs' ids and, one row each, the fields in which their specs differ; a column a run.
+    """The runs' ids, and one row per field in which their specs differ; one column per run.
 
-    What differs from the baseline begins with ≠.
+    Values that differ from the baseline's begin with ≠.
     """
     defaults = _fields(RunSpec(base="-", finetuned="-", task="-"))
     rows: list[dict[str, str]] = [{"field": RUN, **{side.name: side.run.id for side in runs}}]
@@ -207,7 +208,7 @@ def spec_differences(runs: Sequence[Side], baseline: Side) -> pd.DataFrame:
 
 
 def _fields(spec: RunSpec) -> dict[str, str | None]:
-    """The spec's fields as texts, its options each on its own; None where nothing was given."""
+    """The spec's fields as texts, with one field per option; None if there is no value."""
     values = spec.model_dump(mode="json")
     options = {f"option {name}": value for name, value in values.pop("options").items()}
     return {name: _field_text(value) for name, value in {**values, **options}.items()}

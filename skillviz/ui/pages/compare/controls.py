@@ -1,4 +1,4 @@
-"""Which runs are compared: the widgets, two buttons for the usual sets, and the baseline. All of it in the address."""
+"""The choice of runs and baseline: the widgets, and two buttons for the usual sets. All choices are in the address."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from skillviz.ui.run_bar import offered, variants_switch, width_of
 
 RUNS, BASELINE = "runs", "baseline"
 KEY = "compare.runs"
-BOX = 480  # pixels of a box at most
-BEGUN = "compare.begun"  # in the session: the runs that the page opened on by itself
-NONE = "none"  # in the address: the reader chose no run
+BOX = 480  # pixels, the maximum width of a box
+BEGUN = "compare.begun"  # session key: the runs that the page chose when it was opened
+NONE = "none"  # in the address: the user chose no run
 
 
 def choose(entries: Sequence[Entry]) -> tuple[tuple[Side, ...], Side, str]:
-    """The chosen runs, the baseline among them, and which of their models are compared, all on one line.
+    """The chosen runs, the baseline among them, and the state that is compared; all controls are in one row.
 
-    Explains and stops where there are fewer than two runs.
+    Shows an explanation and stops if there are fewer than two runs.
     """
     if not entries:
         st.info("No run is finished yet, so there is nothing to compare. *Runs* shows the progress of each.")
@@ -73,7 +73,7 @@ def choose(entries: Sequence[Entry]) -> tuple[tuple[Side, ...], Side, str]:
 
 
 def _state(sides: Sequence[Side]) -> str:
-    """Grafts; where fine-tuned models differ, the reader may look at those instead."""
+    """The compared state: grafts by default; if the fine-tuned models differ, the user may choose them instead."""
     if len({side.entry.pair for side in sides}) == 1:
         return "grafted"
     return controls.segments(
@@ -82,15 +82,15 @@ def _state(sides: Sequence[Side]) -> str:
 
 
 def localizers_at(entries: Sequence[Entry], like: Entry) -> list[str]:
-    """One run of each localizer of the same pair at the same size, `like` first, then in the table's order.
+    """One run of each localizer of the same pair at the same size: `like`, then in the order of LOCALIZERS.
 
-    Each at its usual settings, where there is such a run.
+    Runs at the usual settings are preferred.
     """
     return _one_of_each(entries, entries, like)
 
 
 def default_localizers_at(entries: Sequence[Entry], like: Entry) -> list[str]:
-    """The same of the runs at default settings alone, and of those at the very settings of `like`."""
+    """The same, only from runs at default settings or at the settings of `like`."""
     fitting = [entry for entry in entries if is_default(entry) or entry.settings == like.settings]
     return _one_of_each(fitting, entries, like)
 
@@ -111,10 +111,10 @@ def seeds_of(entries: Sequence[Entry], like: Entry) -> list[str]:
 
 
 def to_begin_with(entries: Sequence[Entry], like: Entry) -> list[str]:
-    """What is shown where the address names no runs: those beside `like`, a user's own before those that ship.
+    """The runs to show if the address names none: comparable with `like`, a user's own before shipped ones.
 
-    If it is the only run of its pair: a user's newest others of its task, else the user's newest run that is not
-    alone and those beside that, else the user's newest runs. Without any, the pair that was studied most.
+    If `like` is the only run of its pair: a user's newest other runs of its task, else the newest of the user's runs
+    that has comparable ones, with these, else the user's newest runs. Without any of these, the pair with most runs.
     """
     own = [entry for entry in entries if entry.is_of_user] if like.is_of_user else []
     newest = [like, *sorted((e for e in own if e.id != like.id), key=lambda e: e.created, reverse=True)]
@@ -132,9 +132,10 @@ def to_begin_with(entries: Sequence[Entry], like: Entry) -> list[str]:
 
 
 def beside_it(entries: Sequence[Entry], like: Entry) -> list[str]:
-    """`like` and the localizers at default settings beside it, else its seeds, else the localizers of its pair at the
-    nearest sizes, those at default settings alone where there are any; `like` alone where it is the only run of its
-    pair.
+    """`like` and the runs to compare it with: its pair's localizers at default settings and the same size.
+
+    Without these: its other seeds, else the localizers at its size at any settings, else the localizers of its pair at
+    the nearest sizes, preferably at default settings. Only `like` if its pair has no other run.
     """
     role_of, others = roles(entries), [e for e in entries if e.pair == like.pair and e.id != like.id]
     usual = [e for e in others if is_default(e)] or others
@@ -150,13 +151,13 @@ def beside_it(entries: Sequence[Entry], like: Entry) -> list[str]:
 
 
 def _keep(ids: Sequence[str], entries: Sequence[Entry], by_id: dict[str, Entry]) -> bool:
-    """Names the runs in the address, where they are not those that the page opens on; else in a copied link alone.
+    """Writes the runs to the address if the page would not open on them anyway, else only to the copied link.
 
-    Returns whether they are.
+    Returns whether the page opens on them.
     """
     written, like = ",".join(ids) or NONE, _last(entries, by_id)
     is_opening = list(ids) == to_begin_with(entries, like)
-    # another run of the address would bring others
+    # with another run in the address the page would open on other runs
     is_default = is_opening and address.current(address.RUN) in (None, like.id)
     address.keep(RUNS, written, is_default=is_default)
     if is_default:
@@ -167,7 +168,8 @@ def _keep(ids: Sequence[str], entries: Sequence[Entry], by_id: dict[str, Entry])
 def _last(entries: Sequence[Entry], by_id: dict[str, Entry]) -> Entry:
     """The run of the address or of the session, else the first choice.
 
-    A run that ships gives way to the user's own, unless the page's address named it: pages open on it by themselves.
+    A shipped run gives way to the user's own unless the address named it, because pages open on shipped runs without
+    the user's choice.
     """
     first, last = first_choice(entries), by_id.get(address.current(address.RUN) or "")
     if last is None or (first.is_of_user and not last.is_of_user and not page.is_linked(last.id)):
@@ -176,12 +178,12 @@ def _last(entries: Sequence[Entry], by_id: dict[str, Entry]) -> Entry:
 
 
 def _fill_box(entries: Sequence[Entry], by_id: dict[str, Entry]) -> None:
-    """Sets the box from the address or from memory where it does not know better, and says what cannot be shown."""
+    """Sets the box from the address or the session if it has no valid state, and shows which runs are missing."""
     if KEY in st.session_state and not address.is_asked(RUNS):
         st.session_state[KEY] = [run_id for run_id in st.session_state[KEY] if run_id in by_id]
         return
     written = address.current(RUNS)
-    if written in (None, st.session_state.get(BEGUN)):  # the page chose these
+    if written in (None, st.session_state.get(BEGUN)):  # the page itself chose these runs
         st.session_state[KEY] = begun = to_begin_with(entries, _last(entries, by_id))
         st.session_state[BEGUN] = ",".join(begun)
         return
@@ -196,7 +198,7 @@ def _fill_box(entries: Sequence[Entry], by_id: dict[str, Entry]) -> None:
 
 
 def _resolved(name: str, by_id: dict[str, Entry]) -> str | None:
-    """The run of this id, or of this unique beginning of one."""
+    """The id of the run with this id or unique prefix; None if there is none."""
     if name in by_id:
         return name
     matches = [run_id for run_id in by_id if run_id.startswith(name)]
@@ -204,7 +206,7 @@ def _resolved(name: str, by_id: dict[str, Entry]) -> str | None:
 
 
 def _starting_run(ids: Sequence[str], entries: Sequence[Entry]) -> str:
-    """The run that the buttons start from: the baseline, else the first chosen, else the session's run."""
+    """The run that the buttons start from: the baseline, else the first chosen run, else the session's run."""
     linked = address.current(BASELINE)
     if linked in ids:
         return str(linked)

@@ -1,4 +1,4 @@
-"""The compare page's parts: the verdicts, what the tables of its figures are, and what cannot be compared."""
+"""The sections of the compare page: verdicts, figures with their tables, and the runs that cannot be compared."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SHARED = {"iou": "of both (IoU)", "overlap": "of one region"}
 
 @dataclass(frozen=True)
 class Comparison:
-    """The chosen runs, the baseline among them, which of their models are looked at, and what was computed of them."""
+    """The chosen runs, the baseline among them, the state that is compared, and the computed results."""
 
     sides: tuple[Side, ...]
     baseline: Side
@@ -46,22 +46,22 @@ class Comparison:
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """The metrics that are compared, the task's own first."""
+        """The compared metrics, the task's own first."""
         return comparison.metrics_of(self.baseline)
 
     @property
     def alike(self) -> tuple[Side, ...]:
-        """The runs that were scored on the baseline's task and data, itself among them."""
+        """The runs that were scored on the baseline's task and data, including the baseline."""
         return tuple(side for side in self.sides if not unlike(side, self.baseline))
 
     @property
     def lead(self) -> pd.DataFrame:
-        """The row that the headline is about: the task's metric of the first run that has a difference, if one has."""
+        """The row for the headline: the task's metric for the first run with a difference; empty if there is none."""
         return lead_of(self.differences, self.metrics[0], "run", [side.name for side in self.sides])
 
 
 def compare(sides: tuple[Side, ...], baseline: Side, state: str) -> Comparison:
-    """Reads predictions and regions and takes the differences; explains and stops where a file cannot be read."""
+    """Reads predictions and regions and computes the differences; explains and stops if a file cannot be read."""
     with page.explained():
         answers = {side.name: _answers(side.run, state) for side in sides}
         regions = {side.name: cache.region(side.run) for side in sides}
@@ -88,7 +88,7 @@ def _answers(run: Run, state: str) -> Answers:
 
 
 def beyond_null(compared: Comparison) -> None:
-    """How far each run's graft is beyond its null, and all together where they are of several fine-tuned models."""
+    """Draws how far each run's graft is beyond its null, and the pooled result if the fine-tuned models differ."""
     lines = []
     for side in compared.sides:
         judged = beyond.judged(side.record, headline_split(side.record))
@@ -103,7 +103,7 @@ def beyond_null(compared: Comparison) -> None:
 
 
 def _pooled(compared: Comparison) -> str | None:
-    """The same over the fine-tuned models of the runs; None unless there are several with one search each."""
+    """The result pooled over the runs' fine-tuned models; None unless there are several, with the same search each."""
     runs = [side.run for side in compared.alike if side.record.null(headline_split(side.record))]
     models = {run.record.finetuned.fingerprint for run in runs if run.record.finetuned is not None}
     if (
@@ -119,7 +119,7 @@ def _pooled(compared: Comparison) -> str | None:
 
 
 def not_compared(compared: Comparison) -> None:
-    """What cannot be compared, each with its reason."""
+    """Shows why some runs or regions cannot be compared."""
     tested = {str(row["run"]): int(row["n"]) for row in compared.differences.to_dict("records")}
     whole = len(compared.answers[compared.baseline.name].ids)
     if sentences := limits(compared.sides, compared.baseline, tested, list(compared.regions), whole):
@@ -127,12 +127,12 @@ def not_compared(compared: Comparison) -> None:
 
 
 def summary(compared: Comparison) -> str:
-    """The page's sentence."""
+    """The page's headline."""
     return summary_words(compared.lead, compared.baseline, exhibits.STATES[compared.state])
 
 
 def differences(compared: Comparison) -> None:
-    """Each metric's differences side by side, their verdicts, and McNemar's test; nothing where nothing is compared."""
+    """Draws each metric's differences, their verdicts, and McNemar's test; nothing if nothing can be compared."""
     if compared.differences.empty:
         return
     marks, name = comparison.styles(compared.sides), compared.baseline.name
@@ -156,20 +156,20 @@ def differences(compared: Comparison) -> None:
 
 
 def _show(exhibit: Exhibit, compared: Comparison) -> None:
-    """As a card, whose downloads name all the runs."""
+    """Draws the exhibit as a card, whose downloads name all the runs."""
     names = ", ".join(side.name for side in compared.sides)
     show(exhibit, compared.baseline.run.id, f"{names}; baseline {compared.baseline.name}")
 
 
 def _verdicts(compared: Comparison) -> str:
-    """The verdicts that are not in the headline, and how many of all hold."""
+    """The verdicts that are not in the headline, and the number of all that hold."""
     rest = _named(compared.differences.drop(compared.lead.index))
     several = f"{counted_rows(compared.differences)} {legend(compared.differences)}".strip()
     return "  \n".join(filter(None, (*(verdict_line(rest, metric) for metric in compared.metrics), several)))
 
 
 def scores(compared: Comparison) -> None:
-    """The values of each metric side by side."""
+    """Draws the values of each metric side by side."""
     table = comparison.values(compared.sides, compared.state, compared.metrics)
     finetuned = [name for name in comparison.finetuned(compared.sides) if name in set(table["run"])]
     marks = comparison.styles(compared.sides, finetuned)
@@ -180,7 +180,7 @@ def scores(compared: Comparison) -> None:
 
 
 def curves(compared: Comparison) -> None:
-    """The curves of runs on the baseline's data, and everyone's reliability."""
+    """Draws the curves of runs on the baseline's data, and the reliability of all runs."""
     record, marks = compared.baseline.record, comparison.styles(compared.sides)
     split = headline_split(record)
     with page.explained():
@@ -210,7 +210,7 @@ def curves(compared: Comparison) -> None:
 
 
 def areas(compared: Comparison) -> None:
-    """What each run's graft gives and what removing its region costs, over all sizes; nothing for runs of one size."""
+    """Draws the gain of each run's graft and the cost of removing its region, over all sizes; nothing for one size."""
     split, sides = headline_split(compared.baseline.record), compared.alike
     with page.explained():
         found = cache.computed(("areas", split), [side.run for side in sides], lambda: comparison.areas(sides, split))
@@ -225,7 +225,7 @@ def areas(compared: Comparison) -> None:
 
 
 def shared(compared: Comparison) -> None:
-    """How much the regions have in common; nothing where no other model has the baseline's parameters."""
+    """Draws the overlap of the regions; nothing if no other model has the baseline's parameters."""
     if len(compared.regions) < FEWEST:
         return
     kind = controls.segments("shared", "Shared entries", tuple(SHARED), "iou", shown=SHARED.get, help=about("iou"))
@@ -237,12 +237,12 @@ def shared(compared: Comparison) -> None:
 
 
 def _highlighted(value: object) -> str:
-    """A tint for what differs, thin enough for both grounds; the sign before it says the same without colour."""
+    """A tint for values that differ, light enough for both themes; the sign before the value says the same."""
     return "background-color: rgba(196, 78, 0, 0.16)" if str(value).startswith(DIFFERS) else ""
 
 
 def specs(compared: Comparison) -> None:
-    """The settings that differ."""
+    """Draws the settings that differ."""
     fold = st.expander("Settings that differ", key="table.settings", on_change="rerun")
     if fold.open:
         with fold:
@@ -264,12 +264,12 @@ def summary_words(lead: pd.DataFrame, baseline: Side, what: str) -> str:
 
 
 def _named(differences: pd.DataFrame) -> pd.DataFrame:
-    """As the verdict's line takes them."""
+    """The differences with the column name that `verdict_line` needs."""
     return differences.rename(columns={"run": "name"})
 
 
 def mcnemar(differences: pd.DataFrame, baseline: str) -> list[str]:
-    """One line a run: McNemar's exact test that both are right equally often, and the examples that decide it."""
+    """One line per run: McNemar's exact test of equal accuracy, and the examples that decide it."""
     lines = []
     for row in differences[differences["p"].notna()].to_dict("records"):
         p = f"below {SMALL_P}" if row["p"] < SMALL_P else f"= {row['p']:.3f}"
@@ -284,10 +284,10 @@ def mcnemar(differences: pd.DataFrame, baseline: str) -> list[str]:
 def limits(
     sides: Sequence[Side], baseline: Side, tested: Mapping[str, int], fitting: Sequence[str], n: int
 ) -> list[str]:
-    """One sentence for each thing that cannot be compared, and why.
+    """One sentence per comparison that is limited or impossible, with its reason.
 
-    `tested` are the examples shared with the baseline's `n` by run, `fitting` the runs whose regions can be compared
-    with the baseline's.
+    `tested` is by run the number of examples shared with the baseline's `n`; `fitting` are the runs whose regions can
+    be compared with the baseline's.
     """
     sentences, other = [], text.plain(baseline.name)
     for side in sides:
@@ -313,7 +313,7 @@ def limits(
 
 
 def unknown(names: Sequence[str]) -> str:
-    """That the address names runs that are not here."""
+    """The warning that the address names missing runs."""
     listed = ", ".join(text.plain(name) for name in names)
     return (
         f"This link names {formats.counted(len(names), 'run')} not found here: {listed}. They may be deleted, or in "
@@ -322,11 +322,11 @@ def unknown(names: Sequence[str]) -> str:
 
 
 def too_many(count: int) -> str:
-    """That more runs were asked for than can be told apart."""
+    """The warning that the address names more runs than can be compared."""
     return f"This link names {count} runs. The first {MOST} are shown; more cannot be compared at once."
 
 
 def too_few(count: int) -> str:
-    """What to do with fewer than two runs."""
+    """The hint for fewer than two chosen runs."""
     have = "One run is chosen" if count else "No run is chosen"
     return f"{have}. Choose {FEWEST} to {MOST} above, or use *Quick sets*."

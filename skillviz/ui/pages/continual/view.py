@@ -1,4 +1,4 @@
-"""The continual page's parts: stages of a study, the metric that is shown, and each mode beside one model per task."""
+"""The sections of the continual page: a study's stages, the shown metric, and each mode beside one model per task."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ NAMES = {"naive": "naive training", "grafting": "training within regions"}
 
 @dataclass(frozen=True)
 class ContinualTables:
-    """The study and its tables; an empty frame stands for a table that it has not."""
+    """The study and its tables; a missing table is an empty frame."""
 
     study: StudyFolder
     stages: pd.DataFrame
@@ -43,7 +43,7 @@ class ContinualTables:
 
 
 def read(study: StudyFolder) -> ContinualTables:
-    """The study's tables; explains and stops where no stage is finished."""
+    """The study's tables; shows an explanation and stops if no stage is finished."""
     with page.explained():
         tables = {n: cache.study_table(study, n) if n in study.tables() else empty(n) for n in TABLES}
     if tables["stages"].empty:
@@ -63,7 +63,7 @@ def metric_of(tables: ContinualTables) -> str:
 
 
 def stages(tables: ContinualTables, metric: str) -> None:
-    """Every task after every stage."""
+    """Draws the score on every task after every stage."""
     rows = tables.scores[(tables.scores["method"] == "pretrained") & (tables.scores["metric"] == metric)]
     start = dict(zip(rows["task"], centers(rows.rename(columns={"mean": "value"}), 1.0).tolist(), strict=True))
     show(exhibits.stages(tables.stages, metric, start, theme()), tables.study.name)
@@ -73,14 +73,14 @@ def stages(tables: ContinualTables, metric: str) -> None:
 
 
 def finding(tables: ContinualTables, metric: str) -> str:
-    """Whether training within regions keeps the task that was learned first better than naive training does."""
+    """The headline: whether training within regions preserves the first task better than naive training does."""
     return cache.computed(
         ("finding", metric), [tables.study], lambda: summary(tables.stages, tables.differences, metric)
     )
 
 
 def summary(stages: pd.DataFrame, differences: pd.DataFrame, metric: str) -> str:
-    """The same of the study's tables."""
+    """The headline for these tables."""
     order = order_of(stages[stages["metric"] == metric])
     if len(order) < 2:
         return "Fewer than two stages are finished, so nothing can be forgotten yet."
@@ -93,7 +93,7 @@ def summary(stages: pd.DataFrame, differences: pd.DataFrame, metric: str) -> str
 
 
 def since_learned(stages: pd.DataFrame, metric: str) -> str:
-    """What later training did to the earlier tasks, a line a mode; empty where there is no earlier task."""
+    """The effect of later training on the earlier tasks, one line per mode; empty if there is no earlier task."""
     rows = stages[stages["metric"] == metric]
     order = order_of(rows)
     if len(order) < 2:
@@ -108,14 +108,14 @@ def since_learned(stages: pd.DataFrame, metric: str) -> str:
 
 
 def _compared(differences: pd.DataFrame, metric: str, a: str, b: str) -> pd.DataFrame:
-    """What these two were compared by in one metric, as a verdict's line takes it: name, metric, value, ..."""
+    """The comparisons of a and b in one metric, in the columns that `verdict_line` needs: name, metric, value, ..."""
     rows = differences[(differences["metric"] == metric) & (differences["a"] == a) & (differences["b"] == b)]
     rows = rows.drop_duplicates("task").reindex(columns=["task", "metric", *ESTIMATE, *DRAWN])
     return rows.rename(columns={"task": "name"})
 
 
 def beside_one_task(tables: ContinualTables, metric: str) -> None:
-    """What each mode did to the earlier tasks, beside the other and one model a task, and how many comparisons hold."""
+    """Draws each mode's effect on the earlier tasks, its comparisons, and the number of all that hold."""
     lines = cache.computed(
         ("beside one task", metric), [tables.study],
         lambda: beside_words(tables.stages, tables.differences, metric),
@@ -125,7 +125,7 @@ def beside_one_task(tables: ContinualTables, metric: str) -> None:
 
 
 def beside_words(stages: pd.DataFrame, differences: pd.DataFrame, metric: str) -> str:
-    """The same as Markdown; empty where nothing was compared."""
+    """The text of `beside_one_task`, as Markdown; empty if nothing was compared."""
     rows = stages[stages["metric"] == metric]
     order, lines = order_of(rows), list(filter(None, [since_learned(stages, metric)]))
     compared = [within := _compared(differences, metric, MODES["grafting"], MODES["naive"])]
@@ -144,7 +144,7 @@ def beside_words(stages: pd.DataFrame, differences: pd.DataFrame, metric: str) -
 
 
 def _since_learned(of_mode: pd.DataFrame, order: list[str]) -> pd.DataFrame:
-    """What later training did to each earlier task of a mode, paired: task, at_end, value, debiased, low, high."""
+    """The paired effect of later training on each earlier task of a mode: task, at_end, value, debiased, low, high."""
     last = int(of_mode["stage"].max())
     ends = of_mode[(of_mode["stage"] == last) & of_mode["task"].isin(order[: last - 1])]
     columns = {"task": "task", "n": "n", "value": "at_end", "change": "value"}
@@ -167,7 +167,7 @@ def _is_same(row: Mapping[Any, Any]) -> bool:
 
 
 def _change(row: Mapping[Any, Any], metric: str) -> str:
-    """What training after a task's own stage did to it."""
+    """The effect of later training on one task, in words."""
     name, words = text.tasks(row["task"]), metric_row(metric)
     change, low, high = row["value"], row["low"], row["high"]
     if formats.missing(change):

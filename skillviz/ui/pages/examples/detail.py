@@ -1,4 +1,4 @@
-"""One example in detail: a stored one or a typed sentence, what the models say to it, and why."""
+"""One example in detail, stored or typed: the models' predictions and their explanation."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ NO_EXPLANATION = {
     GENERATION: "Not applicable: predictions are explained for classes, and a reference has none.",
 }
 LOOKS = {"example": "the chosen example", "typed": "a sentence of my own"}
-MOST = 2000  # characters of a typed text; the models' own limit is in tokens, and shorter
+MOST = 2000  # characters of a typed text; the models have their own limit, which is in tokens and lower
 
 Text = str | list[str]
 TOKENS, LAYERS = "integrated-gradients", "layer-conductance"
@@ -53,7 +53,7 @@ COLUMNS = {
 
 
 def look_closer(run: Run, run_examples: RunExamples, example: str | None) -> None:
-    """The predictions and the explanation of one example: the chosen one, or one that is typed."""
+    """Draws the predictions and the explanation of one example: the chosen one or a typed one."""
     look = "example"
     if run.record.has_classes:  # a typed sentence would have no options
         look = controls.segments("look", "Look at", tuple(LOOKS), "example", shown=LOOKS.get)
@@ -66,7 +66,7 @@ def look_closer(run: Run, run_examples: RunExamples, example: str | None) -> Non
 
 
 def _stored(run: Run, run_examples: RunExamples, example: str) -> None:
-    """An example of the run: its stored predictions at once, its explanation where its text is at hand."""
+    """Draws an example of the run: its stored predictions at once, its explanation if its text is available."""
     row = run_examples.table[run_examples.table["example_id"] == example].iloc[0]
     if run.record.has_reference:
         _stored_texts(row)
@@ -102,7 +102,7 @@ def _stored(run: Run, run_examples: RunExamples, example: str) -> None:
 
 
 def _stored_texts(row: pd.Series) -> None:
-    """The prompt's texts and the reference, and beside them what each model generated, and gives the reference."""
+    """Draws the prompt and the reference, and each model's generated text and its likelihood of the reference."""
     left, right = st.columns([2, 3])
     with left:
         st.markdown(f"**{text.plain(row['example_id'])}**")
@@ -126,7 +126,7 @@ def _stored_texts(row: pd.Series) -> None:
 
 
 def _typed(run: Run) -> None:
-    """A sentence of the reader's: scored and explained as soon as it is there."""
+    """Draws the fields for a user's own sentence, which is scored and explained as soon as it is typed."""
     names = _text_names(run)
     places = st.columns(len(names))
     texts = []
@@ -152,8 +152,8 @@ def _typed(run: Run) -> None:
 
 
 def _text_names(run: Run) -> tuple[str, ...]:
-    """The names of the fields: the task's text columns where it has two."""
-    with suppress(SkillvizError):  # the models' answer says where the task is not on this machine
+    """The names of the fields: the task's text columns if it has two."""
+    with suppress(SkillvizError):  # the models' answer reports a missing task
         task = cache.task_defined(run.spec.task)
         if task.pair:
             return tuple(name.replace("_", " ").capitalize() for name in task.text)
@@ -165,7 +165,7 @@ def _as_text(texts: Sequence[str]) -> Text:
 
 
 def _show_predictions(shares: dict[str, np.ndarray], labels: Sequence[str], true: int | None) -> None:
-    """What each model predicts, and its confidence."""
+    """Draws each model's prediction and its confidence."""
     with st.container(horizontal=True):
         for state, values in shares.items():
             colour, mark, title = STATES[state]
@@ -179,7 +179,7 @@ def _show_predictions(shares: dict[str, np.ndarray], labels: Sequence[str], true
 
 @dataclass(frozen=True)
 class AttributionRequest:
-    """What the reader asks the models: how, against which baseline, about which class (None: what fine-tuned says)."""
+    """A request for an explanation: method, baseline, and class (None: the class predicted by the fine-tuned model)."""
 
     method: str
     baseline: str
@@ -188,7 +188,7 @@ class AttributionRequest:
 
 
 def explanation(run: Run, sentence: str | list[str]) -> None:
-    """What the tokens or the layers add to a class in each model, and whether that adds up."""
+    """Draws the contributions of tokens or layers to a class in each model, and whether they add up."""
     request = _request(run)
     if note := READOUTS.get(run.record.readout or ""):
         st.caption(note)
@@ -217,7 +217,7 @@ def explanation(run: Run, sentence: str | list[str]) -> None:
 
 
 def _request(run: Run) -> AttributionRequest | None:
-    """The choices in one row; None where the chosen method cannot be had, which is then said."""
+    """Draws the choices in one row; None, with the reason shown, if the chosen method does not apply."""
     places = st.columns([2, 2, 3, 2], vertical_alignment="bottom")
     with places[0]:
         method = controls.segments(
@@ -261,7 +261,7 @@ def _parts(run: Run, answer: Answer) -> None:
 
 
 def _completeness(answer: Answer, request: AttributionRequest) -> None:
-    """How much of the change the values explain, and a warning where they do not."""
+    """Draws the share of the change that the values explain, and a warning if it is low."""
     gaps = attribution.completeness(answer)
     with st.container(border=True):
         st.markdown("## Does it add up?", help=about("completeness"))

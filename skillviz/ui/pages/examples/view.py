@@ -1,4 +1,4 @@
-"""The examples page: filters, scatter and table that select together, and the models class by class."""
+"""The examples page: filters, scatter and table with one shared selection, and the models' results class by class."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ from skillviz.ui.chip import chip_text
 from skillviz.ui.empty import missing
 
 EVERY = "every class"
-MOST_SEARCHED = 80  # characters of the words looked for
+MOST_SEARCHED = 80  # characters of the searched words
 EXAMPLE, SCATTER, MEASURE = "example", "chart.scatter", "measure"
 TABLE, NARROW_TABLE = "examples.table", "examples.narrow"
-BY_ROW = "examples.by_row"  # the example that was chosen by its row
+BY_ROW = "examples.by_row"  # session key: the example that was chosen by its row
 MARKS = {"example": "an example", "area": "an area"}
 MOST_LISTED, MOST_ON_PHONE = 500, 50
-HEIGHT, IN_SIGHT = 430, 11  # pixels, and the rows of one line that these show
-TALL, NARROW, WIDE_TEXT = 66, 77, 164  # pixels of a row of three lines, of a number's column and of a text's
-TALL_ON_PHONE, ON_PHONE = 88, (102, 76, 72, 74)  # pixels of a row of four lines, and of the columns of a phone
-IN_A_ROOM = 1.3  # times as wide are the columns of numbers in presenter mode, so that no heading is cut
-IN_A_ROW, IN_A_ROW_ON_PHONE = 58, 44  # letters of a text that fit into these lines
+HEIGHT, IN_SIGHT = 430, 11  # pixels, and the number of one-line rows that fit
+TALL, NARROW, WIDE_TEXT = 66, 77, 164  # pixels: a row of three lines, a column of numbers, a column of texts
+TALL_ON_PHONE, ON_PHONE = 88, (102, 76, 72, 74)  # pixels: a row of four lines, and the columns on a phone
+IN_A_ROOM = 1.3  # the factor by which columns of numbers are wider in presenter mode, so that no heading is cut
+IN_A_ROW, IN_A_ROW_ON_PHONE = 58, 44  # characters of a text that fit into these lines
 STATES_TITLES = {state: state_style(state).title for state in (*STATES, "complement")}
 CLICK = {
     "example": "Click a mark to see that example below, or choose it in the table.",
@@ -54,12 +54,12 @@ CLICK = {
 }
 NO_TEXTS = "The sentences are not on this machine"
 NO_SLICES = "Slices by length and by other columns need the task's data on this machine."
-WIDE = 8  # classes beyond which three matrices are too many for one row
+WIDE = 8  # classes above which three matrices do not fit into one row
 
 
 @dataclass(frozen=True)
 class RunExamples:
-    """The run's examples of one split: the table of `example_table.scored`, with texts where these are at hand."""
+    """The run's examples of one split: the table of `example_table.scored`, with texts if they are available."""
 
     split: str
     table: pd.DataFrame
@@ -77,14 +77,14 @@ class RunExamples:
 
 
 def run_examples(run: Run) -> RunExamples:
-    """The examples with what each model says to them."""
+    """The examples with each model's prediction."""
     predictions, split = page.table(run, "predictions"), headline_split(run.record)
     table = cache.computed(("examples", split), [run], lambda: example_table.scored(predictions, run.record, split))
     return RunExamples(split, table, predictions)
 
 
 def finding(run: Run, shown: RunExamples) -> None:
-    """How often graft and fine-tuned model disagree, and who is right there."""
+    """Draws how often the graft and the fine-tuned model disagree, and which of them is then right."""
     logits, labels = shown.logits(run, ("grafted", "finetuned"))
     metric = run.record.metric
     decided, words = exhibits.finding(logits["grafted"], logits["finetuned"], labels, shown.split, metric)
@@ -94,7 +94,7 @@ def finding(run: Run, shown: RunExamples) -> None:
 
 @dataclass(frozen=True)
 class Places:
-    """Where the parts of the page stand, whatever the order in which they are drawn."""
+    """The containers of the page's sections, so that sections can be drawn in any order."""
 
     filters: DeltaGenerator
     table: DeltaGenerator
@@ -103,12 +103,12 @@ class Places:
     below: DeltaGenerator
 
     def closer(self, shown: RunExamples) -> DeltaGenerator:
-        """Where one example stands: below table and scatter, or in the table's place where there are no sentences."""
+        """The container of one example: below table and scatter, or in the table's place if there are no sentences."""
         return self.below if example_table.has_texts(shown.table) else self.beside
 
 
 def places() -> Places:
-    """Filters on top, then table and scatter side by side."""
+    """Creates the containers: filters on top, then table and scatter side by side."""
     filters = st.container()
     left, right = st.columns([5, 3], gap="medium")
     table = left.container()
@@ -116,7 +116,7 @@ def places() -> Places:
 
 
 def with_texts(run: Run, without: RunExamples) -> RunExamples:
-    """The examples with their texts; as they were, under a card on what would bring the texts, where it cannot be."""
+    """The examples with their texts; without texts, under a card that explains how to get them, if they are missing."""
     try:
         task = cache.task_named(run.spec.task)
         if isinstance(task.data, Hub) and is_on_hub_alone(task):
@@ -139,10 +139,10 @@ def with_texts(run: Run, without: RunExamples) -> RunExamples:
 
 
 def _what_is_missing(error: SkillvizError) -> str:
-    """What would bring the texts: of data in a folder that a variable names its place there, else the error itself."""
+    """The remedy for missing texts: the folder in which their data belong, if a variable names it; else the error."""
     if not isinstance(error, UnsetVariable):
         return text.plain(sign_in.sentence_of(error))
-    inside = str(PurePosixPath(error.path.partition("/")[2]).parent).replace("`", "")  # it stands in code
+    inside = str(PurePosixPath(error.path.partition("/")[2]).parent).replace("`", "")  # the caption shows it as code
     return (
         f"They belong in `{inside}` of the folder that the environment variable `{error.variable}` "
         "names. It is not set: set it, then restart the dashboard."
@@ -150,7 +150,7 @@ def _what_is_missing(error: SkillvizError) -> str:
 
 
 def filters(run: Run, shown: RunExamples) -> Filters:
-    """Draws the filters in one row and returns what they say."""
+    """Draws the filters in one row and returns the chosen ones."""
     table, can_read, answers = shown.table, example_table.has_texts(shown.table), answer_words(run.record)
     places = st.columns([4, 4, 2, 3], vertical_alignment="bottom")
     with places[0]:
@@ -173,7 +173,7 @@ def filters(run: Run, shown: RunExamples) -> Filters:
     wanted = Filters(case, None if chosen == EVERY else chosen, length, words, sort, marked)
     with places[3]:
         passes = int(example_table.passing(table, wanted).sum())
-        if passes < len(table):  # otherwise the box that chooses has their number
+        if passes < len(table):  # otherwise the box of examples shows their number
             area = marked.words(answers) if marked else ""
             st.markdown(exhibits.passing_words(passes, len(table), area))
         if marked is not None:
@@ -184,9 +184,9 @@ def filters(run: Run, shown: RunExamples) -> Filters:
 
 
 def _linked_area(answers: AnswerWords) -> example_table.Area | None:
-    """The area of the scatter that was marked; it stands in the address.
+    """The area marked in the scatter, which is kept in the address.
 
-    One of another run may be of a measure that this run lacks: then it is forgotten.
+    An area of another run may use a measure that this run lacks; it is then forgotten.
     """
     marked = example_table.read_area(address.current(example_table.AREA))
     if marked is None or marked.measure not in answers.measures:
@@ -198,7 +198,7 @@ def _linked_area(answers: AnswerWords) -> example_table.Area | None:
 
 
 def linked(run: Run, shown: RunExamples, wanted: Filters, places: Places) -> str | None:
-    """Box, scatter and table of the examples that pass; returns the one chosen in any of them, None of none."""
+    """Draws box, scatter and table of the passing examples; returns the one chosen in any of them, or None."""
     passes = example_table.passing(shown.table, wanted)
     listed = example_table.ordered(shown.table[passes], wanted.sort)
     with places.closer(shown):
@@ -220,7 +220,7 @@ def linked(run: Run, shown: RunExamples, wanted: Filters, places: Places) -> str
 
 
 def _box(listed: pd.DataFrame) -> str:
-    """The box that chooses an example; it offers the first ones, and the one that is chosen already."""
+    """Draws the box that chooses an example; it offers the first ones and the current choice."""
     ids = listed["example_id"].tolist()
     options, wanted = ids[:MOST_LISTED], st.session_state.get(f"control.{EXAMPLE}") or address.current(EXAMPLE)
     if wanted in ids and wanted not in options:
@@ -241,7 +241,7 @@ def _scatter(
     marked: example_table.Area | None,
     is_first: bool,
 ) -> None:
-    """All examples by two confidences; as everybody sees it first, it is kept, after a click it is one reader's."""
+    """Draws all examples by two confidences; the first view is cached for all users, views after a click are not."""
     figure, answers, help_ = st.container(), answer_words(run.record), about("confidence", "margin")
     offered = tuple(answers.measures)
     with st.container(horizontal=True):
@@ -273,7 +273,7 @@ def _scatter(
 
 
 def _table(run: Run, listed: pd.DataFrame, chosen: str | None) -> None:
-    """The examples one under the other; the chosen one's row is marked, and marking a row chooses its example."""
+    """Draws the table of examples; the chosen example's row is marked, and marking a row chooses its example."""
     can_read = example_table.has_texts(listed)
     listed, is_moved = _chosen_in_sight(listed, chosen, HEIGHT // presenter.pixels(TALL) - 1 if can_read else IN_SIGHT)
     answers = answer_words(run.record)
@@ -307,21 +307,21 @@ def _table(run: Run, listed: pd.DataFrame, chosen: str | None) -> None:
 
 
 def _cut(count: int, most: int) -> str:
-    """What a table of so many rows says of the rest."""
+    """The note below a table that is cut to `most` rows."""
     return "" if count <= most else f" The first {formats.count(most)} are listed."
 
 
 def _rows(shown: pd.DataFrame, listed: pd.DataFrame, chosen: str | None, key: str, most: int) -> dict[str, Any]:
-    """The first rows, and how one is marked, as `st.dataframe` takes them; `shown` has the order of `listed`."""
+    """The arguments of `st.dataframe` for the first rows and the marked row; `shown` has the order of `listed`."""
     ids = listed["example_id"].head(most).tolist()
     rows = [ids.index(chosen)] if chosen in ids else []
     marked = st.session_state[key]["selection"]["rows"] if key in st.session_state else []
-    # who has marked no row has the first example; Streamlit's table takes no arrow key where a row was marked for it
+    # without a marked row the first example is chosen; a row marked by code would disable the table's arrow keys
     is_elsewhere = EXAMPLE in st.query_params and chosen != st.session_state.get(BY_ROW)
     if marked != rows and (marked or is_elsewhere):
         st.session_state[key] = {"selection": {"rows": rows, "columns": [], "cells": []}}
     shown = shown.head(most)
-    if "text" in shown:  # what is longer than a row's lines would be cut above and below
+    if "text" in shown:  # a text longer than its row would be cut at top and bottom
         letters = IN_A_ROW if key == TABLE else IN_A_ROW_ON_PHONE
         shown = shown.assign(text=[example_table.brief(words, letters) for words in shown["text"]])
     marks = {"on_select": partial(_row_marked, key, ids), "selection_mode": "single-row"}
@@ -329,7 +329,7 @@ def _rows(shown: pd.DataFrame, listed: pd.DataFrame, chosen: str | None, key: st
 
 
 def _phone_columns(what: str) -> dict[str, Any]:
-    """Widths on a phone: with the marks beside them the columns fill its table, and none is out of sight."""
+    """Column widths for a phone: with the marks beside them the columns fill the table, and all are visible."""
     first, *others = (partial(st.column_config.TextColumn, width=width) for width in ON_PHONE)
     names = (what, *(STATES_TITLES[state] for state in ("grafted", "finetuned")))
     return {
@@ -339,7 +339,7 @@ def _phone_columns(what: str) -> dict[str, Any]:
 
 
 def _columns(what: str) -> dict[str, Any]:
-    """Short headings and widths: text, true class and three confidences fit side by side into half a page."""
+    """Short headings and widths, so that text, true class and three confidences fit into half a page."""
     narrow = presenter.pixels(NARROW, IN_A_ROOM)
     short = {f"{STATES_TITLES[state]}: {what}": STATES_TITLES[state] for state in (*STATES, "complement")}
     percents = {
@@ -356,7 +356,7 @@ def _columns(what: str) -> dict[str, Any]:
 
 
 def _chosen_in_sight(listed: pd.DataFrame, chosen: str | None, in_sight: int) -> tuple[pd.DataFrame, bool]:
-    """The rows with the chosen one on top, where it was chosen elsewhere and would be out of sight; whether it was."""
+    """The rows, with the chosen one on top if it was chosen elsewhere and would be hidden; and True if it was moved."""
     is_chosen = listed["example_id"] == chosen
     if chosen == st.session_state.get(BY_ROW) or not is_chosen.iloc[in_sight:].any():
         return listed, False
@@ -364,14 +364,14 @@ def _chosen_in_sight(listed: pd.DataFrame, chosen: str | None, in_sight: int) ->
 
 
 def _pointed() -> None:
-    """Takes a click in the scatter over into the box."""
+    """Applies a click in the scatter to the box."""
     points = st.session_state[SCATTER]["selection"]["points"]
     if points:
         controls.assign(EXAMPLE, points[0]["customdata"])
 
 
 def _dragged(measure: str) -> None:
-    """Keeps the area over which the mouse was dragged; the examples inside it stay in the table."""
+    """Keeps the area that was dragged over; the table then shows the examples inside it."""
     boxes = st.session_state[SCATTER]["selection"]["box"]
     dragged = example_table.area_of_box(boxes[0], measure) if boxes else None
     if dragged is not None:
@@ -379,7 +379,7 @@ def _dragged(measure: str) -> None:
 
 
 def _row_marked(key: str, ids: list[str]) -> None:
-    """Takes the marked row of a table over into the box."""
+    """Applies the marked row of a table to the box."""
     rows = st.session_state[key]["selection"]["rows"]
     if rows:
         st.session_state[BY_ROW] = ids[rows[0]]
@@ -387,7 +387,7 @@ def _row_marked(key: str, ids: list[str]) -> None:
 
 
 def by_class(run: Run, shown: RunExamples) -> None:
-    """Confusion matrices of the models, then precision, recall or F1 of every class; a card where there are none."""
+    """Draws the models' confusion matrices, then precision, recall or F1 by class; a card if there are no classes."""
     if not run.record.has_classes:
         missing("By class", sentences.no_classes(run.record), "block")
         return
@@ -412,7 +412,7 @@ def by_class(run: Run, shown: RunExamples) -> None:
 
 
 def by_slice(run: Run, shown: RunExamples) -> None:
-    """Graft against fine-tuned model by class, and by length and the data's own columns where these are at hand."""
+    """Draws graft vs fine-tuned model by class, and by length and the data's own columns if these are available."""
     st.markdown("## By slice", help=about("slices", "paired", "discovery"))
     with page.explained():
         has_texts = example_table.has_texts(shown.table)

@@ -1,4 +1,4 @@
-"""The opening of the dashboard: the run that tells most, as numbers, curve and map, and where to go from here."""
+"""The home page: one run as numbers, curve and map, and links to other pages."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from skillviz.ui.page_table import PAGES, is_presented
 
 
 def draw(top: DeltaGenerator, entries: tuple[Entry, ...]) -> None:
-    """Doors beside the title in `top`, then numbers and figures."""
+    """Draws links beside the title in `top`, then numbers and figures."""
     shown = opening_entry(entries)
     with page.explained():
         run = cache.run(shown.id)
-    if not is_presented():  # the way out stands there, and a room opens nothing
+    if not is_presented():  # in presenter mode the exit button is there, and an audience opens nothing
         with top.container(horizontal=True, width="content"):
             _door("tour", "Take the tour", "primary")
             _door("overview", "Explore this run", "secondary", run.id)

@@ -1,4 +1,4 @@
-"""The interpolation page: where on the path, how large a region, which other task, which metric."""
+"""The interpolation page: the point on the path, the region size, the other task and the metric."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from skillviz.ui.empty import missing
 from skillviz.ui.other_tasks import offered
 
 NONE = "none"
-CUTS = 13  # sizes offered beside the stored ones, where the models are asked
-FARTHEST = 400  # percent of the way that the models can be asked about
-TRACED = 500  # examples that a path is traced on
+CUTS = 13  # sizes offered beside the stored ones, if the models compute points
+FARTHEST = 400  # percent of the path up to which the models can compute points
+TRACED = 500  # examples on which a path is traced
 HEIGHT = words.HEIGHT
 NO_PATH = f"The models can score both paths now, on up to {TRACED} examples, if their weights are on this machine."
 NO_TASK = (
@@ -45,8 +45,9 @@ Point = tuple[pd.DataFrame, pd.DataFrame]
 
 @dataclass(frozen=True)
 class PathSettings:
-    """What the reader chose but for the place. `inside` and `outside` are data sets, the latter None where there is
-    none; `task` is the name or file by which the worker knows it."""
+    """The user's choices except the point.
+
+    `inside` and `outside` are data sets, `outside` None if there is none; `task` is its name or file for the worker."""
 
     metric: str
     inside: str
@@ -62,20 +63,20 @@ class PathSettings:
 
     @property
     def headline(self) -> str:
-        """The data set that the page's sentence is about."""
+        """The data set of the page's headline."""
         return self.outside or self.inside
 
 
 @dataclass(frozen=True)
 class Choice(PathSettings):
-    """The same with the place: a share of the way, and the entries of WiSE-Graft's region."""
+    """The choices with the point: the mixing weight, and the entries of WiSE-Graft's region."""
 
     alpha: float
     size: int
 
 
 def controls_of(run: Run) -> PathSettings:
-    """Draws the controls but for the place on the path, which stands first and depends on what is known."""
+    """Draws the controls except the sliders, which are first on the page but depend on the known points."""
     place, settings = st.columns([6, 1], vertical_alignment="bottom")
     with settings.popover("Settings", icon=":material/tune:", width="stretch"):
         outside, task = _outside(run)
@@ -91,7 +92,7 @@ def controls_of(run: Run) -> PathSettings:
 
 
 def placed(run: Run, asked: PathSettings, grid: Grid) -> Choice:
-    """Draws the sliders: at known points alone, or anywhere where the models are asked."""
+    """Draws the sliders: only known points, or all points if the models compute them."""
     with asked.place:
         left, right = st.columns([3, 2], vertical_alignment="bottom")
     with left:
@@ -102,7 +103,7 @@ def placed(run: Run, asked: PathSettings, grid: Grid) -> Choice:
 
 
 def finding(run: Run, choice: Choice, grid: Grid) -> None:
-    """The best known point and the verdict on it beside the fine-tuned model."""
+    """Draws the best known point and its verdict against the fine-tuned model."""
     decided, sentence = words.finding(grid, choice.headline, choice.metric, run.record.d)
     help_ = f"{words.PICKED}\n\n{about('wise', 'ood', 'paired')}"
     st.markdown(f"{chip_text(decided)} {sentence}" if decided else sentence, help=help_)
@@ -111,7 +112,7 @@ def finding(run: Run, choice: Choice, grid: Grid) -> None:
 
 
 def _alpha(asked: PathSettings, grid: Grid) -> float:
-    """The share of the way chosen."""
+    """The chosen mixing weight, as a fraction."""
     label, help_ = "Mixing weight α, % (0: pre-trained, 100: fine-tuned or graft)", about("wise")
     if asked.exact:
         beyond = "Beyond 100% the movement is scaled up, as by a gain."
@@ -123,12 +124,12 @@ def _alpha(asked: PathSettings, grid: Grid) -> float:
 
 
 def metrics(run: Run) -> list[str]:
-    """The metrics that are shown, the task's own first."""
+    """The shown metrics, the task's own first."""
     return metric_names(run.record.metric)
 
 
 def _outside(run: Run) -> tuple[str | None, str | None]:
-    """The other data set, and its name or file: those stored, then those that the models can be asked about."""
+    """The other data set with its name or file, chosen from stored tasks and tasks that the models can be scored on."""
     stored = {transfer.name: transfer.named or transfer.name for transfer in run.record.transfers}
     live = {row.name: row for row in offered(run) if row.fits and row.name not in run.datasets}
     titles = {name: readable(name) for name in stored} or {NONE: "none scored yet"}
@@ -139,7 +140,7 @@ def _outside(run: Run) -> tuple[str | None, str | None]:
 
 
 def _size(run: Run, asked: PathSettings, grid: Grid) -> int:
-    """The region size chosen: one of those known, or a cut of the ranking where the models are asked."""
+    """The chosen region size: a known one, or a cut of the ranking if the models compute points."""
     main = run.record.size or 1
     rows = grid.points[grid.points["dataset"].isin(asked.datasets)]
     stored = sorted({int(size) for size in rows["size"].dropna()}) or [main]
@@ -166,20 +167,20 @@ def _size(run: Run, asked: PathSettings, grid: Grid) -> int:
 
 @dataclass(frozen=True)
 class ShownPoints:
-    """The lines and chosen points (`current`), the chosen points' histograms, and a sentence on each one's source."""
+    """The lines and the chosen points (`current`), the chosen points' histograms, and each one's source in words."""
 
     points: pd.DataFrame
     bins: pd.DataFrame
     sources: dict[tuple[str, str], str]
 
     def point(self, dataset: str, path: str) -> pd.DataFrame:
-        """The rows of the chosen point."""
+        """The rows of the chosen point on one path."""
         is_on_path = (self.points["dataset"] == dataset) & (self.points["path"] == path)
         return self.points[is_on_path & self.points["current"]]
 
 
 def grid_of(run: Run) -> Grid:
-    """What the run knows between its models; explains and stops where it was not scored on a test set."""
+    """The run's known points between its models; shows an explanation and stops if it has no test scores."""
     page.scores(run, "test")
     stored = page.table(run, "interpolation", needed=False)
     with page.explained():
@@ -188,8 +189,9 @@ def grid_of(run: Run) -> Grid:
 
 
 def traced(run: Run, asked: PathSettings, grid: Grid) -> tuple[PathSettings, Grid]:
-    """What can be shown: the grid, both ways traced by the models where the reader presses for it, and the choice
-    without a data set of which nothing between the models is known. Stops where that is the run's own."""
+    """The choices and known points that can be shown: the models trace both paths if the user presses the button.
+
+    A data set without any known point between the models is left out. Stops if it is the run's own."""
     lacking = [] if asked.exact else [name for name in asked.datasets if name not in grid.between]
     if not lacking:
         return asked, grid
@@ -205,7 +207,7 @@ def traced(run: Run, asked: PathSettings, grid: Grid) -> tuple[PathSettings, Gri
                 grid = grid.traced(answer)
     if scored := [name for name in lacking if name in grid.between]:
         counts = [f"{formats.counted(grid.traced_on[name], 'example')} of {text.tasks(name)}" for name in scored]
-        where = place if scored == lacking else st  # else what is missing still stands above
+        where = place if scored == lacking else st  # otherwise the card for the missing data set is still above
         where.caption(f"Both paths computed live on {formats.listed(counts)}; not stored with the run.")
     if asked.inside not in grid.between:
         command(run)
@@ -214,9 +216,9 @@ def traced(run: Run, asked: PathSettings, grid: Grid) -> tuple[PathSettings, Gri
 
 
 def shown(run: Run, choice: Choice, grid: Grid) -> ShownPoints:
-    """The lines of what is known, and the chosen point of each path on each data set, known or asked of the models.
+    """The known lines, and the chosen point of each path on each data set, known or computed live.
 
-    Stops where the models do not answer: a point that nobody knows has no figure.
+    Stops if the models do not answer, because an unknown point has no figure.
     """
     points, bins, sources = [grid.points.iloc[:0].assign(current=False)], [grid.bins.iloc[:0]], {}
     for dataset in choice.datasets:
@@ -228,7 +230,7 @@ def shown(run: Run, choice: Choice, grid: Grid) -> ShownPoints:
                 points.append(grid.at("points", dataset, path, size).assign(current=False))
             if choice.exact and (not is_known or on is not None):
                 answer = _live_point(run, choice, dataset, path)
-                if answer is None:  # what stands in the way is said once
+                if answer is None:  # the reason is shown once
                     _leave_exact(run, choice, grid)
                     st.stop()
                 (rows, counts), is_known, on = answer, True, None
@@ -241,7 +243,7 @@ def shown(run: Run, choice: Choice, grid: Grid) -> ShownPoints:
 
 
 def _leave_exact(run: Run, choice: Choice, grid: Grid) -> None:
-    """In place of a point that cannot be computed: the way back to those that are stored, or how to store some."""
+    """Draws a button for the stored points, or the command that stores some, if a point cannot be computed."""
     if set(choice.datasets) <= set(grid.between):
         st.button(
             "Show the stored points", type="primary", icon=":material/undo:", on_click=controls.forget, args=("exact",)
@@ -251,7 +253,7 @@ def _leave_exact(run: Run, choice: Choice, grid: Grid) -> None:
 
 
 def histogram(run: Run, points: ShownPoints, choice: Choice) -> None:
-    """Confidence at the chosen point; a card where there are references."""
+    """Draws the confidence at the chosen point; a card if the task has reference texts."""
     if reason := sentences.no_confidence(run.record):
         missing("Confidence at this point", reason, "block")
         return
@@ -259,12 +261,12 @@ def histogram(run: Run, points: ShownPoints, choice: Choice) -> None:
 
 
 def numbers(run: Run, choice: Choice, points: ShownPoints) -> None:
-    """The chosen point of both paths on each data set: the metrics of `metric_names`, with their intervals."""
+    """Draws the chosen point of both paths on each data set: the metrics of `metric_names`, with intervals."""
     for place, dataset in zip(st.columns(len(choice.datasets)), choice.datasets, strict=True):
         with place.container(border=True, height="stretch"):
             st.markdown(f"## {'In' if dataset == choice.inside else 'Out of'} distribution")
             st.caption(text.tasks(dataset))
-            is_alone = len(choice.datasets) == 1  # then the two have the page's width
+            is_alone = len(choice.datasets) == 1  # then the two paths share the page's width
             rows = st.columns(len(PATHS)) if is_alone else [st.container() for _ in PATHS]
             for row, path in zip(rows, PATHS, strict=True):
                 with row:
@@ -272,12 +274,12 @@ def numbers(run: Run, choice: Choice, points: ShownPoints) -> None:
 
 
 def levels(run: Run, metric: str) -> dict[str, float]:
-    """Chance, which is one number for all data sets of the same labels."""
+    """The chance level, which is one number for all data sets with the same labels."""
     return measures.chance(run.record, "test", metric)
 
 
 def no_other(run: Run) -> None:
-    """In place of the trade-off, where there is no other data set; nothing where there can be none."""
+    """Draws the card that replaces the trade-off if there is no other data set; nothing if there can be none."""
     if not run.record.has_classes:
         return
     with missing("No other task scored yet", NO_TASK, "move_up"):
@@ -285,7 +287,7 @@ def no_other(run: Run) -> None:
 
 
 def paper(run: Run, choice: Choice, grid: Grid) -> None:
-    """What the paper says, where this page departs from it, and how to make what is missing."""
+    """Draws the paper's result, this page's deviations from it, and the command for missing points."""
     with st.expander("How this compares with the paper"):
         st.markdown(words.PAPER)
         st.markdown("\n".join(f"- {line}" for line in words.deviations(run.record)))
@@ -294,7 +296,7 @@ def paper(run: Run, choice: Choice, grid: Grid) -> None:
 
 
 def command(run: Run) -> None:
-    """How to store what the page lacks."""
+    """Draws the command that stores the missing points."""
     with st.expander("Store the points with the run", expanded=not run.spec.interpolation):
         if run.record.has_classes:
             st.markdown("`--also` is optional. It adds another task with the same labels: its name or file for `TASK`.")
@@ -314,7 +316,7 @@ def _point_numbers(run: Run, dataset: str, path: str, points: ShownPoints) -> No
 
 
 def _live_point(run: Run, choice: Choice, dataset: str, path: str) -> Point | None:
-    """The worker's answer for the chosen point."""
+    """The worker's answer for the chosen point; None if there is none."""
     size = choice.size if path == GRAFT else None
     arguments: dict[str, Any] = {"path": path, "alpha": choice.alpha}
     if size is not None and size != run.record.size:

@@ -1,4 +1,4 @@
-"""Ended jobs in a table; the chosen one opens as its card, with its log and what can be done next."""
+"""The table of ended jobs; the chosen one opens as a card with its log and the next actions."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from skillviz.ui.page_table import PAGES
 OPENING = "Jobs keep running when you close this page. Time left is measured on this machine."
 RUNS, STUDIES = "## Localizations", "## Studies"
 MOST = 200  # rows of the table
-SEEN = ("Status", "Job", "Ended (UTC)")  # its columns on the page
+SEEN = ("Status", "Job", "Ended (UTC)")  # the table's columns on the page
 
 
 def ended() -> None:
-    """The table of jobs that are finished, cancelled or failed and that no card above shows, and the chosen one."""
+    """Draws the table of finished, cancelled or failed jobs that no card above shows, and the chosen one."""
     with page.explained():
         studies, runs = jobs.list(cache.user_store(), finished=True, kind="study"), jobs.newest_first(cache.own_runs())
     if not studies and not runs:
@@ -54,7 +54,7 @@ def ended() -> None:
 
 
 def row(job: Job, labels: Mapping[str, str]) -> dict[str, str]:
-    """One line of the table: status, what it made or was to make, when it ended (UTC), and its id for downloads."""
+    """One row of the table: status, title, end (UTC), and the id for downloads."""
     is_run = job.kind == "run"
     finished = (job.run.finished or "") if is_run else ""
     return {
