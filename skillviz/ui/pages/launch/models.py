@@ -1,4 +1,4 @@
-"""The choices of a new localization, and the first of them: two models, with what speaks against one of them."""
+"""The choices for a new localization, and the first of them: the two models, with the problems of the pair."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ FINETUNED_HELP = "The same model after fine-tuning. A LoRA adapter is merged whe
 
 @dataclass
 class Choices:
-    """What was chosen so far: fields of a RunSpec, and what stands against starting it."""
+    """The choices so far: fields of a RunSpec, and the problems that prevent a start."""
 
     values: dict[str, Any] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
@@ -43,25 +43,25 @@ class Choices:
     task: Task | None = None
     readout: str = ""
     example: ExamplePair | None = None
-    known: str = ""  # the task of the registry that comes with the pair
+    known: str = ""  # the pair's task in the registry
     is_trial: bool = False
-    trial_note: Any = None  # where the trial says what it uses
+    trial_note: Any = None  # the container in which the trial reports its data
     cluster: str | None = None
 
     def refuse(self, sentence: str, place: Any = st) -> None:
-        """Says what stands against it, here and once, and keeps it from being started."""
+        """Shows a problem once, in `place`, and prevents a start."""
         if sentence not in self.problems:
             self.problems.append(sentence)
             place.error(text.plain(sentence), icon=":material/error:")
 
     def still(self, sentence: str) -> None:
-        """Says what is still to be chosen: nothing is wrong yet."""
+        """Shows that a choice is missing, which prevents a start but is not an error."""
         self.problems.append(sentence)
         st.caption(sentence)
 
 
 def pair(choices: Choices) -> None:
-    """Base and fine-tuned model, and whether they fit."""
+    """Draws the choice of base and fine-tuned model, and whether they fit."""
     with st.container(border=True):
         st.markdown("## 1 · Pair", help=about("pretrained", "graftable"))
         examples = cache.examples()
@@ -112,7 +112,7 @@ def _public_pair(choices: Choices) -> None:
 
 
 def _fit(choices: Choices) -> None:
-    """Says whether the two make a pair, from their headers; a model of the hub is fetched only when asked for."""
+    """Shows from their headers whether the two models make a pair; a hub model is downloaded only on request."""
     base, finetuned = choices.values["base"], choices.values["finetuned"]
     try:
         absent = {source: why for source in (base, finetuned) if (why := absent_models(visitor.checked(source)))}
@@ -141,15 +141,15 @@ def _fit(choices: Choices) -> None:
 
 
 def _trained_for(folder: Path) -> str:
-    """The task of the registry that skillviz fine-tuned a model for, as its folder says; empty for any other model."""
+    """The registry task that skillviz fine-tuned a model for, according to its folder; empty for any other model."""
     task = None
-    with suppress(OtherVersion):  # the run itself says so
+    with suppress(OtherVersion):  # the run itself reports it
         task = training_record(folder).get("task")
     return task if isinstance(task, str) and task in registry.TASKS else ""
 
 
 def base_box(name: str, label: str, help: str = BASE_HELP, placeholder: str = "choose, or type") -> str:
-    """The model before fine-tuning; empty for none."""
+    """Draws the box of base models and returns the chosen one; empty if there is none."""
     whole = [model.source for model in cache.local_models().models if not model.is_adapter]
     return form.box(name, label, whole, "", shown=_shown, help=help, placeholder=placeholder, names_files=True)
 
@@ -157,7 +157,7 @@ def base_box(name: str, label: str, help: str = BASE_HELP, placeholder: str = "c
 def finetuned_box(
     name: str, label: str, base: str, help: str = FINETUNED_HELP, placeholder: str = "choose, or type"
 ) -> str:
-    """The model after fine-tuning, those of the base's kind first; empty for none."""
+    """Draws the box of fine-tuned models, with the base's family first, and returns the chosen one; empty if none."""
     models = {model.source: model for model in cache.local_models().models}
     kind = models[base].model_type if base in models else ""
     kin = sorted((s for s in models if s != base), key=lambda s: models[s].model_type not in (kind, ""))
@@ -165,7 +165,7 @@ def finetuned_box(
 
 
 def models_folders_caption() -> str:
-    """How many models were found, and where."""
+    """The number of models that were found, and the searched folders."""
     local = cache.local_models()
     places = ", ".join(f"`{place}`" for place in roots())
     more = " Only some are listed; type the folder of any other." if local.is_cut else ""
@@ -174,7 +174,7 @@ def models_folders_caption() -> str:
 
 
 def absent_models(source: str) -> str:
-    """Why a model cannot be looked at before it is fetched from the hub; empty where it can."""
+    """The reason why a model's headers cannot be read before a download from the hub; empty if they can."""
     if fetch.is_local(source):
         return ""
     return f"'{source}' is neither a folder here nor in the hub's local cache."
@@ -186,6 +186,6 @@ def _shown(source: str) -> str:
 
 
 def model_label(local: LocalModel) -> str:
-    """A model of this machine in a box: `minilm-l6 (bert, 87 MiB)`."""
+    """The label of a local model in a box: `minilm-l6 (bert, 87 MiB)`."""
     kind = "adapter" if local.is_adapter else local.model_type or "unknown family"
     return f"{local.name} ({kind}, {formats.byte_size(local.bytes)})"

@@ -1,4 +1,4 @@
-"""How the region is searched for, on which data, and where: the second half of the form. Each field in a sentence."""
+"""The second half of the form: the search for the region, its data and its device."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ from skillviz.ui.pages.launch.models import Choices
 SIZES = ("0.01%", "0.1%", "1%", "3%", "10%")
 USUAL = "0.1%"
 MOST_SEEDS = 20
-SCORES_PATHS = True  # the page Interpolation shows nothing without them
+SCORES_PATHS = True  # the page Interpolation is empty without these scores
 DTYPES = {"float32": "float32", "bfloat16": "bfloat16", "own": "as in the files"}
-COMMON = ("steps", "batch_size")  # fields of a spec, which many localizers have
+COMMON = ("steps", "batch_size")  # fields of a spec that many localizers use
 
 
 def search(choices: Choices) -> None:
-    """The localizer with its options, the sizes and the seeds."""
+    """Draws the localizer with its options, the sizes and the seeds."""
     with st.container(border=True):
         st.markdown("## 3 · Search", help=about("localizer", "region", "size"))
-        names = [name for name in LOCALIZERS if name != EXPRESSION]  # made on the page Surgery
+        names = [name for name in LOCALIZERS if name != EXPRESSION]  # built on the page Surgery
         first = str(RunSpec.model_fields["localizer"].default)
         name = form.one_of(
             "new.method", "Localizer", names, first, shown=lambda n: localizer_style(n).title,
@@ -110,9 +110,9 @@ def read_seeds(typed: str) -> tuple[int, ...]:
 
 
 def _options(choices: Choices, row: Localizer, place_: DeltaGenerator) -> None:
-    """One field for each option; what is left empty stays the default, and out of the spec.
+    """Draws one field per option; an empty field means the default and adds nothing to the spec.
 
-    What a spec had and these fields do not is said in `place_`, which is not folded away.
+    Values from the address that the fields cannot hold are reported in `place_`, which is not folded.
     """
     chosen: dict[str, Any] = {}
     for option in row.shown_options:
@@ -139,7 +139,7 @@ def _options(choices: Choices, row: Localizer, place_: DeltaGenerator) -> None:
 
 
 def _typed_option(choices: Choices, name: str, option: Option) -> dict[str, Any]:
-    """An option that is typed as a text, where it is not the default; one that cannot be read is refused."""
+    """An option typed as text, if it is not the default; a problem is shown if it cannot be read."""
     typed = form.words(name, option.title, "", help=option.sentence, placeholder=str(option.default))
     try:
         value: Any = option.read(typed or option.default)
@@ -150,7 +150,7 @@ def _typed_option(choices: Choices, name: str, option: Option) -> dict[str, Any]
 
 
 def data(choices: Choices) -> None:
-    """How many examples are used, and what else is scored; folded."""
+    """Draws the numbers of examples and the further scores; folded."""
     with st.expander("Examples and scores"):
         choices.is_trial = controls.switch(
             "new.trial", "Quick try (1% of the data)", False,
@@ -165,7 +165,7 @@ def data(choices: Choices) -> None:
             "Interpolation shows them. Takes about as long as scoring twenty regions.",
         )  # fmt: skip
         has_classes = choices.task is None or choices.task.has_classes
-        if has_classes:  # other tasks are scored by them
+        if has_classes:  # other tasks are scored by class
             _other_tasks(choices)
         help = (
             "Draws this many per class for training, and as many for validation. The paper uses 64 or 4,096 per class."
@@ -185,7 +185,7 @@ def data(choices: Choices) -> None:
 
 
 def _nulls(choices: Choices) -> None:
-    """The null movements that are searched too; a localizer without a null, and a quick try, has none."""
+    """Draws the choice of null movements to search too; none for a localizer without a null or a quick try."""
     if choices.is_trial or not LOCALIZERS[choices.values["localizer"]].has_null:
         choices.values["nulls"] = NO_NULLS
         return
@@ -203,7 +203,7 @@ def _nulls(choices: Choices) -> None:
 
 
 def _gain(choices: Choices) -> None:
-    """Whether the grafts get a gain of their own; not for a control, a task with references, or a quick try."""
+    """Draws the choice of the grafts' gain; it is 1 for a control, a task with reference texts, or a quick try."""
     has_references = choices.task is not None and choices.task.kind == GENERATION
     if choices.is_trial or has_references or not makes_graft(choices.values["localizer"]):
         choices.values["gain"] = 1.0
@@ -216,7 +216,7 @@ def _gain(choices: Choices) -> None:
 
 
 def _other_tasks(choices: Choices) -> None:
-    """Test sets of other tasks with the same labels; by default the first example beside an example's own task."""
+    """Draws the choice of further test sets with the same labels; for an example task, by default another one."""
     by_file, nearest, chosen = dict[str, str](), list[str](), choices.task
     if chosen is not None:
         alike = [task for task in cache.example_tasks() if (task.labels, task.pair) == (chosen.labels, chosen.pair)]
@@ -237,7 +237,7 @@ def _other_tasks(choices: Choices) -> None:
 
 
 def place(choices: Choices) -> None:
-    """Device and dtype; folded."""
+    """Draws the choice of device and dtype; folded."""
     with st.expander("Device and precision"):
         devices = cache.devices()
         titles = {device.name: f"{device.title}, {formats.byte_size(device.free)} free" for device in devices}

@@ -1,4 +1,4 @@
-"""Which task: an example, known by name, a file, or uploaded; and how class scores are read off the models."""
+"""The task of a new run (an example, known, a file, or uploaded), and the readout of class scores."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from skillviz.ui.other_tasks import reference
 from skillviz.ui.pages.launch import upload
 from skillviz.ui.pages.launch.models import Choices
 
-TASKS = "tasks"  # a folder of the user's store
+TASKS = "tasks"  # a folder in the user's store
 SOURCES = {"example": "example task", "known": "known task", "file": "task file", "upload": "upload data"}
 
 
 def task(choices: Choices) -> None:
-    """The task, and how class scores are read off the models."""
+    """Draws the choice of the task and of the readout."""
     with st.container(border=True):
         st.markdown("## 2 · Task", help="The examples that show the skill, and how the model reads them.")
         sources = [name for name in SOURCES if name != "example" or cache.example_tasks()]
@@ -78,7 +78,7 @@ def _known_task(choices: Choices) -> str:
 
 
 def _own_or_none(name: str, titles: Mapping[str, str], own: str, help: str) -> str:
-    """The task chosen, first the pair's `own`; of a pair without one nothing is chosen until a user does."""
+    """The chosen task, by default the pair's `own`; empty if the pair has none and the user has chosen none."""
     offered = list(titles) if own else [form.NONE, *titles]
     first = own or form.NONE
     chosen = controls.select(
@@ -103,7 +103,7 @@ def _task_file(choices: Choices) -> str:
 
 @st.dialog("Delete for good?")
 def _confirm_delete(file: str) -> None:
-    """Asks before an uploaded task is deleted; there is no way back."""
+    """Asks for confirmation before an uploaded task is deleted for good."""
     name = text.plain(text.last_part(file.removesuffix(f"/{uploaded.FILE}")))
     st.markdown(
         f"This removes the task **{name}** and the data that you uploaded for it. Runs on it stay, without their texts."
@@ -132,7 +132,7 @@ _TASK_FIELDS = {"example": _example_task, "known": _known_task, "file": _task_fi
 
 
 def _readout(choices: Choices, task: Task) -> None:
-    """The readout, among those that the pair allows, and what it or the task's labels do not fit."""
+    """Draws the choice of readouts that the pair allows, and the problems of the pair or the task's labels with it."""
     headers = choices.preflight
     if headers is None or not headers.fits:
         return
@@ -144,7 +144,7 @@ def _readout(choices: Choices, task: Task) -> None:
             "new.readout", "How class scores are read", allowed, "auto", help=about("readout"),
             shown={"auto": f"automatic: {READOUT_TITLES[headers.readout]}", **READOUT_TITLES}.__getitem__,
         )  # fmt: skip
-    else:  # no choice: only one readout can score it
+    else:  # no choice: only the causal readout can score it
         chosen = "causal" if headers.readout != "causal" and "causal" in allowed else "auto"
     choices.values["readout"] = None if chosen == "auto" else chosen
     choices.readout = headers.readout if chosen == "auto" else chosen
@@ -159,7 +159,7 @@ def _readout(choices: Choices, task: Task) -> None:
 
 
 def _show_task(task: Task, readout: str) -> None:
-    """The task in a line: its classes, and the prompt with its answers; or that examples have their own options."""
+    """Draws the task's classes and its prompt with the answers; or a note that examples have their own options."""
     kind = {"prompt": "masked", "causal": "causal"}.get(readout, "")
     template, words = (getattr(part, kind, None) for part in (task.template, task.label_words))
     classes = formats.listed([text.plain(name) for name in task.labels], 14)

@@ -1,4 +1,4 @@
-"""Data that are uploaded and become a task: which column is what, how a model is asked, and the button that saves."""
+"""Uploaded data that become a task: the roles of columns, the prompt, and the button that saves the task."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ SPLITS = {
 }
 KINDS = {CLASSIFICATION: "a class", CHOICE: "options", GENERATION: "an answer to write"}
 TEMPLATES = {"masked": ("{text} It was <mask>.", "{a} ? <mask>, {b}"), "causal": ("{text} It was", "{a} {b} This is")}
-UNCUED = ("{text}", "{a} {b}")  # causal templates where the answer is no word that a cue asks for
+UNCUED = ("{text}", "{a} {b}")  # causal templates without a cue, for answers that are not label words
 GIVEN = {"label": "its letter, or its number from 0", "answer": "its text"}
 HOW, MOST_NEW = "How an answer ends and is compared", "Most new tokens"
 STOPS = {"end_of_text": "the end-of-text token", "newline": "a line break"}
 SHOWN = 5  # rows of the preview
-READ = 300  # characters of the row that is shown as a model reads it
+READ = 300  # characters of the rendered row in the preview
 
 
 def new_task(root: Path, tokenizer: Path | None = None) -> None:
     """Draws the upload, from the files to the button that writes the task under `root`.
 
-    `tokenizer` is the folder of the chosen pair's, where one is chosen: it counts the tokens of answers.
+    `tokenizer` is the folder of the chosen pair's tokenizer, if a pair is chosen; it counts the tokens of answers.
     """
     limit = st.get_option("server.maxUploadSize")
     st.caption(
@@ -69,18 +69,18 @@ def new_task(root: Path, tokenizer: Path | None = None) -> None:
 
 
 def show_problem() -> None:
-    """Says once why the last task was not saved or deleted."""
+    """Shows once why the last task was not saved or deleted."""
     if problem := st.session_state.pop(PROBLEM, ""):
         st.error(text.plain(problem), icon=":material/error:")
 
 
 def _read_upload(values: object) -> tuple[str, Upload]:
-    """What Streamlit holds, as what the task's code takes, and a name for its content."""
+    """Streamlit's uploaded file as an Upload, with an id of its content."""
     return str(values.file_id), Upload(str(values.name), values.getvalue())  # type: ignore[attr-defined]
 
 
 def _draft(rows: pd.DataFrame, files: Mapping[str, Upload]) -> Draft:
-    """The fields that say which column is what; raises BadData where the label column cannot hold classes."""
+    """Draws the fields that assign columns to roles; raises BadData if the label column cannot hold classes."""
     name = st.text_input(
         "Name of the task", _name(files["train"].name), key=_key("name", files), max_chars=60,
         help="*Task file* lists it under this name. Allowed: letters, digits, dashes, underscores and dots.",
@@ -161,12 +161,12 @@ def _reference_fields(rows: pd.DataFrame, found: Columns, is_pair: bool, files: 
     more = compared.get("max_new_tokens", room) - int(Task.model_fields["max_new_tokens"].default)
     return {
         "reference": column, "template": template, "stop": stop, "metric": metric, **compared,
-        **({"max_length": USUAL_LENGTH + more} if more > 0 else {}),  # a longer answer takes no room from the prompt
+        **({"max_length": USUAL_LENGTH + more} if more > 0 else {}),  # a longer answer leaves the prompt its length
     }  # fmt: skip
 
 
 def _compared(column: str, room: int, files: Mapping[str, Upload]) -> dict[str, Any]:
-    """How long a generated answer may be, and what of it counts."""
+    """Draws the settings for generated answers: their length, and the differences that are ignored."""
     most = st.number_input(
         MOST_NEW, 1, None, room, key=_key(f"most.{column}", files),
         help="The model stops after this many. The longest reference must fit. The proposal is generous.",
@@ -177,11 +177,11 @@ def _compared(column: str, room: int, files: Mapping[str, Upload]) -> dict[str, 
 
 
 def _warn_of_long(splits: Sequence[pd.DataFrame], draft: Draft, tokenizer: Path | None) -> None:
-    """Says so where the longest reference does not fit: in tokens of the chosen pair, or else as its words allow."""
+    """Shows a warning if the longest reference does not fit, counted in tokens of the chosen pair or else in words."""
     most, references = draft.values["max_new_tokens"], uploaded.longest(splits, draft.values["reference"])
     counted = most_tokens(references, tokenizer) if tokenizer is not None else None
     words = max(len(reference.split()) for reference in references)
-    least = counted or words + 1  # hardly a tokenizer makes one token of two words
+    least = counted or words + 1  # few tokenizers encode two words as one token
     if least > most:
         tokens = f"{formats.counted(least, 'token')} with the one that ends it"
         length = (
@@ -209,13 +209,13 @@ def _template(label: str, first: str, files: Mapping[str, Upload], help: str) ->
 
 
 def _prompt(is_pair: bool, files: Mapping[str, Upload]) -> dict[str, str]:
-    """The template of a task without classes, which only causal models can be asked."""
+    """Draws the template of a task without classes, which only causal models can answer."""
     help = "What the model reads before the answer, as it was fine-tuned. It ends where the answer begins."
     return {"causal": _template("Prompt", UNCUED[is_pair], files, help)}
 
 
 def _classes(values: list[str], column: str, files: Mapping[str, Upload]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Names of the classes, and the word that answers for each."""
+    """Draws fields for the classes; returns their names, and the answer word of each."""
     st.caption("Classes in their order, each with the word that a language model answers with.")
     names, words = [], []
     for place, value in enumerate(values):
@@ -247,7 +247,7 @@ def _metric(labels: tuple[str, ...], files: Mapping[str, Upload]) -> dict[str, s
 
 
 def _preview(read: UploadedRows, draft: Draft) -> None:
-    """The first rows as they are, and the first one as a model reads it, with what is right."""
+    """Draws the first rows as stored, and the first one as a model reads it, with the right answer."""
     rows = read.frame
     shown = [name for name in draft.columns if name in rows]
     st.dataframe(rows[shown].head(SHOWN), hide_index=True, alt=f"The first {SHOWN} rows of the training data")
@@ -280,13 +280,13 @@ def _preview(read: UploadedRows, draft: Draft) -> None:
 
 
 def _first(rows: pd.DataFrame, column: str) -> str:
-    """The first cell of a column, cut where it is long; lists with commas between."""
+    """The first cell of a column, shortened if it is long; a list is joined by commas."""
     cell = rows[column].iloc[0]
     return ", ".join(map(str, cell))[:READ] if isinstance(cell, list) else str(cell).strip()[:READ]
 
 
 def _save(draft: Draft, root: Path) -> None:
-    """Writes the task, and chooses it; nothing that was typed is lost where that cannot be done."""
+    """Writes the task and selects it; if that fails, the user's entries are kept."""
     try:
         store, size = cache.user_store().root, sum(len(file.content) for file in draft.files.values())
         with quota.room_for(store, size):
@@ -302,11 +302,11 @@ def _save(draft: Draft, root: Path) -> None:
 
 
 def _key(name: str, files: Mapping[str, Upload]) -> str:
-    """A field's key; another file begins with other fields."""
+    """A field's key; it depends on the file, so that a new file starts with fresh fields."""
     return f"upload.{name}.{files['train'].name}.{len(files['train'].content)}"
 
 
 def _name(file: str) -> str:
-    """A name for a task after its file: letters, digits and dashes."""
+    """A name for a task, from its file's name: letters, digits and dashes."""
     stem = min((file.lower().removesuffix(ending) for ending in FORMATS), key=len)
     return "".join(sign if sign.isalnum() else "-" for sign in stem).strip("-")[:60] or "mine"

@@ -1,4 +1,4 @@
-"""The end of the form: what will be done, how long it takes, what differs from the paper, and the button."""
+"""The end of the form: a summary of the run, its duration, its differences from the paper, and the start button."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ from skillviz.ui.page_table import PAGES
 from skillviz.ui.pages.launch.models import Choices
 from skillviz.ui.pages.launch.search import MOST_SEEDS
 
-STARTED = "jobs"  # in the address: what was started here
-SCROLLS = "new.scrolls"  # in the session: a job was just started, and the page goes to its card once
+STARTED = "jobs"  # in the address: the runs that were started here
+SCROLLS = "new.scrolls"  # session key: a job was just started, and the page scrolls to its card once
 START_BAR = "start-bar"
-READ = "new.read"  # in the session: tasks of the hub whose data were asked for
+READ = "new.read"  # session key: tasks of the hub whose data the user asked to read
 CAPS = {"max_train": "train", "max_validation": "validation", "max_test": "test"}
-AT_ONCE, LOOKS = 0.5, 1.0  # seconds that the form waits for notes on texts, and between two looks for them
-MOST_LINKS = 3  # to stored runs, beside the button
-LEAST_EXAMPLES = {"max_train": 128, "max_validation": 100, "max_test": 100}  # of a trial that still says something
+AT_ONCE, LOOKS = 0.5, 1.0  # seconds that the form waits for notes on texts, and seconds between later checks
+MOST_LINKS = 3  # links to stored runs beside the button
+LEAST_EXAMPLES = {"max_train": 128, "max_validation": 100, "max_test": 100}  # the smallest useful trial
 PAPER_SHARE = 1e-4
 PAPER_STEPS, PAPER_BATCH, PAPER_SHOTS = 100, 1024, (64, 4096)
 SCROLL = """<script>
@@ -53,7 +53,7 @@ OPENING = "Choose a pair of models, a task and a search. You can close this page
 
 
 def check_and_start(choices: Choices) -> None:
-    """Draws the bar with the button, which starts a job for each seed and stays in sight, and under it the summary."""
+    """Draws the sticky bar with the button, which starts one job per seed, and the summary under it."""
     bar = st.container(key=START_BAR, horizontal=True, vertical_alignment="center")
     with st.container(border=True):
         st.markdown("## Summary")
@@ -68,9 +68,9 @@ def check_and_start(choices: Choices) -> None:
 
 
 def _note(choices: Choices, spec: RunSpec) -> None:
-    """Lists the notes that the run will store, which preflight and --dry-run print too, and refuses what they refuse.
+    """Draws the notes that the run will store, as preflight and --dry-run print them, and the reasons for a refusal.
 
-    Those on the texts come from the worker, which may have to be started: they follow.
+    The notes on texts are from the worker and appear later if it has to be started.
     """
     by_split, doubt = dict[str, list[str]](), ""
     try:
@@ -89,7 +89,7 @@ def _note(choices: Choices, spec: RunSpec) -> None:
 
 @st.fragment(run_every=LOOKS)
 def _wait_for(reading: Future[dict[str, list[str]]]) -> None:
-    """Draws the form again once the texts are read."""
+    """Redraws the form once the texts are read."""
     if reading.done():
         st.rerun()
 
@@ -102,18 +102,18 @@ def _list_notes(notes: Sequence[str], doubt: str = "") -> None:
 
 
 def started() -> tuple[str, ...]:
-    """The jobs that were started here, as the address has them."""
+    """The ids of the jobs that were started here, from the address."""
     return tuple(filter(None, (address.current(STARTED) or "").split(",")))
 
 
 def scroll_to_job() -> None:
-    """Once after a start: brings the job's card into view."""
+    """Scrolls to the job's card once after a start."""
     if run_id := st.session_state.pop(SCROLLS, ""):
         st.html(SCROLL.replace("CARD", f".st-key-job-{run_id}"), unsafe_allow_javascript=True)
 
 
 def _facts(choices: Choices) -> Facts | None:
-    """What headers and data say; None where they are not here, or something stands against the pair or the task."""
+    """The facts from headers and data; None if these are not here, or if the pair or the task has a problem."""
     if choices.preflight is None or not choices.preflight.fits or choices.task is None:
         return None
     if isinstance(choices.task.data, Hub) and not _may_read(choices.task.name):
@@ -128,7 +128,7 @@ def _facts(choices: Choices) -> Facts | None:
 
 
 def _may_read(task: str) -> bool:
-    """Whether the data of a task of the hub may be read: only on request, as they may have to be fetched."""
+    """True if the user has asked to read this hub task's data, which may need a download; else draws the button."""
     tasks: set[str] = st.session_state.setdefault(READ, set())
     if task in tasks:
         return True
@@ -138,13 +138,13 @@ def _may_read(task: str) -> bool:
 
 
 def _spec(choices: Choices, facts: Facts | None) -> RunSpec | None:
-    """The run that is asked for, with its first seed; None where the fields do not make one."""
+    """The run of these choices with its first seed; None if the fields do not make a run."""
     values, counts = dict(choices.values), dict(facts.counts) if facts else {}
     if choices.is_trial:
         caps = trial_caps(counts)
         values |= {cap: min(caps[cap], values.get(cap) or caps[cap]) for cap in CAPS} | {"nulls": NO_NULLS}
         choices.trial_note.caption(trial_words(counts, {cap: values[cap] for cap in CAPS}))
-    if not (values["base"] and values["finetuned"]):  # not chosen yet, which is said
+    if not (values["base"] and values["finetuned"]):  # not chosen yet, as the form shows already
         return None
     try:
         return read_spec({**values, "seed": choices.seeds[0]})
@@ -154,11 +154,11 @@ def _spec(choices: Choices, facts: Facts | None) -> RunSpec | None:
 
 
 def _show_plan(choices: Choices, spec: RunSpec, facts: Facts | None) -> None:
-    """What will be done, how long it takes, where it differs from the paper, and the command that does the same."""
+    """Draws the summary of the run, its duration, its differences from the paper, and the equivalent command."""
     d = choices.preflight.d if choices.preflight else None
     try:
         sizes = tuple(parse_size(size, d) for size in spec.sizes) if d else ()
-    except SkillvizError:  # said beside the field
+    except SkillvizError:  # shown beside the field
         sizes = ()
     name = choices.task.name if choices.task else spec.task
     st.markdown(summary(spec, name, sizes, d, len(choices.seeds)))
@@ -180,7 +180,7 @@ def _show_plan(choices: Choices, spec: RunSpec, facts: Facts | None) -> None:
         else:
             st.markdown("These choices do not differ from the paper.")
     with st.expander("As a command"):
-        # the store is named where a terminal would not find it by itself
+        # the store is named if a terminal would not find it by itself
         where = f" --cluster {choices.cluster}" if choices.cluster else " --detach"
         more = f"{where}{jobs_view.runs_dir_option()}"
         commands = [f"{each.command()}{more}" for each in _of_each_seed(spec, choices.seeds)]
@@ -188,7 +188,7 @@ def _show_plan(choices: Choices, spec: RunSpec, facts: Facts | None) -> None:
 
 
 def _rows_used(facts: Facts, spec: RunSpec) -> dict[str, int]:
-    """Rows by split as the run takes them, and those of the other tasks that are known."""
+    """The rows by split after the caps, with the known rows of the other tasks."""
     caps = {"train": spec.max_train, "validation": spec.max_validation, "test": spec.max_test}
     counts = {split: min(count, caps.get(split) or count) for split, count in facts.counts.items()}
     others = [rows for name in spec.others if (rows := cache.scored_rows(name)) is not None]
@@ -196,7 +196,7 @@ def _rows_used(facts: Facts, spec: RunSpec) -> dict[str, int]:
 
 
 def _show_estimate(spec: RunSpec, facts: Facts, count: int) -> None:
-    """Time and memory, and a warning where the memory that is free is not enough."""
+    """Draws time and memory, and a warning if there is not enough free memory."""
     device = device_for(spec.device, cache.devices())
     if device is None:
         return
@@ -245,7 +245,7 @@ def _button(choices: Choices, spec: RunSpec | None) -> None:
 
 
 def _start(specs: Sequence[RunSpec], backend: Backend) -> None:
-    """One job each; they go on without this page."""
+    """Starts one job per spec; they keep running without this page."""
     store, ids, problem = cache.user_store(), list(started()), ""
     try:
         with st.spinner("Starting."):
@@ -263,12 +263,12 @@ def _start(specs: Sequence[RunSpec], backend: Backend) -> None:
 
 
 def trial_caps(counts: Mapping[str, int]) -> dict[str, int]:
-    """A hundredth of each split, but as many examples as a trial needs to say anything."""
+    """A hundredth of each split, but at least the examples of a useful trial."""
     return {cap: max(least, counts.get(CAPS[cap], 0) // 100) for cap, least in LEAST_EXAMPLES.items()}
 
 
 def trial_words(counts: Mapping[str, int], caps: Mapping[str, int]) -> str:
-    """What the trial uses of what there is."""
+    """The numbers of examples that the trial uses, in words."""
     if not counts:
         words = [f"{most:,} {CAPS[cap]}" for cap, most in caps.items()]
         return f"Uses at most {formats.listed(words, 3)} examples. The data are not downloaded yet."
@@ -281,7 +281,7 @@ def trial_words(counts: Mapping[str, int], caps: Mapping[str, int]) -> str:
 
 
 def summary(spec: RunSpec, task: str, sizes: Sequence[int], d: int | None, jobs: int) -> str:
-    """What pressing the button does, in one sentence."""
+    """The effect of the start button, in one or two sentences."""
     row = LOCALIZERS[spec.localizer]
     name = localizer_style(spec.localizer).title
     told = [f"{size:,} ({formats.share(size / d)})" for size in sizes] if d and sizes else []
@@ -301,7 +301,7 @@ def summary(spec: RunSpec, task: str, sizes: Sequence[int], d: int | None, jobs:
 
 
 def expected(needed: Estimate, jobs: int, free: int, queued: int) -> str:
-    """Time as an order of magnitude, and memory."""
+    """The expected time, as an order of magnitude, and memory."""
     whole = f", {formats.order_of_magnitude(needed.seconds * jobs)} in all" if jobs > 1 else ""
     waits = f" {formats.counted(queued, 'job')} ahead in the queue." if queued else ""
     return (
@@ -314,7 +314,7 @@ def expected(needed: Estimate, jobs: int, free: int, queued: int) -> str:
 def paper_differences(
     spec: RunSpec, shares: Sequence[float], readout: str, counts: Mapping[str, int], has_classes: bool = True
 ) -> list[SettingRow]:
-    """Where these choices differ from the paper's."""
+    """The differences between these choices and the paper's."""
     rows = _search_differences(spec, shares)
     if spec.k_shot not in PAPER_SHOTS or not has_classes:
         each = "a class" if has_classes else "in all"
@@ -329,7 +329,7 @@ def paper_differences(
 
 
 def _search_differences(spec: RunSpec, shares: Sequence[float]) -> list[SettingRow]:
-    """Of the learned mask the options that are not the paper's; else the localizer, its steps and the size."""
+    """The learned mask's options that differ from the paper's; for other localizers, method, steps and size."""
     row = LOCALIZERS[spec.localizer]
     if spec.localizer == "learned":
         values = {**spec.options, "steps": spec.steps, "batch_size": spec.batch_size}

@@ -1,4 +1,4 @@
-"""The methods page's section on known truth: localizers on fine-tunes whose skill was planted."""
+"""The methods page's section on known truth: localizers on fine-tuned models with a planted skill."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from skillviz.ui.chart import show, theme
 
 
 def board() -> None:
-    """What moved besides the skill and the size are chosen; sentence, figure and table follow."""
+    """Draws the choices of distractor and size, then sentence, figure and table."""
     st.markdown(f"## {exhibits.TITLE}", help=about("localizer"))
     found, models = cache.known_truth()
     names = exhibits.distractors(found)

@@ -1,4 +1,4 @@
-"""The methods page's parts: which task, training data, localizer and size are looked at, and what its figures take."""
+"""The sections of the methods page: the choice of task, training data, localizer and size, and the figures."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from skillviz.ui.page_table import PAGES
 
 OTHER_DATA, OTHER = "table3", "OTHER.yaml"
 TALL = 360  # pixels of the two figures on other data
-GRAFTS = RIVALS  # other choices of a region: no other method
+GRAFTS = RIVALS  # other regions, which are not other methods
 NOTHING_ELSE = (
     "No stored study of this base and readout compares the graft with re-training, BitFit, LoRA or full fine-tuning. "
     "The experiment Table 1 does: start it on the page Studies."
@@ -48,7 +48,7 @@ NOTHING_ELSE = (
 
 @dataclass(frozen=True)
 class MethodRows:
-    """The rows of the chosen study and of those about the same, and what of them is looked at."""
+    """The rows of the chosen study and of its companions on the same subject, with the user's choices."""
 
     studies: tuple[StudyFolder, ...]
     base: str
@@ -56,15 +56,15 @@ class MethodRows:
     differences: pd.DataFrame
     selection: Selection
     share: float | None
-    """The graft's size that the others are compared with; None where none was compared."""
+    """The size of the graft in the comparisons; None if there are none."""
     further: bool
-    """Whether other optimizers and other choices of a region are shown too."""
+    """True if other optimizers and other regions are shown too."""
     metric: str
-    """The task's own."""
+    """The task's own metric."""
 
 
 def choose(study: StudyFolder) -> MethodRows:
-    """The controls above the figures; explains and stops where no study has scores of a method."""
+    """Draws the controls above the figures; shows an explanation and stops if no study has scores of a method."""
     with page.explained():
         bases = bases_of(cache.study_table(study, "scores"))
     if not bases:
@@ -106,9 +106,9 @@ def choose(study: StudyFolder) -> MethodRows:
 
 
 def rows_of(studies: Sequence[StudyFolder], base: str) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The scores of this base and the differences of all these studies, those of the first before the others'.
+    """The scores of this base and the differences of all these studies; rows of the first study win.
 
-    Differences do not tell their base, so those of a study with several are left out.
+    Differences do not name their base, so a study with several bases contributes none.
     """
     tables = [cache.study_table(one, "scores") for one in studies]
     scores = method_points.joined([rows_of_base(table, base) for table in tables], method_points.KEYS)
@@ -120,7 +120,7 @@ def rows_of(studies: Sequence[StudyFolder], base: str) -> tuple[pd.DataFrame, pd
 
 
 def summary(shown: MethodRows) -> str:
-    """The page's sentence."""
+    """The page's headline."""
     if shown.share is None:
         several = len(bases_of(cache.study_table(shown.studies[0], "scores"))) > 1
         return no_rival(shown.selection.task, several)
@@ -129,15 +129,15 @@ def summary(shown: MethodRows) -> str:
 
 
 def terms(shown: MethodRows) -> str:
-    """The help of the page's sentence: its words, and what the tasks are that models were tuned on."""
+    """The help of the headline: its terms, and the titles of the tasks that models were tuned on."""
     titles = study_words.task_titles(shown.scores["id_task"])
     return "\n\n".join(filter(None, (about("graft", "size", "retrain", "bitfit", "lora", "paired"), titles)))
 
 
 def on_own_task(shown: MethodRows) -> None:
-    """The task's metric and ECE or perplexity of every method less the graft, and by parameters touched."""
+    """Draws the metric and ECE or perplexity of every method minus the graft, and by the parameters touched."""
     task, metrics = shown.selection.task, panels(shown.metric)[:2]
-    if len(_less_graft(shown, task)):  # the headline says where nothing was compared
+    if len(_less_graft(shown, task)):  # otherwise the headline says that nothing was compared
         for column, metric in zip(st.columns(2), metrics, strict=True):
             with column:
                 _rivals(shown, task, metric)
@@ -148,7 +148,7 @@ def on_own_task(shown: MethodRows) -> None:
 
 
 def _verdicts(shown: MethodRows) -> None:
-    """The verdicts on what is not in the headline, and how many comparisons hold."""
+    """Draws the verdicts that are not in the headline, and the number of comparisons that hold."""
     metrics = panels(shown.metric)[:2]
     words = cache.computed(
         ("verdicts", shown.base, *astuple(shown.selection), str(shown.share), *metrics), shown.studies,
@@ -159,7 +159,7 @@ def _verdicts(shown: MethodRows) -> None:
 
 
 def on_other_data(shown: MethodRows) -> None:
-    """The same on a task that nothing was trained on; where there is none, what makes one."""
+    """Draws the same on a task that no model was trained on; if there is none, the command that makes one."""
     st.markdown("## On other data (zero-shot)", help=about("ood"))
     tasks = method_points.other_tasks(shown.scores, shown.selection)
     if not tasks:
@@ -183,13 +183,13 @@ def on_other_data(shown: MethodRows) -> None:
 
 
 def notes(shown: MethodRows) -> None:
-    """Where the rows come from, and what the studies say of themselves."""
+    """Draws the names of the studies behind the rows, and the studies' notes."""
     st.caption(sources(shown.studies))
     study_choice.notes(shown.studies)
 
 
 def on_nulls(shown: MethodRows) -> None:
-    """The nulls of the stored runs from a base of the same name, first those on the same task: studies make none."""
+    """Draws the nulls of stored runs from a base of the same name, the same task first; studies make no nulls."""
     st.markdown(f"## {beyond.TITLE}", help=about("null", "paired"))
 
     def order(run: RunRecord) -> tuple[object, ...]:
@@ -231,7 +231,7 @@ def _select(scores: pd.DataFrame, place: DeltaGenerator, more: Callable[[], Delt
 
 
 def _less_graft(shown: MethodRows, task: str) -> pd.DataFrame:
-    """Every method that is shown less the graft, judged together; no rows where none was compared."""
+    """Every shown method minus the graft, judged together; empty if nothing was compared."""
     differences = shown.differences if shown.share is not None else shown.differences.iloc[:0]
     key = ("less graft", shown.base, task, repr(shown.selection), repr(shown.share), str(shown.further))
     rows = cache.computed(
@@ -261,7 +261,7 @@ def _by_touched(shown: MethodRows, task: str, metric: str, name: str = "touched"
 def _rivals(shown: MethodRows, task: str, metric: str, name: str = "rivals", height: int | None = None) -> None:
     share, rows = shown.share, _less_graft(shown, task)
     if rows.empty:
-        if share is not None:  # else the headline says so
+        if share is not None:  # otherwise the headline says so
             st.info("No method was compared with a graft on these examples.")
         return
     show(exhibits.against_graft(rows, metric, task, float(share or 0), theme(), name, height), shown.studies[0].name)
@@ -277,13 +277,13 @@ def comparison(lead: pd.DataFrame, selection: Selection, share: float) -> str:
 
 
 def judged(differences: pd.DataFrame, metrics: Sequence[str]) -> pd.DataFrame:
-    """With `holds`: which of the other methods' verdicts in these metrics hold together; missing of other rows."""
+    """The rows with `holds`: True if a method's verdict in these metrics holds jointly; missing in other rows."""
     together = differences[differences["method"].isin(OTHERS) & differences["metric"].isin(metrics)]
     return differences.assign(holds=holding(together).reindex(differences.index).astype("boolean"))
 
 
 def further_words(differences: pd.DataFrame, metrics: Sequence[str]) -> str:
-    """The verdicts of every comparison but the headline's, how many hold, and whether only regions are compared."""
+    """The verdicts except the headline's, the number that hold, and a note if only other regions are compared."""
     rest = _named(differences.drop(lead_of(differences, metrics[0], "method", OTHERS).index))
     compared = differences[differences["method"].isin(OTHERS)]
     compared = compared[compared["metric"].isin(metrics)]
@@ -293,13 +293,13 @@ def further_words(differences: pd.DataFrame, metrics: Sequence[str]) -> str:
 
 
 def _named(differences: pd.DataFrame) -> pd.DataFrame:
-    """The other methods' rows with their titles, as the verdict's line takes them."""
+    """The other methods' rows with their titles, in the columns that `verdict_line` needs."""
     rows = differences[differences["method"].isin(OTHERS)]
     return rows.assign(name=rows["method"].map(lambda method: METHODS[method].short_title))
 
 
 def no_rival(task: str, several_bases: bool = False) -> str:
-    """What stands where no graft was compared with anything."""
+    """The headline if no graft was compared with anything."""
     why = (
         "the study has several bases, and its paired differences do not tell them apart"
         if several_bases
@@ -309,7 +309,7 @@ def no_rival(task: str, several_bases: bool = False) -> str:
 
 
 def sources(studies: Sequence[StudyFolder]) -> str:
-    """Which studies the page's rows come from."""
+    """The studies behind the page's rows, in words."""
     if len(studies) == 1:
         return f"Data: the study `{studies[0].name}`."
     names = formats.listed([f"`{study.name}`" for study in studies], 8)
@@ -317,7 +317,7 @@ def sources(studies: Sequence[StudyFolder]) -> str:
 
 
 def no_transfer(task: str, is_whole: bool) -> str:
-    """That nothing was scored on other data, and what makes it; `is_whole` where the command alone does."""
+    """The note that nothing was scored on other data; `is_whole` if the command needs no change by the user."""
     name = text.tasks(task)
     why = f"No stored study of this base and readout scores models of {name} on other data."
     if is_whole:
@@ -326,9 +326,9 @@ def no_transfer(task: str, is_whole: bool) -> str:
 
 
 def transfer_command(scale: Scale, about: Subject, base: str, task: str) -> tuple[str, bool]:
-    """The command that asks Table 3 of a task, and whether the scale has other data for it.
+    """The command that runs Table 3 for a task, and True if the scale has other data for it.
 
-    Where it has none, `OTHER` stands for a task with its labels, which the user has to name.
+    If it has none, the user has to replace `OTHER` by a task with the same labels.
     """
     file = about.tasks.get(task, task)
     is_of_scale = file == place(scale.file(task))

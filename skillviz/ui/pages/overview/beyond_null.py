@@ -1,4 +1,4 @@
-"""Beyond the null on the overview: the same search on null movements, of this run or of another one like it."""
+"""The overview's section on nulls: the same search on null movements, by this run or a comparable one."""
 
 from __future__ import annotations
 
@@ -15,15 +15,17 @@ from skillviz.ui.chip import judged_text
 
 
 def line(record: RunRecord, split: str) -> None:
-    """The verdict of the run, under its headline; nothing for a localizer without a null."""
+    """Draws the run's verdict against its null, under the headline; nothing for a localizer without a null."""
     judged = beyond.judged(record, split)
     if judged is not None:
         st.markdown(judged_text(judged), help=about("null", "paired"))
 
 
 def section(run: Run, split: str) -> None:
-    """The nulls with their scores. A run without nulls shows those of a stored run of the same pair, task, localizer
-    and size, else the command that makes them."""
+    """Draws the nulls with their scores.
+
+    A run without nulls shows the nulls of a stored run of the same pair, task, localizer and size, else the command
+    that makes them."""
     if not has_null(run.spec.localizer):
         return
     st.markdown(f"## {beyond.TITLE}", help=about("null"))

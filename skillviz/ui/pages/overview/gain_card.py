@@ -1,4 +1,4 @@
-"""The gain of the run's grafts on the overview; nothing for a run whose grafts have the fine-tuned values."""
+"""The overview's section on the gain of the run's grafts; empty if the grafts have the fine-tuned values."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from skillviz.ui import exports
 
 
 def section(run: Run, split: str) -> None:
-    """The finding, and one row a graft that got the same fit."""
+    """Draws the finding, and one row per graft that got the same fit."""
     if not run.record.gains:
         return
     st.markdown(f"## {gain.TITLE}", help=about("scale"))

@@ -1,4 +1,4 @@
-"""Where a run's numbers come from: self-checks, models, data, versions, and what makes the run again."""
+"""The sources of a run's numbers: self-checks, models, data, versions, and the commands that repeat the run."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from skillviz.ui import exports, jobs_view
 
 
 def details(run: Run, report: Callable[[], bytes]) -> None:
-    """The lower part of the overview: self-checks and notes, sources, and how to make the run again.
+    """Draws the lower part of the overview: self-checks and notes, sources, and commands that repeat the run.
 
-    `report` makes the run's report as HTML, when somebody asks for it.
+    `report` makes the run's report as HTML; it is called when the user downloads the report.
     """
     left, right = st.columns(2)
     with left.expander(_checked(run.record), icon=":material/fact_check:"):
@@ -38,7 +38,7 @@ def details(run: Run, report: Callable[[], bytes]) -> None:
 
 
 def _checked(record: RunRecord) -> str:
-    """How many self-checks passed, and that there are notes."""
+    """The number of passed or failed self-checks and of notes, as a label."""
     failed = sum(not check.passed for check in record.checks)
     words = f"{failed} of {len(record.checks)} self-checks failed" if failed else (
         f"All {len(record.checks)} self-checks passed" if record.checks else "No self-checks stored"
@@ -47,7 +47,7 @@ def _checked(record: RunRecord) -> str:
 
 
 def checks(record: RunRecord) -> None:
-    """The run's self-checks, failed ones first and in words."""
+    """Draws the run's self-checks, failed ones first and marked with a word."""
     if not record.checks:
         st.caption("This run stored no self-checks.")
         return
@@ -57,20 +57,20 @@ def checks(record: RunRecord) -> None:
 
 
 def notes(record: RunRecord) -> None:
-    """What the run has to say about itself, such as deviations from the paper."""
+    """Draws the run's notes, such as deviations from the paper."""
     for note in record.notes or ("This run has nothing unusual to report.",):
         st.markdown(f"- {text.plain(note)}")
 
 
 def reproduce(run: Run) -> None:
-    """The command and the Python that make the run again, side by side in tabs."""
+    """Draws the command and the Python code that repeat the run, in two tabs."""
     command, python = st.tabs(["Command", "Python"])
     command.code(run.spec.command(), language=None, wrap_lines=True)
     python.code(run.spec.python(), language=None, wrap_lines=True)
 
 
 def export(run: Run, report: Callable[[], bytes]) -> None:
-    """Everything of the run as one zip, then its report, its region and its ranking alone."""
+    """Draws the downloads: the whole run as one zip, then its report, its region and its ranking."""
     with st.container(horizontal=True):
         exports.zip_button(
             "Everything of this run (zip)", [run], file=exports.file_name(run.id), key="file.zip",

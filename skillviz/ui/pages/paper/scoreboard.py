@@ -1,4 +1,4 @@
-"""The scoreboard: one row a claim of the paper, with its number, ours, the verdict, and a way to its experiment."""
+"""The scoreboard: one row per claim of the paper, with its number, ours, the verdict, and its experiment on a click."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from skillviz.ui.row_click import rows_that_open, selected
 
 KEY = "paper.scoreboard"
 ITEM, CLAIM, NONE = "item", "claim", "none"
-TALL, SHORT = 600, 320  # pixels; short where an experiment without a claim is open below
+TALL, SHORT = 600, 320  # pixels; short if an experiment without a claim is open below
 COLORS = {CONFIRMED: "green", CONTRADICTED: "red", INCONCLUSIVE: "gray", NOT_MEASURED: "blue"}
 COLUMNS = {
     "where": st.column_config.TextColumn("in paper", width=60),
@@ -44,7 +44,7 @@ COLUMNS = {
 
 @dataclass(frozen=True)
 class Score:
-    """A claim of an experiment, judged by its published values and by our study, None where none is stored."""
+    """A claim of an experiment, judged by its published values and by our study; the study is None if not stored."""
 
     experiment: str
     claim: Claim
@@ -54,7 +54,7 @@ class Score:
 
 
 def scores() -> list[Score]:
-    """Every claim in the order of the paper, each by the best stored study."""
+    """Every claim in the order of the paper, each judged by the best stored study."""
     judged = []
     for name, row in EXPERIMENTS.items():
         study = next(iter(study_choice.measuring(name)), None)
@@ -64,14 +64,14 @@ def scores() -> list[Score]:
 
 
 def sentence(judged: Sequence[Score]) -> str:
-    """`19 of 36 claims confirmed, 2 contradicted, 3 inconclusive, 12 not measured`, and how to measure those."""
+    """`19 of 36 claims confirmed, 2 contradicted, 3 inconclusive, 12 not measured`, and a command for the rest."""
     rest = f" To measure the rest: `{study_words.commands(('all',))}`."
     is_whole = all(score.here.outcome != NOT_MEASURED for score in judged)
     return f"{words.verdict_counts([score.here for score in judged])}.{'' if is_whole else rest}"
 
 
 def table(judged: Sequence[Score]) -> pd.DataFrame:
-    """One row a claim, for the eye."""
+    """One row per claim, for display."""
     rows = [
         {
             "where": study_words.experiment_title(score.experiment),
@@ -87,7 +87,7 @@ def table(judged: Sequence[Score]) -> pd.DataFrame:
 
 
 def draw(judged: Sequence[Score], rows: pd.DataFrame, *, height: int) -> None:
-    """The `table`; a click opens the claim's experiment. On a phone a list, whose claims break into lines."""
+    """Draws the `table`; a click opens the claim's experiment. On a phone it is a list, in which claims wrap."""
     with st.container(key="claims-wide"):
         rows_that_open(
             rows, key=KEY, column_config=COLUMNS, height=height, on_select=lambda: _open(judged),
@@ -106,7 +106,7 @@ def draw(judged: Sequence[Score], rows: pd.DataFrame, *, height: int) -> None:
 
 
 def listed(rows: pd.DataFrame) -> dict[str, str]:
-    """The rows of `table` as Markdown, claim by claim, by the table or figure that they are of."""
+    """The rows of `table` as Markdown, claim by claim; the key is the claim's table or figure."""
     by_item = {}
     for where, of_item in rows.groupby("where", sort=False):
         lines = []
@@ -120,7 +120,7 @@ def listed(rows: pd.DataFrame) -> dict[str, str]:
 
 
 def _open(judged: Sequence[Score]) -> None:
-    """Opens the experiment of the row that was chosen; called when the choice changes."""
+    """Opens the experiment of the selected row; called when the selection changes."""
     row = selected(KEY)
     if row is not None:
         score = judged[row]

@@ -1,4 +1,4 @@
-"""Published rows beside the rows of a study here that stand for them. No widgets here."""
+"""Published rows beside the corresponding rows of a study here. No widgets."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from skillviz.studies.subject import rows_of_base
 from skillviz.tasks.readable_names import readable
 
 TASK_METRIC = "accuracy or F1"
-NEEDED = -1.0  # in place of a size: on each task the smallest one that recovers 95% of the gain
+NEEDED = -1.0  # in place of a size: for each task the smallest one that recovers 95% of the gain
 OF_REGIONS = ("graft", "graft_retrain", "graft_fish", "graft_random")
 COLUMNS = (
     "task", "here", "method", "metric", "published", "published_sd", "printed", "value", "debiased", "low", "high",
@@ -33,7 +33,7 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class Selection:
-    """Which part of a published table, and what here: its setting, its share (None: all), our share, our base."""
+    """The compared values: the published setting and share (None: all), and our share and base."""
 
     name: str
     setting: str
@@ -41,7 +41,7 @@ class Selection:
     ours: float | None
     """A share, or NEEDED."""
     base: str | None = None
-    """One of those of a study of several; None takes all."""
+    """One base of a study with several; None takes all."""
 
 
 def settings(name: str) -> list[str]:
@@ -51,14 +51,14 @@ def settings(name: str) -> list[str]:
 
 
 def shares(name: str) -> list[float]:
-    """The region sizes that a published table has grafts of, ascending."""
+    """The region sizes of a published table's grafts, ascending."""
     rows = published(name)
     rows = rows[rows["method"].isin(OF_REGIONS) & rows["share"].notna() & (rows["share"] < 1)]
     return sorted(set(rows["share"]))
 
 
 def our_shares(scores: pd.DataFrame) -> list[float]:
-    """The sizes that a study has grafts of, ascending; those within a fiftieth count once."""
+    """The sizes of a study's grafts, ascending; sizes within 2% of each other count once."""
     if scores.empty:
         return []
     distinct: list[float] = []
@@ -69,7 +69,7 @@ def our_shares(scores: pd.DataFrame) -> list[float]:
 
 
 def needed(tables: Mapping[str, pd.DataFrame]) -> dict[str, float]:
-    """The share that each task needs for 95% of the gain; the largest tried where none was enough."""
+    """The share that each task needs for 95% of the gain; the largest tried if none is sufficient."""
     rows = tables.get("recovered", pd.DataFrame())
     if rows.empty:
         return {}
@@ -79,11 +79,13 @@ def needed(tables: Mapping[str, pd.DataFrame]) -> dict[str, float]:
 
 
 def rows_beside(selection: Selection, tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """One row a published value, with ours where a study has it, and ours on tasks that the paper does not have:
-    COLUMNS; shares 0..1, difference = here - published. The latter come last, but first where ours are no others.
+    """One row per published value with ours beside it, and rows for our tasks that the paper does not have.
 
-    `task` is as printed ("SST-2", "QNLI to MNLI (0/1)"), of our own tasks as here; `here` is the task that stands for
-    it. Averages are left out.
+    The columns are COLUMNS; shares are 0..1, difference = here - published. Rows of our own tasks are last, unless no
+    published value has ours beside it; then they are first.
+
+    `task` is the printed name ("SST-2", "QNLI to MNLI (0/1)") or the name of our own task; `here` is our task for it.
+    Averages are left out.
     """
     printed = _printed(selection)
     ours = pd.concat([_our_scores(selection, tables), _our_iou(selection, tables)], ignore_index=True)
@@ -96,7 +98,7 @@ def rows_beside(selection: Selection, tables: Mapping[str, pd.DataFrame]) -> pd.
 
 
 def shown(rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows as words: the published value as printed, ours with its interval, the difference in points."""
+    """The rows as text: the published value as printed, ours with its interval, the difference in points."""
     return pd.DataFrame(
         {
             "task": rows["task"].map(readable),
@@ -112,7 +114,7 @@ def shown(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def marks(rows: pd.DataFrame, metric: str) -> pd.DataFrame:
-    """Rows of one metric as the figure takes them: task, method, source, value, debiased, low, high."""
+    """The rows of one metric in the figure's columns: task, method, source, value, debiased, low, high."""
     rows = rows[rows["metric"] == metric]
     printed = rows.assign(
         source=PUBLISHED, value=rows["published"], low=rows["published"] - rows["published_sd"],
@@ -155,8 +157,10 @@ OURS = (
 
 
 def _without_printed(printed: pd.DataFrame, ours: pd.DataFrame) -> pd.DataFrame:
-    """Ours on tasks without a published value, in the methods and metrics of the table: where it is of other data, on
-    such, as far as we have any."""
+    """Our rows on tasks without a published value, in the table's methods and metrics.
+
+    If all published values are on other data and we have such scores too, only rows on other data; otherwise only rows
+    on the tasks' own data."""
     known = set(zip(printed["id_task"], printed["score_task"], strict=True))
     pairs = list(zip(ours["id_task"], ours["score_task"], strict=True))
     is_of_others = all(tuned != scored for tuned, scored in known) and any(tuned != scored for tuned, scored in pairs)
@@ -172,7 +176,7 @@ def _our_scores(selection: Selection, tables: Mapping[str, pd.DataFrame]) -> pd.
     rows = rows[rows["split"] == "test"]
     rows = rows if selection.base is None else rows_of_base(rows, selection.base)
     searched = (rows["method"] != "graft") | (rows["localizer"].eq(_search(rows)) & rows["search_variant"].eq(""))
-    needs = selection.ours == NEEDED  # of each task its own size
+    needs = selection.ours == NEEDED  # each task has its own size
     size = rows["id_task"].map(needed(tables)).astype(float) if needs else selection.ours
     rows = rows[searched & (rows["share"].isna() | _of_size(rows["share"], size))]
     for name in ("setting", "readout"):
@@ -193,18 +197,19 @@ def _our_scores(selection: Selection, tables: Mapping[str, pd.DataFrame]) -> pd.
 
 
 def _search(rows: pd.DataFrame) -> str:
-    """The localizer whose grafts stand beside the paper's: the default one where it is there."""
+    """The localizer whose grafts are compared with the paper's: the default one if the study has it."""
     names = set(rows.loc[rows["method"] == "graft", "localizer"])
     return next((name for name in GRAFTS if name in names), next(iter(sorted(names)), ""))
 
 
 def _scored_as(id_task: str, task: str) -> str:
-    """The published task that a scored one stands for; of inference on other data the one without neutral.
+    """The published task that our scored task corresponds to; for NLI as other data, the variant without neutral.
 
-    Of two data sets that stand for one published task, the other one is no stand-in where it was not tuned on.
+    If our two data sets correspond to the same published task, the one that was not tuned on has no published
+    counterpart.
     """
     if id_task != task and stands_for(task) == stands_for(id_task):
-        return f"{task} beside {id_task}"  # the name of no published task, even where `task` is one
+        return f"{task} beside {id_task}"  # not the name of a published task, even if `task` is one
     if id_task != task and stands_for(task) in ("snli", "mnli", "rte") and stands_for(id_task) == "qnli":
         return "snli_01" if stands_for(task) == "snli" else "mnli_01"
     return stands_for(task)
@@ -217,7 +222,7 @@ def _of_size(share: pd.Series, size: float | pd.Series | None) -> np.ndarray:
 
 
 def _our_iou(selection: Selection, tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """IoU with the FISH mask, which the table `overlap` of table 8 has by task and size."""
+    """IoU with the FISH mask, by task and size, from Table 8's table `overlap`."""
     rows = tables.get("overlap", pd.DataFrame())
     rows = rows[rows["column_localizer"] == "fisher"] if len(rows) else rows
     if rows.empty:
@@ -229,7 +234,7 @@ def _our_iou(selection: Selection, tables: Mapping[str, pd.DataFrame]) -> pd.Dat
 
 
 def _our_value(row: Mapping[Any, Any]) -> str:
-    """`87.0% (85.1–88.9)`; empty where there is none."""
+    """`87.0% (85.1–88.9)`; empty if there is no value."""
     if pd.isna(row["value"]):
         return ""
     if pd.isna(row["low"]):

@@ -1,4 +1,4 @@
-"""The paper page's parts: which table or figure, which study of it, values side by side, verdicts, differences."""
+"""The sections of the paper page: the choice of table or figure and study, values, verdicts and differences."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SIZES = (
 
 @dataclass(frozen=True)
 class PaperItem:
-    """What is looked at: a table or figure of the paper, its experiment and stored study where there are such."""
+    """The open item: a table or figure of the paper, with its experiment and stored study if they exist."""
 
     name: str
     experiment: Experiment | None
@@ -50,19 +50,19 @@ class PaperItem:
 
     @property
     def is_table(self) -> bool:
-        """Whether published rows stand behind it."""
+        """True if published rows are available for it."""
         return self.name in TABLES
 
     @property
     def is_published_only(self) -> bool:
-        """Whether published rows are all that there is: they stand where others have their claim."""
+        """True if only published rows are available; they are then shown in place of a claim."""
         return self.is_table and self.experiment is None
 
 
 def claims() -> PaperItem | None:
-    """The scoreboard under the count of its verdicts, and the table or figure that is open, None for none.
+    """Draws the scoreboard under the count of its verdicts; returns the open table or figure, None if none is open.
 
-    Of an open claim the verdict stands in place of the count, and its figure beside the scoreboard.
+    For an open claim, its verdict replaces the count and its figure is beside the scoreboard.
     """
     with page.explained():
         judged = cache.computed(("scoreboard",), cache.studies(), scoreboard.scores)
@@ -99,7 +99,7 @@ def claims() -> PaperItem | None:
 
 
 def _choose() -> PaperItem | None:
-    """The table or figure that is open, by a click in the scoreboard or by the box above it; None for none."""
+    """The table or figure opened by a click in the scoreboard or in the box above it; None if none is open."""
     titles = {scoreboard.NONE: "Select a claim, or a table or figure", **words.items()}
     linked = address.linked(scoreboard.ITEM)
     name = controls.select(
@@ -122,7 +122,7 @@ def _choose() -> PaperItem | None:
 
 
 def _choose_claim(item: PaperItem) -> tuple[Verdict, Verdict]:
-    """One of the claims as our study and as the published values judge it; draws the box where there are several."""
+    """The verdicts of our study and of the published values on one claim; draws a box if there are several claims."""
     by_text = {one.claim: (one, paper) for one, paper in zip(item.verdicts, published_verdicts(item.name), strict=True)}
     claim = next(iter(by_text))
     if len(by_text) > 1:
@@ -131,7 +131,7 @@ def _choose_claim(item: PaperItem) -> tuple[Verdict, Verdict]:
 
 
 def experiment(item: PaperItem) -> None:
-    """What was asked, and which study answers it."""
+    """Draws the experiment's question and the links to its study."""
     st.container(key="item-open").markdown(f"## {text.plain(words.items()[item.name])}")
     if item.experiment is None:
         st.info(_why_there_is_none(item))
@@ -151,7 +151,7 @@ def _why_there_is_none(item: PaperItem) -> str:
 
 
 def values(item: PaperItem) -> None:
-    """Published rows beside ours: a figure of one metric, and the table of all."""
+    """Draws published values beside ours: a figure of one metric, and the table of all metrics."""
     if not item.is_table:
         return
     with st.container(horizontal=True, vertical_alignment="bottom"):
@@ -207,7 +207,7 @@ def _size(share: float) -> str:
 
 
 def further(item: PaperItem) -> None:
-    """Numbers of text and captions, differences in setting, and where the paper disagrees with itself; folded."""
+    """Draws, folded, numbers from text and captions, differences in setting, and contradictions within the paper."""
     rows = numbers(item.name)
     if len(rows):
         fold = st.expander(f"Numbers in the paper's text: {len(rows)}", key="table.numbers", on_change="rerun")

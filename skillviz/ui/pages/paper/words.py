@@ -1,4 +1,4 @@
-"""What the paper page says: its items, why some have no experiment here, verdicts on the paper's claims."""
+"""The text of the paper page: its items, the reasons why some have no experiment here, and verdicts on claims."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from skillviz.studies.paper.published_values import TABLES
 from skillviz.studies.store import StudyFolder
 from skillviz.ui.chip import chip_text
 
-# what the paper shows and nothing here repeats: title, and why
+# items of the paper that are not repeated here: title and reason
 WITHOUT = {
     "table5": (
         "Table 5: 50,000 examples a class",
@@ -44,7 +44,7 @@ WITHOUT = {
     "figure14": ("Figure 14: as Figure 8, with AdamW + l1", "Only Figure 8, with SGD, is asked here."),
 }
 ORDER = (*TABLES, *(f"figure{number}" for number in range(1, 16)))
-"""Of the paper; what is ours comes after it."""
+"""The paper's order; our own items follow."""
 OUTCOMES = (CONFIRMED, CONTRADICTED, INCONCLUSIVE, NOT_MEASURED)
 CAUTION = (
     "Published numbers are for RoBERTa-base (GPT-2 in Table 9), with other data and seeds. A difference is no error, "
@@ -55,14 +55,14 @@ PUBLISHED_ONLY = "Not measured: no study of this is stored."
 
 
 def items() -> dict[str, str]:
-    """The titles of all tables and figures by name, in the paper's order: tables, figures, then what is ours."""
+    """The titles of all tables and figures by name, in the paper's order: tables, figures, then our own items."""
     titles = {name: title for name, (title, _) in WITHOUT.items()}
     titles |= {name: row.title for name, row in EXPERIMENTS.items()}
     return {name: titles[name] for name in sorted(titles, key=_place)}
 
 
 def place_of(study: StudyFolder) -> tuple[int, str]:
-    """Where a study comes in a list: by its experiment as in the paper, then by name."""
+    """The sort key of a study: its experiment's position in the paper, then its name."""
     place, _ = _place(study.record.experiment or "")
     return place, study.name
 
@@ -72,7 +72,7 @@ def _place(name: str) -> tuple[int, str]:
 
 
 def verdict_counts(verdicts: Sequence[Verdict]) -> str:
-    """`2 of 3 claims confirmed, 1 inconclusive`: how the paper's claims come out."""
+    """`2 of 3 claims confirmed, 1 inconclusive`: the verdicts on the paper's claims."""
     if not verdicts:
         return "The paper makes no claim here."
     counts = {outcome: sum(verdict.outcome == outcome for verdict in verdicts) for outcome in OUTCOMES}
@@ -81,13 +81,13 @@ def verdict_counts(verdicts: Sequence[Verdict]) -> str:
 
 
 def comparison_counts(verdicts: Sequence[Verdict]) -> str:
-    """How many comparisons stand behind the verdicts, and how many would decide by chance; empty below two."""
+    """The number of comparisons behind the verdicts, and how many would decide by chance; empty for fewer than two."""
     several = counted_comparisons(verdicts)
     return counted(several, CLAIM_LIMIT) if several.n > 1 else ""
 
 
 def verdict_line(verdict: Verdict) -> str:
-    """The chip of a claim and what it rests on, in Markdown."""
+    """The chip of a claim's verdict and its comparisons, in Markdown."""
     outcome = verdict.outcome
     if not verdict.comparisons:
         return f"{chip_text(outcome)} this study has no row for it."
@@ -116,14 +116,15 @@ def _verb(count: int, plural: str) -> str:
 
 
 def value_words(comparison: Comparison) -> str:
-    """The value with its interval in its unit: `−5.2 points, 95%: −7.2 to −3.2`; `not paired` where the
-    interval joins those of two rows."""
+    """The value with its interval in its unit: `−5.2 points, 95%: −7.2 to −3.2`.
+
+    It says `not paired` if the interval combines the intervals of two rows."""
     paired = "" if comparison.is_paired or formats.missing(comparison.low) else ", not paired"
     return f"{number(comparison)}, 95%{paired}: {ends(comparison)}"
 
 
 def number(comparison: Comparison) -> str:
-    """Its value in its unit, of calibration errors the debiased one: `−5.2 points`, `97.6%`, `2.81 times`."""
+    """Its value in its unit, for calibration errors the debiased one: `−5.2 points`, `97.6%`, `2.81 times`."""
     value, _ = formats.read_first(comparison.value, comparison.debiased)
     if comparison.unit == "times":
         return f"{formats.number(value, 2)} times"
@@ -137,7 +138,7 @@ def ends(comparison: Comparison) -> str:
 
 
 def unmatched(rows: pd.DataFrame) -> str:
-    """Which of our rows have no published value beside them; empty where all have one."""
+    """The tasks of our rows that have no published value, as a sentence; empty if all have one."""
     tasks = list(dict.fromkeys(rows.loc[rows["published"].isna() & rows["value"].notna(), "task"]))
     if not tasks:
         return ""
@@ -146,7 +147,7 @@ def unmatched(rows: pd.DataFrame) -> str:
 
 
 def numbers(rows: pd.DataFrame) -> pd.DataFrame:
-    """The single published numbers as a table for the eye."""
+    """The single published numbers as a table for display."""
     units = rows["unit"].str.replace("percent relative", "% less").str.replace("percent", "%")
     value = [f"{v} {u}".strip() for v, u in zip(rows["value"], units, strict=True)]
     of = (
