@@ -1,4 +1,4 @@
-"""The cell of the map that is looked at, tensor by tensor; and the table of all tensors of the model."""
+"""The card of the map's chosen cell, tensor by tensor."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ COUNTED = {ENTRIES: "Entries", "row": "Rows", "column": "Columns", "head": "Head
 
 
 def cell_card(run: Run, layers: pd.DataFrame, table: pd.DataFrame, choices: dict[str, Cell]) -> None:
-    """The chosen cell: its count, one of its tensors, and that tensor's entries, rows, columns or heads."""
+    """Draws the chosen cell: its count, one of its tensors, and that tensor's entries, rows, columns or heads."""
     titles = exhibits.cell_titles(table)
     key = controls.select(
         CELL, "Zoom in on", list(choices), next(iter(choices)),

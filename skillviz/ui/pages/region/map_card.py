@@ -1,4 +1,4 @@
-"""The map of the region: what it shows, with which region it is compared, and the cell that is looked at."""
+"""The map of the region: the shown quantity, the region that it is compared with, and the chosen cell."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ HERE, THERE = "this region", "the other"
 
 
 def map_card(run: Run, layers: pd.DataFrame, choices: dict[str, Cell]) -> None:
-    """Draws the map; a click on a cell, or the box beside it, chooses the cell that has the frame."""
+    """Draws the map; a click on a cell, or the box beside the map, chooses the framed cell."""
     with page.explained():
         entries = cache.entries()
         this = next(entry for entry in entries if entry.id == run.id)
@@ -69,20 +69,20 @@ def map_card(run: Run, layers: pd.DataFrame, choices: dict[str, Cell]) -> None:
 
 
 def names_beside(entries: Sequence[Entry], this: Entry) -> dict[str, str]:
-    """The runs' names by id, for a narrow box on the page of `this`: runs of the same models without those."""
+    """The runs' names by id, for a narrow box on the page of `this`; runs of the same models omit the models."""
     shared = f"{pair_labels(entries)[this.pair]} · "
     return {run_id: name.removeprefix(shared) for run_id, name in run_labels(entries).items()}
 
 
 def _others(entries: Sequence[Entry], this: Entry) -> list[str]:
-    """The runs whose regions can be laid over this one's: of the same base model, those of the same task first."""
+    """The runs whose regions can be compared with this one: of the same base model, runs on the same task first."""
     fitting = [e for e in offered(entries, (this.id,)) if (e.base, e.d) == (this.base, this.d) and e.id != this.id]
     order = sorted(fitting, key=lambda e: (e.pair != this.pair, e.task, e.size != this.size, e.localizer, e.seed))
     return [entry.id for entry in order]
 
 
 def _clicked(choices: Collection[str]) -> None:
-    """Takes a click on the map over into the box."""
+    """Applies a click on the map to the box."""
     points = st.session_state[MAP]["selection"]["points"]
     if points:
         layer, kind = points[0]["customdata"]

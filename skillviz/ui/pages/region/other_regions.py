@@ -1,4 +1,4 @@
-"""One region among many: what the command `regions` has stored beside the run, as sentences, tables and two maps."""
+"""The section "One region among many": results of the command `regions`, as sentences, tables and two maps."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from skillviz.ui.chart import show, theme
 
 
 def other_regions(run: Run) -> None:
-    """The section: what is known, kind by kind, and the commands that find what is not."""
+    """Draws the section: the stored results of each kind, and the commands that compute missing kinds."""
     st.markdown("## One region among many", help=about("null", "paired"))
     if run.record.task is None:
         return
@@ -47,7 +47,7 @@ def other_regions(run: Run) -> None:
 
 
 def minimal_part(run: Run) -> None:
-    """The map with the smallest sufficient part in full ink and the surplus in grey."""
+    """Draws the map with the smallest sufficient part in full color and the surplus in gray."""
     scores, layers = _scores(run), page.table(run, "layers")
     assert scores is not None
     with page.explained():
@@ -59,7 +59,7 @@ def minimal_part(run: Run) -> None:
 
 
 def roles(run: Run) -> None:
-    """The map of what the run's region and the disjoint ones that do as well have in common."""
+    """Draws the map of the entries shared by the run's region and the disjoint regions that score as well."""
     scores = _scores(run)
     assert scores is not None
     with page.explained():
@@ -76,7 +76,7 @@ def roles(run: Run) -> None:
 
 
 def stored(run: Run, kind: str) -> bool:
-    """Whether regions of a kind are stored beside the run."""
+    """True if regions of this kind are stored beside the run."""
     scores = _scores(run)
     return scores is not None and any(name.split()[0] == kind for name in scores.record.facts)
 

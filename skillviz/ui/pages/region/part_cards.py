@@ -1,4 +1,4 @@
-"""What each part of the region does: scored live on request and kept beside the run, then a map and its controls."""
+"""The effect of each part of the region: scored live on request and stored beside the run, with a map and controls."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ CONDITION, CHANGE = "condition", "effect"
 GROUPINGS = {CELLS: "layer and module", HEADS: "attention head", EXPERTS: "expert"}
 SAMPLES = (100, 200, 500, 1000)
 USUAL = 200
-LONGEST = 3600.0  # seconds that a part may take: a large model on a CPU
+LONGEST = 3600.0  # seconds that the scoring of a part may take: a large model on a CPU
 
 
 class _NoAnswerError(Exception):
-    """The worker gave none, and the page has said why."""
+    """Raised if the worker gives no answer, after the page has shown the reason."""
 
 
 def parts(run: Run) -> None:
-    """The section: its scores where they are stored, else what they cost and the button that computes them."""
+    """Draws the section: the stored scores, or else their cost and the button that computes them."""
     st.markdown("## What each part does", help=about("parts", "paired", "discovery"))
     if run.record.task is None:
         return
@@ -54,7 +54,7 @@ def parts(run: Run) -> None:
 
 
 def cell_effects(run: Run) -> None:
-    """The map of what each cell does, as the section's choices have it; without scores, where to make them."""
+    """Draws the map of each cell's effect, for the section's choices; without scores, a hint to compute them."""
     with page.explained():
         scores = stored_parts(cache.library(), run, CELLS)
     if scores is None:
@@ -69,7 +69,7 @@ def cell_effects(run: Run) -> None:
 
 
 def _metrics(run: Run) -> list[str]:
-    """Those whose change is shown, the likelihood first."""
+    """The metrics whose change is shown, the likelihood first."""
     assert run.record.task is not None
     metric = run.record.task.metric
     return list(dict.fromkeys((likelihood_metric(metric), *metric_names(metric, ()))))
@@ -86,7 +86,7 @@ def _computed(run: Run, scores: PartScores, metric: str) -> pd.DataFrame:
 
 
 def _effects(run: Run, scores: PartScores) -> None:
-    """The finding and the strongest parts, for one condition and metric; of cells the map card has the map."""
+    """Draws the finding and the strongest parts, for one condition and metric; the map card has the map of cells."""
     record, names = scores.record, _metrics(run)
     with st.container(horizontal=True):
         condition = controls.segments(
@@ -115,7 +115,7 @@ def _effects(run: Run, scores: PartScores) -> None:
 
 
 def _changed(run: Run, scores: PartScores, strongest: pd.DataFrame, condition: str) -> None:
-    """The examples whose prediction one part turns: the one that changes most, or another of the box."""
+    """Draws the examples whose prediction one part changes: the part with most changes, or another one in the box."""
     task, n = run.record.task, scores.record.n
     assert task is not None
     by_name = {row["name"]: (row["layer"], row["kind"], row["head"]) for row in strongest.to_dict("records")}
@@ -127,7 +127,7 @@ def _changed(run: Run, scores: PartScores, strongest: pd.DataFrame, condition: s
             lambda: changed_predictions(scores.predictions(), task, by_name[name], condition),
         )  # fmt: skip
     texts: dict[str, str] = {}
-    with suppress(SkillvizError):  # Examples says what would bring them
+    with suppress(SkillvizError):  # the page Examples shows how to get them
         frame = cache.texts(run, scores.record.split)
         texts = dict(zip(frame["example_id"], whole_text(frame), strict=True))
     st.markdown(exhibits.changed_words(turned, n))
@@ -140,7 +140,7 @@ def _changed(run: Run, scores: PartScores, strongest: pd.DataFrame, condition: s
 
 
 def _compute(run: Run, grouping: str) -> None:
-    """Says what scoring the parts costs, and does it when the button is pressed."""
+    """Shows the cost of scoring the parts, and scores them when the button is pressed."""
     split, task = headline_split(run.record), run.record.task
     total = task.counts.get(split, 0) if task else 0
     offered = [size for size in SAMPLES if size < total] + [total]
@@ -170,7 +170,7 @@ def _compute(run: Run, grouping: str) -> None:
 
 
 def _scored(run: Run, plan: PartScoring) -> bool:
-    """Asks the worker for part after part and stores them; False where it gives no answer, which is then said."""
+    """Requests part after part from the worker and stores them; False, with the reason shown, if it does not answer."""
     bar = st.progress(0.0, "Loading the models.")
 
     def ask(operation: str, **arguments: Any) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""All tensors of the model in one table that can be sorted and downloaded, and the way from one of them to Surgery."""
+"""The sortable, downloadable table of all tensors of the model, with a link from a tensor to Surgery."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ HEIGHT = 320
 
 
 def tensor_table(run: Run, layers: pd.DataFrame) -> None:
-    """Draws the table; the row that is selected, else the first, can be opened in Surgery."""
+    """Draws the table; the selected row, by default the first, can be opened in Surgery."""
     table = cache.computed(("tensors",), [run], lambda: exhibits.tensor_table(layers))
     st.markdown("## Tensors")
     event = st.dataframe(

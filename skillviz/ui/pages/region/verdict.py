@@ -1,4 +1,4 @@
-"""The region page's verdict: does it matter which parameters are in the region?"""
+"""The verdict of the region page: does it matter which parameters are in the region?"""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from skillviz.ui.chip import judged_text
 
 
 def verdict(run: Run) -> str:
-    """The graft beside a control of its size, or beside the fine-tuned model where no control is stored, as a chip in
-    Markdown. Empty where no paired difference can be taken."""
+    """The verdict on the graft against a control of its size, or if none is stored the fine-tuned model, in Markdown.
+
+    Empty if there is no paired difference."""
     entries, split = cache.entries(), headline_split(run.record)
     control = control_of(entries, next(entry for entry in entries if entry.id == run.id))
     judged = None

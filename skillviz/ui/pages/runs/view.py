@@ -1,4 +1,4 @@
-"""The library of runs: filters, the runs by task, and what can be done with those that are chosen."""
+"""The library of runs: filters, the runs by task, and the actions on the chosen runs."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ from skillviz.ui.run_bar import offered
 
 CHOSEN = "chosen"  # in the address
 KEY, TABLE, PROBLEM, DELETED = "library.chosen", "library.table", "library.problem", "library.deleted"
-LINKED = 6  # chosen runs that still go into the address
+LINKED = 6  # the most chosen runs that are written to the address
 FIRST = ("localizer", "share", "graft", *(row.title for row in run_list.UNLIKE_SHARES), "recovered", "ece")
-"""The columns that come first: a phone shows no more than about four."""
-FEW_ROWS = 30  # up to which all groups are open
-MOST_NOTED = 10_000  # letters of a note
+"""The first columns: a phone shows only about four."""
+FEW_ROWS = 30  # the number of rows up to which all groups are open
+MOST_NOTED = 10_000  # characters of a note
 
 
 def counts(entries: Sequence[Entry]) -> tuple[int, int, int]:
-    """Runs, tasks, and runs that did not finish; those under way are not among them."""
+    """The numbers of runs, tasks, and runs that ended unfinished; running jobs are not counted."""
     ended, unreadable = _ended()
     return len(entries), len({entry.task for entry in entries}), len(ended) + len(unreadable)
 
@@ -56,7 +56,7 @@ def _ended() -> tuple[list[Unfinished], Sequence[Unreadable]]:
 
 
 def filters(entries: Sequence[Entry]) -> list[Entry]:
-    """Draws the filters and returns the runs that pass; what is filtered stands in the address."""
+    """Draws the filters and returns the runs that pass; the filters are kept in the address."""
     search, localizers, origin = st.columns([4, 4, 3], vertical_alignment="bottom")
     with search:
         typed = form.words("search", "Search", "", placeholder="part of a name, a task, a note")
@@ -74,7 +74,7 @@ def filters(entries: Sequence[Entry]) -> list[Entry]:
     with origin:
         where = controls.segments("from", "From", ("all", "you", "skillviz"), "all")
     _fill(entries)
-    # who asks for the own runs looks for each of them, variants too
+    # a user who filters by own runs looks for any of them, variants too
     runs = entries if where == "you" else offered(entries, st.session_state[KEY])
     notes = cache.notes(entry.id for entry in runs) if typed.strip() else {}
     return [entry for entry in runs if _passes(entry, typed, chosen, where, notes.get(entry.id, ""))]
@@ -100,7 +100,7 @@ def _passes(entry: Entry, typed: str, localizers: Sequence[str], where: str, not
 
 
 def _fill(entries: Sequence[Entry]) -> None:
-    """Sets the chosen runs from the address where it knows better, and leaves out those that are gone."""
+    """Sets the chosen runs from the address if it was changed, and removes runs that no longer exist."""
     if KEY not in st.session_state or address.is_asked(CHOSEN):
         st.session_state[KEY] = [name for name in (address.current(CHOSEN) or "").split(",") if name]
     known = {entry.id for entry in entries}
@@ -108,7 +108,7 @@ def _fill(entries: Sequence[Entry]) -> None:
 
 
 def actions(entries: Sequence[Entry], shown: Sequence[Entry]) -> None:
-    """The chosen runs, of all `entries`, in a box that offers those `shown`; and what can be done with them."""
+    """Draws the box of chosen runs, which offers the `shown` ones, and the actions on them."""
     labels = run_labels(entries)
     ids = list(dict.fromkeys([*st.session_state[KEY], *(entry.id for entry in shown)]))
     with st.container(border=True):
@@ -169,7 +169,7 @@ def _compare_button(ids: Sequence[str]) -> None:
 
 
 def groups(entries: Sequence[Entry], shown: Sequence[Entry]) -> None:
-    """The runs `shown` of all `entries`, a fold for each task; a folded one costs nothing."""
+    """Draws the `shown` runs, with one fold per task; the content of a closed fold is not computed."""
     if not entries:
         _nothing("No run is finished yet", "The first one appears here. *Jobs* shows how far it is.")
         st.page_link(page_table.PAGES["launch"].link(), label="Start a localization", icon=":material/play_arrow:")
@@ -193,7 +193,7 @@ def groups(entries: Sequence[Entry], shown: Sequence[Entry]) -> None:
 
 
 def _first_task(entries: Sequence[Entry]) -> str:
-    """The task whose runs are open: that of the run in hand, else of the one that the dashboard opens on."""
+    """The task whose group is open: of the session's last run, else of the run that the dashboard opens with."""
     run_id = address.last_used(address.RUN)
     last = next((entry for entry in entries if entry.id == run_id), None)
     return (last or opening_entry(entries)).task
@@ -214,8 +214,10 @@ def _clear_filters() -> None:
 
 
 def _group_label(entries: Sequence[Entry]) -> str:
-    """`cr`, how many runs, and the best graft in each metric. The same whatever is chosen: a fold of another label is
-    drawn anew, and who marks rows by keyboard would lose the place."""
+    """`cr`, the number of runs, and the best graft in each metric.
+
+    The label does not depend on the chosen runs: a fold with a new label would be redrawn, and a user who marks rows by
+    keyboard would lose the focus."""
     parts = [formats.counted(len(entries), "run")]
     by_metric = defaultdict[str, list[float]](list)
     for entry in entries:
@@ -228,7 +230,7 @@ def _group_label(entries: Sequence[Entry]) -> str:
 
 
 def _table(entries: Sequence[Entry], chosen: set[str], labels: Mapping[tuple[str, ...], str]) -> None:
-    """The runs of one task; its marked rows are the chosen ones."""
+    """Draws the runs of one task; its marked rows are the chosen runs."""
     ordered = sorted(entries, key=lambda e: (labels[e.pair], e.localizer, e.share, e.seed, e.id))
     frame = run_list.listing(ordered).drop(columns="size")
     frame["models and task"] = [labels[entry.pair].removeprefix(f"{readable_name(entry.task)} · ") for entry in ordered]
@@ -262,7 +264,7 @@ def _marked(key: str) -> list[int]:
 
 
 def _marked_anew(key: str, ids: Sequence[str]) -> None:
-    """Takes the marked rows of one table into the chosen runs; those of other tables stay."""
+    """Applies the marked rows of one table to the chosen runs; chosen runs of other tables stay."""
     marked = [ids[row] for row in _marked(key) if row < len(ids)]
     before = st.session_state[KEY]
     kept = [run_id for run_id in before if run_id not in ids or run_id in marked]
@@ -273,7 +275,7 @@ def _note(entry: Entry) -> None:
     key = f"library.note.{entry.id}"
     try:
         stored = cache.note(entry.id)
-    except StoreError as error:  # nothing may be written over a note that cannot be read
+    except StoreError as error:  # an unreadable note may not be overwritten
         st.error(text.plain(sign_in.sentence_of(error)))
         return
     st.session_state.setdefault(key, stored)
@@ -290,7 +292,7 @@ def _note(entry: Entry) -> None:
 
 @st.dialog("Delete for good?")
 def confirm_delete(run_ids: Sequence[str]) -> None:
-    """Asks before runs are deleted; there is no way back."""
+    """Asks for confirmation before runs are deleted for good."""
     labels = run_labels(cache.entries())
     names = "\n".join(f"- {text.plain(labels.get(run_id, ''))} (`{visible(run_id)}`)" for run_id in run_ids)
     place = sign_in.without_places(f"`{cache.user_store().root}`")
@@ -314,7 +316,7 @@ def _delete(run_ids: Sequence[str]) -> None:
 
 
 def outcome() -> None:
-    """Says once that runs were deleted, or why the last action failed."""
+    """Shows once that runs were deleted, or why the last action failed."""
     if done := st.session_state.pop(DELETED, ""):
         st.success(done, icon=":material/delete:")
     if sentence := st.session_state.pop(PROBLEM, ""):
@@ -322,7 +324,7 @@ def outcome() -> None:
 
 
 def unfinished() -> None:
-    """Runs that cannot be opened, each with the reason and, for those of the user's folder, a way to remove it."""
+    """Draws the runs that cannot be opened, with the reason, and a button that removes one of the user's own."""
     ended, unreadable = _ended()
     rows = [(run.path, text.plain(job_words.label(run.record)), f"{run.record.status}", _why(run)) for run in ended]
     rows += [(folder.path, f"`{folder.name}`", "unreadable", folder.reason) for folder in unreadable]
@@ -343,7 +345,7 @@ def unfinished() -> None:
 
 
 def _why(entry: Unfinished) -> str:
-    """The class of the failure and its sentence, with what to do."""
+    """The title of the failure, its message and advice."""
     error = entry.record.error
     if error is None:
         return (

@@ -1,5 +1,6 @@
-"""The sparsity page's verdict, its table of runs, and its series: where the run's model is one of several checkpoints,
-what changes along fine-tuning."""
+"""The sections of the sparsity page: the verdict, the table of runs, and the series of checkpoints.
+
+The series shows changes along fine-tuning, if the run's model is one of several checkpoints."""
 
 from __future__ import annotations
 
@@ -24,14 +25,15 @@ from skillviz.ui.chip import judged_text
 
 
 def finding(entries: Sequence[Entry], curve: pd.DataFrame, line: tuple[str, str], split: str) -> str:
-    """How small a region of one line can be, in the `curve` of these runs of a pair on a split."""
+    """The headline: the smallest sufficient region of one line, in the `curve` of a pair's runs on a split."""
     runs = run_list.runs_of(entries)
     return cache.computed(("smallest region", split, *line), runs, lambda: sizes.finding(curve, line))
 
 
 def verdict(entries: Sequence[Entry], like: Entry, split: str) -> str:
-    """Whether the smallest region of this search with 95% of the gain scores like the fine-tuned model, as a chip in
-    Markdown; of a run without such a region its own. Empty where no paired difference is stored."""
+    """The verdict on the smallest region of this search with 95% of the gain against the fine-tuned model, in Markdown.
+
+    A run without such a region is judged itself. Empty if no paired difference is stored."""
     with page.explained():
         record = cache.run(smallest_enough(entries, like).id).record
     scores = record.metrics.get(split)
@@ -40,7 +42,7 @@ def verdict(entries: Sequence[Entry], like: Entry, split: str) -> str:
 
 
 def beyond_null(record: RunRecord, split: str) -> None:
-    """How far the graft of the run's main size is beyond its null; nothing for a localizer without one."""
+    """Draws how far the graft of the run's main size is beyond its null; nothing for a localizer without a null."""
     judged = beyond.judged(record, split)
     if judged is not None:
         told = f"{beyond.sentence(record, split)} {judged_text(judged)}".strip()
@@ -48,7 +50,7 @@ def beyond_null(record: RunRecord, split: str) -> None:
 
 
 def runs(run: Run, entries: Sequence[Entry]) -> None:
-    """The runs of the figure, in a table that is sent to whoever opens it."""
+    """Draws the figure's runs in a table, whose content is sent only when it is opened."""
     title = f"{formats.counted(len(entries), 'run')} of this pair and task in the figure"
     fold = st.expander(title, key="table.runs", on_change="rerun")
     if fold.open:
@@ -62,7 +64,7 @@ def runs(run: Run, entries: Sequence[Entry]) -> None:
 
 
 def checkpoints(run: Run) -> None:
-    """The section; nothing where no other checkpoint of the same fine-tuning has a run like this one."""
+    """Draws the section on checkpoints; nothing if no other checkpoint of the same fine-tuning has a comparable run."""
     with page.explained():
         series = series_of(run, cache.runs(entry.id for entry in cache.entries()))
         if not series:
@@ -73,12 +75,12 @@ def checkpoints(run: Run) -> None:
 
 
 def figures(points: pd.DataFrame, task: str, key: str) -> None:
-    """The finding and the figures of one task, two a row; `key` is the run or study that they are of."""
+    """Draws the finding and the figures of one task, two per row; `key` names their run or study."""
     finding, details = exhibits.finding(points, task), exhibits.details(points, task)
     st.markdown(finding, help=about("recovered", "paired"))
     names = exhibits.panels(points, task)
     places = [place for _ in range(0, len(names), 2) for place in st.columns(2)]
-    for place, name in zip(places, names, strict=False):  # of an odd number the last place stays empty
+    for place, name in zip(places, names, strict=False):  # if the number is odd, the last place stays empty
         with place:
             show(exhibits.panel(points, task, name, theme()), key)
     if details != finding:

@@ -1,4 +1,4 @@
-"""The user's studies as jobs: their states for the list, the bar in place of the start button, and Resume."""
+"""The user's studies as jobs: their states for the list, the progress bar in place of the start button, and Resume."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ UNDER_WAY = "You can close this page; the study keeps running. [Log and cancel](
 
 
 def states() -> Mapping[str, str]:
-    """The status of each of the user's studies by its folder; of a running one by its name too.
+    """The status of each of the user's studies by its folder, and the status of a running study by its name too.
 
-    A study that ships stands in the list for the user's own of its name until that has tables: only that one is being
-    made is true of both.
+    The list shows a shipped study in place of the user's own study with the same name until the latter has tables. Only
+    the status of a running study is then shown for the shipped one.
     """
     studies = _studies()
     running = {job.path.name: job.status for job in studies if job.is_open}
@@ -35,9 +35,9 @@ def states() -> Mapping[str, str]:
 
 
 def in_place_of_button(study: StudySpec) -> bool:
-    """Whether this very study runs: its bar then stands where the button was, as the cards above are out of sight.
+    """True if this study is running; draws its bar in place of the button, since the cards above are out of sight.
 
-    Of one that ended in this session it says how, above the button.
+    For a study that ended in this session, draws its outcome above the button.
     """
     job = _of(study)
     if job is None or not job.is_open:
@@ -54,7 +54,7 @@ def _of(study: StudySpec) -> Job | None:
 
 
 def _bar(study: StudySpec) -> None:
-    """The bar of a study under way; the card above draws the page again when it ends."""
+    """Draws the bar of a running study; the card above redraws the page when the study ends."""
     job = _of(study)
     if job is not None and job.is_open:
         jobs_view.bar(job, jobs.progress(cache.user_store(), job.name))
@@ -62,12 +62,12 @@ def _bar(study: StudySpec) -> None:
 
 
 def start(file: Path, workers: int, backend: Backend) -> None:
-    """Starts a process of its own, or submits the steps to a cluster; raises a SkillvizError."""
+    """Starts a separate process, or submits the steps to a cluster; raises a SkillvizError."""
     jobs_view.start_following(jobs.start_study(file, cache.user_store(), workers, backend))
 
 
 def begun_anew(study: StudyFolder) -> None:
-    """Says so where the user's own study has no tables yet and a stored one of its name stands in."""
+    """Shows a note if the user's own study has no tables yet and a stored one of the same name is shown instead."""
     job = _named(study.name)
     if job is not None and job.path != study.path:
         st.info(
@@ -78,7 +78,7 @@ def begun_anew(study: StudyFolder) -> None:
 
 
 def resume_button(name: str) -> None:
-    """Resumes a study of the user's own that ended early; nothing where there is none such."""
+    """Draws a button that resumes the user's own study if it ended early."""
     job = _named(name)
     if job is not None and job.is_resumable:
         jobs_view.resume_button(job.name, "Resume it")

@@ -1,4 +1,4 @@
-"""Starting a study: an experiment of the paper at a scale, or a file of one's own; its plan and minutes come first."""
+"""The form that starts a study, an experiment of the paper at a scale or the user's file, with plan and duration."""
 
 from __future__ import annotations
 
@@ -41,15 +41,15 @@ from skillviz.ui.pages.launch import models
 from skillviz.ui.pages.studies import running, study_file
 
 SOURCES = {"experiment": "An experiment of the paper", "file": "My own study file"}
-LONGEST = 400  # letters of a path
+LONGEST = 400  # characters of a path
 MOST_WORKERS = 8
 WORKERS = "new.workers"
 BASE, TASKS, ALSO, FINETUNED = "own.base", "own.tasks", "own.also", "own.finetuned"
 READOUT, SEEDS = "own.readout", "own.seeds"
-PREFIXES = ("new.", "own.")  # of the form's fields in the address
+PREFIXES = ("new.", "own.")  # prefixes of the form's fields in the address
 FIELDS = (BASE, TASKS, ALSO, FINETUNED, READOUT, SEEDS)
 UNSET = (None, "", form.NONE)
-OF_SCALE = "scale"  # as readout: the one that the scale has
+OF_SCALE = "scale"  # as readout: the scale's own
 MOST_SEEDS = 20
 MODELS_TITLE = "Use your own models or tasks"
 TASKS_HELP = (
@@ -71,7 +71,7 @@ SEEDS_HELP = (
 
 
 def draw() -> None:
-    """Draws the form, from the choice to the button that starts a process of its own."""
+    """Draws the form, from the choice of a study to the button that starts a separate process."""
     try:
         control.refuse_study(cache.user_store())
     except SkillvizError as error:
@@ -110,9 +110,9 @@ def _experiment() -> tuple[StudySpec, str]:
 
 
 def _request(name: str) -> ExperimentRequest:
-    """The experiment with what is set in the fields; raises BadInput for other variables than the project's.
+    """The experiment with the values of the fields; raises BadInput for variables other than the project's.
 
-    ModelNotFound where a model has to be fetched from the hub first, for which there is a button.
+    Raises ModelNotFound if a model has to be downloaded from the hub first, and draws a button for it.
     """
     usual = SMALL
     is_set = any(address.current(field) not in (*UNSET, OF_SCALE) for field in FIELDS)
@@ -149,9 +149,9 @@ def _readout(scale: Scale) -> str | None:
 
 
 def _file() -> tuple[StudySpec, str] | None:
-    """The study of a file on this machine, or of one that is uploaded, and its command; None where there is none yet.
+    """The study of a file on this machine or of an uploaded file, and its command; None if there is no file yet.
 
-    The file lies in the study's folder once it is started.
+    The file is in the study's folder once the study is started.
     """
     if (linked := address.linked("new.file")) is not None:
         visitor.note_linked("new.file", (linked,))
@@ -171,7 +171,7 @@ def _file() -> tuple[StudySpec, str] | None:
 
 
 def _plan_and_button(study: StudySpec, command: str) -> None:
-    """What will be done and how long it takes, then the button."""
+    """Draws the plan and its duration, then the button."""
     place = st.container()
     with place, st.spinner("Reading models and data for the estimate."):
         preview = cache.study_preview(study, cache.user_store(), 1)
@@ -199,7 +199,7 @@ def _plan_and_button(study: StudySpec, command: str) -> None:
 
 
 def _counted(plan: Plan, left: int) -> str:
-    """What a plan holds: `3 fine-tunings, 27 localizations, 9 scorings; 39 steps, 12 to do`."""
+    """The contents of a plan: `3 fine-tunings, 27 localizations, 9 scorings; 39 steps, 12 to do`."""
     parts = [
         formats.counted(count, noun)
         for kind, noun in study_words.STEP_KINDS.items()
@@ -220,10 +220,10 @@ def _workers() -> int:
 
 
 def _start(study: StudySpec, workers: int, cluster: str | None) -> None:
-    """A process of its own, which goes on without this page."""
+    """Starts a separate process, which keeps running without this page."""
     try:
         with st.spinner("Starting."):
-            cache.refuse_study(study, cache.user_store())  # so that one that cannot be made leaves no file
+            cache.refuse_study(study, cache.user_store())  # so that a refused study leaves no file
             path = write_study(study, cache.user_store())
             running.start(path, workers, backend_named(cluster))
     except SkillvizError as error:

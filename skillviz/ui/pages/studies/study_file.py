@@ -1,4 +1,4 @@
-"""Study files that come in through the page: typed by their path or uploaded; what they may not name."""
+"""Study files given through the page, by path or upload, and the names that they may not contain."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def typed(path: str) -> StudySpec:
 
 
 def uploaded(name: str, content: bytes) -> StudySpec:
-    """The study of an uploaded file; what stands against it is told of the file's own name."""
+    """The study of an uploaded file; errors mention only the file's own name."""
     with working_folder() as folder:
         path = folder / Path(name).name
         path.write_bytes(content)
@@ -35,9 +35,9 @@ def uploaded(name: str, content: bytes) -> StudySpec:
 
 
 def claim(study: StudySpec) -> str:
-    """Why the study is one of the user's own though its file names an experiment; empty where it names none, or is it.
+    """The reason why the study is the user's own although its file names an experiment; empty if there is no conflict.
 
-    Pages judge a study of an experiment by the paper's claims, which other entries would make false sentences of.
+    Pages judge a study of an experiment by the paper's claims; other entries would make these sentences false.
     """
     if not study.experiment or is_as_requested(study):
         return ""
@@ -49,15 +49,15 @@ def claim(study: StudySpec) -> str:
 
 
 def without_request(study: StudySpec) -> StudySpec:
-    """The study without the experiment that its file names."""
+    """The study without the experiment in its file."""
     return study.model_copy(update={"request": None})
 
 
 def replaces(study: StudySpec) -> str:
-    """What starting the study means for the user's own of its name, which asks for something else; empty without one.
+    """The effect of the start on a different study of the user's with the same name, in words; empty if there is none.
 
-    Raises BadInput where the place is not free: the stored study of that name is an experiment's or ships with
-    skillviz, or the file in its folder was changed since it was run and would be lost.
+    Raises BadInput if the name is not free: the stored study of that name is an experiment's or ships with skillviz, or
+    its file has been changed since it was run and would be lost.
     """
     user_root, warning = cache.user_store().root, ""
     for store in cache.library().stores:
@@ -82,7 +82,7 @@ def replaces(study: StudySpec) -> str:
 
 
 def _conflict(study: StudySpec, store: Store) -> BadInput | None:
-    """What stands against the study where its folder in a store has a file that asks for something else."""
+    """The error if the study's folder in a store has a file with different entries; else None."""
     try:
         refuse_edited(study, store)
     except BadInput as error:
@@ -91,7 +91,7 @@ def _conflict(study: StudySpec, store: Store) -> BadInput | None:
 
 
 def _experiment_of(path: Path) -> str | None:
-    """The experiment that the study in a folder is of, by its file or by its record."""
+    """The experiment of the study in a folder, from its file or its record; None if it has none."""
     with suppress(BadInput):
         if experiment := read_study(path / FILE).experiment:
             return experiment
@@ -100,7 +100,7 @@ def _experiment_of(path: Path) -> str | None:
 
 
 def _is_as_it_was_run(path: Path) -> bool:
-    """Whether the file in a study's folder asks what was run last there."""
+    """True if the file in a study's folder has the plan that was run last there."""
     stored = open_study(path)
     try:
         return stored is not None and stored.record.key == plan(stored.study).key
@@ -109,14 +109,14 @@ def _is_as_it_was_run(path: Path) -> bool:
 
 
 def _checked(study: StudySpec) -> StudySpec:
-    """The study; raises BadInput for other variables, and for files that a visitor may not name."""
+    """The study; raises BadInput for variables other than the project's, and for files that a visitor may not name."""
     for text in _texts(study.model_dump()):
         visitor.checked_task(text)
     return study
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """All texts in it, names of fields too, however deep."""
+    """All texts in a value, including names of fields, at any depth."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""A study's table for the eye: what is looked for first, shares in percent, each column under its meaning."""
+"""A study's table for display: important columns first, shares in percent, each column with its meaning as help."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ FIRST = (
     "seeds", "n",
 )  # fmt: skip
 IN_PERCENT = ("metric", "share", "points")
-SHORT = ("share", "chance", "chance_low", "chance_high")  # shares to two figures
-LONG = ("gain_share", "iou", "low_edge", "high_edge")  # to three
+SHORT = ("share", "chance", "chance_low", "chance_high")  # shares with two digits
+LONG = ("gain_share", "iou", "low_edge", "high_edge")  # with three digits
 
 
 def columns(table: pd.DataFrame) -> list[str]:
-    """Its columns in the order they are shown in: those asked for most first, those that say nothing last."""
+    """The table's columns in display order: the most important first, empty and duplicate ones last."""
     names = [c for c in FIRST if c in table] + [str(c) for c in table if c not in FIRST]
     is_twice = {"id_task", "task"} <= set(table) and table["id_task"].equals(table["task"])
     empty = [c for c in names if table[c].isna().all() or (c == "id_task" and is_twice)]
@@ -36,25 +36,25 @@ def columns(table: pd.DataFrame) -> list[str]:
 
 
 def shown(table: pd.DataFrame) -> pd.DataFrame:
-    """The table for the eye: words for names, shares in percent; metrics that are no share stay as they are."""
+    """The table for display: words for names, shares in percent; other metrics are unchanged."""
     words = table_words.worded(table)
     for column in map(str, table):
         if kind(column) in IN_PERCENT:
             words[column] = table[column] * scales(column, table)
         elif kind(column) in ("entries", "examples"):
-            words[column] = table[column].round()  # means over seeds
+            words[column] = table[column].round()  # fractional because they are means over seeds
         if column in SHORT:
             words[column] = words[column].map(_two_figures)
     return words
 
 
 def config(name: str) -> dict[str, Any]:
-    """How the columns of the table `name` are headed and written; a column's meaning is its help."""
+    """The headings and number formats of the columns of table `name`; a column's help is its meaning."""
     return {column.name: _config(name, column) for column in TABLES[name].columns}
 
 
 def columns_in_words(name: str) -> list[str]:
-    """A line a column of the table `name`: its heading, its name in the CSV and its meaning; in Markdown."""
+    """One line per column of table `name`: its heading, its name in the CSV and its meaning, in Markdown."""
     return [
         f"- **{text.plain(_heading(name, column))}** (`{column.name}`): {text.plain(table_words.meaning(column))}"
         for column in TABLES[name].columns
@@ -62,14 +62,14 @@ def columns_in_words(name: str) -> list[str]:
 
 
 def methods(table: pd.DataFrame) -> list[str]:
-    """A line a method that occurs: its name in the page, and what it stands for; in Markdown."""
+    """One line per method in the table: its displayed name and its meaning, in Markdown."""
     names = {name for column in ("method", "a", "b") if column in table for name in table[column]}
     lines = [f"  - **{row.title}**: {text.plain(row.phrase)}" for row in METHODS.values() if row.name in names]
     return ["- the methods:", *lines] if lines else []
 
 
 def _two_figures(percent: float) -> float:
-    """As `formats.share` writes a share: two figures below 10%, one decimal above."""
+    """The percentage rounded as `formats.share` rounds: two digits below 10%, one decimal above."""
     if pd.isna(percent) or percent == 0:
         return percent
     return round(percent, max(1, 1 - math.floor(math.log10(abs(percent)))))

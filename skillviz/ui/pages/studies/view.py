@@ -1,4 +1,4 @@
-"""The studies page's parts: how many there are, the list, and one study with verdicts, pictures, tables and steps."""
+"""The sections of the studies page: the headline, the list, and one study with verdicts, pictures, tables and steps."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from skillviz.ui.run_bar import width_of
 VIEW, LIST, ONE, NEW = "view", "list", "study", "new"
 VIEWS = {LIST: "All studies", ONE: "Open study", NEW: "Start a study"}
 LISTING = "studies.list"
-BOX = 330  # pixels of a box at most: two of them stand beside the views
+BOX = 330  # pixels, the maximum width of a box: two of them are beside the views
 COLUMNS = {
     "experiment": st.column_config.TextColumn("experiment", width=348),
     "runs": st.column_config.NumberColumn(
@@ -47,7 +47,7 @@ COLUMNS = {
 
 
 def summary(studies: Sequence[StudyFolder], shown: str, study: StudyFolder | None) -> str:
-    """What the view shows, in Markdown: how many studies there are, or what one says of the paper's claims."""
+    """The headline of the view, in Markdown: the number of studies, or one study's verdicts on the paper's claims."""
     if not studies:
         words = "No study is stored yet. A study runs fine-tunings and localizations that belong together."
         return words + with_a_checkout()
@@ -67,20 +67,20 @@ def summary(studies: Sequence[StudyFolder], shown: str, study: StudyFolder | Non
 
 
 def choose(studies: Sequence[StudyFolder]) -> tuple[str, StudyFolder | None, DeltaGenerator]:
-    """Which of the three views is shown, the study that is open in its own, and the row of their controls."""
+    """The chosen view, the study if the view shows one, and the container of their controls."""
     row = st.container(horizontal=True, vertical_alignment="bottom")
     with row:
         shown = _choose_view(LIST if studies else NEW)
         if shown != ONE or not studies:
             return shown, None, row
         with page.explained():
-            # those with tables first, then as in the paper
+            # studies with tables first, then in the paper's order
             studies = sorted(studies, key=lambda study: (not study.tables(), paper_words.place_of(study)))
             return shown, study_choice.choose(studies, widest=BOX), row
 
 
 def _choose_view(default: str) -> str:
-    """An address that names a study or a field of the form, and no view, means theirs."""
+    """Draws the choice of view; an address with a study or a form field but no view selects the matching view."""
     if VIEW not in st.query_params:
         linked = [name for name in st.query_params if address.linked(name) is not None]
         if study_choice.STUDY in linked:
@@ -91,7 +91,7 @@ def _choose_view(default: str) -> str:
 
 
 def listing(studies: Sequence[StudyFolder], states: Mapping[str, str]) -> None:
-    """All studies as a table whose rows open them; nothing where there are none."""
+    """Draws all studies as a table whose rows open them; nothing if there are none."""
     for broken in cache.broken_studies():
         st.warning(text.plain(sign_in.without_places(broken.reason)), icon=":material/warning:")
     if not studies:
@@ -99,7 +99,7 @@ def listing(studies: Sequence[StudyFolder], states: Mapping[str, str]) -> None:
     studies = sorted(studies, key=paper_words.place_of)
     table = list_table(studies, states)
     is_alike = table.duplicated(["experiment", "data"], keep=False)
-    named = table["data"].where(~is_alike, table["data"] + " · " + table["study"])  # a folder's name is for files
+    named = table["data"].where(~is_alike, table["data"] + " · " + table["study"])  # marks equal rows apart
     rows_that_open(
         table.assign(data=named).drop(columns="study"), key=LISTING, column_config=COLUMNS, placeholder="",
         height="content", on_select=lambda: _open(studies), alt="The stored studies; select a row to open it",
@@ -108,7 +108,7 @@ def listing(studies: Sequence[StudyFolder], states: Mapping[str, str]) -> None:
 
 
 def _open(studies: Sequence[StudyFolder]) -> None:
-    """Opens the study of the row that was chosen; called when the choice changes."""
+    """Opens the study of the selected row; called when the selection changes."""
     row = selected(LISTING)
     if row is not None:
         controls.assign(study_choice.STUDY, studies[row].name)
@@ -116,9 +116,10 @@ def _open(studies: Sequence[StudyFolder]) -> None:
 
 
 def list_table(studies: Sequence[StudyFolder], states: Mapping[str, str]) -> pd.DataFrame:
-    """One row a study, for the eye; `states` as `running.states` has them.
+    """One row per study, for display; `states` is the result of `running.states`.
 
-    The data come first: on a phone they and the beginning of the experiment are in sight, which tell the rows apart.
+    The data are the first column: a phone shows only it and the beginning of the experiment, and these distinguish the
+    rows.
     """
     rows = []
     for study in studies:
@@ -148,7 +149,7 @@ def _title(study: StudyFolder) -> str:
 
 
 def details(study: StudyFolder | None, row: DeltaGenerator) -> None:
-    """Everything about one study; `row` takes the box of its tasks."""
+    """Draws everything about one study; the box of its tasks is drawn in `row`."""
     if study is None:
         st.info("There is no study to open yet.")
         st.code("python -m skillviz reproduce table2 --scale small", language=None)
@@ -167,7 +168,7 @@ def details(study: StudyFolder | None, row: DeltaGenerator) -> None:
 
 
 def _problems(study: StudyFolder) -> None:
-    """The steps that failed, in words, and how to go on."""
+    """Draws the failed steps, in words, and the button that resumes the study."""
     lines = failures(study)
     if not lines:
         running.resume_button(study.name)
@@ -180,7 +181,7 @@ def _problems(study: StudyFolder) -> None:
 
 
 def _verdicts(study: StudyFolder) -> str:
-    """What it says of the paper's claims; of a study without any what it is."""
+    """A study's verdicts on the paper's claims, or a description if it has none."""
     title = study_words.experiment_title(study.record.experiment)
     if not study.tables():
         return f"{title}, {study_words.data(study)}: **{study_words.state(study)}**."
@@ -191,14 +192,14 @@ def _verdicts(study: StudyFolder) -> str:
 
 
 def _pictures(study: StudyFolder, tables: Mapping[str, pd.DataFrame], row: DeltaGenerator) -> None:
-    """Pictures of those of its tables that have one whatever the experiment; the first has its box in the `row`."""
+    """Draws pictures of the tables that have one for every experiment; the box of the first is drawn in `row`."""
     drawn = [name for name in PICTURES if len(tables.get(name, ()))]
     for name in drawn:
         PICTURES[name](study, tables[name], row if name == drawn[0] else st.container(horizontal=True))
 
 
 def _shared(study: StudyFolder, table: pd.DataFrame, _: DeltaGenerator) -> None:
-    """What the regions share, as a share of one and of both."""
+    """Draws the entries shared by regions, as a share of one region and of both."""
     kinds = [kind for kind in ("overlap", "iou") if (table["kind"] == kind).any()]
     for place, kind in zip(st.columns(len(kinds)), kinds, strict=True):
         with place:
@@ -206,25 +207,25 @@ def _shared(study: StudyFolder, table: pd.DataFrame, _: DeltaGenerator) -> None:
 
 
 def _histogram(study: StudyFolder, table: pd.DataFrame, row: DeltaGenerator) -> None:
-    """The confidence of the models on one task."""
+    """Draws the confidence of the models on one task."""
     task = _one_of("sure-of", "Confidence on", table["task"], row)
     show(exhibits.histogram(table, task, theme()), study.name)
 
 
 def _one_of(name: str, title: str, tasks: pd.Series, row: DeltaGenerator) -> str:
-    """One of the tasks; draws the box in the row where there are several."""
+    """One of the tasks; draws a box in the row if there are several."""
     known = list(dict.fromkeys(tasks))
     with row:
         return controls.select(name, title, known, known[0], shown=readable, width=260) if len(known) > 1 else known[0]
 
 
 def _checkpoints(study: StudyFolder, table: pd.DataFrame, row: DeltaGenerator) -> None:
-    """The checkpoints of one task along fine-tuning, two figures a row."""
+    """Draws the checkpoints of one task along fine-tuning, two figures per row."""
     checkpoint_figures(table, _one_of("trained-on", "Fine-tuned on", table["id_task"], row), study.name)
 
 
 def _settings(study: StudyFolder, table: pd.DataFrame, row: DeltaGenerator) -> None:
-    """Size reached and score by the constants of the searches."""
+    """Draws the reached size and the score by the searches' settings."""
     task = _one_of("tried-on", "Task", table["task"], row)
     metric = task_metric(table.loc[table["task"] == task, "metric"])
     for place, shown in zip(st.columns(2), ("size", metric), strict=True):
@@ -233,7 +234,7 @@ def _settings(study: StudyFolder, table: pd.DataFrame, row: DeltaGenerator) -> N
 
 
 def _composition(study: StudyFolder, table: pd.DataFrame, row: DeltaGenerator) -> None:
-    """The layers and the modules of one task's regions."""
+    """Draws the layers and the modules of one task's regions."""
     regions = dict.fromkeys(zip(table["task"], table["localizer"], table["variant"], strict=True))
     names = {label(region[0], localizer_style(region[1]).title, region[2]): region for region in regions}
     with row:
@@ -268,7 +269,7 @@ def _scores(study: StudyFolder, scores: pd.DataFrame, row: DeltaGenerator) -> No
 
 
 def _of_one_checkpoint(study: StudyFolder, scores: pd.DataFrame) -> pd.DataFrame:
-    """Of a series of checkpoints the rows of one, the last unless another is chosen; of other studies all rows."""
+    """The rows of one checkpoint in a series, by default the last; in other studies, all rows."""
     variants = sorted(set(scores["variant"]), key=lambda words: [int(n) for n in re.findall(r"\d+", words)])
     if "checkpoints" not in study.tables() or len(variants) < 2:
         return scores
@@ -280,11 +281,11 @@ PICTURES = {
     "checkpoints": _checkpoints, "scores": _scores, "overlap": _shared, "histogram": _histogram,
     "sensitivity": _settings, "composition": _composition,
 }  # fmt: skip
-"""What draws a table's pictures, in the order of the page."""
+"""The functions that draw a table's pictures, in the order of the page."""
 
 
 def _tables(study: StudyFolder, tables: Mapping[str, pd.DataFrame]) -> None:
-    """One of its tables at a time, with its columns explained and its download."""
+    """Draws one of its tables at a time, with an explanation of its columns and a download."""
     shown = [name for name in TABLES if name in tables and name != "note"]
     if not shown:
         return
@@ -309,7 +310,7 @@ def _tables(study: StudyFolder, tables: Mapping[str, pd.DataFrame]) -> None:
 
 
 def _steps(study: StudyFolder) -> None:
-    """When and where it was made, its command, and every step with its seconds; folded where it is finished."""
+    """Draws the study's origin, its command, and every step with its seconds; folded if the study has tables."""
     with st.expander("Reproduce" if study.record.status == "finished" else "Resume", expanded=not study.tables()):
         st.caption(study_words.caption(study))
         st.code(study_words.command(study), language=None, wrap_lines=True)
@@ -321,7 +322,7 @@ def _steps(study: StudyFolder) -> None:
 
 
 def failures(study: StudyFolder) -> list[str]:
-    """One sentence a failed step: what it was, and why it failed."""
+    """One sentence per failed step: its title and the reason."""
     return [
         f"**{text.tasks(step.title)}**: {text.plain(step.error.message if step.error else 'no reason was stored.')}"
         for step in study.record.steps.values()
@@ -330,12 +331,12 @@ def failures(study: StudyFolder) -> list[str]:
 
 
 def not_reached(study: StudyFolder) -> int:
-    """How many steps were not reached, as one that they need had failed or the study was cut."""
+    """The number of steps that were not run, because a required step failed or the study was interrupted."""
     return sum(step.state not in ("finished", "failed") for step in study.record.steps.values())
 
 
 def steps_table(study: StudyFolder) -> pd.DataFrame:
-    """Every step with its state and seconds."""
+    """The table of steps with state and seconds."""
     rows = [
         {
             "kind": study_words.STEP_KINDS.get(s.kind, s.kind),

@@ -1,4 +1,4 @@
-"""A region built by hand, counted without any model: where it lies, how large it is, what it shares with a run's."""
+"""A region built by hand, counted without a model: its layers, its size, and its overlap with a run's region."""
 
 from __future__ import annotations
 
@@ -25,8 +25,10 @@ from skillviz.ui import cache
 
 @dataclass(frozen=True)
 class HandRegion:
-    """The region of an expression: `layers` as layers.parquet counts it, and `shared` of the `run_size` entries of the
-    run's own region; `chance` is what `overlap` would be for a random region with as many entries in each tensor."""
+    """The region of an expression, with its counts.
+
+    `layers` has the columns of layers.parquet. `shared` is the number of the run's own `run_size` entries that it
+    contains. `chance` is the `overlap` of a random region with as many entries in each tensor."""
 
     expression: Mapping[str, Any]
     layers: pd.DataFrame
@@ -38,22 +40,22 @@ class HandRegion:
 
     @property
     def share(self) -> float:
-        """size / d."""
+        """The region's fraction of all entries, size / d."""
         return self.size / self.d
 
     @property
     def is_run_region(self) -> bool:
-        """Whether it is the run's own region, entry by entry."""
+        """True if it equals the run's own region, entry by entry."""
         return self.size == self.run_size == self.shared
 
     @property
     def overlap(self) -> float:
-        """Share of the run's region that it holds."""
+        """The share of the run's region that it contains."""
         return self.shared / self.run_size if self.run_size else float("nan")
 
 
 def table_of(run: Run) -> ParameterTable:
-    """The graftable parameters of a run's pair, as its region tells them."""
+    """The graftable parameters of a run's pair, reconstructed from its region."""
     return parameter_table(run.record, cache.region(run))
 
 
@@ -74,14 +76,15 @@ def hand_region_of(run: Run, expression: Mapping[str, Any], table: ParameterTabl
 
 
 def stored(run_id: str, size: int | None) -> Region:
-    """A stored region: the main one, or the first entries of its ranking."""
+    """A stored region: the main one, or the first `size` entries of its ranking."""
     run = cache.run(run_id)
     return cache.region(run) if size is None else run.cut(size)
 
 
 def names(entries: Sequence[Entry]) -> dict[str, str]:
-    """A short name of each run by its id, such as `stagewise, 0.1%, seed 0`, with the settings that are not the
-    default; equal ones are numbered."""
+    """A short name of each run by its id, such as `stagewise, 0.1%, seed 0`, with settings that are not the default.
+
+    Equal names are numbered."""
     by_id: dict[str, str] = {}
     seen: Counter[str] = Counter()
     for entry, settings in zip(entries, measures.nondefault_settings(entries), strict=True):

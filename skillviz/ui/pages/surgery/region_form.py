@@ -1,4 +1,4 @@
-"""A region built by hand as the surgery page's form holds it, the expression that it stands for, and the way back."""
+"""The form of the surgery page for a region built by hand, and the conversion to and from its expression."""
 
 from __future__ import annotations
 
@@ -41,19 +41,19 @@ ROWS_HELP = (
     "of its module (an input in GPT-2); a bias or a norm is one row, number 0. Empty: all rows."
 )
 JSON_HELP = 'Conditions, `{"run": id, "size": n}`, and lists in `union`, `intersection` and `difference`.'
-IN_ADDRESS = "expression"  # the expression, in the address
-LINKED = 7000  # characters of an expression, as an address writes them, that still go into it; servers take 8 KB
+IN_ADDRESS = "expression"  # the name of the expression in the address
+LINKED = 7000  # characters of a URL-encoded expression that are still written to the address; servers accept 8 KB
 CURRENT, PAST, OF_RUN, UNDONE = "surgery.now", "surgery.past", "surgery.of", "surgery.undone"
 MOST = 50
-FLAT = ("LayerNorm", "other")  # kinds whose weights are not all matrices
-NAMED = 4  # so many names are listed; of more, the rest are counted
+FLAT = ("LayerNorm", "other")  # kinds with weights that are not matrices
+NAMED = 4  # the most names that are listed; further ones are counted
 
 
 @dataclass(frozen=True)
 class RegionChoices:
-    """What the form says. `how` is a key of HOW; no layers, kinds, tensors or rows mean: any.
+    """The values of the form. `how` is a key of HOW; empty layers, kinds, tensors or rows mean any.
 
-    `join` puts several stored regions together, in their order; `size` cuts a single one from its ranking.
+    `join` combines several stored regions, in their order; `size` cuts a single one from its ranking.
     """
 
     how: str = "stored"
@@ -69,17 +69,17 @@ class RegionChoices:
 
     @property
     def has_stored(self) -> bool:
-        """Whether stored regions are part of it."""
+        """True if it uses stored regions."""
         return self.how not in ("parts", "typed")
 
     @property
     def has_parts(self) -> bool:
-        """Whether layers, kinds and rows are part of it."""
+        """True if it uses layers, kinds and rows."""
         return self.how not in ("stored", "typed")
 
 
 def expression_of(choices: RegionChoices) -> dict[str, Any]:
-    """The expression in its canonical form; raises BadInput where rows or the typed expression cannot be read."""
+    """The expression in its canonical form; raises BadInput if the rows or the typed expression cannot be read."""
     if choices.how == "typed":
         return parsed(choices.typed)
     if choices.has_stored and not choices.runs:
@@ -94,7 +94,7 @@ def expression_of(choices: RegionChoices) -> dict[str, Any]:
 
 
 def choices_of(expression: Mapping[str, Any]) -> RegionChoices:
-    """The form that stands for an expression; one that the form has no fields for is shown as JSON."""
+    """The form's values for an expression; an expression that the fields cannot hold is shown as JSON."""
     whole = checked(expression)
     if (stored := _stored_fields(whole)) is not None:
         return RegionChoices(how="stored", **stored)
@@ -118,12 +118,12 @@ def rows_of(text: str) -> list[list[int]]:
 
 
 def rows_text(rows: Sequence[Sequence[int]]) -> str:
-    """The way back."""
+    """The inverse of `rows_of`."""
     return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in rows)
 
 
 def sizes_offered(sizes: Sequence[int]) -> list[int]:
-    """Places on a run's ranking for a slider: 1, 2, 5, 10, ... up to its largest size, and its own sizes."""
+    """The positions in a run's ranking for a slider: 1, 2, 5, 10, ... up to its largest size, and its own sizes."""
     most = max(sizes, default=0)
     steps = {digit * 10**power for power in range(len(str(most))) for digit in (1, 2, 5)}
     return sorted({step for step in steps if step < most} | {size for size in sizes if size})
@@ -145,7 +145,7 @@ def _parts_expression(choices: RegionChoices) -> dict[str, Any]:
 
 
 def _fields_of_both(expression: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The fields of stored regions and parts together."""
+    """The fields for an expression of stored regions and parts; None if it is not one."""
     algebra = next((name for name in ALGEBRA if name in expression), "")
     two = expression.get(algebra, [])
     if len(two) != 2:
@@ -182,7 +182,7 @@ def _part_fields(expression: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def chosen(run: Run, table: ParameterTable, names: Mapping[str, str]) -> dict[str, Any]:
-    """Draws the form; its expression. Explains and stops where it cannot be read. `names`: the pair's runs."""
+    """Draws the form and returns its expression; explains and stops if it cannot be read. `names`: the pair's runs."""
     choices = current(run)
     with st.container(border=True):
         head = st.container()
@@ -209,7 +209,7 @@ def chosen(run: Run, table: ParameterTable, names: Mapping[str, str]) -> dict[st
 
 
 def _form(choices: RegionChoices, run: Run, table: ParameterTable, names: Mapping[str, str]) -> RegionChoices:
-    """What the fields say."""
+    """Draws the fields and returns their values."""
     how: str = st.selectbox("The region is", tuple(HOW), key=seeded("how", choices.how), format_func=HOW.__getitem__)
     if how == "typed" and choices.how != "typed":
         forget("typed")
@@ -226,7 +226,7 @@ def _form(choices: RegionChoices, run: Run, table: ParameterTable, names: Mappin
 
 
 def _stored(choices: RegionChoices, names: Mapping[str, str]) -> RegionChoices:
-    """The stored regions; of several how they are put together, of a single one the size at which it is cut."""
+    """Draws the choice of stored regions, and how several are combined or at which size a single one is cut."""
     runs = _choice_list("runs", "Stored regions of this pair", choices.runs, list(names), names, "choose a run")
     join, size = choices.join, choices.size if len(runs) == 1 else None
     if len(runs) > 1:
@@ -235,15 +235,15 @@ def _stored(choices: RegionChoices, names: Mapping[str, str]) -> RegionChoices:
             "Combine them", tuple(JOINS), key=key, format_func=JOINS.__getitem__, required=True
         )
         join = chosen_join or choices.join
-        if join != "difference":  # the order says nothing there, and equal regions should be equal expressions
+        if join != "difference":  # their order has no effect there, and equal regions should have equal expressions
             runs = tuple(sorted(runs, key=[*names, *runs].index))
-    elif runs and runs[0] in names:  # one that is gone, or of another pair, is judged with the expression
+    elif runs and runs[0] in names:  # a missing run, or one of another pair, is reported with the expression
         size = _size(cache.run(runs[0]), choices.size if runs == choices.runs else None)
     return replace(choices, runs=runs, join=join, size=size)
 
 
 def _size(run: Run, size: int | None) -> int | None:
-    """A place on the run's ranking; None for the run's own size."""
+    """The chosen position in the run's ranking; None for the run's own size."""
     sizes = sizes_offered([s for s in run.record.sizes if s] if RANKING in run.files else [])
     main, d = run.record.size or 0, run.record.d or 1
     if len(sizes) < 2:
@@ -292,8 +292,9 @@ def _parts(choices: RegionChoices, table: ParameterTable) -> RegionChoices:
 def _choice_list(
     field: str, label: str, value: Sequence[Any], options: Sequence[Any], shown: Mapping[Any, str], empty: str
 ) -> tuple[Any, ...]:
-    """The options chosen in a list, runs in the order of choice; one that is not offered, as the address may name it,
-    is offered too."""
+    """The options chosen in a list, runs in the order of choice.
+
+    A value that is not among the options, for example from the address, is offered too."""
     offered = [*options, *(one for one in value if one not in options)]
     key = seeded(field, list(value))
     selected = st.multiselect(
@@ -306,7 +307,7 @@ def _choice_list(
 def _buttons(run: Run, choices: RegionChoices, written: str | None) -> None:
     earlier = before(written)
     with st.container(horizontal=True):
-        is_pressed = st.session_state.pop(UNDONE, False)  # disabled at once, it would lose the keyboard
+        is_pressed = st.session_state.pop(UNDONE, False)  # a disabled button would lose the focus
         st.button(
             "Undo", icon=":material/undo:", disabled=not earlier and not is_pressed, on_click=undo, args=(earlier,)
         )
@@ -317,12 +318,12 @@ def _buttons(run: Run, choices: RegionChoices, written: str | None) -> None:
 
 
 def choices_of_run(run: Run) -> RegionChoices:
-    """The form of the run's own region."""
+    """The form's values for the run's own region."""
     return RegionChoices(runs=(run.id,))
 
 
 def current(run: Run) -> RegionChoices:
-    """What the address asks for, else what this session has built for the run, else the run's own region."""
+    """The choices in the address, else the ones made for this run in this session, else the run's own region."""
     linked = address.linked(IN_ADDRESS)
     if not address.is_asked(IN_ADDRESS) and st.session_state.get(OF_RUN) == run.id:
         return st.session_state[CURRENT]
@@ -340,7 +341,7 @@ def current(run: Run) -> RegionChoices:
 
 
 def remember(choices: RegionChoices, written: str) -> None:
-    """Keeps the form, and its expression, which is `written` as canonical JSON, in the address."""
+    """Stores the form's values in the session, and its expression, `written` as canonical JSON, in the address."""
     st.session_state[CURRENT] = choices
     past = st.session_state[PAST]
     if not past or past[-1] != written:
@@ -353,18 +354,18 @@ def remember(choices: RegionChoices, written: str) -> None:
 
 
 def is_linked(written: str) -> bool:
-    """Whether a region expression is short enough for the address."""
+    """True if a region expression is short enough for the address."""
     return len(quote_plus(written)) <= LINKED
 
 
 def before(written: str | None) -> list[str]:
-    """The expressions before the one that is shown; `written` is None where the form says none."""
+    """The expressions before the current one; `written` is None if the form has no valid expression."""
     past = st.session_state[PAST]
     return past[:-1] if past and past[-1] == written else past
 
 
 def undo(earlier: Sequence[str]) -> None:
-    """Goes back to the last of these expressions, if there is one; for a callback."""
+    """Restores the last of these expressions, if there is one; for a callback."""
     st.session_state[UNDONE] = True
     if earlier:
         fill(choices_of(parsed(earlier[-1])))
@@ -372,19 +373,19 @@ def undo(earlier: Sequence[str]) -> None:
 
 
 def fill(choices: RegionChoices) -> None:
-    """Has every field drawn anew from these values."""
+    """Redraws every field with these values."""
     st.session_state[CURRENT] = choices
     for field in fields(choices):
         forget(field.name)
 
 
 def forget(field: str) -> None:
-    """Has one field drawn anew."""
+    """Redraws one field with a new value."""
     st.session_state.pop(_key(field), None)
 
 
 def seeded(field: str, value: Any, options: Sequence[Any] | None = None) -> str:
-    """The key of a field's widget, its value set where the widget does not know better."""
+    """The key of a field's widget, after its value is set if the widget has no valid one."""
     key = _key(field)
     if key not in st.session_state or (options is not None and st.session_state[key] not in options):
         st.session_state[key] = value
@@ -396,7 +397,7 @@ def _key(field: str) -> str:
 
 
 def meaning(expression: Mapping[str, Any], names: Mapping[str, str]) -> str:
-    """The expression in words, in Markdown; `names` are those of runs, by id."""
+    """The expression in words, in Markdown; `names` maps run ids to names."""
     if "run" in expression:
         name = names.get(expression["run"], f"run `{expression['run']}`")
         if "size" not in expression:
@@ -425,13 +426,13 @@ def sentence(expression: Mapping[str, Any], names: Mapping[str, str], size: int,
 
 
 def _bracketed(expression: Mapping[str, Any], names: Mapping[str, str]) -> str:
-    """The meaning of a part; in brackets where it is put together of others itself."""
+    """The meaning of a part; in parentheses if it combines several parts."""
     words = meaning(expression, names)
     return f"({words})" if any(len(expression.get(algebra, ())) > 1 for algebra in ALGEBRA) else words
 
 
 def _parts_words(expression: Mapping[str, Any]) -> str:
-    """Conditions: rows, kinds, weights or biases, tensors, layers."""
+    """The conditions in words: rows, kinds, weights or biases, tensors, layers."""
     if not expression:
         return "everything that can be grafted"
     if any(value == [] for value in expression.values()):
@@ -450,7 +451,7 @@ def _parts_words(expression: Mapping[str, Any]) -> str:
 
 
 def _stretches(layers: Sequence[int]) -> list[list[int]]:
-    """Ascending numbers as first and last of each unbroken stretch."""
+    """The first and last number of each consecutive range, for ascending numbers."""
     spans: list[list[int]] = []
     for layer in layers:
         if spans and layer == spans[-1][1] + 1:

@@ -1,4 +1,4 @@
-"""The surgery page's cards: what was built, how its graft does beside random regions, what it says to a sentence."""
+"""The sections of the surgery page: the built region, its graft compared with random regions, and a typed sentence."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ SAMPLES = (50, 100, 200, 500, 1000)
 USUAL = 200
 TYPED = ("pretrained", "grafted", "finetuned", "complement")
 JOINTS = {NO_DIFFERENCE: "from", NOT_MEASURED: "against"}
-"""Behind a verdict that is no comparative."""
+"""The word after a verdict that is not a comparative."""
 LONGEST = 600
 JOB = "job"
 
 
 def built(run: Run) -> HandRegion:
-    """The region that the form describes, counted; explains and stops where there is none."""
+    """The counted region that the form describes; shows an explanation and stops if there is none."""
     with page.explained():
         table, names = hand_region.table_of(run), hand_region.names(pair_entries(run))
     expression = region_form.chosen(run, table, names)
@@ -53,7 +53,7 @@ def built(run: Run) -> HandRegion:
 
 
 def meaning(run: Run, region: HandRegion) -> None:
-    """What the selection means, in a sentence, and what is special where it is nothing or all."""
+    """Draws the selection in words, with a note if it is empty or everything."""
     names = hand_region.names(pair_entries(run))
     sentence, scaled = (
         region_form.sentence(region.expression, names, region.size, region.d),
@@ -75,7 +75,7 @@ def meaning(run: Run, region: HandRegion) -> None:
 
 
 def counts(region: HandRegion) -> None:
-    """Size, share, and what the region has in common with the run's own, beside what chance would give."""
+    """Draws size and share, and the overlap with the run's own region beside its chance level."""
     with st.container(horizontal=True):
         st.metric("Entries", formats.count(region.size), help=about("size", "graftable"), width="content")
         st.metric("Share", formats.share(region.share), width="content")
@@ -95,10 +95,10 @@ def counts(region: HandRegion) -> None:
 
 
 def graft(run: Run, region: HandRegion, answer: DeltaGenerator) -> DeltaGenerator:
-    """Once asked to, grafts the region live beside random regions of its size; the verdicts go into `answer`, the
-    numbers here.
+    """Grafts the region live, once requested, and compares it with random regions of its size.
 
-    Draws nothing where there is nothing to graft. Returns the place for what else can be done with the region.
+    The verdicts are drawn in `answer`, the numbers here. Draws nothing if there is nothing to graft. Returns the
+    container for further actions on the region.
     """
     task, split = run.record.task, headline_split(run.record)
     if not region.size or task is None:
@@ -141,8 +141,9 @@ def graft(run: Run, region: HandRegion, answer: DeltaGenerator) -> DeltaGenerato
 
 
 def _scored(run: Run, region: HandRegion, split: str, size: int | None, total: int) -> dict[str, Any] | None:
-    """The worker's answer about the graft, its complement and the random regions; None until it is asked for, or where
-    there is none, which is then said."""
+    """The worker's answer about the graft, its complement and the random regions.
+
+    None until the user requests it, and, with the reason shown, if there is no answer."""
     drawn = list(CONTROLS) if region.size < region.d else []
     grafts: list[dict[str, Any]] = [{"states": [state]} for state in ("grafted", "complement")]
     grafts += [{"states": [], "controls": [name]} for name in drawn]
@@ -173,7 +174,7 @@ def _scored(run: Run, region: HandRegion, split: str, size: int | None, total: i
 
 
 def _verdicts(scores: Grafted, run: Run, total: int, split: str) -> None:
-    """A line with a chip for the random region, and one for the run's own where it is another."""
+    """Draws one line with a chip for the random region, and one for the run's own region if it is a different one."""
     rivals = {RANDOM: "than a random region of the same size", REGION: "than this run's region"}
     assert run.record.task is not None
     lines = []
@@ -188,8 +189,7 @@ def _verdicts(scores: Grafted, run: Run, total: int, split: str) -> None:
 
 
 def _whole(scored: Mapping[str, Any], n: int, total: int, split: str) -> None:
-    """Which examples the numbers are of, and one click to score all of them, with the time that it takes where that was
-    just measured."""
+    """Draws the number of scored examples, and a button that scores all of them, with its duration if just measured."""
     st.markdown(f"on **{exhibits.sample_words(n, total, split)}**", width="content")
     if n < total:
         takes = "" if scored["stored"] else f"About {formats.rough_seconds(total / n * scored['seconds'])}."
@@ -200,7 +200,7 @@ def _whole(scored: Mapping[str, Any], n: int, total: int, split: str) -> None:
 
 
 def sentence(run: Run, region: HandRegion) -> None:
-    """A typed example, and the class probabilities that each model gives to it."""
+    """Draws the fields for a typed example, and the class probabilities of each model for it."""
     card = st.container(border=True)
     with card:
         st.markdown("## Try a sentence", help=about("confidence", "pretrained"))
@@ -221,7 +221,7 @@ def sentence(run: Run, region: HandRegion) -> None:
 
 
 def _composition(region: HandRegion) -> str:
-    """The modules that hold most of it, counted as on the map: biases apart."""
+    """The modules that hold most of the region; biases are counted separately, as on the map."""
     if not region.size:
         return "The map is empty."
     shares = cells(region.layers, ("kind",)).set_index("kind")["share"].sort_values(ascending=False, kind="stable")
@@ -233,7 +233,7 @@ def _composition(region: HandRegion) -> str:
 
 
 def _sample(total: int, split: str) -> int | None:
-    """How many examples are scored; None for all."""
+    """The number of examples to score; None for all."""
     offered = [size for size in SAMPLES if size < total] + [total]
     value = controls.segments(
         "sample", f"Examples of the {split} set", offered, min(USUAL, total),
@@ -244,7 +244,7 @@ def _sample(total: int, split: str) -> int | None:
 
 
 def _chance(run: Run, region: HandRegion, split: str) -> str:
-    """How a random region of about this size does on the whole split, from stored runs: where no model answers."""
+    """The score of a random region of about this size on the whole split, from stored runs, while no model answers."""
     assert run.record.task is not None
     metric, alike = run.record.task.metric, pair_entries(run)
     drawn = [entry for entry in alike if entry.localizer == "random" and not entry.has_gain]
@@ -261,10 +261,10 @@ def _curve(entries: Sequence[Entry], runs: Sequence[Run], split: str) -> pd.Data
 
 
 def _typed_texts(run: Run) -> list[str]:
-    """What was typed: one text, or two for a task of pairs."""
+    """The typed texts: one, or two for a task of pairs."""
     try:
         is_pair = cache.task_defined(run.spec.task).pair
-    except SkillvizError:  # the worker will say what is wrong with the task
+    except SkillvizError:  # the worker will report the problem with the task
         is_pair = False
     labels = {"sentence": "First text" if is_pair else "Type one and press Enter"} | (
         {"second": "Second text"} if is_pair else {}
@@ -273,7 +273,7 @@ def _typed_texts(run: Run) -> list[str]:
 
 
 def save(run: Run, region: HandRegion) -> None:
-    """The card that starts the job, with the command that does the same; under it the job that was started last."""
+    """Draws the card that starts the job, with the equivalent command, and the job that was started last."""
     spec = spec_of(run, region)
     stored = same(run, region.expression)
     with st.container(border=True):
@@ -298,7 +298,7 @@ def save(run: Run, region: HandRegion) -> None:
 
 
 def spec_of(run: Run, region: HandRegion) -> RunSpec:
-    """The run's own spec with the expression in place of its localizer; its size is that of the region."""
+    """The run's own spec with the expression in place of its localizer, and the region's size."""
     changed: dict[str, Any] = {
         "localizer": EXPRESSION, "options": {EXPRESSION: dict(region.expression)}, "sizes": (str(max(region.size, 1)),),
         "seed": 0, "steps": None, "batch_size": None, "autocast": None, "device": "auto", "gain": 1.0,
@@ -307,18 +307,18 @@ def spec_of(run: Run, region: HandRegion) -> RunSpec:
 
 
 def same(run: Run, expression: Mapping[str, Any]) -> str | None:
-    """The id of a finished run of this expression and pair, None where there is none."""
+    """The id of a finished run of this expression and pair; None if there is none."""
     run_ids = [entry.id for entry in pair_entries(run) if entry.localizer == EXPRESSION]
     return next((by_hand.id for by_hand in cache.runs(run_ids) if _is_of(by_hand.spec, expression)), None)
 
 
 def _is_of(spec: RunSpec, expression: Mapping[str, Any]) -> bool:
-    """Whether a run makes the region of this expression."""
+    """True if a run makes the region of this expression."""
     return EXPRESSION in spec.options and canonical(parsed(spec.options[EXPRESSION])) == canonical(expression)
 
 
 def _why_not(region: HandRegion, stored: str | None) -> str:
-    """Why there is nothing to save; empty where there is."""
+    """The reason why there is nothing to save; empty if there is something."""
     if not region.size:
         return "An empty region cannot be saved."
     if region.is_run_region:
@@ -344,7 +344,7 @@ def _start(spec: RunSpec, note: str) -> None:
 
 
 def _started() -> Job | None:
-    """The job that the address names, or that was started last; None where its folder is gone."""
+    """The job in the address, or the one started last; None if its folder no longer exists."""
     name = address.current(JOB)
     try:
         return None if name is None else jobs.status(cache.user_store(), name)
