@@ -1,4 +1,4 @@
-"""The tasks page's parts: shared entries, what regions and unions give, stability; other unions are asked."""
+"""The sections of the tasks page: shared entries, gains of regions and unions, stability; other unions live."""
 
 from __future__ import annotations
 
@@ -37,37 +37,37 @@ SHARES = {"overlap": "of one region's entries", "iou": "of the entries of both r
 
 @dataclass(frozen=True)
 class TaskTables:
-    """The study and its tables by name; an empty frame stands for a table that it has not."""
+    """The study and its tables by name; a missing table is an empty frame."""
 
     study: StudyFolder
     tables: Mapping[str, pd.DataFrame]
 
     @cached_property
     def tasks(self) -> tuple[str, ...]:
-        """The tasks whose regions are known, those of one family together."""
+        """The tasks whose regions are stored, tasks of one family together."""
         return tuple(sorted(set(self.tables["overlap"]["row_task"]), key=lambda task: (family(task), task)))
 
     @cached_property
     def gain(self) -> pd.DataFrame:
-        """The table of gains, without the tasks on which none is defined."""
+        """The table of gains, without the tasks that have no gain."""
         table = self.tables["gain"]
         return table[~table["task"].isin(self.without_gain)]
 
     @cached_property
     def without_gain(self) -> tuple[str, ...]:
-        """The tasks on which the multi-task model gains nothing, so that no region can give back a share of it."""
+        """The tasks on which the multi-task model has no gain, so that no region can recover a share of it."""
         table = self.tables["gain"]
         known = set(table.loc[table["value"].notna(), "task"])
         return tuple(task for task in self.tasks if task in set(table["task"]) - known)
 
     @property
     def has_no_gain(self) -> bool:
-        """Whether gains were asked for, and none of the tasks has one."""
+        """True if gains were computed, and no task has one."""
         return len(self.tables["gain"]) > 0 and self.gain.empty
 
 
 def read(study: StudyFolder) -> TaskTables:
-    """The study's tables; explains and stops where it has no regions."""
+    """The study's tables; shows an explanation and stops if it has no regions."""
     with page.explained():
         tables = {name: cache.study_table(study, name) for name in TABLES if name in study.tables()}
     if "overlap" not in tables or tables["overlap"].empty:
@@ -81,12 +81,12 @@ def read(study: StudyFolder) -> TaskTables:
 
 
 def summary(tables: TaskTables, kind: str) -> str:
-    """The page's sentence: whether related tasks share more."""
+    """The page's headline: whether related tasks share more."""
     return isolation(tables.tables["isolation"], kind)
 
 
 def transfers(tables: TaskTables) -> None:
-    """Below the maps what a region does for its own task and for others, and the tasks that have no gain."""
+    """Draws, below the maps, the effect of a region on its own task and on others, and the tasks without a gain."""
     kin = {(a, b): relation(a, b) for a in tables.tasks for b in tables.tasks}
     sentences = [transfer(tables.gain, kin), without_gain(tables.without_gain, tables.has_no_gain)]
     for sentence in filter(None, sentences):
@@ -94,17 +94,17 @@ def transfers(tables: TaskTables) -> None:
 
 
 def kind_of() -> str:
-    """How shared entries are counted."""
+    """The chosen count of shared entries."""
     return controls.segments("kind", "Shared entries", tuple(KINDS), "overlap", shown=KINDS.get, help=about("iou"))
 
 
 def overlap(tables: TaskTables, kind: str) -> None:
-    """The map of shared entries."""
+    """Draws the map of shared entries."""
     show(exhibits.overlap(tables.tables["overlap"], kind, tables.tasks, theme()), tables.study.name)
 
 
 def which_of(tables: TaskTables) -> str:
-    """Whose gains are shown: single regions, unions or purified unions; empty where there are none."""
+    """The regions whose gains are shown: single, unions or purified unions; empty if there are none."""
     offered = [name for name, rows in _parts(tables).items() if len(rows)]
     if not offered:
         return ""
@@ -114,7 +114,7 @@ def which_of(tables: TaskTables) -> str:
 
 
 def gains(tables: TaskTables, which: str) -> None:
-    """The map of relative gain; nothing where no task has one, which the sentence above says."""
+    """Draws the map of relative gain; nothing if no task has one, as the sentence above the map says."""
     if tables.has_no_gain:
         return
     if not which:
@@ -133,7 +133,7 @@ def _parts(tables: TaskTables) -> dict[str, pd.DataFrame]:
 
 
 def union(tables: TaskTables) -> None:
-    """Any set of tasks, and what the union of their regions gives every task; nothing where no task has a gain."""
+    """Draws the choice of any set of tasks, and the gains of their union; nothing if no task has a gain."""
     if tables.has_no_gain:
         return
     st.markdown("## Any set of tasks", help=about("union", "gain"))
@@ -161,14 +161,14 @@ def union(tables: TaskTables) -> None:
 
 
 def _first_union(tables: TaskTables) -> tuple[str, ...]:
-    """The smallest stored union, of one family where there is one; the first two tasks where none is stored."""
+    """The smallest stored union, preferably of one family; the first two tasks if none is stored."""
     unions = [tasks for tasks in tables.gain["region_tasks"].unique() if len(tasks) > 1]
     unions.sort(key=lambda names: (len({family(name) for name in names}) > 1, len(names)))
     return unions[0] if unions else tables.tasks[:2]
 
 
 def stored(tables: TaskTables, chosen: Sequence[str]) -> pd.DataFrame:
-    """task, what, value, low, high and the score of the stored union of these tasks; no rows where it is not stored."""
+    """task, what, value, low, high, n and seeds of the stored union of these tasks; no rows if it is not stored."""
     gain = tables.gain
     same = gain["region_tasks"].map(lambda tasks: set(tasks) == set(chosen)).astype(bool)
     if not same.any():
@@ -181,7 +181,7 @@ def stored(tables: TaskTables, chosen: Sequence[str]) -> pd.DataFrame:
 
 
 def _live_union(tables: TaskTables, chosen: Sequence[str]) -> pd.DataFrame:
-    """The same, asked of the models: the regions of the first mask seed, one question a task."""
+    """The same rows, computed live with the regions of the first mask seed, one request per task."""
     runs = regions_of(tables)
     missing = [task for task in chosen if task not in runs]
     if missing:
@@ -223,7 +223,7 @@ def _live_union(tables: TaskTables, chosen: Sequence[str]) -> pd.DataFrame:
 
 
 def regions_of(tables: TaskTables) -> dict[str, Run]:
-    """The run of each task's region with the first mask seed, of those that are here."""
+    """The run of each task's region with the first mask seed, for tasks whose runs are stored."""
     with page.explained():
         runs = cache.study_runs(tables.study)
     first: dict[str, Run] = {}
@@ -241,13 +241,13 @@ def _explain(tables: TaskTables, why: str) -> None:
 
 
 def stability(tables: TaskTables) -> None:
-    """How steady the regions are, where the study says."""
+    """Draws the stability of the regions, if the study has it."""
     if len(tables.tables["stability"]):
         show(exhibits.stability(tables.tables["stability"], theme()), tables.study.name)
 
 
 def isolation(table: pd.DataFrame, kind: str) -> str:
-    """How much regions share, related tasks against unrelated ones; decided only where the interval leaves out 0."""
+    """The entries shared by related tasks vs unrelated ones; a verdict only if the interval excludes 0."""
     rows = {str(row["relation"]): row for row in table[table["kind"] == kind].to_dict("records")}
     apart = rows.get(UNRELATED)
     if apart is None and RELATED not in rows:
@@ -261,7 +261,7 @@ def isolation(table: pd.DataFrame, kind: str) -> str:
 
 
 def _kinship(row: Mapping[Any, Any] | None) -> tuple[str, str]:
-    """Whether related tasks share more, as the paper claims, and by how much."""
+    """The verdict on the paper's claim that related tasks share more, and the difference."""
     if row is None:
         return "No two of these tasks are of one family", ""
     change = f"; difference {formats.points(row['value'])}"
@@ -276,7 +276,7 @@ def _kinship(row: Mapping[Any, Any] | None) -> tuple[str, str]:
 
 
 def transfer(gain: pd.DataFrame, related: Mapping[tuple[str, str], str]) -> str:
-    """What a task's region does for its own task and for others; `related` tells kinship by (region, task)."""
+    """The effect of a task's region on its own task and on others; `related` gives kinship by (region, task)."""
     single = gain[(gain["region_tasks"].map(len) == 1) & gain["value"].notna()]
     if single.empty:
         return ""
@@ -306,7 +306,7 @@ def transfer(gain: pd.DataFrame, related: Mapping[tuple[str, str], str]) -> str:
 
 
 def without_gain(tasks: Sequence[str], is_every_one: bool) -> str:
-    """That these tasks have no relative gain and are left out, or that none has one; empty where all have."""
+    """The note that these tasks have no relative gain and are left out, or that none has one; empty if all have one."""
     if not tasks:
         return ""
     named = formats.listed([text.tasks(task) for task in tasks], 8)
@@ -319,7 +319,7 @@ def without_gain(tasks: Sequence[str], is_every_one: bool) -> str:
 
 
 def union_words(rows: pd.DataFrame, chosen: Sequence[str], left_out: Sequence[str] = ()) -> str:
-    """What the union of these tasks' regions gives inside and outside it; on the tasks left out no gain is defined."""
+    """The gain of the union of these tasks' regions inside and outside it; the tasks left out have no gain."""
     tables = rows[rows["what"] == (UNION_OF if len(chosen) > 1 else CHOSEN)].set_index("task")
     inside = [_brought_back(task, tables.loc[task]) for task in chosen if task in tables.index]
     outside = [_brought_back(str(task), tables.loc[task]) for task in tables.index if task not in chosen]

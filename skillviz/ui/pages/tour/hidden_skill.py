@@ -1,4 +1,4 @@
-"""The tour's step on a skill that was hidden: what accuracy says of localizers, and after *Reveal* what they found."""
+"""The tour's step on a hidden skill: the accuracy of localizers' grafts, and after *Reveal* the true overlap."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ HEIGHT = 310  # pixels of the figure
 
 
 def draw(opening: OpeningRun, left: DeltaGenerator, right: DeltaGenerator, is_revealed: bool) -> Question | None:
-    """What moved besides the skill on the left, the localizers on the right; None where no board is stored."""
+    """Draws the choice of distractor on the left and the localizers on the right; None if no leaderboard is stored."""
     board, models = cache.known_truth()
     names = exhibits.distractors(board)
     with left:
@@ -53,7 +53,7 @@ def draw(opening: OpeningRun, left: DeltaGenerator, right: DeltaGenerator, is_re
 
 
 def text(opening: OpeningRun) -> str:
-    """What was done, and what accuracy alone shows."""
+    """The text of the step: the experiment, and the question that accuracy leaves open."""
     return (
         "Does a good graft show *where* the skill is? We trained a skill into chosen parameters of a small model, "
         "so the truth is known, and moved others around them. Then localizers searched for it. The figure shows "

@@ -1,4 +1,4 @@
-"""The tour's last step: a quick localization of the run's own pair as a job, and where to go from there."""
+"""The tour's last step: a quick localization of the run's own pair as a job, and links to further pages."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ FURTHER = ("overview", "sparsity", "examples", "surgery", "compare", "launch")
 
 
 def draw(opening: OpeningRun, left: DeltaGenerator, right: DeltaGenerator, is_revealed: bool) -> Question:
-    """The search and its button on the left, the job on the right."""
+    """Draws the search and its button on the left, the job on the right."""
     spec = spec_of(opening)
     with left:
         job = _started()
@@ -45,7 +45,7 @@ def draw(opening: OpeningRun, left: DeltaGenerator, right: DeltaGenerator, is_re
         if job is None:
             with st.container(border=True):
                 st.caption("No search has started yet. Its progress appears here.")
-        elif is_finished:  # what it found is the answer
+        elif is_finished:  # the result is the answer
             with st.container(border=True):
                 st.markdown(f"The search has finished. {FOUND if is_revealed else GUESS}")
         else:
@@ -55,7 +55,7 @@ def draw(opening: OpeningRun, left: DeltaGenerator, right: DeltaGenerator, is_re
 
 
 def spec_of(opening: OpeningRun) -> RunSpec:
-    """A quick search of the run's pair for its main size, without nulls: those of this pair and size are stored."""
+    """A quick search of the run's pair for its main size, without nulls, because they are already stored."""
     spec = opening.record.spec
     same = {name: getattr(spec, name) for name in ("base", "finetuned", "task", "readout", "localizer")}
     return RunSpec(**same, sizes=spec.sizes[:1], **QUICK)
@@ -72,7 +72,7 @@ def _button(spec: RunSpec, job: Job | None) -> None:
 
 
 def _start(spec: RunSpec) -> None:
-    """Starts the job, and says what stands against it."""
+    """Starts the job, or shows the reason why it cannot start."""
     try:
         with st.spinner("Checking models and task."):
             job = jobs.start(spec, cache.user_store())
@@ -84,7 +84,7 @@ def _start(spec: RunSpec) -> None:
 
 
 def _started() -> Job | None:
-    """The job that the address names, or that was started last; None where its folder is gone."""
+    """The job in the address, or the one started last; None if its folder no longer exists."""
     name = address.current(JOB)
     if name is None:
         return None
@@ -98,7 +98,7 @@ def _started() -> Job | None:
 
 
 def further(opening: OpeningRun, is_revealed: bool) -> None:
-    """Where to go from here: other pages, on the run that was made here once its answer is told, else the tour's."""
+    """Draws links to other pages, for the user's own run once its answer is revealed, else for the tour's run."""
     job = _started()
     own = job.run_id if is_revealed and job is not None and job.status == "finished" else None
     st.markdown(f"**Continue with {'your own run' if own else 'the run of this tour'}:**")

@@ -1,4 +1,4 @@
-"""The run that the tour is about: the one that the dashboard opens on, with its tasks and sentences to start with."""
+"""The run of the tour, which is the one that the dashboard opens with: its tasks and its first sentences."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ SAMPLE_CASES = (
     ("changed", 3),
     ("right", 1),
     ("wrong", 1),
-)  # how many sentences of each case, as far as there are so many
+)  # sentences of each case, if there are so many
 
 
 @dataclass(frozen=True)
 class Sample:
-    """A test sentence, its class, and the logits [label] that the run stores of it, by state."""
+    """A test sentence, its class, and its stored logits [label] by state."""
 
     text: str
     label: int
@@ -59,28 +59,28 @@ class OpeningRun:
 
     @property
     def split(self) -> str:
-        """The examples that numbers are taken on."""
+        """The split of the shown numbers."""
         return headline_split(self.record)
 
     @property
     def scores(self) -> Scores:
-        """The run's scores on them."""
+        """The run's scores on this split."""
         return self.record.metrics[self.split]
 
     @property
     def other(self) -> TransferNote | None:
-        """The first other task, None where the run was scored on none."""
+        """The first other task; None if the run was scored on none."""
         return next(iter(self.record.transfers), None)
 
     def defined(self, name: str) -> Task | None:
-        """The file of the run's task or of one of its other tasks; None where it is not here."""
+        """The run's task or one of its other tasks, from its file; None if the file is missing."""
         named = next((note.named for note in self.record.transfers if note.name == name), self.record.spec.task)
         with suppress(SkillvizError):
             return cache.task_defined(named or name)
         return None
 
     def title(self, name: str) -> str:
-        """The title of a task's file before its colon, `Movie reviews`, else the task's name; in Markdown."""
+        """The title in a task's file up to its colon, `Movie reviews`, else the task's name; in Markdown."""
         return text.plain(self.in_words(name))
 
     def in_words(self, name: str) -> str:
@@ -90,17 +90,17 @@ class OpeningRun:
 
     @cached_property
     def predictions(self) -> pd.DataFrame:
-        """The stored logits of every state; explains and stops where there are none."""
+        """The stored logits of every state; shows an explanation and stops if there are none."""
         return page.table(self.run, "predictions")
 
     @cached_property
     def layers(self) -> pd.DataFrame:
-        """The region by parameter; explains and stops where it is not there."""
+        """The region by parameter; shows an explanation and stops if it is missing."""
         return page.table(self.run, "layers")
 
     @property
     def moved(self) -> float:
-        """Mean distance, over all graftable entries, from pre-trained to fine-tuned value."""
+        """Mean distance between base and fine-tuned values, over all graftable entries."""
         return float((self.layers["movement_mean"] * self.layers["total"]).sum() / max(self.layers["total"].sum(), 1))
 
     def logits(self, *states: str) -> tuple[dict[str, np.ndarray], np.ndarray]:
@@ -109,7 +109,7 @@ class OpeningRun:
 
 
 def opening_run() -> OpeningRun:
-    """The run that the dashboard opens on, whatever run the other pages show; explains and stops where none fits."""
+    """The run that the dashboard opens with, regardless of other pages; shows an explanation and stops if none fits."""
     with page.explained():
         entries = [entry for entry in cache.entries() if entry.has_classes]
         run = cache.run(opening_entry(entries).id) if entries else None
@@ -127,8 +127,9 @@ def opening_run() -> OpeningRun:
 
 
 def samples(opening: OpeningRun) -> list[Sample]:
-    """Sentences to begin with: some that fine-tuning set right, one that was right before, one that it spoiled; then
-    others, where there are too few of these. None where the task's data are not on this machine.
+    """Sentences to start with: some corrected by fine-tuning, one that was right before, one that fine-tuning spoiled.
+
+    Other sentences replace missing ones. Empty if the task's data are not on this machine.
     """
     try:
         texts = cache.texts(opening.run, opening.split)

@@ -1,6 +1,6 @@
 """The questions of the tour: computed from the run's numbers, asked on a card, checked and explained.
 
-What was answered is kept for the session.
+Answers are kept for the session.
 """
 
 from __future__ import annotations
@@ -31,25 +31,27 @@ CHOICES = {
     SEARCHED: "searched region", "movement": "top movement",
     "random-matched": "random in the same tensors", "random": "random",
 }  # fmt: skip
-"""Ways to choose as many parameters, by localizer."""
+"""Ways to choose the same number of parameters, by localizer."""
 SHARES = {"less": (-np.inf, HALF), "much": (HALF, ENOUGH), "all": (ENOUGH, np.inf)}
 SHARE_CHOICES = {
     "less": "less than half", "much": "half to 95%", "all": "95% or more", UNTOLD: "there is no gain to recover",
 }  # fmt: skip
-FEWEST = 3  # points of a way: its ends, and one between
-ANSWERS = "tour.answers"  # in the session: what was answered to each question, and whether it was right
+FEWEST = 3  # points of a path: its ends, and one between
+ANSWERS = "tour.answers"  # session key: the answer to each question, and whether it was right
 WIDGET = "tour.choice."
-VERDICT = "tour-verdict"  # tour.js looks for it
-BESIDE_BUTTON, BESIDE_ANSWER = (6, 1), (3, 4)  # widths of the choices and of what stands beside them
-NOT_CHOSEN = ""  # the answer of a reader who had it revealed without a choice
+VERDICT = "tour-verdict"  # tour.js searches for it
+BESIDE_BUTTON, BESIDE_ANSWER = (6, 1), (3, 4)  # relative widths of the choices and of the button or answer beside them
+NOT_CHOSEN = ""  # the answer of a user who revealed it without a choice
 
 Answers = dict[str, tuple[str, bool | None]]
 
 
 @dataclass(frozen=True)
 class Question:
-    """`choices` by name in the words of the reader; `answer` is the right one's name, None while nothing tells it
-    yet; `why` gives the numbers, in Markdown."""
+    """A question of the tour.
+
+    `choices` maps names to the displayed text; `answer` is the name of the right choice, None while it is unknown;
+    `why` gives the numbers, in Markdown."""
 
     asks: str
     choices: Mapping[str, str]
@@ -58,7 +60,7 @@ class Question:
 
 
 def more_often(before: np.ndarray, after: np.ndarray, labels: np.ndarray, task: TaskNote) -> Question:
-    """Which of pre-trained and fine-tuned model is right more often; logits [n, label] of both."""
+    """The question whether the base or the fine-tuned model is right more often; logits [n, label] of both."""
     metric = task.metric
     values = [metrics(z, labels, task, (metric,))[metric].value for z in (before, after)]
     difference = estimate(metric_difference(after, before, labels, metric, positive(task)))
@@ -71,9 +73,9 @@ def more_often(before: np.ndarray, after: np.ndarray, labels: np.ndarray, task: 
 
 
 def half_way(line: pd.DataFrame, metric: str) -> Question | None:
-    """On which part of the way half of the gain is reached; `line` are the points of WiSE-FT on one data set.
+    """The question on which part of the path half of the gain is reached; `line` has WiSE-FT's points on one data set.
 
-    None where nothing between its ends is stored, or not how they differ: then nothing tells it.
+    None if no point between the ends is stored, or not the difference between the ends, so that the answer is unknown.
     """
     rows = line[line["metric"] == metric].sort_values("alpha")
     gained = point(line[line["alpha"] == 0.0], metric + DIFFERENCE)
@@ -108,10 +110,10 @@ def without_region(
     scores: Scores,
     null: str,
 ) -> Question:
-    """How much of the gain the fine-tuned model keeps without the region.
+    """The question how much of the gain the fine-tuned model keeps without the region.
 
-    `complement` is that share; `recovered` are the shares that grafts of as many parameters bring back, by SEARCHED or
-    a localizer; `null` is a sentence on the search over null movements.
+    `complement` is that share; `recovered` are the shares that grafts of as many parameters recover, by SEARCHED or a
+    localizer; `null` is a sentence on the search over null movements.
     """
     asks = "Everything fine-tuned *but* the region: how much of the gain comes back?"
     question = _share_of_gain(asks, complement, record, scores)
@@ -128,7 +130,7 @@ def without_region(
 
 
 def calibrated(scores: Scores) -> Question:
-    """Whose confidence is nearer to the truth, by the paired interval of the difference in ECE."""
+    """The question which model's confidence is closer to its accuracy, by the paired interval of the ECE difference."""
     values = [scores.states[state]["ece"].read for state in ("grafted", "finetuned")]
     difference = scores.differences.get("ece")
     why = _compared("ece", ("Graft", values[0]), ("fine-tuned", values[1]), difference)
@@ -142,7 +144,7 @@ def calibrated(scores: Scores) -> Question:
 
 
 def _beside_scaling(scores: Scores) -> str:
-    """How the graft does beside the fine-tuned model at its fitted temperature, by ECE and NLL."""
+    """A sentence that compares the graft with the fine-tuned model at its fitted temperature, by ECE and NLL."""
     told = []
     for metric in ("ece", "nll"):
         graft, scaled = (scores.states.get(state, {}).get(metric) for state in ("grafted", "finetuned_scaled"))
@@ -155,7 +157,7 @@ def _beside_scaling(scores: Scores) -> str:
 
 
 def graft_or_finetuned(asks: str, scores: Scores, metric: str) -> Question:
-    """Which of graft and fine-tuned model is better, by the paired interval."""
+    """The question whether the graft or the fine-tuned model is better, by the paired interval."""
     estimates = [scores.states.get(state, {}).get(metric) for state in ("grafted", "finetuned")]
     values = [estimate.value if estimate else None for estimate in estimates]
     difference = scores.differences.get(metric)
@@ -168,8 +170,9 @@ def graft_or_finetuned(asks: str, scores: Scores, metric: str) -> Question:
 
 
 def share_recovered(record: RunRecord | None, null: str) -> Question:
-    """How much of the gain a region gives back; of a run that is not made yet, nothing can be said. `null` is a
-    sentence on the search over null movements."""
+    """The question how much of the gain a region recovers; it has no answer until the run is made.
+
+    `null` is a sentence on the search over null movements."""
     asks = "Guess: how much of the gain will your region recover?"
     if record is None:
         return Question(asks, SHARE_CHOICES, None, "There is no answer until your run finishes.")
@@ -179,7 +182,7 @@ def share_recovered(record: RunRecord | None, null: str) -> Question:
 
 
 def _share_of_gain(asks: str, recovered: Estimate | None, record: RunRecord, scores: Scores | None) -> Question:
-    """The question in which of SHARES a share of the gain is; there may be no gain, or no share may be measured."""
+    """The question which of SHARES contains a share of the gain; there may be no gain, or the share may be missing."""
     if recovered is None or recovered.value is None:
         why = sentences.no_gain(scores, record.metric) if scores else ""
         why = why or f"The share of the gain is {NOT_MEASURED}."
@@ -198,7 +201,7 @@ def _winner(metric: str, difference: Estimate | None, first: str, second: str) -
 def _compared(
     metric: str, one: tuple[str, float | None], other: tuple[str, float | None], difference: Estimate | None
 ) -> str:
-    """Both values, and the paired difference with what it allows."""
+    """Both values, and the paired difference or the note that it is not measured."""
     pair = ", ".join(f"{name} {sentences.metric_value(metric, value)}" for name, value in (one, other))
     if difference is None or difference.value is None:
         return f"{pair}; the difference is {NOT_MEASURED}."
@@ -208,12 +211,12 @@ def _compared(
 
 
 def ask_question(name: str, question: Question) -> None:
-    """The question's card: choices, and beside them the button that reveals the answer, then what is right and why.
+    """Draws the question's card: choices, and the button that reveals the answer; then the answer and its reason.
 
-    A class may also be shown the answer without a choice. The answer takes the button's place until another choice.
+    A class may reveal the answer without a choice. The answer replaces the button until another choice is made.
     """
     checked, key, names = answers(), f"{WIDGET}{name}", list(question.choices)
-    # nothing is written where nothing is kept: a choice that is made meanwhile would be taken back
+    # without a kept answer nothing is written, because that would undo a choice made meanwhile
     if st.session_state.get(key) not in names:
         st.session_state.pop(key, None)
         if name in checked and checked[name][0] in names:
@@ -241,7 +244,7 @@ def ask_question(name: str, question: Question) -> None:
 
 
 def _reveal(name: str) -> None:
-    """Keeps what is chosen now: whoever chooses and presses at once is ahead of what the page last drew."""
+    """Keeps the current choice, because a user who chooses and presses quickly is ahead of the last drawn page."""
     answers()[name] = (st.session_state[f"{WIDGET}{name}"] or NOT_CHOSEN, None)
 
 
@@ -252,20 +255,20 @@ def answers() -> Answers:
 
 
 def score() -> str:
-    """`2 of 3 answers right`; empty before the first."""
+    """`2 of 3 answers right`; empty before the first answer."""
     checked = [right for _, right in answers().values() if right is not None]
     return f"{sum(checked)} of {formats.counted(len(checked), 'answer')} right" if checked else ""
 
 
 def forget_answers() -> None:
-    """Takes back all answers."""
+    """Deletes all answers."""
     for key in [key for key in st.session_state if str(key).startswith(WIDGET)]:
         del st.session_state[key]
     st.session_state.pop(ANSWERS, None)
 
 
 def _show_verdict(question: Question, answer: str) -> None:
-    """Whether it is right, in words and by a sign, and the numbers that say so."""
+    """Draws whether the answer is right, in words and with an icon, and the numbers behind it."""
     right = question.choices.get(question.answer or "", "")
     verdict = st.container(key=VERDICT)
     if question.answer is None:

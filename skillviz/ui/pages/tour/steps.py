@@ -1,6 +1,6 @@
-"""The tour's first six steps: each draws one control and what follows it, and gives the question that belongs to it.
+"""The tour's first six steps: each draws one control and its result, and returns its question.
 
-The text of every step is here too.
+The texts of all steps are here too.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ from skillviz.ui.run_list import pair_entries
 SENTENCE = "tour.sentence"
 ENDS = ("pretrained", "finetuned")
 WAY, SHIFT = "tour.way", "tour.shift"
-LIVE = 200  # test sentences that a graft is scored on live: MiniLM takes about 3 s on two quiet cores
+LIVE = 200  # test sentences on which a graft is scored live: about 3 s for MiniLM on two quiet cores
 TITLES = {"pretrained": "Pre-trained", "grafted": "Graft", "finetuned": "Fine-tuned"}
-HEIGHT = 310  # pixels of a figure: with it a step and its answer fit a window of 1280 by 720
+HEIGHT = 310  # pixels of a figure: a step and its answer then fit in a window of 1280 by 720
 SIZE = "tour.size"
-BETWEEN = 2  # sizes offered between two stored ones, where the models are asked
+BETWEEN = 2  # sizes offered between two stored ones, if the models compute them
 KEEP = "tour.keep"
 WHOLE, REST, NULL = "all", "rest", "null"
 RIVALS = {
@@ -55,14 +55,14 @@ RIVALS = {
     "random-matched": "as many at random in the same tensors",
     "random": "as many at random",
 }
-"""Other choices of as many parameters, by the localizer whose stored run has them."""
+"""Other choices of the same number of parameters, by the localizer whose stored run has them."""
 OTHERS = {
     WHOLE: "the whole region",
     REST: "everything but the region",
     NULL: "as many by the same search over shuffled movements",
     **RIVALS,
 }
-"""What can be copied besides a part of the region."""
+"""The sets of parameters that can be copied besides the parts of the region."""
 BETWEEN_ENDS = {REST: "Without the region", NULL: "Null"}
 PAPER_D, PAPER_SHARE = 85_054_464, 0.0001  # PAPER.md, section 2
 GROUPS = {
@@ -79,7 +79,7 @@ MOST = 99  # percent
 
 
 def draw_sentence(opening: OpeningRun, left: DeltaGenerator, right: DeltaGenerator, is_revealed: bool) -> Question:
-    """The sentence on the left, the two models on the right."""
+    """Draws the sentence on the left, the two models' answers on the right."""
     examples = samples(opening)
     with left:
         words = _sentence_box(examples)
@@ -99,7 +99,7 @@ def draw_sentence(opening: OpeningRun, left: DeltaGenerator, right: DeltaGenerat
 
 
 def _sentence_box(examples: Sequence[Sample]) -> str:
-    """The control: an example of the task to begin with, which can be changed or typed over."""
+    """Draws the box for the sentence, which starts with an example of the task, and returns its text."""
     label, first = "Sentence (edit it, then press Ctrl+Enter or tap outside)", examples[0].text if examples else ""
     words = controls.typed(SENTENCE, label, most=LONGEST, placeholder="Type one", is_long=True, default=first)
     if examples:
@@ -111,7 +111,7 @@ def _sentence_box(examples: Sequence[Sample]) -> str:
 
 
 def _sentence_logits(opening: OpeningRun, words: str, sample: Sample | None) -> dict[str, np.ndarray] | None:
-    """Logits [1, label] of both models: stored for an example, asked of the models for any other sentence."""
+    """Logits [1, label] of both models: stored for an example, computed live for any other sentence."""
     if sample is not None:
         return {state: sample.logits[state][None] for state in ENDS}
     if not words:
@@ -122,7 +122,7 @@ def _sentence_logits(opening: OpeningRun, words: str, sample: Sample | None) -> 
 
 
 def _show_answers(opening: OpeningRun, words: str, sample: Sample | None, logits: dict[str, np.ndarray]) -> None:
-    """Both answers in words, and what the label says."""
+    """Draws both answers in words, and the true label."""
     st.markdown(f"{surgery.predicted(surgery.typed_probabilities(logits, ENDS), opening.run.labels)}.")
     label = text.plain(opening.run.labels[sample.label]) if sample else ""
     st.caption(f"A test sentence, labeled {label}. Stored scores." if sample else "Computed live.")
@@ -131,7 +131,7 @@ def _show_answers(opening: OpeningRun, words: str, sample: Sample | None, logits
 def draw_wise_ft(
     opening: OpeningRun, left: DeltaGenerator, right: DeltaGenerator, is_revealed: bool
 ) -> Question | None:
-    """WiSE-FT on the task's own examples; None where the run has stored nothing of the way."""
+    """Draws WiSE-FT on the task's own examples; None if no point of the path is stored."""
     grid, task = grid_of(opening.run), opening.task.name
     with left:
         label = "Mixing weight, from the pre-trained to the fine-tuned model"
@@ -147,7 +147,7 @@ def draw_wise_ft(
 def draw_wise_graft(
     opening: OpeningRun, left: DeltaGenerator, right: DeltaGenerator, is_revealed: bool
 ) -> Question | None:
-    """WiSE-Graft on the task's own examples and, drawn too, on those of the other; None where there is no other."""
+    """Draws WiSE-Graft, as numbers on both tasks and as a figure on the other one; None if there is no other task."""
     if opening.other is None:
         return None
     grid, task, other = grid_of(opening.run), opening.task.name, opening.other.name
@@ -168,12 +168,12 @@ def draw_wise_graft(
 
 
 def _explored(points: pd.DataFrame, alpha: float) -> pd.DataFrame:
-    """The path's points up to the slider, the chosen one among them."""
+    """The path's points up to the slider, including the chosen one."""
     return points[points["current"] | (points["alpha"] < alpha + 1e-9)]
 
 
 def _along(opening: OpeningRun, points: pd.DataFrame, every: pd.DataFrame, dataset: str, reads: str) -> Exhibit:
-    """The metric along the paths on one data set, which is named in words; the axes leave room for `every` point."""
+    """The metric along the paths on one data set, shown by its title; the axes leave room for `every` point."""
     metric, words = opening.task.metric, opening.in_words(dataset)
     drawn, room = (part[part["dataset"] == dataset].assign(dataset=words) for part in (points, every))
     height = presenter.unenlarged(HEIGHT)
@@ -181,7 +181,7 @@ def _along(opening: OpeningRun, points: pd.DataFrame, every: pd.DataFrame, datas
 
 
 def _alpha_slider(opening: OpeningRun, grid: Grid, path: str, name: str, label: str) -> float:
-    """A stored point of the way, 0..1; the first to begin with."""
+    """The chosen mixing weight of a stored point, 0..1; initially the first."""
     nearest = grid.nearest(opening.task.name, path, opening.record.size or 1, 0.0)
     line = grid.at("points", opening.task.name, path, nearest[0] if nearest else None)
     stored = sorted({round(100 * float(alpha)) for alpha in line["alpha"]})
@@ -189,7 +189,7 @@ def _alpha_slider(opening: OpeningRun, grid: Grid, path: str, name: str, label: 
 
 
 def _chosen_point(opening: OpeningRun, grid: Grid, datasets: Sequence[str], path: str, alpha: float) -> pd.DataFrame:
-    """The path's line and its chosen point on each data set, drawn as numbers too: stored there, or the nearest."""
+    """The path's line and chosen point on each data set, also drawn as numbers: the stored point, or the nearest."""
     parts, size, metric = [], opening.record.size or 1, opening.task.metric
     for place, dataset in zip(st.columns(len(datasets)), datasets, strict=True):
         nearest = grid.nearest(dataset, path, size, alpha)
@@ -206,7 +206,7 @@ def _chosen_point(opening: OpeningRun, grid: Grid, datasets: Sequence[str], path
 
 
 def ask_graft(opening: OpeningRun, expression: Mapping[str, Any], topic: str) -> Grafted | None:
-    """The graft of a region on LIVE test examples, in the task's metric; None where no model answers."""
+    """The graft of a region on LIVE test examples, in the task's metric; None if no model answers."""
     arguments: dict[str, Any] = {"region": dict(expression), "split": opening.split, "states": ["grafted"]}
     if opening.scores.n > LIVE:
         arguments["sample"] = LIVE
@@ -223,8 +223,9 @@ def show_between_ends(
     has_finetuned: bool = True,
     between: str = TITLES["grafted"],
 ) -> None:
-    """The task's metric of pre-trained model, this graft and fine-tuned model, side by side and on the same examples:
-    those of the live answer, else the whole split. `between` is what the graft is called."""
+    """Draws the task's metric of base model, this graft and fine-tuned model side by side, on the same examples.
+
+    These are the examples of the live answer, else the whole split. `between` is the displayed name of the graft."""
     metric, ends = opening.task.metric, live.scores if live is not None else opening.scores.states
     with st.container(horizontal=True):
         for state, title in (TITLES | {"grafted": between}).items():
@@ -236,7 +237,7 @@ def show_between_ends(
 
 
 def source(opening: OpeningRun, live: Grafted | None = None) -> str:
-    """`Stored; 2,000 test sentences.`, or on how many of them something was computed live."""
+    """`Stored; 2,000 test sentences.`, or the number of sentences that were scored live."""
     whole = f"{formats.count(opening.scores.n)} {opening.split} sentences"
     if live is None:
         return f"Stored; {whole}."
@@ -246,7 +247,7 @@ def source(opening: OpeningRun, live: Grafted | None = None) -> str:
 
 
 def draw_region(opening: OpeningRun, left: DeltaGenerator, right: DeltaGenerator, is_revealed: bool) -> Question:
-    """The slider over region sizes and the graft of the chosen one on the left, all stored sizes on the right."""
+    """Draws the slider over region sizes and the chosen graft on the left, all stored sizes on the right."""
     stored = _curve_of(opening, opening.record.spec.localizer)
     sizes = sorted(int(size) for size in stored["size"].unique())
     with left:
@@ -268,7 +269,7 @@ def draw_region(opening: OpeningRun, left: DeltaGenerator, right: DeltaGenerator
 
 
 def options(stored: list[int], has_ranking: bool) -> list[int]:
-    """The stored sizes, and between each two of them some further ones where there is a ranking to cut."""
+    """The stored sizes, with further sizes between each two of them if there is a ranking to cut."""
     if not has_ranking or len(stored) < 2:
         return stored
     steps = [np.geomspace(a, b, BETWEEN + 2).round() for a, b in zip(stored, stored[1:], strict=False)]
@@ -276,7 +277,7 @@ def options(stored: list[int], has_ranking: bool) -> list[int]:
 
 
 def _size(opening: OpeningRun, stored: list[int]) -> int:
-    """The size chosen; the smallest to begin with."""
+    """The chosen size; initially the smallest."""
     offered, d = options(stored, RANKING in opening.run.files), opening.record.d or 1
     if len(offered) < 2:
         return offered[0]
@@ -294,7 +295,7 @@ def _stored_estimates(curve: pd.DataFrame, size: int) -> dict[str, Estimate]:
 
 
 def _live_estimates(opening: OpeningRun, scores: Grafted | None) -> dict[str, Estimate] | None:
-    """The same of the graft of the ranking's first entries, asked of the models; of the metrics only the task's own."""
+    """The metrics of the graft of the ranking's first entries, computed live: only the task's own, and the gain."""
     if scores is None:
         return None
     estimates, metric = dict(scores.scores["grafted"]), opening.task.metric
@@ -308,8 +309,9 @@ def _live_estimates(opening: OpeningRun, scores: Grafted | None) -> dict[str, Es
 def _recovered(
     opening: OpeningRun, size: int, row: Mapping[str, Estimate] | None, live_scores: Grafted | None, is_revealed: bool
 ) -> None:
-    """The graft between the two ends, and how much of the gain it gives back; until the answer is revealed, without
-    the fine-tuned model and the share of its gain."""
+    """Draws the graft between the two ends, and the share of the gain that it recovers.
+
+    The fine-tuned model and this share are hidden until the answer is revealed."""
     if row is None:
         st.caption("Choose one of the stored sizes.")
         return
@@ -327,7 +329,7 @@ def _recovered(
 
 
 def _curve_of(opening: OpeningRun, localizer: str) -> pd.DataFrame:
-    """The curves of the same pair's runs by a localizer, with the seed of the tour's run."""
+    """The curves of this pair's runs by a localizer, with the seed of the tour's run."""
     seed = opening.record.spec.seed
     drawn = [entry for entry in pair_entries(opening.run) if entry.localizer == localizer and entry.seed == seed]
     drawn = [entry for entry in drawn if not entry.has_gain]
@@ -337,7 +339,7 @@ def _curve_of(opening: OpeningRun, localizer: str) -> pd.DataFrame:
 
 
 def _rivals(opening: OpeningRun) -> dict[str, Run]:
-    """Stored runs with as many entries, chosen in the other ways of RIVALS; those that are here."""
+    """The stored runs with as many entries, chosen in the other ways of RIVALS."""
     entries = [entry for entry in pair_entries(opening.run) if entry.size == opening.record.size]
     run_ids = {name: next((e.id for e in entries if e.localizer == name), None) for name in RIVALS}
     with page.explained():
@@ -345,7 +347,7 @@ def _rivals(opening: OpeningRun) -> dict[str, Run]:
 
 
 def draw_place(opening: OpeningRun, left: DeltaGenerator, right: DeltaGenerator, is_revealed: bool) -> Question:
-    """A part of the region, the rest of the model, or as many parameters chosen otherwise: its map, and its scores."""
+    """Draws the map and the scores of a part of the region, the rest of the model, or as many other parameters."""
     rivals = _rivals(opening)
     has_null, whole = opening.record.null(opening.split) is not None, {"run": opening.run.id}
     with left:
@@ -382,7 +384,7 @@ def _left_without(opening: OpeningRun) -> Estimate | None:
 
 
 def parts(layers: pd.DataFrame) -> dict[str, Mapping[str, Any]]:
-    """What can be kept, by its name in the address: every layer, and the kinds of GROUPS that are there."""
+    """The parts that can be kept, by their names in the address: every layer, and the kinds of GROUPS that exist."""
     numbers = sorted(int(n) for n in layers["layer"].dropna().unique())
     present = set(layers["kind"])
     by_name: dict[str, Mapping[str, Any]] = {f"layer-{n}": {"layers": [n]} for n in numbers}
@@ -396,7 +398,7 @@ def part_title(name: str) -> str:
 
 
 def _part_numbers(opening: OpeningRun, expression: Mapping[str, Any], size: int) -> None:
-    """How a part of the region does alone, beside the whole region; what is stored where it is empty or the whole."""
+    """Draws the scores of a part of the region and of the whole; stored scores if the part is empty or the whole."""
     whole = opening.record.size or 1
     if size in (0, whole):
         show_between_ends(opening, opening.scores.states.get("grafted" if size else "pretrained", {}))
@@ -414,7 +416,7 @@ def _part_numbers(opening: OpeningRun, expression: Mapping[str, Any], size: int)
 
 
 def _stored_numbers(opening: OpeningRun, chosen: str, rival: Run | None) -> None:
-    """How the region, its complement, its null or as many parameters chosen otherwise do, as stored."""
+    """Draws the stored scores of the region, its complement, its null, or as many other parameters."""
     states, size, d = opening.scores.states, opening.record.size or 0, opening.record.d or 0
     null = opening.record.null(opening.split)
     if rival is not None:
@@ -427,8 +429,9 @@ def _stored_numbers(opening: OpeningRun, chosen: str, rival: Run | None) -> None
 
 
 def draw_confidence(opening: OpeningRun, left: DeltaGenerator, right: DeltaGenerator, is_revealed: bool) -> Question:
-    """The slider and what it leaves on the left, the histogram of confidence on the right; what is right is not shown
-    until it is revealed."""
+    """Draws the slider and the remaining answers on the left, the histogram of confidence on the right.
+
+    The share of right answers is hidden until it is revealed."""
     logits, labels = opening.logits(*COMPARED)
     bins = measures.reliability_bins(logits, labels, BINS, False)
     with left:
@@ -443,9 +446,10 @@ def draw_confidence(opening: OpeningRun, left: DeltaGenerator, right: DeltaGener
 
 
 def sure_answers(logits: Mapping[str, np.ndarray], labels: np.ndarray, least: float) -> pd.DataFrame:
-    """state, answers, claimed, right, low, high: of the answers with at least so much confidence (0..1).
+    """state, answers, claimed, right, low, high: for the answers with at least this confidence (0..1).
 
-    `claimed` is their mean confidence, `right` the share of right ones with Wilson's interval; missing for none.
+    `claimed` is their mean confidence, `right` the share of right ones with Wilson's interval; missing if there are
+    none.
     """
     rows = []
     for state, z in logits.items():
@@ -459,7 +463,7 @@ def sure_answers(logits: Mapping[str, np.ndarray], labels: np.ndarray, least: fl
 
 
 def _show_claims(table: pd.DataFrame, n: int, is_revealed: bool) -> None:
-    """Claim and truth of each model, a question mark in place of a truth that is not revealed."""
+    """Draws the claimed and the true accuracy of each model; a question mark replaces a value that is not revealed."""
     for place, row in zip(st.columns(len(table)), table.to_dict("records"), strict=True):
         colour, mark, title = MARKS[str(row["state"])]
         with place.container(border=True, height="stretch"):
@@ -473,7 +477,7 @@ def _show_claims(table: pd.DataFrame, n: int, is_revealed: bool) -> None:
 
 
 def text_two_models(opening: OpeningRun) -> str:
-    """Step 1."""
+    """The text of step 1."""
     task = opening.defined(opening.task.name)
     title = text.plain(task.title) if task and task.title else opening.title(opening.task.name)
     is_head = opening.record.readout == "head"
@@ -490,7 +494,7 @@ def text_two_models(opening: OpeningRun) -> str:
 
 
 def text_path(opening: OpeningRun) -> str:
-    """Step 2."""
+    """The text of step 2."""
     return (
         f"Fine-tuning changed each parameter by {opening.moved:.2g} on average. At 0% all parameters have their "
         "pre-trained values, at 100% their fine-tuned values. Every point in between is a model too, without any "
@@ -499,7 +503,7 @@ def text_path(opening: OpeningRun) -> str:
 
 
 def text_region(opening: OpeningRun) -> str:
-    """Step 3."""
+    """The text of step 3."""
     searched = localizer_style(opening.record.spec.localizer).title
     return (
         "Copy the fine-tuned values of only *some* parameters onto the pre-trained model. The result is a **graft**, "
@@ -509,7 +513,7 @@ def text_region(opening: OpeningRun) -> str:
 
 
 def text_place(opening: OpeningRun) -> str:
-    """Step 4."""
+    """The text of step 4."""
     return (
         f"The map shows where the region's {formats.count(opening.record.size)} parameters are. Copy everything *but* "
         "them, as many chosen in another way, or only a part of them: is the skill in this region alone?"
@@ -517,7 +521,7 @@ def text_place(opening: OpeningRun) -> str:
 
 
 def text_confidence(opening: OpeningRun) -> str:
-    """Step 5."""
+    """The text of step 5."""
     return (
         "A model is **calibrated** if 90% of its answers with 90% confidence are right. The slider keeps only the "
         "answers with at least that confidence. How many of them are right? *Reveal* tells."
@@ -525,7 +529,7 @@ def text_confidence(opening: OpeningRun) -> str:
 
 
 def text_shift(opening: OpeningRun) -> str:
-    """Step 6."""
+    """The text of step 6."""
     if opening.other is None:
         return "This run has scores on its own task only, so there is no other domain to show."
     return (
@@ -536,7 +540,7 @@ def text_shift(opening: OpeningRun) -> str:
 
 
 def text_yourself(opening: OpeningRun) -> str:
-    """Step 7."""
+    """The text of the step in which users search for a region themselves."""
     return (
         f"Let a quick search find a region of {formats.share(opening.record.share)} of the parameters on this machine. "
         "You can close this tab; the job keeps running. Make your guess while it runs."
@@ -544,13 +548,13 @@ def text_yourself(opening: OpeningRun) -> str:
 
 
 def text_source(opening: OpeningRun) -> str:
-    """Whose sentences these are; empty where the task's file does not say it."""
+    """The source of the sentences; empty if the task's file does not name it."""
     task = opening.defined(opening.task.name)
     return f"Sentences: {text.plain(task.source)}." if task and task.source else ""
 
 
 def text_paper(opening: OpeningRun) -> str:
-    """How large the models of the paper are, and which share is enough in them."""
+    """The size of the paper's models, and the share that is enough in them."""
     return (
         f"This model has {formats.count(opening.record.d)} graftable parameters. The paper's models have about "
         f"{PAPER_D / 1e6:.0f} million, and about {formats.share(PAPER_SHARE)} is enough for most tasks."
@@ -558,6 +562,6 @@ def text_paper(opening: OpeningRun) -> str:
 
 
 def text_other(other: TransferNote) -> str:
-    """What the other task's sentences are, and how many are left out."""
+    """The number of sentences of the other task, and the number left out."""
     dropped = f"; {formats.count(other.dropped)} left out, seen in training" if other.dropped else ""
     return f"{formats.count(other.scores.n)} sentences of another source, without any training on it{dropped}."

@@ -1,9 +1,9 @@
-// What Streamlit leaves undone when the tour's content changes: it stays scrolled where it was, and the keyboard's place
-// is lost with the button that was pressed.
+// Scrolling and focus that Streamlit does not handle when the tour's content changes: the page stays scrolled, and the
+// keyboard focus is lost with the pressed button.
 
-const [EVERY, TRIES] = [100, 30]; // milliseconds between looks, and how many
+const [EVERY, TRIES] = [100, 30]; // milliseconds between checks, and their number
 
-// The button goes, and the keyboard with it, some time after the step has come.
+// The button, and the keyboard focus with it, disappears some time after the step is drawn.
 const toHeading = (left) => {
   const heading = document.querySelector("[data-testid='stMain'] h2");
   if (heading && document.activeElement === document.body) {

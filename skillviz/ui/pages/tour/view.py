@@ -1,5 +1,6 @@
-"""The guided tour: its steps, where the reader is, and the buttons. Each step draws one control, what follows it,
-and gives the question that belongs to it."""
+"""The guided tour: its steps, the current step, and the buttons.
+
+Each step draws one control and its result, and returns its question."""
 
 from __future__ import annotations
 
@@ -27,8 +28,9 @@ _mount = st.components.v2.component(
 
 @dataclass(frozen=True)
 class Step:
-    """One step: heading, words with help, at most four sentences, and what draws it into two columns; until its answer
-    is revealed, without whatever says it."""
+    """One step: heading, terms with help, at most four sentences, and the function that draws it into two columns.
+
+    Everything that gives the answer away is hidden until the answer is revealed."""
 
     title: str
     words: tuple[str, ...]
@@ -50,14 +52,14 @@ CONTROLS = (steps.SENTENCE, steps.WAY, steps.SIZE, steps.KEEP, steps.SURE, steps
 
 
 def current() -> int:
-    """The number of the step that address or session name, 1 for the first; written to the address."""
+    """The number of the step in the address or the session, 1 for the first; it is written to the address."""
     number = address.choice(STEP, range(1, len(STEPS) + 1), 1)
     _go(number)
     return number
 
 
 def bar(number: int) -> None:
-    """How far the reader has come, how many answers were right, and the buttons: back, next, present, begin anew."""
+    """Draws the progress, the number of right answers, and the buttons Back, Next, Present and Start over."""
     words, last = f"Step {number} of {len(STEPS)}", number == len(STEPS)
     with st.container(horizontal=True, vertical_alignment="center", key="tour-bar"):
         st.button("Back", on_click=_go, args=(number - 1,), disabled=number == 1, shortcut="Left")
@@ -74,7 +76,7 @@ def bar(number: int) -> None:
 
 
 def draw(number: int, opening: OpeningRun) -> None:
-    """The step: heading and text, control and what follows it, question; all of it fits a window 720 pixels high."""
+    """Draws the step: heading and text, control and result, question. It fits in a window 720 pixels high."""
     step = STEPS[number - 1]
     st.html(STYLE)
     left, right = st.columns(2, gap="medium")
@@ -94,7 +96,7 @@ def draw(number: int, opening: OpeningRun) -> None:
 
 
 def reset() -> None:
-    """Forgets the answers, the controls' values and the step; a job that was started goes on."""
+    """Deletes the answers, the controls' values and the step; a started job keeps running."""
     questions.forget_answers()
     for name in (*CONTROLS, STEP):
         controls.forget(name)
@@ -105,5 +107,5 @@ def _go(number: int) -> None:
 
 
 def follow(number: int) -> None:
-    """Scrolls up at another step, and moves the keyboard's place from a pressed *Reveal* to the answer."""
+    """Scrolls up at a new step, and moves the keyboard focus from a pressed *Reveal* to the answer."""
     _mount(key=NAME, data={"step": number, "revealed": len(questions.answers())}, height=1)

@@ -1,4 +1,4 @@
-"""The transfer page: which other tasks are shown, one more computed live, and how each was scored."""
+"""The sections of the transfer page: the shown tasks, another task scored live, and how each was scored."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from skillviz.ui.page_table import PAGES
 from skillviz.ui.pages.interpolation.view import metrics
 
 SAMPLE = 200
-"""Examples that another task is scored on at first, drawn by class: all of them can take minutes."""
+"""The number of examples on which another task is first scored, drawn by class: all of them can take minutes."""
 LEFT_OUT, SKIPPED = "left out", "skipped"  # in the address, and on the page
 NOTHING = (
     "This run was scored on its own task alone. Choose another task with the same labels to score all three models on "
@@ -30,7 +30,7 @@ NOTHING = (
 
 
 def refuse_options(run: Run) -> None:
-    """Explains and stops where the task has no classes, whose names other tasks could share."""
+    """Shows an explanation and stops if the task has no classes, as tasks are matched by the names of their classes."""
     if not run.record.has_classes:
         sentence = f"{sentences.no_classes(run.record)} Other tasks are scored by labels of the same name."
         with missing("Other tasks cannot be scored", sentence, "block"):
@@ -39,7 +39,7 @@ def refuse_options(run: Run) -> None:
 
 
 def finding(run: Run, notes: tuple[TransferNote, ...]) -> str:
-    """A line with a chip for each of the first tasks, and the metric that it and the charts are about."""
+    """Draws one line with a chip for each of the first tasks; returns the metric of the lines and the charts."""
     (lines, control), options = st.columns([5, 1]), metrics(run)
     with control:
         metric = controls.select("metric", "Metric", options, options[0], shown=metric_heading, help=about(*options))
@@ -52,7 +52,7 @@ def finding(run: Run, notes: tuple[TransferNote, ...]) -> str:
 
 
 def notes_of(run: Run) -> tuple[TransferNote, ...]:
-    """The stored transfers, and the one that the reader has the models score, in a card that says what is missing."""
+    """The stored transfers, and the one that the user requests live, in a card that explains missing models."""
     stored = run.record.transfers
     rows = [row for row in offered(run) if row.name not in run.datasets]
     titles = {row.named: f"{row.shown}{'' if row.fits else ', other labels'}" for row in rows}
@@ -87,7 +87,7 @@ def scores_by_task(run: Run, scores: Scores, notes: tuple[TransferNote, ...]) ->
 
 
 def details(run: Run, notes: tuple[TransferNote, ...]) -> None:
-    """For each other task: what was counted, label mapping, words; then the command that stores it all."""
+    """Draws the counts, label mapping and prompt of each other task, and the command that stores them."""
     for start in range(0, len(notes), 2):
         row = notes[start : start + 2]
         for place, note in zip(st.columns(min(2, len(notes))), row, strict=False):
@@ -114,7 +114,7 @@ def _detail(run: Run, note: TransferNote) -> None:
 
 
 def _task(run: Run, named: str, rows: list[Offered]) -> Offered | None:
-    """The task of the box; says what is wrong with it where it is none."""
+    """The task in the box; None, with the problem shown, if it is not valid."""
     row = offered_task(named, rows)
     if row is not None:
         return row
@@ -126,7 +126,7 @@ def _task(run: Run, named: str, rows: list[Offered]) -> Offered | None:
 
 
 def _live_scores(run: Run, other: Offered) -> TransferNote | None:
-    """The worker's answer about the task, once its labels are known to stand for the run's."""
+    """The worker's scores on the task; None until its labels are mapped to the run's and the user requests scores."""
     arguments: dict[str, Any] = {} if other.fits else {"mapping": _mapping(run, other)}
     if arguments and not any(arguments["mapping"].values()):
         st.info("Its labels have other names. Choose above which label of this run each one stands for.")
@@ -147,7 +147,7 @@ def _live_scores(run: Run, other: Offered) -> TransferNote | None:
 
 
 def _mapping(run: Run, other: Offered) -> dict[str, str | None]:
-    """The labels of the other task, each with the run's label that the reader chose for it."""
+    """The labels of the other task, each with the run's label that the user chose for it."""
     known = {label.lower(): label for label in run.labels}
     with st.container(border=True):
         st.markdown(f"**Labels of {text.tasks(other.name)}** stand for", help=about("mapping"))
