@@ -45,7 +45,7 @@ CANCELS: dict[Kind, str] = {
 
 
 def panel(kind: Kind, requested: Sequence[str] = (), heading: str = "") -> None:
-    """Draws the session's jobs of a kind, the `requested` ones and all open ones; each second while one is open."""
+    """Draws this session's jobs of a kind, the `requested` and all open ones; redrawn each second while one is open."""
     names = _followed(kind, requested)
     shown = _now(kind, names)
     _show_problem()

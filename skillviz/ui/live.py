@@ -53,7 +53,7 @@ def begin() -> None:
 
 
 def ask(run: Run, operation: str, *, topic: str, waiting: str = WAITING, **arguments: Any) -> dict[str, Any] | None:
-    """Return the worker's answer about the run's pair (`live.operations`); without one, show the reason, return None.
+    """Return the worker's answer about the run's pair (`live.operations`); without one, show why and return None.
 
     `topic` names the control of the request: if two requests of one topic are waiting, the older is dropped.
     """

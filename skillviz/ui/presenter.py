@@ -1,6 +1,6 @@
 """The presenter mode: large type and figures for an audience, and no menu (`page_table.navigation` omits it).
 
-The mode is only in the address, so that every other page has its menu back.
+The mode is only in the address, so that any other page has its menu again.
 """
 
 from __future__ import annotations

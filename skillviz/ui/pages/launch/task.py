@@ -132,7 +132,7 @@ _TASK_FIELDS = {"example": _example_task, "known": _known_task, "file": _task_fi
 
 
 def _readout(choices: Choices, task: Task) -> None:
-    """Draws the choice of readouts that the pair allows, and the problems of the pair or the task's labels with it."""
+    """Draws the choice of a readout that the pair allows, and shows why it does not fit the pair or the task."""
     headers = choices.preflight
     if headers is None or not headers.fits:
         return

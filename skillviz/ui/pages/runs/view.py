@@ -36,7 +36,7 @@ from skillviz.ui.run_bar import offered
 
 CHOSEN = "chosen"  # in the address
 KEY, TABLE, PROBLEM, DELETED = "library.chosen", "library.table", "library.problem", "library.deleted"
-LINKED = 6  # the most chosen runs that are written to the address
+LINKED = 6  # up to this many chosen runs are written to the address
 FIRST = ("localizer", "share", "graft", *(row.title for row in run_list.UNLIKE_SHARES), "recovered", "ece")
 """The first columns: a phone shows only about four."""
 FEW_ROWS = 30  # the number of rows up to which all groups are open

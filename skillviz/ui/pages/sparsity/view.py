@@ -31,7 +31,7 @@ def finding(entries: Sequence[Entry], curve: pd.DataFrame, line: tuple[str, str]
 
 
 def verdict(entries: Sequence[Entry], like: Entry, split: str) -> str:
-    """The verdict on the smallest region of this search with 95% of the gain against the fine-tuned model, in Markdown.
+    """The verdict against the fine-tuned model on this search's smallest region with 95% of the gain, in Markdown.
 
     A run without such a region is judged itself. Empty if no paired difference is stored."""
     with page.explained():

@@ -99,7 +99,7 @@ def listing(studies: Sequence[StudyFolder], states: Mapping[str, str]) -> None:
     studies = sorted(studies, key=paper_words.place_of)
     table = list_table(studies, states)
     is_alike = table.duplicated(["experiment", "data"], keep=False)
-    named = table["data"].where(~is_alike, table["data"] + " · " + table["study"])  # marks equal rows apart
+    named = table["data"].where(~is_alike, table["data"] + " · " + table["study"])  # the name only where needed
     rows_that_open(
         table.assign(data=named).drop(columns="study"), key=LISTING, column_config=COLUMNS, placeholder="",
         height="content", on_select=lambda: _open(studies), alt="The stored studies; select a row to open it",
@@ -192,7 +192,7 @@ def _verdicts(study: StudyFolder) -> str:
 
 
 def _pictures(study: StudyFolder, tables: Mapping[str, pd.DataFrame], row: DeltaGenerator) -> None:
-    """Draws pictures of the tables that have one for every experiment; the box of the first is drawn in `row`."""
+    """Draws the pictures of its tables that exist in any experiment; the box of the first is drawn in `row`."""
     drawn = [name for name in PICTURES if len(tables.get(name, ()))]
     for name in drawn:
         PICTURES[name](study, tables[name], row if name == drawn[0] else st.container(horizontal=True))

@@ -94,7 +94,7 @@ def transfers(tables: TaskTables) -> None:
 
 
 def kind_of() -> str:
-    """The chosen count of shared entries."""
+    """The chosen measure of shared entries, `overlap` or `iou`."""
     return controls.segments("kind", "Shared entries", tuple(KINDS), "overlap", shown=KINDS.get, help=about("iou"))
 
 

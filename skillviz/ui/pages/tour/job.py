@@ -55,7 +55,7 @@ def draw(opening: OpeningRun, left: DeltaGenerator, right: DeltaGenerator, is_re
 
 
 def spec_of(opening: OpeningRun) -> RunSpec:
-    """A quick search of the run's pair for its main size, without nulls, because they are already stored."""
+    """A quick search of the run's pair for its main size, without nulls: this pair's are already stored."""
     spec = opening.record.spec
     same = {name: getattr(spec, name) for name in ("base", "finetuned", "task", "readout", "localizer")}
     return RunSpec(**same, sizes=spec.sizes[:1], **QUICK)

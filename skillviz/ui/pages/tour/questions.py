@@ -60,7 +60,7 @@ class Question:
 
 
 def more_often(before: np.ndarray, after: np.ndarray, labels: np.ndarray, task: TaskNote) -> Question:
-    """The question whether the base or the fine-tuned model is right more often; logits [n, label] of both."""
+    """The question of whether the base or the fine-tuned model is right more often; logits [n, label] of both."""
     metric = task.metric
     values = [metrics(z, labels, task, (metric,))[metric].value for z in (before, after)]
     difference = estimate(metric_difference(after, before, labels, metric, positive(task)))
@@ -73,7 +73,7 @@ def more_often(before: np.ndarray, after: np.ndarray, labels: np.ndarray, task: 
 
 
 def half_way(line: pd.DataFrame, metric: str) -> Question | None:
-    """The question on which part of the path half of the gain is reached; `line` has WiSE-FT's points on one data set.
+    """The question of which part of the path reaches half of the gain; `line` has WiSE-FT's points on one data set.
 
     None if no point between the ends is stored, or not the difference between the ends, so that the answer is unknown.
     """
@@ -110,7 +110,7 @@ def without_region(
     scores: Scores,
     null: str,
 ) -> Question:
-    """The question how much of the gain the fine-tuned model keeps without the region.
+    """The question of how much of the gain the fine-tuned model keeps without the region.
 
     `complement` is that share; `recovered` are the shares that grafts of as many parameters recover, by SEARCHED or a
     localizer; `null` is a sentence on the search over null movements.
@@ -130,7 +130,7 @@ def without_region(
 
 
 def calibrated(scores: Scores) -> Question:
-    """The question which model's confidence is closer to its accuracy, by the paired interval of the ECE difference."""
+    """The question of which model's confidence is closer to its accuracy, by the paired interval of the difference."""
     values = [scores.states[state]["ece"].read for state in ("grafted", "finetuned")]
     difference = scores.differences.get("ece")
     why = _compared("ece", ("Graft", values[0]), ("fine-tuned", values[1]), difference)
@@ -157,7 +157,7 @@ def _beside_scaling(scores: Scores) -> str:
 
 
 def graft_or_finetuned(asks: str, scores: Scores, metric: str) -> Question:
-    """The question whether the graft or the fine-tuned model is better, by the paired interval."""
+    """The question of whether the graft or the fine-tuned model is better, by the paired interval."""
     estimates = [scores.states.get(state, {}).get(metric) for state in ("grafted", "finetuned")]
     values = [estimate.value if estimate else None for estimate in estimates]
     difference = scores.differences.get(metric)
@@ -170,7 +170,7 @@ def graft_or_finetuned(asks: str, scores: Scores, metric: str) -> Question:
 
 
 def share_recovered(record: RunRecord | None, null: str) -> Question:
-    """The question how much of the gain a region recovers; it has no answer until the run is made.
+    """The question of how much of the gain a region recovers; it has no answer until the run is made.
 
     `null` is a sentence on the search over null movements."""
     asks = "Guess: how much of the gain will your region recover?"
@@ -182,7 +182,7 @@ def share_recovered(record: RunRecord | None, null: str) -> Question:
 
 
 def _share_of_gain(asks: str, recovered: Estimate | None, record: RunRecord, scores: Scores | None) -> Question:
-    """The question which of SHARES contains a share of the gain; there may be no gain, or the share may be missing."""
+    """The question of which of SHARES contains a share of the gain; there may be no gain, or no measured share."""
     if recovered is None or recovered.value is None:
         why = sentences.no_gain(scores, record.metric) if scores else ""
         why = why or f"The share of the gain is {NOT_MEASURED}."
