@@ -1,4 +1,4 @@
-"""What pyproject.toml cannot say: requirements.txt as the dependencies, and the dashboard inside the wheel."""
+"""Add to pyproject.toml: the dependencies from requirements.txt, and the dashboard inside the wheel."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ CARRIED = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 
 
 class WithDashboard(build_py):
-    """Puts what is carried into skillviz/app of the built package; an editable install reads the checkout itself."""
+    """Copy the files named in CARRIED into skillviz/app of the built package; an editable install reads the checkout
+    itself."""
 
     def run(self) -> None:
-        """As of the base class, and then the copies."""
+        """Run the base class's build, then copy the files."""
         super().run()
         app = Path(self.build_lib) / "skillviz" / "app"
         if self.editable_mode:

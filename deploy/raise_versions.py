@@ -1,11 +1,11 @@
-"""Raises pinned versions: asks the registry for the newest that fit together, and rewrites every pin.
+"""Raise pinned versions: ask the registry for the newest compatible versions, and rewrite every pin.
 
     make raise                       # all packages
-    make raise ONLY="plotly pandas"  # these, and what they need
+    make raise ONLY="plotly pandas"  # these, and their dependencies
 
-Rewrites the pins of requirements*.txt, all of constraints.txt, and the version of PyTorch where README.md and
-docs/deploy.md name it. `make raise` then writes requirements.lock, installs everything into a new environment,
-.venv-raised, and runs the tests of each commit there. Nothing is committed.
+This rewrites the pins of requirements*.txt, all of constraints.txt, and the version of PyTorch in README.md and
+docs/deploy.md. `make raise` then writes requirements.lock, installs everything into a new environment, .venv-raised,
+and runs the tests of each commit there. Nothing is committed.
 """
 
 from __future__ import annotations
@@ -20,36 +20,37 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 REQUIREMENTS = ("requirements.txt", "requirements-deploy.txt", "requirements-dev.txt", "requirements-tools.txt")
-OF_TOOLS = REQUIREMENTS[-1]  # is installed in an environment of its own
+OF_TOOLS = REQUIREMENTS[-1]  # installed in an environment of its own
 CONSTRAINTS = "constraints.txt"
-NAMED = ("README.md", "docs/deploy.md")  # say which PyTorch to install first
+NAMED = ("README.md", "docs/deploy.md")  # the files that say which PyTorch to install first
 PIN = re.compile(r"^([A-Za-z0-9][A-Za-z0-9._-]*)==([^\s;\\]+)", re.MULTILINE)
 
 
 def normalised(name: str) -> str:
-    """A package's name as registries compare it."""
+    """Return a package's name as registries compare it."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def pins(text: str) -> dict[str, str]:
-    """Version by normalised name, of every pin of a requirements file."""
+    """Return the versions by normalized name, for every pin of a requirements file."""
     return {normalised(name): version for name, version in PIN.findall(text)}
 
 
 def with_pins(text: str, versions: Mapping[str, str]) -> str:
-    """The file with these versions in its pins; all else, comments included, stays. Raises KeyError for one unknown."""
+    """Return the file with these versions in its pins and everything else unchanged. Raises KeyError for an unknown
+    pin."""
     return PIN.sub(lambda pin: f"{pin[1]}=={versions[normalised(pin[1])]}", text)
 
 
 def constraints(text: str, resolved: str, direct: Mapping[str, str]) -> str:
-    """constraints.txt: its heading, and every resolved package that is not required directly."""
+    """Return constraints.txt: its heading, and every resolved package that is not required directly."""
     heading = "".join(line for line in text.splitlines(keepends=True) if line.startswith("#"))
     found = {f"{name}=={version}" for name, version in PIN.findall(resolved) if normalised(name) not in direct}
     return heading + "".join(f"{pin}\n" for pin in sorted(found, key=str.lower))
 
 
 def asked(text: str, only: Sequence[str]) -> str:
-    """What the registry is asked for: the names without their versions; with `only`, the others keep theirs."""
+    """Return the requirements for the registry: the names without versions; with `only`, other packages keep theirs."""
     lines = [line for line in text.splitlines() if PIN.match(line)]
     free = {normalised(name) for name in only}
     loose = [PIN.sub(lambda pin: pin[0] if free and normalised(pin[1]) not in free else pin[1], line) for line in lines]
@@ -57,7 +58,7 @@ def asked(text: str, only: Sequence[str]) -> str:
 
 
 def newest(uv: str, requirements: str, leave: Sequence[str]) -> str:
-    """The newest versions that fit together, as uv writes them."""
+    """Return the newest compatible versions, as uv writes them."""
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder) / "requirements.in"
         source.write_text(requirements, encoding="utf-8")
@@ -67,7 +68,7 @@ def newest(uv: str, requirements: str, leave: Sequence[str]) -> str:
 
 
 def raised(files: Mapping[str, str], of_app: str, of_tools: str) -> dict[str, str]:
-    """The files with the resolved versions: `of_app` are those of the app and its tests, `of_tools` of the tools."""
+    """Return the files with the resolved versions: `of_app` has the app's and its tests', `of_tools` the tools'."""
     direct = {name: version for file in REQUIREMENTS[:-1] for name, version in pins(files[file]).items()}
     app, tools = pins(of_app), pins(of_tools)
     changed = {file: with_pins(files[file], tools if file == OF_TOOLS else app) for file in REQUIREMENTS}
@@ -78,7 +79,7 @@ def raised(files: Mapping[str, str], of_app: str, of_tools: str) -> dict[str, st
 
 
 def main() -> int:
-    """Rewrites the files; the exit code is 0 also where there is nothing to raise."""
+    """Rewrite the files; the exit code is 0 even if there is nothing to raise."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--uv", default="uv", help="the program uv")
     parser.add_argument(
@@ -92,7 +93,7 @@ def main() -> int:
     if unknown := [name for name in given.only if normalised(name) not in known]:
         parser.error(f"'{unknown[0]}' is not pinned in {', '.join(REQUIREMENTS)}.")
     of_app = "".join(asked(files[file], given.only) for file in REQUIREMENTS[:-1])
-    if given.only:  # what they bring along stays too, where it may
+    if given.only:  # their dependencies keep their versions too, if possible
         of_app = "".join(line for line in [of_app, asked(files[CONSTRAINTS], given.only)])
     leave = [name for name in given.leave if normalised(name) != "torch"]
     of_tools = newest(given.uv, asked(files[OF_TOOLS], given.only), ())

@@ -1,4 +1,4 @@
-"""Writes docs/architectures.md: every model family of the table, with the layers and modules that skillviz finds in it.
+"""Write docs/architectures.md: every model family of the table, with the layers and modules that skillviz finds in it.
 
 `python docs/architectures.py`. Each family's model is built tiny from its configuration; `tests/test_architectures.py`
 takes each through preflight, localize, export and apply, and compares its line of the page.
@@ -51,7 +51,7 @@ with recurrent layers. They were not tried.
 
 
 def row(family: str, model_class: str, table: ParameterTable) -> str:
-    """The family's line of the page."""
+    """Return the family's line of the page."""
     cells = (f"`{family}`", model_class, _layers(table), _modules(table), _notes(table))
     return f"| {' | '.join(cells)} |"
 
@@ -63,7 +63,7 @@ def _layers(table: ParameterTable) -> str:
 
 
 def _modules(table: ParameterTable) -> str:
-    """The kinds in the order of the map; those that share a tensor together."""
+    """Return the kinds in the order of the map; kinds that share a tensor are joined."""
     kinds = {kind for parameter in table.parameters for kind in parameter.kinds} - {OTHER}
     fused = {parameter.kinds for parameter in table.parameters if parameter.fused}
     words, done = [], set()
@@ -99,27 +99,27 @@ def _count(table: ParameterTable, kind: str) -> int:
 
 
 def _others(table: ParameterTable) -> str:
-    """The modules inside a block that have no kind of their own."""
+    """Return the modules inside a block that have no kind of their own."""
     names = dict.fromkeys(_inside(p) for p in table.parameters if p.kind == OTHER)
     return f"other: {', '.join(f'`{name}`' for name in names)}" if names else ""
 
 
 def _inside(parameter: Parameter) -> str:
-    """A parameter's name behind the last number in it, without what it is of its module."""
+    """Return the part of a parameter's name after its last number, without a final `weight` or `bias`."""
     words = parameter.name.split(".")
     last = max(place for place, word in enumerate(words) if word.isdigit())
     return ".".join(word for word in words[last + 1 :] if word not in ("weight", "bias"))
 
 
 def table_of(family: str) -> tuple[str, ParameterTable]:
-    """The class and the parameters of the family's tiny model."""
+    """Return the class and the parameters of the family's tiny model."""
     model = family_model(family, family_readout(family))
     shapes = {name: tuple(parameter.shape) for name, parameter in model.named_parameters()}
     return type(model).__name__, graftable(family, shapes, model.config.to_dict())
 
 
 def page(rows: list[str]) -> str:
-    """The whole page, of one row a family."""
+    """Return the whole page, from one row per family."""
     heading = [f"| {' | '.join(COLUMNS)} |", f"|{' --- |' * len(COLUMNS)}"]
     absent = sorted(set(MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES) - set(FAMILIES) - {"gpt-sw3"})
     return WORDS + "\n".join([*heading, *rows]) + "\n" + ABSENT + ", ".join(f"`{name}`" for name in absent) + ".\n"

@@ -1,6 +1,6 @@
-"""Writes the table of docs/lesson-plan.md: `python docs/lesson_plan.py`.
+"""Write the table of docs/lesson-plan.md: `python docs/lesson_plan.py`.
 
-Every question, answer and number is what the tour shows on the run that the dashboard opens on; no model is run.
+Questions, answers and numbers are read from the tour, on the run that the dashboard opens on; no model is run.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ ANSWER = re.compile(r"\*\*The answer:\*\* (.*?)\. (.*)", re.DOTALL)
 
 
 def row(number: int) -> list[str]:
-    """Step, move, question, answer and numbers; without a question where the run has nothing to ask about."""
+    """Return step, move, question, answer and numbers; the question is empty if the run has nothing to ask about."""
     test = AppTest.from_file(str(PAGES["tour"].path), default_timeout=300)
     test.query_params["step"] = str(number)
     test.run()
@@ -47,7 +47,7 @@ def row(number: int) -> list[str]:
 
 
 def table() -> list[str]:
-    """A row for each step, in a store without runs of one's own."""
+    """Return a row for each step, with an empty store of the user's own runs."""
     with tempfile.TemporaryDirectory() as runs:
         os.environ["SKILLVIZ_RUNS"] = runs
         rows = [row(number) for number in range(1, len(STEPS) + 1)]
@@ -55,7 +55,7 @@ def table() -> list[str]:
 
 
 def main() -> None:
-    """Rewrites the table in place."""
+    """Rewrite the table in place."""
     fill(PLAN, {"questions": table()}, COMMAND)
     print(f"wrote {PLAN.name}")
 

@@ -1,12 +1,12 @@
-"""Remakes every stored number of a study that rests on an interval, from stored predictions: `make numbers`.
+"""Compute every stored number of a study that depends on an interval again, from stored predictions: `make numbers`.
 
     python docs/make_numbers.py [--runs-dir DIR]
 
-No model is run. In order: the tables of the studies, docs/results.md, the tables of docs/minilm.md
-and benchmarks/README.md, those of docs/parts-and-slices.md, docs/checkpoints.md and docs/lesson-plan.md, the boards of
+No model is run. In order: the tables of the studies, docs/results.md, the tables of docs/minilm.md and
+benchmarks/README.md, the tables of docs/parts-and-slices.md, docs/checkpoints.md and docs/lesson-plan.md, the boards of
 docs/baselines.md, and the goals of docs/localizers.md. A study's table keeps its rows and every other number but the
-level of chance. A row whose runs or scores are not in the store keeps its intervals. Studies of
-real data name their task files: set SKILLVIZ_REAL, else theirs stay.
+level of chance. A row whose runs or scores are not in the store keeps its intervals. Studies of real data name their
+task files: set SKILLVIZ_REAL, or their intervals stay unchanged.
 """
 
 from __future__ import annotations
@@ -33,23 +33,23 @@ from skillviz.studies.store import StudyFolder, list_studies, write_record, writ
 
 MINILM_STUDIES = ("minilm-sst2.yaml", "minilm-sst2-others.yaml")
 FOLLOWING = ("low", "high", "debiased", "over", "chance")
-"""Columns that are made anew, and those that end alike (`ece_less_ft_low`); every other number stays as it is."""
+"""The columns that are computed again, with those of such an ending (`ece_less_ft_low`); other numbers stay."""
 ROUNDED = 1e-3
-"""Relative: what a share may differ by where it is that of whole entries in one table only."""
+"""The relative tolerance of a share: only one of two tables may have the share of a whole number of entries."""
 CLOSE = 1e-9
-"""Relative: what a mean over seeds may differ by when it is summed in another order."""
+"""The relative tolerance of a mean over seeds that is summed in another order."""
 
 
 def follows(column: str) -> bool:
-    """Whether a column of a study's table is made anew."""
+    """True if a column of a study's table is computed again."""
     return column in FOLLOWING or column.endswith(("_low", "_high", "_debiased"))
 
 
 def renewed(stored: pd.DataFrame, made: pd.DataFrame, name: str) -> tuple[pd.DataFrame, int]:
-    """The stored table with the intervals of its rows in `made`, and how many rows have none there.
+    """Return the stored table with the intervals of its rows in `made`, and the number of rows that are not in `made`.
 
-    A row is found by its texts, and by its numbers but for the intervals: where those differ, as where a run is gone,
-    the stored row keeps its ends. Shares may differ by rounding.
+    A row is found by its texts, and by its numbers other than the intervals. If those differ, for example because a run
+    is gone, the stored row keeps its interval. Shares may differ by rounding.
     """
     columns = [column.name for column in TABLES[name].columns]
     texts = [c for c in columns if not follows(c) and not pd.api.types.is_float_dtype(stored[c])]
@@ -72,7 +72,7 @@ def renewed(stored: pd.DataFrame, made: pd.DataFrame, name: str) -> tuple[pd.Dat
     for column in following:
         table[column] = table[column].astype(made[column].dtype)
         fresh, before = made[column].to_numpy()[places[found]], table.loc[found, column].to_numpy()
-        if pd.api.types.is_float_dtype(fresh):  # a table that is made again with nothing new stays bit for bit
+        if pd.api.types.is_float_dtype(fresh):  # a table that is made again without a change stays bit for bit the same
             fresh = np.where(np.isclose(fresh, before, CLOSE, 1e-12, equal_nan=True), before, fresh)
         table.loc[found, column] = fresh
     return check(table, name), int((~found).sum())
@@ -83,11 +83,11 @@ def _is_close(made: np.ndarray, stored: np.ndarray, near: np.ndarray) -> bool:
 
 
 def renew(study: StudyFolder, store: Store) -> str:
-    """Writes the tables of a study with their intervals made anew; a line on what came of it."""
+    """Write the tables of a study with new intervals; return a line about the result."""
     stored = {name: study.table(name) for name in study.tables()}
     try:
         made = make_tables(study.study, Results(plan(study.study), store))
-    except SkillvizError as error:  # what a table needs beside runs and scores, such as a model, does not ship
+    except SkillvizError as error:  # other inputs of a table, such as a model, are not shipped
         made, why = {}, f" ({error.args[0]})"
     else:
         why = ""
@@ -104,7 +104,7 @@ def renew(study: StudyFolder, store: Store) -> str:
 
 
 def main() -> None:
-    """Makes everything anew."""
+    """Compute everything again."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs-dir", type=Path, default=PROJECT / "cached_runs", help="the store (cached_runs)")
     given = parser.parse_args()

@@ -1,8 +1,8 @@
-"""Writes docs/examples/: two small tasks whose examples bring their own options, made from the data of examples/.
+"""Write docs/examples/: two small tasks whose examples have their own options, made from the data of examples/.
 
-The data of find-place serve tell-place too, where the answer is generated.
+The data of find-place are also used by tell-place, whose answer is generated.
 
-`python docs/option_tasks.py` writes them again, byte for byte: everything is drawn by one seed.
+`python docs/option_tasks.py` writes them again, byte for byte: everything is drawn from one seed.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ import yaml
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "docs" / "examples"
 ROWS = {"train": 256, "validation": 100, "test": 200}
-WORDS = 12  # at most, as the tokenizer of the small model cuts each into pieces
+WORDS = 12  # at most, because the small model's tokenizer splits each word into pieces
 PLACE = re.compile(r"^(?P<scene>.*\w) (?P<place>(?:in|on|at|by|near) (?:the|an?) \w+)\.$")
 
 
 def rows_of(task: str, split: str) -> list[dict[str, Any]]:
-    """The rows of one of the example tasks."""
+    """Return the rows of one of the example tasks."""
     lines = (ROOT / "examples" / "data" / task / f"{split}.jsonl").read_text(encoding="utf-8").splitlines()
     return [json.loads(line) for line in lines]
 
 
 def choices(split: str, draw: random.Random) -> Iterator[dict[str, Any]]:
-    """Questions, each with four domains to choose from; `right` is the letter of the right one."""
+    """Yield questions, each with four domains to choose from; `right` is the letter of the right one."""
     domains = yaml.safe_load((ROOT / "examples" / "tasks" / "clinc_domains.yaml").read_text(encoding="utf-8"))["labels"]
     names = [name.replace("_", " ") for name in domains]
     for row in rows_of("clinc_domains", split):
@@ -43,7 +43,7 @@ def choices(split: str, draw: random.Random) -> Iterator[dict[str, Any]]:
 
 
 def answers(split: str, draw: random.Random) -> Iterator[dict[str, Any]]:
-    """Scenes with a question about them and three to five candidates; `answer` is the right one, written out."""
+    """Yield scenes with a question and three to five candidates; `answer` is the right one, written out."""
     texts = dict.fromkeys(row[text] for row in rows_of("snli", split) for text in ("text_a", "text_b"))
     scenes = [found for text in texts if len(text.split()) <= WORDS and (found := PLACE.match(text))]
     places = sorted({scene["place"] for scene in scenes})
@@ -57,7 +57,7 @@ def answers(split: str, draw: random.Random) -> Iterator[dict[str, Any]]:
 
 
 def write(folder: Path = FOLDER) -> None:
-    """Writes the rows of both tasks; their YAML files are written by hand."""
+    """Write the rows of both tasks; their YAML files are written by hand."""
     for name, drawn in (("choose-domain", choices), ("find-place", answers)):
         draw = random.Random(0)
         for split, most in ROWS.items():

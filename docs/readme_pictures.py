@@ -1,7 +1,7 @@
-"""The small pictures of the README: `python docs/readme_pictures.py` writes docs/screenshots/readme/<page>.png.
+"""Write the small pictures of the README: `python docs/readme_pictures.py` writes docs/screenshots/readme/<page>.png.
 
-Each is a page in a window of 1440x900 without its menu, in light colors and at twice the width that the README shows.
-The pages of a run show the run that the dashboard opens on. Needs requirements-dev.txt and a Chromium on the path.
+Each is a page in a window of 1440x900 without its menu, in light colors and at twice the README's width. The pages of a
+run show the run that the dashboard opens on. Needs requirements-dev.txt and a Chromium on the path.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from tests.e2e.server import served, settle
 
 OUT = PROJECT / "docs" / "screenshots" / "readme"
 PAGES = {"tour": False, "region": True, "calibration": True, "launch": False, "sparsity": True}
-"""The pages of "Five things to do", and whether a page shows a run."""
+"""The pages of "Five things to do", each with true if it shows a run."""
 WINDOW, MENU, WIDTH = (1440, 900), 300, 680
 
 
 def opened_run(page: Page, address: str) -> str:
-    """The id of the run that the dashboard opens on, from the link of its door."""
+    """Return the id of the run that the dashboard opens on, from the link on the home page."""
     page.goto(address)
     settle(page)
     page.get_by_role("button", name="Explore this run").click()
@@ -38,7 +38,7 @@ def opened_run(page: Page, address: str) -> str:
 
 
 def small(png: bytes) -> Image.Image:
-    """The page right of the menu, in the width of the picture and in 256 colors."""
+    """Return the page right of the menu, in the width of the picture and in 256 colors."""
     with Image.open(BytesIO(png)) as picture:
         part = picture.convert("RGB").crop((MENU, 0, *WINDOW))
         height = round(part.height * WIDTH / part.width)
@@ -46,7 +46,7 @@ def small(png: bytes) -> Image.Image:
 
 
 def photograph(browser: Browser, address: str, out: Path, names: list[str]) -> None:
-    """Writes one picture per page."""
+    """Write one picture per page."""
     width, height = WINDOW
     page = browser.new_context(viewport={"width": width, "height": height}, color_scheme="light").new_page()
     page.set_default_timeout(120_000)
@@ -60,7 +60,7 @@ def photograph(browser: Browser, address: str, out: Path, names: list[str]) -> N
 
 
 def main() -> None:
-    """Reads the command line and takes the pictures."""
+    """Read the command line and take the pictures."""
     parser = argparse.ArgumentParser(description="Take the small pictures of the README.")
     parser.add_argument("pages", nargs="*", default=list(PAGES), help=f"some of {', '.join(PAGES)} (all)")
     names = parser.parse_args().pages

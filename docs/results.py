@@ -1,6 +1,6 @@
-"""Writes docs/results.md from the stored studies: `python docs/results.py [--runs-dir DIR]`.
+"""Write docs/results.md from the stored studies: `python docs/results.py [--runs-dir DIR]`.
 
-Every number comes from a study's tables; words on likely reasons and on what is missing from docs/results_words.yaml.
+Every number is from a study's tables; words on likely reasons and missing parts are from docs/results_words.yaml.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ SAID_ONCE = (
     "One fine-tuned model a task and recipe: intervals over seeds are over mask seeds alone.",
     "Nothing was left out.",
 )
-SHOWN = 2  # of a claim with more comparisons the ends alone are on the page; all of them are on the page Paper
+SHOWN = 2  # for a claim with more comparisons, the page has only the smallest and the largest; the page Paper has all
 DIGIT = re.compile(r"\d+\.\d+|\d+ ?%")
 VERDICT = re.compile(r"\b(?:confirmed|contradicted|inconclusive|agrees?|claims? (?:is|are|stays?))\b", re.IGNORECASE)
 HEADLINES = (
@@ -83,7 +83,7 @@ HEADLINES = (
 
 
 def read_words(path: Path = WORDS) -> dict[str, Any]:
-    """The words of the page; raises BadInput where a measured number or a verdict was typed into them."""
+    """Return the words of the page; raises BadInput if they contain a measured number or a verdict."""
     words: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
     for place, sentence in _leaves(words):
         if DIGIT.search(sentence):
@@ -102,7 +102,7 @@ def _leaves(values: Any, place: str = "") -> Iterator[tuple[str, str]]:
 
 
 def page(studies: Sequence[StudyFolder], words: Mapping[str, Any]) -> str:
-    """The whole page, of the studies of the scale and of those of no experiment."""
+    """Return the whole page, from the studies of the scale and those without an experiment."""
     studies = with_tables([s for s in studies if s.record.scale == SMALL.name or s.record.experiment is None])
     first = first_of_each(studies)
     parts = [*opening(studies), *summary(first, words), *headlines(first, words), *overview(studies)]
@@ -113,13 +113,13 @@ def page(studies: Sequence[StudyFolder], words: Mapping[str, Any]) -> str:
 
 
 def with_tables(studies: Sequence[StudyFolder]) -> list[StudyFolder]:
-    """The studies with tables: those that their command still makes first, then those with the most steps."""
+    """Return the studies with tables: first those that their command still makes, then by number of steps."""
     whole = [study for study in studies if study.tables()]
     return sorted(whole, key=lambda s: (not is_as_requested(s.study), -len(s.record.steps), s.name))
 
 
 def first_of_each(studies: Sequence[StudyFolder]) -> list[StudyFolder]:
-    """Of several studies of one experiment the first, by which claims are counted."""
+    """Return the first study of each experiment, by which claims are counted."""
     first: dict[str, StudyFolder] = {}
     for study in studies:
         if study.record.experiment is not None:
@@ -128,12 +128,12 @@ def first_of_each(studies: Sequence[StudyFolder]) -> list[StudyFolder]:
 
 
 def of(studies: Sequence[StudyFolder], row: Experiment) -> list[StudyFolder]:
-    """The studies of an experiment."""
+    """Return the studies of an experiment."""
     return [study for study in studies if study.record.experiment == row.name]
 
 
 def opening(studies: Sequence[StudyFolder]) -> list[str]:
-    """What the page is, and how it is made."""
+    """Return the introduction: the page's purpose, and how it is made."""
     return [
         "# Results",
         "",
@@ -153,7 +153,7 @@ def opening(studies: Sequence[StudyFolder]) -> list[str]:
 
 
 def summary(studies: Sequence[StudyFolder], words: Mapping[str, Any]) -> Iterator[str]:
-    """For a reader with two minutes: the headline claims, all claims, and what is missing."""
+    """Yield the summary: the headline claims, all claims, and missing experiments."""
     yield from ("## In two minutes", "")
     once = [verdict for row in EXPERIMENTS.values() for verdict in _of_first(row, studies)]
     yield f"Each claim once, as on the page *Paper*: {paper_words.verdict_counts(once)}."
@@ -174,13 +174,13 @@ def summary(studies: Sequence[StudyFolder], words: Mapping[str, Any]) -> Iterato
 
 
 def _of_first(row: Experiment, studies: Sequence[StudyFolder]) -> list[Verdict]:
-    """What the study that counts says of each claim; not measured where there is none."""
+    """Return the first study's verdict on each claim; not measured if there is no study."""
     first = next(iter(of(studies, row)), None)
     return _verdicts(first) if first else row.verdicts({}, None)
 
 
 def _outcomes(verdicts: Sequence[tuple[StudyFolder, Verdict]]) -> str:
-    """`7 are confirmed, 2 inconclusive (where), 1 contradicted (where)`."""
+    """Return `7 are confirmed, 2 inconclusive (where), 1 contradicted (where)`."""
     parts = []
     for outcome in (CONFIRMED, INCONCLUSIVE, CONTRADICTED, NOT_MEASURED):
         those = [study for study, verdict in verdicts if verdict.outcome == outcome]
@@ -191,7 +191,7 @@ def _outcomes(verdicts: Sequence[tuple[StudyFolder, Verdict]]) -> str:
 
 
 def headlines(studies: Sequence[StudyFolder], words: Mapping[str, Any]) -> Iterator[str]:
-    """The three claims that matter most, counted over all studies."""
+    """Yield the three most important claims, counted over all studies."""
     yield from ("## Three claims", "")
     for title, how, make in HEADLINES:
         yield from (f"### {title}", "", how, "")
@@ -202,7 +202,7 @@ def headlines(studies: Sequence[StudyFolder], words: Mapping[str, Any]) -> Itera
 
 
 def overview(studies: Sequence[StudyFolder]) -> Iterator[str]:
-    """Every experiment in one line: how many of the paper's claims are confirmed."""
+    """Yield one line per experiment, with the number of the paper's claims that are confirmed."""
     yield from ("## All experiments", "")
     yield from formats.markdown_table(
         ("experiment", "claims"),
@@ -212,7 +212,7 @@ def overview(studies: Sequence[StudyFolder]) -> Iterator[str]:
 
 
 def _agree(study: StudyFolder) -> str:
-    """`2 of 3 confirmed (1 inconclusive)`."""
+    """Return `2 of 3 confirmed (1 inconclusive)`."""
     verdicts = _verdicts(study)
     others = (INCONCLUSIVE, CONTRADICTED, NOT_MEASURED)
     counts = {one: sum(v.outcome == one for v in verdicts) for one in (CONFIRMED, *others)}
@@ -222,7 +222,7 @@ def _agree(study: StudyFolder) -> str:
 
 
 def experiment(row: Experiment, studies: Sequence[StudyFolder], words: Mapping[str, Any]) -> Iterator[str]:
-    """One experiment: its studies, or the command that measures it."""
+    """Yield one experiment: its studies, or the command that measures it."""
     yield from (f"## {row.title}", "", f"{row.question} The paper: {row.finding}", "")
     own = of(studies, row)
     for study in own:
@@ -233,7 +233,7 @@ def experiment(row: Experiment, studies: Sequence[StudyFolder], words: Mapping[s
 
 
 def others(studies: Sequence[StudyFolder], words: Mapping[str, Any]) -> Iterator[str]:
-    """The studies of no experiment of the paper."""
+    """Yield the studies without an experiment of the paper."""
     unnamed = [study for study in studies if study.record.experiment not in EXPERIMENTS]
     yield from (["## Other studies", ""] if unnamed else [])
     for study in unnamed:
@@ -242,7 +242,7 @@ def others(studies: Sequence[StudyFolder], words: Mapping[str, Any]) -> Iterator
 
 
 def result(study: StudyFolder, row: Experiment | None, words: Mapping[str, Any]) -> Iterator[str]:
-    """Command, time, main table, verdicts, what to make of them, notes of one study."""
+    """Yield command, time, main table, verdicts, remarks and notes of one study."""
     record = study.record
     is_current = row is None or is_as_requested(study.study)
     command = record.command if is_current else ""
@@ -274,7 +274,8 @@ def result(study: StudyFolder, row: Experiment | None, words: Mapping[str, Any])
 
 
 def verdict_line(verdict: Verdict) -> str:
-    """`- confirmed: the claim. 4 of 6 support it, ...`: each comparison where they are few, else the two ends."""
+    """Return `- confirmed: the claim. 4 of 6 support it, ...`, with each comparison if they are few, else the two
+    ends."""
     if not verdict.comparisons:
         return f"- **{verdict.outcome}**: {verdict.claim} This study has no row for it."
     if len(verdict.comparisons) <= SHOWN:
@@ -292,14 +293,14 @@ def _verdicts(study: StudyFolder) -> list[Verdict]:
 
 
 def _tasks(study: StudyFolder) -> list[str]:
-    """The tasks that the study's models are fine-tuned on."""
+    """Return the tasks on which the study's models are fine-tuned."""
     about = subject(study.study)
     return list(about.models or about.tasks)
 
 
 @cache
 def _measured_by(row: Experiment) -> str:
-    """The command that measures an experiment, and how long it is estimated to take."""
+    """Return the command that measures an experiment, and its estimated time."""
     hours = formats.counted(round(core_hours(row.name, SMALL)), "core-hour")
     return f"`python -m skillviz reproduce {row.name}` measures it, in about {hours}."
 
@@ -312,7 +313,7 @@ def _get(words: Mapping[str, Any], *names: str) -> str:
 
 
 def main() -> None:
-    """Rewrites the page."""
+    """Rewrite the page."""
     parser = argparse.ArgumentParser(description="Write docs/results.md from the stored studies.")
     parser.add_argument("--runs-dir", type=Path, help="another folder of runs, looked at before cached_runs")
     given = parser.parse_args().runs_dir

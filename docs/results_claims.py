@@ -1,4 +1,4 @@
-"""The three headline claims of docs/results.md, counted over all studies of a scale, and the page's summary."""
+"""Count the three headline claims of docs/results.md over all studies of a scale, and write the page's summary."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from skillviz.studies.paper.scales import SCALES
 from skillviz.studies.store import StudyFolder
 
 OWN_SIZE = "learned"
-"""A search whose size is what comes out."""
+"""A search whose region size is an outcome."""
 
 
 @dataclass(frozen=True)
 class Count:
-    """The numbers of comparisons that support a claim, speak against it, leave it open, and have no interval."""
+    """The numbers of comparisons that support a claim, contradict it, leave it open, and have no interval."""
 
     supporting: int
     against: int
@@ -36,12 +36,12 @@ class Count:
 
     @property
     def total(self) -> int:
-        """All that have an interval."""
+        """The number of comparisons with an interval."""
         return self.supporting + self.against + self.open
 
 
 def counts(lows: Iterable[float], highs: Iterable[float], sign: int = 1) -> Count:
-    """The counted verdicts of comparisons with these ends; `sign` as of `beyond`."""
+    """Return the counted verdicts of comparisons with these ends; `sign` as in `beyond`."""
     ends = list(zip(lows, highs, strict=True))
     measured = [beyond(low, high, 0.0, sign) for low, high in ends if np.isfinite(low) and np.isfinite(high)]
     outcomes = (sum(outcome is wanted for outcome in measured) for wanted in (True, False, None))
@@ -49,7 +49,7 @@ def counts(lows: Iterable[float], highs: Iterable[float], sign: int = 1) -> Coun
 
 
 def joined(studies: Sequence[StudyFolder], name: str) -> pd.DataFrame:
-    """One table of several studies, with the study's name and its scale's main size."""
+    """Return one table of several studies, with the study's name and its scale's main size."""
     tables = [
         study.table(name).assign(
             study=study.name, scale=study.record.scale, main=main_share(study.record.scale) or np.nan
@@ -62,8 +62,10 @@ def joined(studies: Sequence[StudyFolder], name: str) -> pd.DataFrame:
 
 
 def _rivals(studies: Sequence[StudyFolder]) -> pd.DataFrame:
-    """Searched regions less top movement on their own tasks; runs that several studies have are told once, with an
-    interval where one of the studies has it."""
+    """Return searched regions less top movement on their own tasks.
+
+    Runs that several studies share appear once, with an interval if one of the studies has it.
+    """
     rows = joined(studies, "differences")
     if rows.empty:
         return rows
@@ -76,7 +78,7 @@ def _rivals(studies: Sequence[StudyFolder]) -> pd.DataFrame:
 
 
 def _plain_readout(rows: pd.DataFrame) -> list[str]:
-    """The readouts, the scale's own as where none is told: their runs are the same."""
+    """Return the readouts, empty for the scale's own: such runs are the same as those without a readout."""
     return [
         "" if scale in SCALES and readout == SCALES[scale].readout else readout
         for readout, scale in zip(rows["readout"], rows["scale"], strict=True)
@@ -84,7 +86,7 @@ def _plain_readout(rows: pd.DataFrame) -> list[str]:
 
 
 def against_movement(studies: Sequence[StudyFolder]) -> list[str]:
-    """Searched regions against top movement at equal size: how often which is better, by size."""
+    """Return the counts of searched regions against top movement at equal size: how often each is better, by size."""
     rows = _rivals(studies)
     lines = []
     for (localizer, _), group in sorted(
@@ -114,7 +116,7 @@ def _range(low: str, high: str) -> str:
 
 
 def _needed(studies: Sequence[StudyFolder]) -> pd.DataFrame:
-    """The smallest searched regions with 95% of the gain, one a task and search."""
+    """Return the smallest searched regions with 95% of the gain, one per task and search."""
     rows = joined(studies, "recovered")
     if rows.empty:
         return rows
@@ -124,18 +126,18 @@ def _needed(studies: Sequence[StudyFolder]) -> pd.DataFrame:
 
 
 def _better_calibrated(rows: pd.DataFrame, rival: str) -> str:
-    """`better on 1, worse on 0, no clear difference on 2, not measured on 9`."""
+    """Return `better on 1, worse on 0, no clear difference on 2, not measured on 9`."""
     return _outcomes(counts(rows[f"ece_less_{rival}_low"], rows[f"ece_less_{rival}_high"], -1))
 
 
 def _outcomes(count: Count, of: str = "") -> str:
-    """`better on 1, worse on 0, no clear difference on 2, not measured on 9`; `of` follows the first number."""
+    """Return `better on 1, worse on 0, no clear difference on 2, not measured on 9`; `of` follows the first number."""
     unmeasured = f", {NOT_MEASURED} on {count.unmeasured}" if count.unmeasured else ""
     return f"better on {count.supporting}{of}, worse on {count.against}, {NO_DIFFERENCE} on {count.open}{unmeasured}"
 
 
 def _ece_differences(rows: pd.DataFrame) -> pd.DataFrame:
-    """Both differences of a row of `recovered` as rows of their own: value, low, high, debiased, seeds."""
+    """Return both differences of a row of `recovered` as separate rows: value, low, high, debiased, seeds."""
     names = {"value": "", "low": "_low", "high": "_high", "debiased": "_debiased"}
     return pd.concat(
         [
@@ -148,7 +150,7 @@ def _ece_differences(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def calibration(studies: Sequence[StudyFolder]) -> list[str]:
-    """ECE of the graft at 95% of the gain against the fine-tuned model, and against it temperature-scaled."""
+    """Return the graft's ECE at 95% of the gain against the fine-tuned model, with and without temperature scaling."""
     rows = _needed(studies)
     if rows.empty:
         return []
@@ -166,7 +168,7 @@ def calibration(studies: Sequence[StudyFolder]) -> list[str]:
 
 
 def relatives(studies: Sequence[StudyFolder]) -> list[str]:
-    """Overlap of regions of related tasks against unrelated ones, and of one task over mask seeds."""
+    """Return the overlap of regions of related tasks against unrelated ones, and of one task over mask seeds."""
     rows = joined(studies, "isolation")
     if rows.empty:
         return []
@@ -185,7 +187,7 @@ SAME = "one task, two mask seeds"
 
 
 def brief(studies: Sequence[StudyFolder]) -> list[str]:
-    """A scale's three claims in a sentence each."""
+    """Return a scale's three claims in a sentence each."""
     return [one for make in (_movement_brief, _calibration_brief, _relatives_brief) if (one := make(studies))]
 
 

@@ -1,7 +1,7 @@
-"""A study on a cluster: its steps in levels, each step a process of its own, and the tables once all have ended.
+"""Run a study on a cluster: one process per step, levels of steps, and the tables after all steps have ended.
 
-The steps of a level need only steps of the levels before. Whoever submits them begins the study; each step notes in
-study.json what came of it; the last process makes the tables and says how the study ended.
+The steps of a level need only steps of earlier levels. The submitting process begins the study. Each step notes its
+result in study.json. The last process makes the tables and records the study's final status.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ from skillviz.studies.store import FILE, StepNote, StudyRecord, open_study, writ
 
 LEVELS = "levels.json"
 NOTES_LOCK = "notes.lock"
-PATIENCE = 120.0  # seconds that a step waits to write its note: each takes milliseconds
+PATIENCE = 120.0  # seconds that a step waits for the lock to write its note: each note takes milliseconds
 ENDED = (FINISHED, FAILED, NOT_REACHED)
-"""The states of a step that nothing more is done for."""
+"""The states of a step that needs no more work."""
 STOPPED = KILLED.model_copy(update={"message": "The process of this step has stopped."})
 WITHDRAWN = Failure(
     kind="cancelled",
@@ -48,7 +48,7 @@ WITHDRAWN = Failure(
 
 
 def levels(at: Snapshot) -> list[list[Step]]:
-    """The steps that are to be made, but the tables: those of a level need no other of it or of a later one."""
+    """Return the missing steps by level, without the tables; no step needs another of its own or of a later level."""
     numbers: dict[str, int] = {}
     rows: list[list[Step]] = []
     for step in at.plan.steps:
@@ -62,7 +62,7 @@ def levels(at: Snapshot) -> list[list[Step]]:
 
 
 def begin(study: StudySpec, store: Store, cwd: Path) -> list[int]:
-    """How many steps each level has; the study's folder says then that it is under way."""
+    """Begin the study and mark it as running in its folder; return the number of steps of each level."""
     at = Snapshot(plan(study), store)
     command = rerunnable(study.request.command() if study.request else None, study.name)
     journal = Journal(at, 1, command)
@@ -73,7 +73,7 @@ def begin(study: StudySpec, store: Store, cwd: Path) -> list[int]:
 
 
 def do_step(path: Path, store: Store, level: int, number: int, report: Report) -> None:
-    """Does one step of a level, where those that it needs are finished, and notes what came of it."""
+    """Run one step of a level if the steps that it needs are finished, and note the result."""
     from skillviz.runs.session import Session  # imports torch
 
     the_plan = plan(read_study(path / FILE))
@@ -90,7 +90,7 @@ def do_step(path: Path, store: Store, level: int, number: int, report: Report) -
 
 
 def has_checkpoint_since(path: Path, store: Store, level: int, number: int, begun: float) -> bool:
-    """Whether the step left something to resume from after a time in seconds."""
+    """True if the step has written a file to resume from since `begun`, a time in seconds."""
     from skillviz.models.finetune.run import journal_of  # imports torch
 
     step = plan(read_study(path / FILE)).by_key[_levels(path)[level][number]]
@@ -103,14 +103,14 @@ def has_checkpoint_since(path: Path, store: Store, level: int, number: int, begu
 
 
 def fail_step(path: Path, level: int, number: int, failure: Failure) -> None:
-    """Notes why a step is not tried again."""
+    """Note the failure because of which a step is not tried again."""
     the_plan = plan(read_study(path / FILE))
     step = the_plan.by_key[_levels(path)[level][number]]
     _note(path, the_plan, step, FAILED, FAILED, error=failure)
 
 
 def finish(path: Path, store: Store, report: Report) -> Outcome:
-    """Makes the tables of a study whose steps have all ended; a step that is not finished has failed."""
+    """Make the tables of a study whose steps have all ended; an unfinished step counts as failed."""
     study = read_study(path / FILE)
     at, record = Snapshot(plan(study), store), _record(path)
     keys = [key for row in _levels(path) for key in row]
@@ -124,7 +124,7 @@ def finish(path: Path, store: Store, report: Report) -> Outcome:
 
 
 def cancelled(path: Path) -> None:
-    """Says in study.json that the study was cancelled, and that none of its steps is being made."""
+    """Mark the study as cancelled in study.json, and its running steps as missing."""
     with _locked(path) as record:
         if record is not None and record.status == "running":
             stopped = {k: _stopped(note) for k, note in record.steps.items()}
@@ -132,7 +132,7 @@ def cancelled(path: Path) -> None:
 
 
 def is_cancelled(path: Path) -> bool:
-    """Whether somebody asked for the end of the study."""
+    """True if the study's cancellation was requested."""
     return (path / WORK / CANCEL).exists()
 
 
@@ -141,7 +141,7 @@ def _stopped(note: StepNote) -> StepNote:
 
 
 def _end(job: str | None) -> Failure:
-    """Why a step of a job that has ended is not finished."""
+    """Return the reason why a step of an ended job is not finished."""
     state = slurm_queue.state_of(job) if job is not None else None
     if state == slurm_queue.CANCELLED:
         return WITHDRAWN
@@ -169,7 +169,8 @@ def _note(
     seconds: float | None = None,
     error: Failure | None = None,
 ) -> None:
-    """Keeps what came of a step in study.json, and tells who watches; steps on several nodes take turns."""
+    """Store a step's result in study.json and append it to events and log; steps on several nodes take turns by a
+    lock."""
     number = next(number for number, one in enumerate(the_plan.steps, start=1) if one.key == step.key)
     with _locked(path) as record:
         if record is not None and record.status == "running":

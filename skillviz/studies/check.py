@@ -1,4 +1,4 @@
-"""What can be said against a study before anything is computed: specs, tasks, bases, sizes, regions."""
+"""Check a study before anything is computed: specs, tasks, bases, sizes, regions."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from skillviz.tasks.task import Task
 
 
 def check(at: Snapshot, deep: bool = False) -> None:
-    """Raises the first thing that stands against the steps that are missing, with the number of their entry.
+    """Raise the first problem of the missing steps, with the number of its entry in the study.
 
-    Reads headers and task files, no weights and no data. A model that the study makes is judged by its base. `deep`
-    looks at the localizers' options too, for which torch is imported.
+    This reads headers and task files, but no weights and no data. A model that the study makes is checked by its base.
+    `deep` also checks the localizers' options, which imports torch.
     """
     finetuned_root()
     checker = _Checker(at.plan, library(at.store.root))
     if at.plan.study.experiment is not None:
-        experiment(at.plan.study.experiment)  # raises where there is none of that name
+        experiment(at.plan.study.experiment)  # raises if the name is unknown
     for step in at.plan.steps:
         if step.kind != TABLE and not at.is_there(step):
             with _entry(at.plan, step):
@@ -40,7 +40,7 @@ def check(at: Snapshot, deep: bool = False) -> None:
 
 @dataclass
 class _Checker:
-    """What was read already, so that each model and task file is read once."""
+    """A cache of models' headers and tasks, so that each is read once."""
 
     plan: Plan
     library: Library
@@ -51,13 +51,13 @@ class _Checker:
         self.made = {spec.name() for spec in self.plan.finetuned}
 
     def step(self, step: Step, deep: bool) -> None:
-        """Raises what stands against a step."""
+        """Raise the first problem of a step."""
         step.artifact.check(self, deep)
         for key in step.artifact.regions:
             self.region(key)
 
     def pair(self, base: str, finetuned: str | None, task: str, readout: str | None) -> Preflight:
-        """The headers of a pair; of the base alone where the fine-tuned model is made by the study."""
+        """Return the headers of a pair, or of the base alone if the study makes the fine-tuned model."""
         if finetuned is not None and _finetuned_name(finetuned) in self.made:
             finetuned = None
         key = base, finetuned, task, readout
@@ -72,13 +72,13 @@ class _Checker:
         return self.pairs[key]
 
     def task(self, name: str) -> Task:
-        """A task whose files are there."""
+        """Return a task whose files exist."""
         if name not in self.tasks:
             self.tasks[name] = registry.task(name)
         return self.tasks[name]
 
     def region(self, key: str) -> None:
-        """A region that something is trained on or made of: of a run of this study, or of one that is finished."""
+        """Raise unless the region that is trained or scored belongs to a run of this study or to a finished run."""
         if key in self.plan.by_key:
             return
         try:
@@ -91,7 +91,7 @@ class _Checker:
 
 
 def _refuse_unasked(base: str, task: Task, readout: str) -> None:
-    """Raises where a base cannot be fine-tuned with this readout."""
+    """Raise if the base cannot be fine-tuned with this readout."""
     task.refuse_readout(readout)
     info = read_info(resolve(base))
     if not supported(info.model_type, readout):
@@ -108,14 +108,14 @@ def _refuse_unasked(base: str, task: Task, readout: str) -> None:
 
 
 def _finetuned_name(finetuned: str) -> str:
-    """The name of the fine-tuned model's folder in a path below ${SKILLVIZ_FINETUNED}; empty for other paths."""
+    """Return the name of the fine-tuned model's folder in a path below ${SKILLVIZ_FINETUNED}; empty for other paths."""
     first, _, rest = finetuned.partition("/")
     return rest.split("/")[0] if first == f"${{{FINETUNED_VARIABLE}}}" else ""
 
 
 @contextmanager
 def _entry(plan: Plan, step: Step) -> Iterator[None]:
-    """Says of an error which entry of the study it belongs to."""
+    """Add the study's entry to the message of an error."""
     try:
         yield
     except SkillvizError as error:

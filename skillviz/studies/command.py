@@ -1,4 +1,4 @@
-"""The command of a study as it may be handed on: without what was said of this machine alone, and so that it works."""
+"""Make the command of a study portable: without options and paths that are valid only on this machine."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from pathlib import Path
 from skillviz.tasks.project import anchored, project_root
 
 LOCAL_OPTIONS = {"--runs-dir": 1, "--workers": 1, "--json": 0, "--partial": 0, "--dry-run": 0, "--write-only": 0}
-"""Options that do not change what is computed, each with the number of its values."""
+"""Options that do not change the results, each with its number of values."""
 
 
 def rerunnable(command: str | None, name: str) -> str | None:
-    """The command as it may be handed on, where that means the same from any folder; else the one that runs the stored
-    study of this name again."""
+    """Return the command without local options if it means the same from any folder; otherwise return the command that
+    runs the stored study of this name again."""
     if command is None:
         return None
     try:
@@ -39,12 +39,12 @@ def _without_local_options(words: list[str]) -> list[str]:
 
 
 def _values(word: str) -> list[str]:
-    """What may be paths in a word: itself, or several with commas, or either after `--option=`."""
+    """Return the parts of a word that may be paths: the word or the value after `--option=`, split at commas."""
     return (word.partition("=")[2] if word.startswith("--") else word).split(",")
 
 
 def _is_elsewhere(text: str) -> bool:
-    """Whether it is a path that is not one of the project's: a file here alone."""
+    """True if the path is outside the project, so that it exists on this machine only."""
     path = Path(text).expanduser()
     if path.is_absolute() or ".." in path.parts:
         return not path.resolve().is_relative_to(project_root().resolve())
@@ -52,7 +52,7 @@ def _is_elsewhere(text: str) -> bool:
 
 
 def _plain(word: str) -> str:
-    """The word with the paths in it shortened: a path, several with commas, or either after `--option=`."""
+    """Return the word with its paths shortened; they may be separated by commas or follow `--option=`."""
     option, equals, value = word.partition("=") if word.startswith("--") else ("", "", word)
     return option + equals + ",".join(_short(part) for part in value.split(","))
 
@@ -60,7 +60,7 @@ def _plain(word: str) -> str:
 def _short(text: str) -> str:
     if not text.startswith(("/", "~/")) and ".." not in Path(text).parts:
         return text
-    path = Path(text).expanduser().resolve()  # no variable: it is shown
+    path = Path(text).expanduser().resolve()  # variables are not expanded, because the path is shown
     for root in (project_root().resolve(), Path.cwd()):
         if path.is_relative_to(root):
             return str(path.relative_to(root))

@@ -1,9 +1,10 @@
-"""How many cores this process may use."""
+"""The number of cores that this process may use."""
 
 import os
 
 
 def cores() -> int:
-    """Processors that this process may run on; those of the machine where the system tells no more."""
+    """Return the number of processors that this process may run on, or the machine's number if the system has no
+    affinity."""
     affinity = getattr(os, "sched_getaffinity", None)
     return len(affinity(0)) if affinity else os.cpu_count() or 1

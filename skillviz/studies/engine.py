@@ -1,6 +1,6 @@
-"""Running a study: each step that is not finished and current is done, in this process or by several workers.
+"""Run a study: do each step that is not finished and current, in this process or in several workers.
 
-Whatever happens, finished steps stay finished: a study that was ended at any point goes on where it stopped.
+Finished steps are kept in any case: an interrupted study resumes where it stopped.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ if TYPE_CHECKING:
 
 STARTED, NOT_REACHED = "started", "not reached"
 
-# number (from 1), how many, the step, and "skipped", "started", "finished", "failed" or "not reached"
+# step number (from 1), number of steps, the step, and "skipped", "started", "finished", "failed" or "not reached"
 OnStep = Callable[[int, int, Step, str], None]
 
 
 @dataclass
 class Outcome:
-    """What came of a study: its steps by what was done, those that failed with their reason, and its folder.
+    """The result of a study: its steps by outcome, the failed ones with their reason, and its folder.
 
-    `again` says what had changed of those finished steps that were finished before too, `unchecked` why skipped ones
-    could not be compared with their sources.
+    `again` holds the steps that were made again, each with the change of its sources; `unchecked` the skipped steps
+    that could not be compared with their sources, each with the reason.
     """
 
     path: Path
@@ -61,7 +61,7 @@ class Outcome:
 
     @property
     def is_whole(self) -> bool:
-        """Whether every step is finished."""
+        """True if every step is finished."""
         return not self.failed and not self.not_reached
 
 
@@ -77,13 +77,13 @@ def run_study(
     partial: bool = False,
     failures: Mapping[str, Failure] | None = None,
 ) -> Outcome:
-    """Does the steps that the store does not hold finished and current; started again, it goes on where it stopped.
+    """Run the steps that are not finished and current in the store; a study that is started again resumes.
 
-    Steps with a known failure, by their keys, are not tried.
+    Steps in `failures`, by their keys, are not tried.
 
-    A step that fails takes along only what needs it (with `partial` the tables are made of what there is); a full
-    disk and Ctrl-C end the study. Raises BadInput where another process works on it, and before anything is computed
-    what `check` finds.
+    If a step fails, only the steps that need it are dropped (with `partial`, the tables are made from the finished
+    steps); a full disk and Ctrl-C end the study. Raises BadInput if another process runs the study, and all problems
+    that `check` finds before anything is computed.
     """
     at = Snapshot(plan(study), store)
     check(at, deep=True)
@@ -111,7 +111,7 @@ def _session(session: Session | None) -> Session:
 
 @dataclass
 class _Course:
-    """Where a study stands: steps that wait, that are done, and that are lost with one that failed."""
+    """The progress of a study: waiting steps, finished steps, and steps lost because one that they need failed."""
 
     at: Snapshot
     journal: Journal
@@ -134,7 +134,7 @@ class _Course:
         self.numbers = {step.key: number for number, step in enumerate(self.plan.steps, start=1)}
 
     def in_turn(self, workshop: Workshop) -> None:
-        """Does all steps that wait, one after the other."""
+        """Run all waiting steps, one after the other."""
         while self.waiting:
             step = self.waiting[0]
             if self.is_lost(step):
@@ -148,7 +148,7 @@ class _Course:
             self.end(step, attempt(partial(self._tables, workshop) if step.kind == TABLE else make, workshop))
 
     def _tables(self, workshop: Workshop) -> tuple[str, Change]:
-        """Makes the tables, where they are not those of the results that are there."""
+        """Make the tables, unless they are current for the results in the store."""
         now = Snapshot(self.plan, self.at.store)
         if now.has_tables:
             return SKIPPED, CURRENT
@@ -157,17 +157,17 @@ class _Course:
         return FINISHED, CURRENT
 
     def ready(self) -> list[Step]:
-        """The steps besides the tables that could be done now."""
+        """Return the steps, other than the tables, that can start now; drop the lost ones."""
         for step in [step for step in self.waiting if self.is_lost(step) and step.kind != TABLE]:
             self.drop(step)
         return [s for s in self.waiting if s.kind != TABLE and all(need in self.done for need in s.needs)]
 
     def is_lost(self, step: Step) -> bool:
-        """Whether something that it needs has failed."""
+        """True if a step that it needs has failed."""
         return not self.lost.isdisjoint(step.needs) and not (step.kind == TABLE and self.partial and self.done)
 
     def drop(self, step: Step) -> None:
-        """The step cannot be reached."""
+        """Note that the step cannot be reached."""
         self.waiting.remove(step)
         self.lost.add(step.key)
         self.outcome.not_reached.append(step)
@@ -175,14 +175,14 @@ class _Course:
         self.tell(step, NOT_REACHED)
 
     def start(self, step: Step) -> None:
-        """Somebody begins to do the step."""
+        """Note that the step has started."""
         self.waiting.remove(step)
         if not self.at.is_there(step):
             self.journal.note(step, "running")
         self.tell(step, STARTED)
 
     def end(self, step: Step, reply: Reply) -> None:
-        """Takes down what came of the step; raises DiskFull where that stopped it."""
+        """Record the result of a step; raises DiskFull if a full disk stopped it."""
         if reply.trace:
             self.journal.log(reply.trace)
         if reply.is_disk_full:
@@ -207,13 +207,14 @@ class _Course:
         self.tell(step, reply.what, reply.failure)
 
     def tell(self, step: Step, what: str, failure: Failure | None = None) -> None:
-        """Tells who watches."""
+        """Report a step to the journal and to the `on_step` callback."""
         more = {} if failure is None else {"error": f"{failure.kind}: {failure.message}"}
         self.journal.step(self.numbers[step.key], step, what, self.left(), **more)
         self.on_step(self.numbers[step.key], len(self.plan.steps), step, what)
 
     def left(self) -> float | None:
-        """Seconds until all is done, at the pace of the steps done so far; None before one is done."""
+        """Return the seconds until the study is finished, at the pace of the steps done so far; None before the
+        first."""
         gone = self.done | self.lost
         missing = [s for s in self.plan.steps if s.key not in gone and not self.at.is_there(s)]
         if not self.worked:
@@ -222,7 +223,8 @@ class _Course:
 
 
 def _side_by_side(course: _Course, count: int, command: str | None) -> None:
-    """Does all steps but the tables by several processes, those of one pair by one of them as far as that is quick."""
+    """Run all steps but the tables in several processes; steps of one pair stay in one process if that costs no
+    time."""
     threads = max(1, cores() // count)
     environment = {FINETUNED_VARIABLE: str(finetuned_root())}
     setup = Setup(course.plan.study.model_dump(), str(course.at.store.root), threads, command, environment)
@@ -247,8 +249,8 @@ def _side_by_side(course: _Course, count: int, command: str | None) -> None:
 
 
 def _chosen(ready: list[Step], idle: list[Worker], workers: list[Worker]) -> tuple[Worker, Step] | None:
-    """Who does what next: a step of the pair that a worker holds, else one of a pair that nobody holds, else one of a
-    pair of which two or more wait."""
+    """Return the next worker and its step: a step of the worker's loaded pair, else of a pair that no worker has
+    loaded, else of a pair that has two or more waiting steps or no busy worker."""
     for worker in idle:
         same = next((step for step in ready if step.pair is not None and step.pair == worker.pair), None)
         if same is not None:

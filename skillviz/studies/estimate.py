@@ -1,6 +1,7 @@
-"""The time that the rest of a study takes: the work of the steps that are left, at the pace of those that are finished.
+"""Estimate the remaining time of a study: the work of the missing steps, at the pace of the finished ones.
 
-Before a step is finished, it is an order of magnitude. The work of a step comes from headers and row counts.
+Before the first step is finished, the estimate is an order of magnitude. The work of a step is computed from headers
+and row counts.
 """
 
 from __future__ import annotations
@@ -31,20 +32,20 @@ from skillviz.tasks import registry
 
 A_ROW = 0.4  # seconds of the tables for each run or score
 SIDE_BY_SIDE = {"cpu": 1.2, "cuda": 1.0}
-"""How much longer a step takes while others run beside it: 21 s alone and 24.5 s in twos (2 cores, a tiny encoder)."""
+"""The factor by which a step is slower beside others: 21 s alone and 24.5 s in twos (2 cores, a tiny encoder)."""
 ONE_BY_ONE = 1.2  # times the seconds of a batched example, for every class but one
 OF_FACTS = (
     "base", "task", "readout", "k_shot", "data_seed", "max_train", "max_validation", "max_test", "others",
 )  # fmt: skip
 _FACTS: dict[Any, Facts] = {}
-"""Of this process: a study is timed twice, before it is begun and for its record."""
+"""A cache for this process: a study is estimated twice, before its start and for its record."""
 
 
 @dataclass(frozen=True)
 class Estimates:
     """The work of every step of a plan by key, in seconds at an assumed speed.
 
-    `measured` finished steps took `pace` times as long; None where none is finished. `device` is cpu or cuda.
+    The `measured` finished steps took `pace` times as long; None if none is finished. `device` is cpu or cuda.
     """
 
     steps: Mapping[str, float]
@@ -53,8 +54,8 @@ class Estimates:
     pace: float | None = None
 
     def left(self, steps: Sequence[Step], workers: int = 1) -> float:
-        """Seconds that these steps take at the assumed speed, shared by some workers; the tables are made by one, after
-        all else."""
+        """Return the seconds that these steps take at the assumed speed, shared by some workers; one worker makes the
+        tables after all other steps."""
         tables = sum(self.steps.get(step.key, UNKNOWN) for step in steps if step.kind == TABLE)
         others = [self.steps.get(step.key, UNKNOWN) for step in steps if step.kind != TABLE]
         count = min(max(1, workers), max(1, len(others)))
@@ -62,7 +63,7 @@ class Estimates:
         return max(sum(others) * beside / count, max(others, default=0.0)) + tables
 
     def words(self, steps: Sequence[Step], workers: int = 1) -> str:
-        """`about 4 min left, measured on 3 finished steps`, or an order of magnitude where nothing is measured."""
+        """Return `about 4 min left, measured on 3 finished steps`, or an order of magnitude if no step is measured."""
         left = self.left(steps, workers)
         if self.pace is None:
             return f"{order_of_magnitude(left)} (an order of magnitude; {NOT_MEASURED})"
@@ -70,9 +71,9 @@ class Estimates:
 
 
 def estimates(now: Snapshot, on: str = "") -> Estimates:
-    """The work of every step of a plan, and the pace of those that are finished on the same kind of device.
+    """Return the work of every step of a plan, and the pace of the steps finished on the same kind of device.
 
-    `on` is cpu or cuda, whatever the steps would take here; each step's own device where it is empty.
+    `on` is cpu or cuda; if it is empty, each step's own device is used.
     """
     return PlanClock(now, on).estimates()
 
@@ -88,7 +89,7 @@ class Preview:
 
 
 def preview(study: StudySpec, store: Store, workers: int = 1) -> Preview:
-    """What a study would do now, told from files alone; raises a SkillvizError where its file is wrong."""
+    """Return a preview of a study, computed from files alone; raises a SkillvizError if the study's file is wrong."""
     at = Snapshot(plan(study), store)
     missing = [step for step in at.plan.steps if not at.is_there(step)]
     rows = [{"kind": step.kind, "step": step.title, "state": at.state(step)} for step in at.plan.steps]
@@ -97,7 +98,7 @@ def preview(study: StudySpec, store: Store, workers: int = 1) -> Preview:
 
 
 def time_left(at: Snapshot, workers: int) -> str:
-    """`4 of 6 steps to do: about 3 min left, ...`, with so many processes in parallel."""
+    """Return `4 of 6 steps to do: about 3 min left, ...`, for this number of parallel processes."""
     left = [step for step in at.plan.steps if not at.is_there(step)]
     if not left:
         return "nothing is left"
@@ -107,13 +108,13 @@ def time_left(at: Snapshot, workers: int) -> str:
 
 @dataclass
 class PlanClock:
-    """The work of a plan's steps, each pair and task read once; `on` as of `estimates`."""
+    """The work of a plan's steps, with each pair and task read once; `on` as in `estimates`."""
 
     now: Snapshot
     on: str = ""
 
     def estimates(self) -> Estimates:
-        """The work of all steps, and the pace of the finished ones."""
+        """Return the work of all steps and the pace of the finished ones."""
         work = {step.key: self.work(step) for step in self.plan.steps}
         took = {step.key: seconds for step in self.plan.steps if (seconds := self.took(step))}
         pace = sum(took.values()) / sum(work[key] for key in took) if took else None
@@ -121,34 +122,35 @@ class PlanClock:
 
     @cached_property
     def device(self) -> str:
-        """The kind of device that most of the steps take."""
+        """The kind of device that most of the steps use."""
         if self.on:
             return self.on
         kinds = [self.kind(step.device) for step in self.plan.steps if step.kind != TABLE]
         return max(kinds, key=kinds.count) if kinds else "cpu"
 
     def took(self, step: Step) -> float | None:
-        """The seconds that a step took here; None where it is not finished."""
+        """Return the seconds that a step took here; None if it is not finished here."""
         is_measured = step.kind != TABLE and self.kind(step.device) == kind_of(step.device)
         return self.now.seconds(step) if is_measured and self.now.is_there(step) else None
 
     def kind(self, device: str) -> str:
-        """cpu or cuda: what a spec's `device` stands for."""
+        """Return cpu or cuda for a spec's `device`."""
         return self.on or kind_of(device)
 
     @property
     def plan(self) -> Plan:
-        """The plan."""
+        """The plan of the snapshot."""
         return self.now.plan
 
     def work(self, step: Step) -> float:
-        """Seconds of a step at the assumed speed."""
+        """Return the seconds of a step at the assumed speed."""
         if step.kind != TABLE:
             return step.artifact.cost(self, self.kind(step.device))
         return A_ROW * (1 + sum(s.kind in (LOCALIZE, SCORE) for s in self.plan.steps)) + self.recomputed()
 
     def recomputed(self) -> float:
-        """Seconds of what the experiment's tables compute with the models: gains, purification and bootstrap."""
+        """Return the seconds for recomputing with the models, for the experiment's tables: gains, purification and
+        bootstrap."""
         experiment, seconds = EXPERIMENTS.get(self.plan.study.experiment or ""), 0.0
         for one in experiment.passes(self.plan) if experiment else ():
             facts = self.facts(one.spec, self.kind(one.spec.device))
@@ -160,7 +162,8 @@ class PlanClock:
         return seconds
 
     def facts(self, spec: RunSpec, device: str) -> Facts | None:
-        """What is known of a run; of the base alone where the fine-tuned model has yet to be made."""
+        """Return the facts of a run, read from the base alone: the fine-tuned model may not exist yet. None if
+        unreadable."""
         fields = spec.model_dump(include=set(OF_FACTS))
         key = *fields.values(), device
         try:
@@ -175,7 +178,7 @@ class PlanClock:
 
 
 def kind_of(device: str) -> str:
-    """cpu or cuda: what a spec's `device` will take here."""
+    """Return cpu or cuda, the kind of device that a spec's `device` selects on this machine."""
     if device != "auto":
         return device.partition(":")[0]
     try:

@@ -1,4 +1,4 @@
-"""One step of a study, done: what is finished and current is left as it is."""
+"""Run one step of a study; a finished and current artifact is kept."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ SKIPPED, FINISHED, FAILED = "skipped", "finished", "failed"
 
 
 class Reply(NamedTuple):
-    """What became of a step: skipped, finished or failed, the seconds it took, why it failed, and where an error came
-    from that is no user's. `change` compares the sources of an artifact that was finished before with today's."""
+    """The result of a step: skipped, finished or failed, its seconds, its failure, and the traceback of an internal
+    error. `change` compares the sources of an artifact that was finished before with today's."""
 
     what: str
     seconds: float = 0.0
@@ -29,13 +29,13 @@ class Reply(NamedTuple):
 
     @property
     def is_disk_full(self) -> bool:
-        """Whether the disk is full: nothing else can be written either."""
+        """True if the disk is full, so that nothing else can be written either."""
         return self.failure is not None and self.failure.kind == DiskFull.__name__
 
 
 def ensure(step: Step, stored: Stored | None, workshop: Workshop) -> tuple[str, Change]:
-    """SKIPPED where the artifact is finished and no source of it has changed, FINISHED once it is made, with the change
-    of its sources where it was finished before; raises what stops it."""
+    """Make the artifact unless it is finished and its sources are unchanged; raises any error of making it. Return
+    SKIPPED or FINISHED, with the change of sources since it was last finished."""
     artifact = step.artifact
     finished = artifact.finished(workshop.store, stored)
     change = CURRENT if finished is None else artifact.changes(finished, workshop.store, workshop.session)
@@ -46,7 +46,7 @@ def ensure(step: Step, stored: Stored | None, workshop: Workshop) -> tuple[str, 
 
 
 def attempt(make: Callable[[], tuple[str, Change]], workshop: Workshop) -> Reply:
-    """The reply of a step that may fail."""
+    """Run a step that may fail, and return its reply."""
     begun = time.perf_counter()
     try:
         what, change = make()

@@ -1,4 +1,4 @@
-"""What a fine-tuned model of a study is asked to be: one frozen record, whose hash names the folder it is kept in."""
+"""The spec of a study's fine-tuned model: a frozen record, whose hash names the model's folder."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ SHORT = 10  # letters of the key in a folder's name
 
 
 class FineTunedSpec(BaseModel):
-    """A fine-tuned model: base, task or tasks, recipe, and what it is trained on. None means "the default".
+    """A fine-tuned model: base, task or tasks, recipe, and its training data. None means "the default".
 
-    `seed` is the training's, `data_seed` the one of the k-shot sample. `optimizer` is that of the recipes of several
-    tasks or of a region. `regions` are the runs whose main region is trained: one for graft-retrain; one a task, in
-    their order, for continual grafting, none for the naive sequence.
+    `seed` is the seed of the training, `data_seed` that of the k-shot sample. `optimizer` applies to recipes that train
+    several tasks or a region. `regions` are the runs whose main region is trained: one for graft-retrain, one per task,
+    in their order, for continual grafting, none for the naive sequence.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -58,12 +58,12 @@ class FineTunedSpec(BaseModel):
     @field_validator("tasks", mode="before")
     @classmethod
     def _one_or_more(cls, value: Any) -> Any:
-        """One task may be given without a list."""
+        """Accept one task without a list."""
         return (value,) if isinstance(value, str) else value
 
     @model_validator(mode="after")
     def _fits(self) -> FineTunedSpec:
-        """Refuses what cannot be trained together."""
+        """Refuse tasks and settings that cannot be trained together."""
         if len(set(self.tasks)) < len(self.tasks):
             twice = next(task for task in self.tasks if self.tasks.count(task) > 1)
             raise ValueError(f"the task '{twice}' is given twice; each task is named once")
@@ -76,11 +76,11 @@ class FineTunedSpec(BaseModel):
         return self
 
     def settings(self) -> tuple[TrainingConfig, DataSettings]:
-        """How the model is trained, and on which examples."""
+        """Return the settings of the training and of its data."""
         return split_settings(self.model_dump(exclude={"base", "tasks", "regions"}))
 
     def json_text(self) -> str:
-        """Canonical JSON without the fields that are empty, so that keys stay as fields are added."""
+        """Return canonical JSON without default values, so that keys stay the same when fields are added."""
         fields = type(self).model_fields
         fields_set = {
             name: value
@@ -92,17 +92,17 @@ class FineTunedSpec(BaseModel):
         return json.dumps(fields_set, sort_keys=True, separators=(",", ":"))
 
     def key(self) -> str:
-        """sha256 of all that determines the model; where it is kept is not part of a spec."""
+        """Return the sha256 of everything that determines the model; its folder is not part of a spec."""
         return hashlib.sha256(self.json_text().encode()).hexdigest()
 
     def name(self) -> str:
-        """The name of its folder, such as sst2-sgd-0123456789 or qnli+sst2-continual-0123456789."""
+        """Return the name of the model's folder, such as sst2-sgd-0123456789 or qnli+sst2-continual-0123456789."""
         tasks = "+".join(slug(_short_name(task)) for task in self.tasks)
         return f"{tasks[:60].rstrip('-+')}-{self.recipe}-{self.key()[:SHORT]}"
 
     def path(self, task: str | None = None, stage: int | None = None) -> str:
-        """What RunSpec.finetuned holds: `${SKILLVIZ_FINETUNED}/<name>`, and below it the stage (from 1) and the task's
-        name where there are several. Raises UnknownTask where a task's file cannot be read."""
+        """Return the path for RunSpec.finetuned: `${SKILLVIZ_FINETUNED}/<name>`, followed by the stage (from 1) and the
+        task's name if there are several. Raises UnknownTask if a task's file cannot be read."""
         parts = [f"${{{FINETUNED_VARIABLE}}}", self.name()]
         row = recipe_row(self.recipe)
         if row.several_tasks:
@@ -117,16 +117,16 @@ OF_RECIPE = re.compile(
 
 
 def recipe_in(source: str) -> str:
-    """The recipe of the study's model that `FineTunedSpec.path` names; empty for any other source."""
+    """Return the recipe from a path made by `FineTunedSpec.path`; empty for any other source."""
     match = OF_RECIPE.match(source)
     return match[1] if match else ""
 
 
-PLAIN = "task"  # the stem of a task's file in a folder of its own
+PLAIN = "task"  # the file stem of a task that has its own folder
 
 
 def read_finetuned(values: dict[str, Any]) -> FineTunedSpec:
-    """The spec of these values; raises BadInput with one sentence where a field is wrong or unknown."""
+    """Return the spec of these values; raises BadInput with one sentence if a field is wrong or unknown."""
     try:
         return FineTunedSpec(**values)
     except ValidationError as error:
@@ -140,12 +140,12 @@ def read_finetuned(values: dict[str, Any]) -> FineTunedSpec:
 
 
 def folder_of(spec: FineTunedSpec) -> Path:
-    """The folder that the fine-tuned model has, or will have."""
+    """Return the folder of the fine-tuned model, which may not exist yet."""
     return finetuned_root() / spec.name()
 
 
 def task_name(task: str) -> str:
-    """The name that a task has: in its file where it is one; raises UnknownTask where that cannot be read."""
+    """Return a task's name, read from its file if it is a path; raises UnknownTask if the file cannot be read."""
     if not _is_file(task):
         name = task.strip().lower().replace("-", "_").replace(" ", "_")
         return TASKS[name].name if name in TASKS else task
@@ -157,17 +157,17 @@ def task_name(task: str) -> str:
 
 @lru_cache(maxsize=1024)
 def _name_in(path: str, size: int, changed: int) -> str:
-    """The name in a task file of this size and time: a plan asks for the same name at each of its steps."""
+    """Return the name in a task file of this size and time, cached because a plan needs it at each of its steps."""
     return str(read_yaml(Path(path), f"the task file {path}")["name"])
 
 
 def slug(text: str) -> str:
-    """The text as part of a folder's name."""
+    """Return the text in a form that fits into a folder's name."""
     return re.sub(r"[^a-z0-9.]+", "-", text.lower()).strip("-._")
 
 
 def _short_name(task: str) -> str:
-    """What a task is called in a folder's name: its file's stem, or its folder's name where that is `task`."""
+    """Return a task's name for a folder's name: its file's stem, or its folder's name if the stem is `task`."""
     path = Path(task)
     if not _is_file(task):
         return task

@@ -1,5 +1,5 @@
-"""Fine-tuned models of studies, kept by the hash of their spec: made whole or not at all, and made again when what they
-were made of has changed."""
+"""Store a study's fine-tuned models by the hash of their spec: written atomically, and made again if a source
+changed."""
 
 from __future__ import annotations
 
@@ -61,8 +61,8 @@ SAMPLE = ("k_shot", "data_seed", "max_train", "max_validation")
 
 
 class Sources(NamedTuple):
-    """What a model is made of: fingerprints of the base and of each task's data, a hash of each run's region and of
-    each task's definition."""
+    """The sources of a model: fingerprints of the base and of each task's data, a hash of each run's region and of each
+    task's definition."""
 
     base: str
     data: dict[str, str]
@@ -72,31 +72,31 @@ class Sources(NamedTuple):
 
 @dataclass(frozen=True)
 class FineTunedModel:
-    """A finished fine-tuned model, as finetuned_model.json in its folder tells."""
+    """A finished fine-tuned model, described by finetuned_model.json in its folder."""
 
     path: Path
     record: Mapping[str, Any]
 
     @property
     def stamp(self) -> str:
-        """When it was made."""
+        """The time when it was made."""
         return str(self.record.get("created"))
 
     @property
     def device(self) -> str | None:
-        """The device that it was made on."""
+        """The device on which it was made."""
         return self.record.get("device")
 
     @property
     def seconds(self) -> float | None:
-        """How long it took."""
+        """The seconds that it took to make."""
         value = self.record.get("seconds")
         return float(value) if isinstance(value, int | float) else None
 
 
 @dataclass(frozen=True)
 class FineTunedArtifact:
-    """A fine-tuned model, in a folder of its key that all stores share."""
+    """A fine-tuned model, in a folder named by its key and shared by all stores."""
 
     spec: FineTunedSpec
     kind: ClassVar[str] = FINETUNE
@@ -108,7 +108,7 @@ class FineTunedArtifact:
         return [region.key() for region in self.spec.regions]
 
     def title(self, labels: Mapping[str, Any]) -> str:
-        """`fine-tune sst2 (lora, rank 8, 16-shot, seed 1)`."""
+        """Return a title such as `fine-tune sst2 (lora, rank 8, 16-shot, seed 1)`."""
         spec = self.spec
         mode = f", {labels['mode']}" if "mode" in labels else ""
         rank = f", rank {spec.rank}" if spec.rank else ""
@@ -117,17 +117,18 @@ class FineTunedArtifact:
         return f"fine-tune {labels['task_name']} ({how})"
 
     def device(self, default: str) -> str:
-        """The default."""
+        """Return the default device."""
         return default
 
     @classmethod
     def all_finished(cls, artifacts: Sequence[Self], store: Store) -> Mapping[str, FineTunedModel]:
-        """Key to the models that are there."""
+        """Return the finished models by key."""
         models = {artifact.spec.key(): artifact.finished(store) for artifact in artifacts}
         return {key: model for key, model in models.items() if model is not None}
 
     def check(self, checker: Checker, deep: bool) -> None:
-        """The tasks, whether one model can learn them together, and a base to fine-tune with the readout."""
+        """Check the tasks, that one model can learn them together, and that the base can be fine-tuned with the
+        readout."""
         spec = self.spec
         names = [task_name(task) for task in spec.tasks]
         if len(set(names)) < len(names):
@@ -138,13 +139,13 @@ class FineTunedArtifact:
             common_metric([checker.task(task) for task in spec.tasks])
 
     def finished(self, store: Store, stored: Stored | None = None) -> FineTunedModel | None:
-        """The model in its folder."""
+        """Return the model if its folder holds it."""
         folder = folder_of(self.spec)
         record = finetuned_record(folder)
         return FineTunedModel(folder, record) if record and record.get("key") == self.spec.key() else None
 
     def changes(self, finished: FineTunedModel, store: Store, session: Session | None = None) -> Change:
-        """Base, data, definitions of tasks and regions."""
+        """Compare the base, data, definitions of tasks and regions with those the model was made from."""
         try:
             sources = sources_of(self.spec, library(store.root))
         except (BadModel, BadInput, RunNotFound) as error:
@@ -161,23 +162,23 @@ class FineTunedArtifact:
         return change_of_definitions({task_name(t): compared(before.get(t), n) for t, n in sources.definitions.items()})
 
     def current(self, store: Store) -> FineTunedModel | None:
-        """The finished model, unless its sources have changed since."""
+        """Return the finished model, or None if its sources have changed since."""
         model = self.finished(store)
         is_changed = model is not None and self.changes(model, store).comparison is Comparison.DIFFERENT
         return None if is_changed else model
 
     def make(self, workshop: Workshop, device: str, stored: Stored | None = None) -> None:
-        """Trains it."""
+        """Train the model."""
 
         def report(step: TrainStep) -> None:
             text = f"loss {step.loss:.3f}"
             workshop.report(Progress("finetune", step.step, step.steps, text, loss=step.loss))
 
-        workshop.session.values.clear()  # it may be of the model that is made again, and memory is needed
+        workshop.session.values.clear()  # it may hold the previous version of this model, and memory is needed
         make(self.spec, workshop.store, device=device, progress=report, command=workshop.command)
 
     def cost(self, clock: Clock, device: str) -> float:
-        """Steps and batches, and the checks on validation data, of each task."""
+        """Return the seconds of steps, batches and checks on validation data, over all tasks."""
         return BEGIN[device] / 3 + sum(self._cost_of(task, clock, device) for task in self.spec.tasks)
 
     def _cost_of(self, task: str, clock: Clock, device: str) -> float:
@@ -204,10 +205,10 @@ def make(
     progress: OnStep | None = None,
     command: str | None = None,
 ) -> FineTunedModel:
-    """The model, which is trained where it is not there or not current; `store` has the runs of its regions.
+    """Return the model, trained first if it is missing or not current; `store` has the runs of its regions.
 
-    Of two who ask at once one waits for the other. Raises what fine-tuning raises; a training that was interrupted
-    is resumed by the next call.
+    A second process that requests the same model waits for the first. Raises the errors of fine-tuning; the next call
+    resumes an interrupted training.
     """
     folder = folder_of(spec)
     with ExitStack() as stack:
@@ -224,7 +225,7 @@ def make(
 
 
 def sources_of(spec: FineTunedSpec, runs: Library) -> Sources:
-    """What the model would be made of now; raises where a model, data or a run is not there."""
+    """Return the model's current sources; raises if a model, data or a run is missing."""
     base = read_info(resolve(spec.base)).fingerprint
     sample = {name: getattr(spec, name) for name in SAMPLE}
     data = {task: data_fingerprint(task, **sample) for task in spec.tasks}
@@ -233,7 +234,7 @@ def sources_of(spec: FineTunedSpec, runs: Library) -> Sources:
 
 
 def data_fingerprint(task: str, **sample: Any) -> str:
-    """The fingerprint of a task's examples under a sampling; they are read again only where a file has changed."""
+    """Return the fingerprint of a task's sampled examples; they are read again only if a file has changed."""
     known = registry.task(task)
     files = [known.path] if known.path else []
     files += data_files(known).values() if isinstance(known.data, Files) else []
@@ -248,7 +249,8 @@ def _fingerprint(task: str, state: tuple[Any, ...], sample: tuple[tuple[str, Any
 
 
 def finetuned_record(folder: Path) -> dict[str, Any] | None:
-    """finetuned_model.json; None where the folder holds no finished model of this version: it is then made again."""
+    """Return finetuned_model.json, or None if the folder holds no finished model of this version; it is then made
+    again."""
     try:
         record = content_of(folder / RECORD)
         refuse_another(record, str(folder))
@@ -258,7 +260,7 @@ def finetuned_record(folder: Path) -> dict[str, Any] | None:
 
 
 def unreadable_models() -> Sequence[Unreadable]:
-    """The folders of fine-tuned models of studies that were made by another version or whose record is damaged."""
+    """Return the folders of studies' fine-tuned models that another version made or whose record is damaged."""
     broken = []
     for path in sorted(finetuned_root().glob(f"*/{RECORD}")):
         try:
@@ -277,7 +279,7 @@ def _train(
     progress: OnStep | None,
     command: str | None,
 ) -> None:
-    """Trains the model into `draft`, which is to become `folder`, and says there what it was made of."""
+    """Train the model into `draft`, which is to become `folder`, and record its sources there."""
     # these import torch
     from skillviz.models.device import describe, pick  # imports torch
     from skillviz.models.finetune.region_lock import TrainedRegion

@@ -1,4 +1,4 @@
-"""What a study under way writes into its folder: who works on it, how far it is, and what came of each step."""
+"""Write the state of a running study into its folder: its process, its progress, and the result of each step."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ EVERY = 3.0  # seconds between two writings of study.json
 
 
 class Journal:
-    """The record of a study while it runs; all that it writes is whole at any moment."""
+    """The record of a study while it runs; every file is written atomically."""
 
     def __init__(self, at: Snapshot, workers: int, command: str | None) -> None:
         self.path = study_path(at.store.root, at.plan.study)
@@ -45,7 +45,7 @@ class Journal:
 
     @contextmanager
     def open(self) -> Iterator[None]:
-        """The study is this process's inside; raises BadInput where another one works on it."""
+        """Lock the study for this process inside the context; raises BadInput if another process runs it."""
         work = self.path / WORK
         with written(self.path.parent.parent):
             work.mkdir(parents=True, exist_ok=True)
@@ -70,7 +70,7 @@ class Journal:
             lock.release()
 
     def submit(self, cwd: Path, cluster: str) -> None:
-        """Begins a study whose steps processes on a cluster will do."""
+        """Begin a study whose steps run as processes on a cluster."""
         work = self.path / WORK
         work.mkdir(parents=True, exist_ok=True)
         unname_process(work)
@@ -89,15 +89,16 @@ class Journal:
         self.save()
 
     def step(self, number: int, step: Step, what: str, left: float | None, **more: Any) -> None:
-        """Tells the watchers of a step: started, skipped, finished, failed or not reached."""
+        """Report a step to the watchers: started, skipped, finished, failed or not reached."""
         tell(self.path, number, len(self.plan.steps), step, what, left, **more)
 
     def log(self, line: str) -> None:
-        """Appends a line to the study's log."""
+        """Append a line to the study's log."""
         _log(self.path, line)
 
     def note(self, step: Step, state: str, seconds: float | None = None, error: Failure | None = None) -> None:
-        """Keeps what came of a step; study.json follows within EVERY seconds, at once where it began or failed."""
+        """Store the result of a step; study.json is written at once if the step began or failed, else within EVERY
+        seconds."""
         known = self.notes[step.key]
         update = {"state": state, "error": error, "seconds": known.seconds if seconds is None else round(seconds, 3)}
         self.notes[step.key] = known.model_copy(update=update)
@@ -105,18 +106,18 @@ class Journal:
             self.save()
 
     def save(self, **fields: Any) -> None:
-        """Writes study.json, with these fields changed."""
+        """Write study.json, with these fields changed."""
         self.written = time.monotonic()
         seconds = round(self.before + self.written - self.begun, 3)
         self.record = self.record.model_copy(update={"steps": dict(self.notes), "seconds": seconds, **fields})
         write_record(self.path, self.record)
 
     def finish(self, status: str, **fields: Any) -> None:
-        """The last record: how it ended."""
+        """Write the last record, with the study's final status."""
         self.save(status=status, finished=now(), **fields)
 
     def tables(self, files: Mapping[str, FileNote], made_of: str) -> None:
-        """Vouches for the tables, and lets those go that an earlier study of this name had besides."""
+        """Record the tables, and delete tables of an earlier study of this name that are not among them."""
         old = set(self.record.files) | {path.name for path in self.path.glob("*.parquet")}
         self.save(files=dict(files), made_of=made_of)
         for name in old - set(files):
@@ -137,7 +138,7 @@ class Journal:
 
 
 def tell(path: Path, number: int, total: int, step: Step, what: str, left: float | None, **more: Any) -> None:
-    """Tells the watchers of a study's folder of one of its steps, in the events and in the log."""
+    """Append a step of a study to the events and to the log in the study's folder."""
     columns = {"step": number, "of": total, "key": step.key, "kind": step.kind, "title": step.title}
     line = {"time": round(time.time(), 3), **columns, "what": what, "left": left, **more}
     with disk_errors(path / WORK / EVENTS), (path / WORK / EVENTS).open("a", encoding="utf-8") as file:

@@ -1,4 +1,4 @@
-"""Makes the tables of a study: its experiment's own, those of any other study, and those of its runs alone."""
+"""Make the tables of a study: its experiment's tables, general ones for other studies, and tables of runs alone."""
 
 from __future__ import annotations
 
@@ -31,16 +31,18 @@ PAIRS = (
 
 
 def make_tables(study: StudySpec, results: Results) -> dict[str, pd.DataFrame]:
-    """The tables of a study by name, each checked."""
+    """Return the tables of a study by name, each checked."""
     experiment = EXPERIMENTS.get(study.experiment or "")
     tables = experiment.tables(results) if experiment else tables_of_any_study(results)
     return {name: check(frame, name) for name, frame in tables.items()}
 
 
 def tables_of_any_study(results: Results) -> dict[str, pd.DataFrame]:
-    """The tables of a study without an experiment, from what of it is finished; a row is of one setting, over its
-    seeds: scores, differences, recovered gain, composition, stability; of a sequence its stages, of regions of one
-    model of several tasks what they share."""
+    """Return the tables of a study without an experiment, from its finished steps.
+
+    A row is one setting over its seeds. The tables are scores, differences, recovered gain, composition and stability;
+    for a sequence also its stages, and for regions of one model of several tasks their overlap.
+    """
     observations = with_readouts(of_results(results))
     drawn = resampled_tests(observations)
     stages, of_stages = stages_and_notes(results)
@@ -58,6 +60,7 @@ def tables_of_any_study(results: Results) -> dict[str, pd.DataFrame]:
 
 
 def tables_of_runs(results: Results) -> dict[str, pd.DataFrame]:
-    """`scores` and `differences` of all finished runs, pair by pair, as analysis.run_tables has them, at any moment."""
+    """Return `scores` and `differences` of all finished runs, pair by pair, as in analysis.run_tables; valid at any
+    time."""
     runs = results.runs()
     return {"scores": run_tables.table(runs), "differences": run_tables.differences(runs)}

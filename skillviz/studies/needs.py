@@ -1,4 +1,4 @@
-"""What a study will need before it is started: models, runs, time on CPU and GPU, memory and disk."""
+"""Estimate the needs of a study before its start: models, runs, time on CPU and GPU, memory and disk."""
 
 from __future__ import annotations
 
@@ -21,26 +21,30 @@ from skillviz.studies.status import Snapshot
 from skillviz.studies.step import TABLE, Step
 
 DEVICES = ("cpu", "cuda")
-CUDA_PROCESS = 3e9  # bytes of host memory of a process that has torch and a CUDA context; not measured here
+CUDA_PROCESS = 3e9  # bytes of host memory of a process with torch and a CUDA context; an assumption, not measured here
 TOKENIZER = 5e6  # bytes of the files beside a model's weights
 RUN_FILES = 1e5  # bytes of a run's or score's small files
-OF_AN_EXAMPLE = 10.0  # bytes of a stored prediction, a label and state: numbers compress to about half
-ACTIVATIONS = 150.0  # bytes a token, layer and unit of width, in training and in a score's forward passes
+OF_AN_EXAMPLE = 10.0  # bytes of a stored prediction, per label and state: numbers compress to about half
+ACTIVATIONS = 150.0  # bytes per token, layer and unit of width, in training and in a score's forward passes
 BATCHED_TOKENS = 512  # the longest sequence that a batch is padded to
 OPTIMIZER_COPIES = {"SGD": 0, "AdamW": 2}
 WEIGHT_COPIES = 3
-"""Of the graftable values beside those of a trained model: the base's, the gradient, those of the best check."""
+"""Copies of the graftable values beside the trained model's own: the base's, the gradient, and the best check's."""
 GRID_MODELS = 3
-"""That a grid holds at once: the best, the last, and the next. So a random RoBERTa-base at two examples a label, two
-CPU cores, peaked at 5.2 GiB, where this and the rest say 5.0."""
+"""The models that a grid holds at once: the best, the last, and the next.
+
+Measured: a grid on a random RoBERTa-base with two examples per label and two CPU cores peaked at 5.2 GiB; the estimate
+is 5.0.
+"""
 
 
 @dataclass(frozen=True)
 class Needs:
-    """What is left of a study: counts of steps, seconds by device at an assumed speed, peak bytes, bytes on disk.
+    """The remaining needs of a study: counts of steps, seconds by device at an assumed speed, peak bytes, bytes on
+    disk.
 
-    `host` are bytes of main memory by device, `device` those of the GPU's where there is one. `unknown` steps are
-    of models or data that could not be looked at; they count as a minute and no memory.
+    `host` is main memory in bytes by device, `device` the GPU's memory in bytes. `unknown` counts the steps whose
+    models or data could not be read; each counts as a minute and no memory.
     """
 
     models: int
@@ -54,7 +58,7 @@ class Needs:
     unknown: int = 0
 
     def sentences(self) -> Iterator[str]:
-        """As told to a person."""
+        """Yield the needs as sentences for the user."""
         yield (
             f"{counted(self.models, 'model')} to fine-tune, {counted(self.runs, 'run')}, "
             f"{counted(self.scores, 'score')}; {counted(self.left, 'step')} left."
@@ -74,9 +78,9 @@ class Needs:
 
 
 def needs(study: StudySpec, store: Store, workers: int = 1) -> Needs:
-    """What the steps that are not there yet need; reads headers and data, no weights.
+    """Return the needs of the missing steps; reads headers and data, no weights.
 
-    Workers share time; each needs the memory.
+    Workers share the time; each needs the memory.
     """
     at = Snapshot(plan(study), store)
     left = [step for step in at.plan.steps if not at.is_there(step)]
@@ -113,14 +117,14 @@ def needs(study: StudySpec, store: Store, workers: int = 1) -> Needs:
 
 
 def _facts(step: Step, clock: PlanClock) -> Facts | None:
-    """The facts of the largest of a step's tasks."""
+    """Return the facts of a step's largest task."""
     every = [clock.facts(spec, clock.on) for spec in _specs(step, clock.on)]
     known = [facts for facts in every if facts is not None]
     return max(known, key=lambda facts: (facts.tokens, sum(facts.counts.values()))) if known else None
 
 
 def _specs(step: Step, device: str) -> list[RunSpec]:
-    """Runs that have a step's models and data."""
+    """Return runs with a step's models and data."""
     if isinstance(step.spec, RunSpec):
         return [step.spec]
     if not isinstance(step.spec, FineTunedSpec):
@@ -130,7 +134,7 @@ def _specs(step: Step, device: str) -> list[RunSpec]:
 
 
 def _peak(step: Step, facts: Facts) -> float:
-    """Bytes at the most while a step is made, the process with it."""
+    """Return the peak memory in bytes while a step is made, including the process itself."""
     if isinstance(step.spec, RunSpec):
         return peak_bytes(step.spec, facts)
     if not isinstance(step.spec, FineTunedSpec):
@@ -145,7 +149,7 @@ def _peak(step: Step, facts: Facts) -> float:
 
 
 def _disk(step: Step, facts: Facts) -> float:
-    """Bytes that a step leaves behind."""
+    """Return the bytes of the files that a step writes."""
     if isinstance(step.spec, FineTunedSpec):
         count = len(step.spec.tasks)
         folders = {MULTI_TASK: count, CONTINUAL: count * (count + 1) // 2}.get(step.spec.recipe, 1)

@@ -1,4 +1,4 @@
-"""Packs what a study has made: its runs in one file (runs/packed.py), its scores and its own folder, no models."""
+"""Pack the results of a study: its runs in one file (runs/packed.py), its scores and its own folder, no models."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ Files = Mapping[str, Callable[[], bytes]]
 
 @dataclass(frozen=True)
 class Packed:
-    """How many runs and scores were packed or copied, how many were there already, and the bytes written."""
+    """The numbers of runs and scores that were packed or copied, of those that were there already, and the bytes
+    written."""
 
     runs: int
     scores: int
@@ -43,13 +44,13 @@ class Packed:
 def pack(
     study: StudySpec, store: Store, to: Store, *, rankings: bool = True, as_folders: Collection[str] = ()
 ) -> Packed:
-    """Packs the finished runs of a study into one file in its folder in `to`, and copies its scores and tables there.
+    """Pack the finished runs of a study into one file in its folder in `to`, and copy its scores and tables there.
 
-    Files of runs are packed byte for byte; without `rankings` their records leave out ranking.safetensors, and other
-    sizes than the stored ones can no longer be cut. Runs in `as_folders` (ids) are folders in `to`. A run that `to` has
-    already of the same models and data, under any id, stays as it is there; scores of others are replaced. Where `to`
-    is the study's own store, the folders of packed runs are removed once the file has been read back. Raises BadInput
-    if the study has no tables yet, CorruptRun if a file of a run was changed.
+    Files of runs are packed byte for byte. Without `rankings` their records leave out ranking.safetensors, and only the
+    stored sizes can be cut. Runs in `as_folders` (ids) become folders in `to`. If `to` already has a run of the same
+    models and data, under any id, that run is kept; scores of other models or data are replaced. If `to` is the study's
+    own store, the folders of packed runs are removed after the file has been read back. Raises BadInput if the study
+    has no tables yet, CorruptRun if a file of a run was changed.
     """
     here = Snapshot(plan(study), store)
     source, target = (study_path(root, study) for root in (store.root, to.root))
@@ -98,19 +99,19 @@ def pack(
 
 
 def _is_same(one: Run | Score, other: Run | Score) -> bool:
-    """Whether models, data and task are the same: a spec names folders and files, whose content may have changed."""
+    """True if models, data and task are the same: a spec names folders and files, whose content may have changed."""
     tasks = [artifact.record.task.definition if artifact.record.task is not None else "" for artifact in (one, other)]
     return _made_of(one) == _made_of(other) and compared(*tasks) is Comparison.SAME
 
 
 def _made_of(artifact: Run | Score) -> list[str]:
-    """Fingerprints of the models and the data."""
+    """Return the fingerprints of the models and the data."""
     notes = (artifact.record.base, artifact.record.finetuned, artifact.record.task)
     return [note.fingerprint if note is not None else "" for note in notes]
 
 
 def _files_of(run: Run, rankings: bool) -> Files:
-    """The files of a run as they are packed, each checked against the record."""
+    """Return the files of a run in packed form, each checked against the record."""
 
     def checked(name: str, sha256: str) -> bytes:
         content = bytes_of(run.path, name)
@@ -138,7 +139,7 @@ def _plain(path: Path, names: Collection[str]) -> Files:
 
 
 def _written(target: Path, files: Files) -> int:
-    """The bytes written to the folder `target`, whole or not at all."""
+    """Write the files to the folder `target` atomically, and return the number of bytes."""
     with whole_folder(target, replace=True) as draft:
         for name, content in files.items():
             (draft / name).write_bytes(content())

@@ -1,6 +1,6 @@
-"""From a study's file to its plan: the steps that its entries stand for, in an order that can be executed.
+"""Turn a study's file into its plan: the steps of its entries, in an order that can be executed.
 
-Nothing is made and no result is needed: a plan is told from the file alone.
+Nothing is made and no result is needed: the plan depends on the file alone.
 """
 
 from __future__ import annotations
@@ -27,25 +27,28 @@ from skillviz.studies.step import ARTIFACTS, TABLE, Step, name_of
 
 NONE = "none"  # the localizer of entries that only fine-tune and score
 LORA = "lora"
-ALIKE = (SGD, RETRAIN, CONTINUAL)  # recipes that train as sgd does, from the same rates
-SHARED = ("base", "readout", "k_shot", "data_seed", "max_train", "max_validation")  # of an entry and its models
+ALIKE = (SGD, RETRAIN, CONTINUAL)  # recipes that train like sgd, from the same rates
+SHARED = ("base", "readout", "k_shot", "data_seed", "max_train", "max_validation")  # shared by an entry and its models
 INHERITED = (*SHARED, "task", "sizes", "seed", "device", "dtype", "autocast", "cuda_graphs", "max_test")
-"""Fields of an entry and its region."""
+"""Fields that a region takes from its entry."""
 OF_SCORES = ("k_shot", "data_seed", "max_train", "max_validation", "max_test")
 MOST_TASKS = 50
-"""Of one model."""
+"""The largest number of tasks of one model."""
 MOST_STEPS = 10_000
-"""Of one study."""
+"""The largest number of steps of one study."""
 MOST_NEEDED = 50_000
-"""How often the entries of a study may name a step, shared ones counted each time: a plan of so many takes seconds."""
+"""The most steps that a study's entries may refer to, counting shared ones each time: such a plan takes seconds."""
 
 Labels = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The steps in an order that can be executed; `entries` are all labels of a step's key, one for each entry of the
-    study that asks for it (a step's own `entry` is the first of them)."""
+    """The steps in an order that can be executed.
+
+    `entries` has all labels of a step by its key, one for each entry of the study that asks for it (a step's own
+    `entry` is the first of them).
+    """
 
     study: StudySpec
     steps: tuple[Step, ...]
@@ -53,11 +56,11 @@ class Plan:
 
     @cached_property
     def by_key(self) -> dict[str, Step]:
-        """Key to step."""
+        """The steps by key."""
         return {step.key: step for step in self.steps}
 
     def of(self, kind: str, **labels: Any) -> list[Step]:
-        """The steps of a kind, of those whose labels are as given."""
+        """Return the steps of a kind that have these labels."""
         return [s for s in self.steps if s.kind == kind and any(fits(entry, labels) for entry in self.entries[s.key])]
 
     @property
@@ -82,10 +85,10 @@ class Plan:
 
 
 def plan(study: StudySpec) -> Plan:
-    """The plan of a study; raises BadInput with the number of the entry that is wrong."""
+    """Return the plan of a study; raises BadInput with the number of the entry that is wrong."""
     entries = _steps_of(study)
     steps = _ordered(entries.steps)
-    if len({step.spec.base for step in steps}) > 1:  # else steps on several bases read alike
+    if len({step.spec.base for step in steps}) > 1:  # otherwise steps on several bases have the same title
         steps = [replace(step, title=f"{step.title} on {Path(step.spec.base).name}") for step in steps]
     table = Step(TABLE, TABLE, "make the tables", study.experiment or study.name, tuple(s.key for s in steps), {})
     labels = {key: tuple(of_step) for key, of_step in entries.labels.items()}
@@ -93,7 +96,7 @@ def plan(study: StudySpec) -> Plan:
 
 
 def fits(entry: Mapping[str, Any], labels: Mapping[str, Any]) -> bool:
-    """Whether a step's labels are as asked for; a task is asked for as it was written or by its name."""
+    """True if a step has these labels; a task may be given as written in the study or by its name."""
     return all(
         name in entry and (entry[name] == value or entry.get(f"{name}_name", ()) == value)
         for name, value in labels.items()
@@ -101,7 +104,7 @@ def fits(entry: Mapping[str, Any], labels: Mapping[str, Any]) -> bool:
 
 
 def _ordered(steps: list[Step]) -> list[Step]:
-    """Each step after what it needs, the steps of one pair together as far as that allows."""
+    """Return the steps, each after those that it needs, and the steps of one pair together as far as possible."""
     place = {step.key: number for number, step in enumerate(steps)}
     needs = [{place[need] for need in step.needs if need in place} for step in steps]
     needed_by: dict[int, list[int]] = {}
@@ -109,14 +112,14 @@ def _ordered(steps: list[Step]) -> list[Step]:
         for need in needed:
             needed_by.setdefault(need, []).append(number)
     pairs = [step.pair for step in steps]
-    ready = [number for number, needed in enumerate(needs) if not needed]  # sorted, which is a heap
-    of_pair: dict[Any, list[int]] = {}  # those that are ready, also heaps
+    ready = [number for number, needed in enumerate(needs) if not needed]  # sorted, so it is already a heap
+    of_pair: dict[Any, list[int]] = {}  # the ready steps of each pair, also as heaps
     for number in ready:
         of_pair.setdefault(pairs[number], []).append(number)
     done, last = dict[int, None](), None
     while len(done) < len(steps):
         number = heapq.heappop(of_pair[last] if last is not None and of_pair.get(last) else ready)
-        if number in done:  # taken from the other heap
+        if number in done:  # already taken from the other heap
             continue
         done[number] = None
         last = pairs[number]
@@ -134,11 +137,11 @@ class _Steps:
 
     steps: list[Step] = field(default_factory=list)
     labels: dict[str, list[Labels]] = field(default_factory=dict)
-    labelled: set[tuple[str, str]] = field(default_factory=set)  # key and labels: a list of many is slow to search
+    labelled: set[tuple[str, str]] = field(default_factory=set)  # for fast search in long lists
     needed: int = 0
 
     def add(self, kind: str, spec: FineTunedSpec | RunSpec | ScoreSpec, needs: tuple[str, ...], labels: Labels) -> str:
-        """The key of the step, which is added where it is new. Raises BadInput where there are too many."""
+        """Add the step if it is new, and return its key; raises BadInput if there are too many steps."""
         key = spec.key()
         is_new = key not in self.labels
         self.needed += 1
@@ -157,7 +160,7 @@ class _Steps:
 
 
 def _steps_of(study: StudySpec) -> _Steps:
-    """The steps of all entries; raises BadInput with the number of the entry that is wrong."""
+    """Return the steps of all entries; raises BadInput with the number of the entry that is wrong."""
     steps, total = _Steps(), 0
     entries = [merged(study.defaults, entry) for entry in study.runs]
     for number, values in enumerate(entries, start=1):
@@ -179,7 +182,7 @@ def _steps_of(study: StudySpec) -> _Steps:
 
 @contextmanager
 def _of_entry(study: StudySpec, number: int) -> Iterator[None]:
-    """A BadInput says in which entry of the study it is."""
+    """Add the study's entry to the message of a BadInput."""
     try:
         yield
     except BadInput as error:
@@ -188,7 +191,7 @@ def _of_entry(study: StudySpec, number: int) -> Iterator[None]:
 
 @dataclass
 class _Entry:
-    """One combination of an entry's values. `finetune` is what the study's defaults say of fine-tuning."""
+    """One combination of an entry's values. `finetune` has the study's defaults for fine-tuning."""
 
     values: dict[str, Any]
     number: int
@@ -196,7 +199,7 @@ class _Entry:
     steps: _Steps
 
     def add(self) -> None:
-        """Adds the entry's steps and those that they need."""
+        """Add the entry's steps and those that they need."""
         self._check()
         recipe = self.values.get("recipe")
         if recipe is None and "finetune" in self.values:
@@ -211,7 +214,7 @@ class _Entry:
             self._single(str(recipe))
 
     def _check(self) -> None:
-        """Refuses fields that are unknown, or do not go together."""
+        """Refuse fields that are unknown or exclude each other."""
         values = self.values
         known = [*RunSpec.model_fields, *OF_ENTRIES]
         if strange := [name for name in values if name not in known]:
@@ -227,7 +230,7 @@ class _Entry:
             raise BadInput(f"'mode' is {' or '.join(MODES)}, and goes with recipe: {CONTINUAL}.")
 
     def _single(self, recipe: str) -> None:
-        """A model of one task."""
+        """Add a model of one task."""
         task = self._task()
         regions, needs = self._region(task) if recipe == RETRAIN else ((), ())
         model = self._finetuned(recipe, (task,), regions)
@@ -235,7 +238,7 @@ class _Entry:
         self._study_of(model, task, (key,), self._of_model(model))
 
     def _multi_task(self) -> None:
-        """One model body for several tasks, each studied with its own head; `task` may name one of them."""
+        """Add one model body for several tasks, each studied with its own head; `task` may select one of them."""
         tasks = self._tasks()
         model = self._finetuned(MULTI_TASK, tasks, ())
         key = self.steps.add(FINETUNE, model, (), self._of_model(model))
@@ -246,7 +249,7 @@ class _Entry:
             self._study_of(model, task, (key,), self._of_model(model))
 
     def _continual(self) -> None:
-        """A sequence of tasks, scored after every stage on every task so far."""
+        """Add a sequence of tasks, scored after every stage on every task so far."""
         tasks, mode = self._tasks(), self.values.get("mode", "naive")
         regions = [self._region(task) for task in tasks] if mode == "grafting" else []
         model = self._finetuned(CONTINUAL, tasks, tuple(run for runs, _ in regions for run in runs))
@@ -258,13 +261,13 @@ class _Entry:
                 self._scored(model.path(task, stage), model.readout, task, (key,), at_stage)
 
     def _study_of(self, model: FineTunedSpec | None, task: str, needs: tuple[str, ...], labels: Labels) -> None:
-        """The entry's run on one pair, or its scores alone where the localizer is none."""
+        """Add the entry's run on one pair, or its scores alone if the localizer is none."""
         values = {name: value for name, value in self.values.items() if name not in OF_ENTRIES}
         values["task"] = task or values.get("task")
         if model is not None:
             values |= {"finetuned": model.path(task), "readout": model.readout}
         if values.get("localizer") in (NONE, None) and "localizer" in values:
-            read_spec({**_without_none(values), "localizer": "movement"})  # the fields are right
+            read_spec({**_without_none(values), "localizer": "movement"})  # validates the fields
             self._scored(values["finetuned"], values.get("readout"), task, needs, labels)
             return
         if "also" in self.values:
@@ -274,7 +277,7 @@ class _Entry:
         self.steps.add(LOCALIZE, spec, needs, {**labels, **self._of_run(spec), "role": "run"})
 
     def _scored(self, finetuned: str, readout: Any, task: str, needs: tuple[str, ...], labels: Labels) -> None:
-        """Scores on the task itself, and on each of the other tasks asked for."""
+        """Add scores on the task itself, and on each of the entry's other tasks."""
         fields = {name: self.values[name] for name in OF_SCORES if self.values.get(name) is not None}
         fields |= {"base": self.values["base"], "finetuned": finetuned, "task": task, "readout": readout}
         common = {**labels, **self._common(task), "role": "score"}
@@ -284,7 +287,7 @@ class _Entry:
             self.steps.add(SCORE, spec, needs, {**common, **other})
 
     def _region(self, task: str) -> tuple[tuple[RunSpec, ...], tuple[str, ...]]:
-        """The run whose region is meant, and its key."""
+        """Add the run that has the entry's `region`; return its spec and key."""
         region = self.values.get("region")
         if not region:
             raise BadInput("this recipe needs `region` (fields of a run): whose region is trained.")
@@ -307,8 +310,11 @@ class _Entry:
         return (spec,), (key,)
 
     def _model_of_region(self, region: dict[str, Any], values: dict[str, Any]) -> FineTunedSpec:
-        """The model of one task on which a region is looked for: fine-tuned as the entry's own but for the region's
-        `finetune`; of another recipe, whose rates are others, as the defaults say, with the entry's seed and head."""
+        """Return the model of one task on which a region is searched.
+
+        With the entry's recipe it is fine-tuned like the entry's own model, except for the region's `finetune`. With
+        another recipe, whose rates differ, it follows the study's defaults, with the entry's seed and head.
+        """
         tuning = self.values.get("finetune") or {}
         is_alike = "recipe" not in region and self.values.get("recipe", SGD) in ALIKE
         inherited = tuning if is_alike else {n: tuning[n] for n in ("seed", "head", "readout") if n in tuning}
@@ -316,7 +322,7 @@ class _Entry:
         tuned = {**shared, **self.finetune, **inherited, **_fields(region.get("finetune") or {}, "finetune")}
         if isinstance(tuned.get("seed"), list):
             raise BadInput("`region` takes one seed in `finetune`; a list belongs to the entry's own.")
-        optimizer = tuned.pop("optimizer", None) or SGD  # of a model of one task that is its recipe
+        optimizer = tuned.pop("optimizer", None) or SGD  # for a model of one task, the optimizer is its recipe
         return read_finetuned({**tuned, "tasks": (values["task"],), "recipe": region.get("recipe", optimizer)})
 
     def _finetuned(self, recipe: str, tasks: tuple[str, ...], regions: tuple[RunSpec, ...]) -> FineTunedSpec:
@@ -331,7 +337,7 @@ class _Entry:
         return spec
 
     def _options(self, values: dict[str, Any], task: str) -> Any:
-        """The localizer's options; where a region is named, runs described by fields become keys."""
+        """Return the localizer's options; runs that are described by fields in a region option become keys."""
         options, row = values.get("options", {}), LOCALIZERS.get(str(values.get("localizer")))
         name = EXPRESSION if values.get("localizer") == EXPRESSION else row and row.region_option
         if not isinstance(options, dict) or name not in options:
@@ -347,7 +353,8 @@ class _Entry:
         return {**options, name: region_of(spec, values)}
 
     def _named(self, expression: Any, task: str) -> Any:
-        """An expression with `{"run": {fields}}` replaced by the key of that run, which is then a step of the study."""
+        """Return an expression with each `{"run": {fields}}` replaced by that run's key; the run becomes a step of the
+        study."""
         if isinstance(expression, list | tuple):
             return [self._named(part, task) for part in expression]
         if not isinstance(expression, dict):
@@ -374,15 +381,15 @@ class _Entry:
         return tuple(_text(task, "also") for task in value)
 
     def _common(self, task: str) -> Labels:
-        """The labels of every step of this entry."""
+        """Return the labels of every step of this entry."""
         labels = {"entry": self.number, "base": self.values.get("base"), "task": task, "task_name": name_of(task)}
         optional = {"label": self.values.get("label"), "device": self.values.get("device")}
         if self.values.get("localizer") in (NONE, None) and "seed" in self.values:
-            optional["seed"] = self.values["seed"]  # the region's
+            optional["seed"] = self.values["seed"]  # the region's seed
         return {**labels, **{name: value for name, value in optional.items() if value is not None}}
 
     def _of_model(self, model: FineTunedSpec) -> Labels:
-        """The labels of a fine-tuned model."""
+        """Return the labels of a fine-tuned model."""
         names, task = tuple(name_of(task) for task in model.tasks), "+".join(model.tasks)
         labels = {
             **self._common(task), "task_name": "+".join(names),
@@ -393,13 +400,13 @@ class _Entry:
         return {n: v for n, v in labels.items() if n == "k_shot" or v is not None}
 
     def _of_run(self, spec: RunSpec) -> Labels:
-        """The labels of a run, beside those of its model."""
+        """Return the labels of a run, including the entry's."""
         search = {"localizer": spec.localizer, "sizes": spec.sizes, "size": spec.sizes[0], "seed": spec.seed}
         return {**self._common(spec.task), "data_seed": spec.data_seed, "k_shot": spec.k_shot, **search}
 
 
 def _need_regions(steps: _Steps) -> None:
-    """Steps need the runs of the study whose regions they name."""
+    """Add the study's runs to the needs of the steps that name their regions."""
     for place, step in enumerate(steps.steps):
         known = [key for key in step.artifact.regions if key in steps.labels and key not in step.needs]
         if known:
@@ -408,7 +415,7 @@ def _need_regions(steps: _Steps) -> None:
 
 
 def _of_recipe(chosen: dict[str, Any], values: dict[str, Any]) -> dict[str, Any]:
-    """The values without rank and matrices, where several recipes are asked for and this one is not LoRA."""
+    """Return the values without rank and matrices, if there are several recipes and this one is not LoRA."""
     tuned, recipes = chosen.get("finetune"), values.get("recipe")
     if not isinstance(recipes, list) or LORA not in recipes or chosen["recipe"] == LORA or not isinstance(tuned, dict):
         return chosen
@@ -416,7 +423,7 @@ def _of_recipe(chosen: dict[str, Any], values: dict[str, Any]) -> dict[str, Any]
 
 
 def _without_none(values: dict[str, Any]) -> dict[str, Any]:
-    """The values but for those that are none, which is how an entry takes back a default."""
+    """Return the values that are not None; an entry uses None to remove a default."""
     return {name: value for name, value in values.items() if value is not None}
 
 

@@ -1,4 +1,4 @@
-"""What the tables of a study are made from: its finished runs, scores and fine-tuned models, found by their labels."""
+"""Find a study's finished runs, scores and fine-tuned models by their labels; its tables are made from them."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ FINETUNED = "finetune.json"
 
 @dataclass
 class Results:
-    """What is finished of a plan, in the order of the plan: equal results whatever order they were made in.
+    """The finished artifacts of a plan, in the order of the plan, so the order in which they were made has no effect.
 
-    `session` loads pairs for what has to be computed anew; it is made when first asked for.
+    `session` loads pairs for numbers that must be computed with the models; it is made on first use.
     """
 
     plan: Plan
@@ -38,7 +38,7 @@ class Results:
 
     @property
     def study(self) -> StudySpec:
-        """The study."""
+        """The study of the plan."""
         return self.plan.study
 
     @property
@@ -51,23 +51,26 @@ class Results:
         return self.loaded
 
     def runs(self, **labels: Any) -> list[Run]:
-        """The finished runs of the study whose labels are as given; see Step for the labels."""
+        """Return the finished runs of the study with these labels; see Step for the labels."""
         by_key = self._snapshot.of(LOCALIZE)
         return [by_key[step.key] for step in self.plan.of(LOCALIZE, **labels) if step.key in by_key]
 
     def scores(self, **labels: Any) -> list[Score]:
-        """The finished scores of the study whose labels are as given."""
+        """Return the finished scores of the study with these labels."""
         by_key = self._snapshot.of(SCORE)
         return [by_key[step.key] for step in self.plan.of(SCORE, **labels) if step.key in by_key]
 
     def entry(self, of: Run | Score, **labels: Any) -> dict[str, Any]:
-        """The labels of a run or of scores; where several entries ask for it, the first that fits `labels`."""
+        """Return the labels of a run or of scores; if several entries have it, the first one that fits `labels`."""
         entries = self.plan.entries.get(of.spec.key(), ({},))
         return next((entry for entry in entries if fits(entry, labels)), entries[0])
 
     def training_record(self, spec: FineTunedSpec, task: str | None = None, stage: int | None = None) -> dict[str, Any]:
-        """finetuned_model.json, with finetune.json as `finetune`: where there are several, by "<task name>" or
-        "<stage>/<task name>", or that of one task (and stage) alone. Raises StoreError where it is not there."""
+        """Return finetuned_model.json with finetune.json as `finetune`.
+
+        If there are several, `finetune` is by "<task name>" or "<stage>/<task name>", or only the one of the given task
+        (and stage). Raises StoreError if it is missing.
+        """
         folder = folder_of(spec)
         try:
             record: dict[str, Any] = json_text.read(folder / RECORD)
@@ -83,7 +86,7 @@ class Results:
         return {**record, "finetune": reports["/".join([*([str(stage)] if stage else []), task_name(task)])]}
 
     def finetuned_of(self, of: Run | Score) -> FineTunedSpec | None:
-        """The fine-tuned model that a run or scores are of; None where it was not made by the study."""
+        """Return the fine-tuned model of a run or scores; None if the study did not make it."""
         step = self.plan.by_key.get(str(self.entry(of).get("finetuned_key", "")))
         return None if step is None else step.spec
 
@@ -92,5 +95,5 @@ class Results:
         return Snapshot(self.plan, self.store)
 
     def forget(self) -> None:
-        """Looks at the store anew when next asked."""
+        """Read the store again on the next access."""
         self.__dict__.pop("_snapshot", None)

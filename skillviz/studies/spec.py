@@ -1,4 +1,4 @@
-"""A study: fine-tuned models, runs and scores that belong together, read from YAML."""
+"""Define a study, which is read from YAML: fine-tuned models, runs and scores that belong together."""
 
 from __future__ import annotations
 
@@ -20,33 +20,35 @@ from skillviz.tasks.refusals import refused
 from skillviz.tasks.yaml_files import read_yaml
 
 EXPANDED = ("base", "task", "k_shot", "data_seed", "recipe", "finetune.seed", "localizer", "size", "seed")
-"""Fields whose lists stand for every combination; the last varies fastest, so that a pair's runs come together."""
+"""Fields whose lists mean every combination; the last varies fastest, so that a pair's runs are consecutive."""
 OF_ENTRIES = ("recipe", "finetune", "tasks", "mode", "region", "also", "label", "size")
 """Fields of an entry that a RunSpec does not have."""
 
 MODELS = ("base", "finetuned")
 PATHS = (*MODELS, "task", "tasks", "also", "others")
-"""Fields of an entry that may be paths; those of its `region` too."""
+"""Fields of an entry, and of its `region`, that may be paths."""
 
 MOST_VALUES = 100_000
-"""In one study file, those of aliases counted wherever they stand."""
+"""The most values in one study file; values of aliases count every time."""
 MOST_ENTRIES = 1_000
-"""In one study file; the experiments of the paper have 390 at most."""
+"""The most entries in one study file; the experiments of the paper have 390 at most."""
 MOST_COMBINATIONS = 10_000
-"""That the lists of all entries may stand for together: more is a slip of the pen, and would be planned for minutes.
-The largest experiment of the paper, with all its tasks, five samples and five seeds, has 9,425."""
+"""The most combinations of all entries' lists together; more is probably a mistake, and would be planned for minutes.
+
+The largest experiment of the paper, with all its tasks, five samples and five seeds, has 9,425.
+"""
 LONGEST_NAME = 100
-"""Letters of a study's name, which names a folder."""
+"""The largest number of letters in a study's name, which names a folder."""
 
 
 @dataclass(frozen=True, config=ConfigDict(extra="forbid"))
 class ExperimentRequest:
-    """What a user asked for: an experiment of the paper at a scale, and what of the scale is replaced.
+    """A request for an experiment of the paper at a scale, with the user's changes of the scale.
 
-    `tasks` and `also` (other data with the same labels) are names of the scale's or YAML files; `data` is a folder of
-    tasks. `steps` are those
-    of each search, `train_steps` of each fine-tuning, `sizes` shares of the graftable parameters, the main one first.
-    `samples` are those of the training data, each with models of its own.
+    `tasks` and `also` (other data with the same labels) are the scale's names or YAML files; `data` is a folder of
+    tasks. `steps` is the number of steps of each search, `train_steps` of each fine-tuning, `sizes` are shares of the
+    graftable parameters, the main one first. `samples` is the number of samples of the training data, each with models
+    of its own.
     """
 
     experiment: str
@@ -66,7 +68,7 @@ class ExperimentRequest:
     samples: int | None = None
 
     def command(self) -> str:
-        """The command line that asks for it, with paths as they were given."""
+        """Return the command line of the request, with paths as they were given."""
         words = ["python", "-m", "skillviz", "reproduce", self.experiment, "--scale", self.scale]
         numbers = ("seeds", "samples", "k_shot", "train_steps", "steps", "max_test")
         for name in ("base", "data", "finetuned", "readout", *numbers):
@@ -80,12 +82,12 @@ class ExperimentRequest:
 class StudySpec(BaseModel):
     """A study file.
 
-    `defaults` are fields of every entry; `runs` a list of what each changes. An entry has the fields of a RunSpec, and
-    instead of `finetuned` a `recipe` with `finetune` (fields of a FineTunedSpec): the model is made first. Also:
+    `defaults` are fields of every entry; `runs` lists the changes of each entry. An entry has the fields of a RunSpec,
+    and instead of `finetuned` a `recipe` with `finetune` (fields of a FineTunedSpec): the model is made first. Also:
     `tasks` (multi-task, continual), `mode` (naive or grafting), `region` (fields of a RunSpec, whose region is
     retrained or owned), `also` (other tasks to score on), `label` (a name of its own for tables). `localizer: none`
-    only fine-tunes and scores. Lists in EXPANDED stand for every combination; `sizes` is one run of several sizes.
-    `request` says which of the paper's experiments was asked for; whether the entries are its is for who believes it.
+    only fine-tunes and scores. Lists in EXPANDED mean every combination; `sizes` is one run of several sizes. `request`
+    names the paper's experiment; callers that rely on it must check that the entries are the experiment's.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -99,7 +101,7 @@ class StudySpec(BaseModel):
     @field_validator("name")
     @classmethod
     def _can_name_a_folder(cls, value: str) -> str:
-        """A study is kept in a folder of its name."""
+        """Refuse a name that cannot name the study's folder."""
         if not slug(value):
             raise ValueError("a name has letters or digits")
         if len(value) > LONGEST_NAME:
@@ -110,12 +112,12 @@ class StudySpec(BaseModel):
 
     @property
     def experiment(self) -> str | None:
-        """The experiment that was asked for."""
+        """The requested experiment."""
         return self.request.experiment if self.request else None
 
     @property
     def scale(self) -> str | None:
-        """The scale at which it was asked for."""
+        """The requested scale."""
         return self.request.scale if self.request else None
 
     @property
@@ -124,7 +126,7 @@ class StudySpec(BaseModel):
         return slug(self.name)
 
     def yaml_text(self) -> str:
-        """The study as a file, which reads as the same study."""
+        """Return the study as a file, which reads as the same study."""
         content = self.model_dump(mode="json")
         if self.request is not None:
             content["request"] = _filled(content["request"])
@@ -132,10 +134,10 @@ class StudySpec(BaseModel):
 
 
 def read_study(path: Path | str) -> StudySpec:
-    """The study of a YAML file (safe loader); raises BadInput where it cannot be read or a field is wrong.
+    """Return the study of a YAML file (safe loader); raises BadInput if it cannot be read or a field is wrong.
 
-    A file that is a plain list of entries is a study of its own name. Tasks and models that lie beside the file are
-    named from there; other relative paths are those of the working folder or of the project.
+    A file that is a plain list of entries is a study named after the file. Paths of tasks and models that exist beside
+    the file are resolved from there; other relative paths from the working folder or the project.
     """
     content = read_yaml(Path(path), f"the study file {path}")
     if _is_endless(content):
@@ -151,7 +153,7 @@ def read_study(path: Path | str) -> StudySpec:
             f"the study file {path} has {len(runs):,} entries; {MOST_ENTRIES:,} are the most: write lists in fewer "
             "entries, or several studies."
         )
-    if not isinstance(content, dict) or "runs" not in content:  # no study at all: none of its keys are said
+    if not isinstance(content, dict) or "runs" not in content:  # not a study: the message names none of its keys
         raise BadInput(
             f"the study file {path} must have a name and a list of runs, and may have defaults; or be a list of runs, "
             "each with a base."
@@ -168,7 +170,7 @@ def read_study(path: Path | str) -> StudySpec:
 
 
 def _from_folder(value: Any, folder: Path) -> Any:
-    """Entries with the paths of models and task files that lie in the study file's folder, or below, made absolute."""
+    """Return entries with absolute paths to the models and task files in the study file's folder, or below."""
     if isinstance(value, list):
         return [_from_folder(item, folder) for item in value]
     if not isinstance(value, dict):
@@ -188,7 +190,7 @@ def _paths_from_folder(value: Any, folder: Path, is_model: bool) -> Any:
     if not isinstance(value, str):
         return value
     path = anchored(value, folder)
-    # a task of the registry and a model of the hub may be called like something that happens to lie there
+    # a registry task or hub model may have the same name as an unrelated file there
     return path if (located(path).is_dir() if is_model else value.endswith((".yaml", ".yml"))) else value
 
 
@@ -197,12 +199,12 @@ def _filled(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def listed(value: Any) -> list[Any]:
-    """The values of a field of an entry: those of its list, the one that stands there, or none."""
+    """Return the values of an entry's field: those of its list, its single value, or none."""
     return [] if value is None else list(value) if isinstance(value, list | tuple) else [value]
 
 
 def merged(defaults: dict[str, Any], entry: dict[str, Any]) -> dict[str, Any]:
-    """The entry on top of the defaults; `finetune` and `region` are merged field by field."""
+    """Return the entry on top of the defaults; `finetune` and `region` are merged field by field."""
     values = {**defaults, **entry}
     for name in ("finetune", "region"):
         if isinstance(defaults.get(name), dict) and isinstance(entry.get(name), dict):
@@ -211,7 +213,7 @@ def merged(defaults: dict[str, Any], entry: dict[str, Any]) -> dict[str, Any]:
 
 
 def combinations(values: dict[str, Any]) -> int:
-    """How many combinations the lists in EXPANDED stand for; raises BadInput where that is none or too many."""
+    """Return the number of combinations of the lists in EXPANDED; raises BadInput if it is zero or too large."""
     if "size" in values and "sizes" in values:
         raise BadInput("give `size` (one run each) or `sizes` (one run of several), not both.")
     lists = _choices(values)
@@ -227,7 +229,7 @@ def combinations(values: dict[str, Any]) -> int:
 
 
 def expanded(values: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Every combination of the lists in EXPANDED; `size` becomes `sizes` of one."""
+    """Yield every combination of the lists in EXPANDED; `size` becomes `sizes` of one."""
     lists = _choices(values)
     for combination in itertools.product(*lists.values()):
         chosen = dict(values)
@@ -240,12 +242,12 @@ def expanded(values: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _choices(values: dict[str, Any]) -> dict[str, list[Any]]:
-    """The values that each field of EXPANDED takes in turn, of those that are given."""
+    """Return the values of each given field in EXPANDED."""
     return {n: value if isinstance(value, list) else [value] for n in EXPANDED if (value := _get(values, n)) != ()}
 
 
 def _get(values: dict[str, Any], name: str) -> Any:
-    """The value of a field, with a dot of one inside another; () where it is not given."""
+    """Return the value of a field, written with a dot if it is inside another; () if it is not given."""
     outer, _, inner = name.partition(".")
     value = values.get(outer, ())
     if inner:
@@ -254,7 +256,7 @@ def _get(values: dict[str, Any], name: str) -> Any:
 
 
 def _is_endless(content: Any) -> bool:
-    """Whether it has more values than a study can have: an alias inside what it names has no end."""
+    """True if it has more values than a study can have, such as an alias inside the value that it names."""
     waiting, count = [content], 0
     while waiting and count <= MOST_VALUES:
         value = waiting.pop()

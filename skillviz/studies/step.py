@@ -1,4 +1,4 @@
-"""One step of a study: a model to fine-tune, a region to find, a model to score, or the tables to make."""
+"""Define a step of a study: a model to fine-tune, a region to find, a model to score, or the tables to make."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ KINDS = (*ARTIFACTS, TABLE)
 
 @dataclass(frozen=True)
 class Step:
-    """What is to be done, and the keys of the steps that must be done before.
+    """A piece of work, and the keys of the steps that must be done before it.
 
-    `key` is that of the spec (of the tables: "table"). `entry` are its labels, by which results are found again:
-    entry (its number), label, base, task, task_name, tasks, recipe, mode, stage, finetune_seed, data_seed, k_shot,
-    localizer, sizes, size, seed, on, on_name, role (run, region or score), device; those that do not apply are absent.
+    `key` is the key of the spec (for the tables: "table"). `entry` are its labels, by which results are found: entry
+    (its number), label, base, task, task_name, tasks, recipe, mode, stage, finetune_seed, data_seed, k_shot, localizer,
+    sizes, size, seed, on, on_name, role (run, region or score), device; labels that do not apply are absent.
     """
 
     key: str
@@ -36,24 +36,25 @@ class Step:
 
     @property
     def artifact(self) -> Artifact:
-        """What is made; the tables are none."""
+        """The artifact that the step makes; invalid for the tables."""
         artifact: Artifact = ARTIFACTS[self.kind](self.spec)
         return artifact
 
     @property
     def pair(self) -> tuple[Any, ...] | None:
-        """What a session holds for this step: pair and task; None where it needs none."""
+        """The pair and task that a session loads for this step; None if it needs none."""
         return None if self.kind == TABLE else self.artifact.pair
 
     @property
     def device(self) -> str:
-        """The device that it is to take: auto, cpu, cuda, cuda:<n>."""
+        """The device to use: auto, cpu, cuda, cuda:<n>."""
         device = str(self.entry.get("device", "auto"))
         return device if self.kind == TABLE else self.artifact.device(device)
 
 
 def name_of(task: str | None) -> str:
-    """The name of a task; as it was written where it cannot be read: that is said when the study is checked."""
+    """Return the name of a task; if its file cannot be read, the file's stem, and the study's check reports the
+    error."""
     try:
         return task_name(task or "")
     except BadInput:

@@ -1,4 +1,4 @@
-"""The folder of a study in a store: its file, its record and its tables, written whole or not at all."""
+"""The folder of a study in a store: its file, its record and its tables, all written atomically."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from skillviz.studies.spec import StudySpec, read_study
 FOLDER = STUDIES
 FILE, RECORD = "study.yaml", "study.json"
 TABLES_VERSION = 4
-"""To be raised with every change of what the tables say of the same results: studies then make theirs anew."""
+"""Increase this when the tables' content for the same results changes: studies then make their tables again."""
 
 
 class StepNote(Frozen):
-    """What study.json says of a step: its state (finished, failed or not reached) and the seconds taken."""
+    """The note about a step in study.json: its state (finished, failed or not reached) and the seconds taken."""
 
     kind: str
     title: str
@@ -40,8 +40,11 @@ class StepNote(Frozen):
 
 
 class StudyRecord(Frozen):
-    """study.json. `status` is running, finished, failed (steps failed) or cancelled; `seconds` those of all attempts.
-    `made_of` tells which results the tables were made from."""
+    """The content of study.json.
+
+    `status` is running, finished, failed (steps failed) or cancelled; `seconds` is the total of all attempts. `made_of`
+    identifies the results from which the tables were made.
+    """
 
     layout: int = LAYOUT
     name: str
@@ -65,7 +68,7 @@ class StudyRecord(Frozen):
 
 @dataclass(frozen=True)
 class StudyFolder:
-    """One study of a store; read without torch."""
+    """A study of a store; read without torch."""
 
     path: Path
     record: StudyRecord
@@ -77,15 +80,15 @@ class StudyFolder:
 
     @property
     def study(self) -> StudySpec:
-        """The study as it was asked for."""
+        """The study as requested."""
         return read_study(self.path / FILE)
 
     def tables(self) -> list[str]:
-        """The names of its tables."""
+        """Return the names of its tables."""
         return [Path(name).stem for name in self.record.files if name.endswith(".parquet")]
 
     def table(self, name: str) -> pd.DataFrame:
-        """One of its tables; raises BadInput where it has none of that name, StoreError where it cannot be read."""
+        """Return one of its tables; raises BadInput if it has no such table, StoreError if it cannot be read."""
         if name not in self.tables():
             known = ", ".join(self.tables()) or "none yet"
             raise BadInput(f"the study '{self.name}' has no table '{name}'; it has: {known}.")
@@ -97,25 +100,25 @@ class StudyFolder:
 
 
 def study_path(root: Path, study: StudySpec) -> Path:
-    """The folder that a study has, or will have, under a store's root."""
+    """Return the study's folder under a store's root, which may not exist yet."""
     return root / FOLDER / study.folder
 
 
 def open_study(path: Path) -> StudyFolder | None:
-    """The study in a folder; None where there is none that can be read."""
+    """Return the study in a folder; None if there is none that can be read."""
     with suppress(StoreError):
         return StudyFolder(path, read_as(StudyRecord, path / RECORD))
     return None
 
 
 def studies_in(store: Store) -> Sequence[StudyFolder]:
-    """The studies of one store that can be read, by folder."""
+    """Return the readable studies of one store, by folder."""
     found = map(open_study, study_folders(store))
     return [study for study in found if study is not None]
 
 
 def study_folders(store: Store, file: str = RECORD) -> Sequence[Path]:
-    """The folders of a store's studies that have this file, by name; none where they cannot be listed."""
+    """Return the folders of a store's studies that have this file, by name; none if they cannot be listed."""
     root = store.root / FOLDER
     with suppress(NotReadable):
         return [root / name for name in folder_names(root) if may_be_regular(root / name / file)]
@@ -123,7 +126,7 @@ def study_folders(store: Store, file: str = RECORD) -> Sequence[Path]:
 
 
 def unreadable_studies(store: Store) -> Sequence[Unreadable]:
-    """Folders with a study.json that cannot be shown, and the folder of studies where it cannot be listed."""
+    """Return folders with an unreadable study.json, or the folder of studies if it cannot be listed."""
     broken = []
     try:
         folder_names(store.root / FOLDER)
@@ -140,10 +143,10 @@ def unreadable_studies(store: Store) -> Sequence[Unreadable]:
 def list_studies(
     library: Library | Store, read: Callable[[Store], Sequence[StudyFolder]] = studies_in
 ) -> Sequence[StudyFolder]:
-    """The studies of all stores of a library, by name; of two of one name the user's own, which is the first.
+    """Return the studies of all stores of a library, by name; the first of two of one name, which is the user's own.
 
-    One without tables, begun anew or cut off, gives way to one of its name that has them. `read` gives those of one
-    store.
+    A study without tables, restarted or interrupted, is replaced by one of its name that has tables. `read` returns the
+    studies of one store.
     """
     stores = library.stores if isinstance(library, Library) else [library]
     studies: dict[str, StudyFolder] = {}
@@ -155,12 +158,12 @@ def list_studies(
 
 
 def write_record(path: Path, record: StudyRecord) -> None:
-    """Puts study.json in place at once."""
+    """Write study.json atomically."""
     write_text(path / RECORD, json.dumps(record.model_dump(mode="json"), indent=1, allow_nan=False) + "\n")
 
 
 def write_tables(path: Path, tables: dict[str, pd.DataFrame]) -> dict[str, FileNote]:
-    """Stores the tables as Parquet; what study.json vouches for."""
+    """Store the tables as Parquet, and return their notes for study.json."""
     notes = {}
     for name, frame in tables.items():
         target = path / f"{name}.parquet"

@@ -1,4 +1,4 @@
-"""What the finished runs and scores of a study observed: the records that its tables are made from."""
+"""Collect the observations of a study's finished runs and scores: the records from which its tables are made."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ from skillviz.tasks.project import FINETUNED_VARIABLE
 
 LORA = "lora"
 IN_COLUMNS = {"base", "recipe", "readout", "seed", "data_seed", "regions"}
-"""Fields of a model that are columns of their own, seeds, or told otherwise."""
+"""Fields of a model that are columns of their own, seeds, or handled separately."""
 OF_THE_PAIR = {"base", "finetuned", "task", "readout", "seed", "data_seed", "device", "others", "interpolation"}
-"""Fields of a region's run that are its model's, seeds, or leave the region as it is."""
+"""Fields of a region's run that belong to its model, are seeds, or do not affect the region."""
 
 
 def of_results(results: Results) -> list[Observation]:
-    """Everything that the finished runs and scores of a study observed, each state once."""
+    """Return all observations of a study's finished runs and scores, each state once."""
     observations: list[Observation] = []
     for run in results.runs():
         observations += of_run(run, tuned_model(results, run))
@@ -49,7 +49,7 @@ def of_results(results: Results) -> list[Observation]:
 
 
 def of_score(score: Score, model: TunedModel | None = None) -> Iterator[Observation]:
-    """The states of a fine-tuned model that was scored without a region."""
+    """Yield the states of a fine-tuned model that was scored without a region."""
     record, spec, model = score.record, score.spec, model or TunedModel()
     sentences = leak_sentences(record.transfer, record.task.name) if record.transfer else ()
     frame = score.predictions()
@@ -68,15 +68,15 @@ def of_score(score: Score, model: TunedModel | None = None) -> Iterator[Observat
 
 
 def tuned_model(results: Results, of: Run | Score) -> TunedModel:
-    """The recipe, the touched entries and the fields of the fine-tuned model of a run or of scores."""
+    """Return the recipe, the touched entries and the fields of the fine-tuned model of a run or of scores."""
     recipe = str(results.entry(of).get("recipe") or PAIR_RECIPE)
     return TunedModel(recipe, _touched(results, of), model_fields(results, of))
 
 
 def _touched(results: Results, of: Run | Score) -> float | None:
-    """Entries that the fine-tuned model differs in from its base, where it was made by the study.
+    """Return the number of entries in which the study's fine-tuned model differs from its base; None for other models.
 
-    Of LoRA those of its low-rank factors: merged they change whole matrices, and few numbers were trained.
+    For LoRA the count is of its low-rank factors: merged they change whole matrices, but few numbers were trained.
     """
     spec = results.finetuned_of(of)
     if spec is None:
@@ -84,16 +84,16 @@ def _touched(results: Results, of: Run | Score) -> float | None:
     task, stage = (of.spec.task, results.entry(of).get("stage")) if len(spec.tasks) > 1 else (None, None)
     try:
         record = results.training_record(spec, task, stage)["finetune"]
-    except (SkillvizError, KeyError):  # the folder of a model may be gone while its scores stay
+    except (SkillvizError, KeyError):  # the model's folder may be gone while its scores remain
         return None
     value = record.get("trained" if spec.recipe == LORA else "touched")
     return None if value is None else float(value)
 
 
 def model_fields(results: Results, of: Run | Score) -> dict[Name, Any]:
-    """What the fine-tuned model of a run or scores was asked to be but for its seeds, by field.
+    """Return the requested settings of a fine-tuned model by field, without its seeds.
 
-    One that was there has its path alone: that it differs from another in a seed is not known.
+    An existing model has only its path, because it is unknown whether it differs from another in a seed.
     """
     entry, spec = results.entry(of), results.finetuned_of(of)
     if spec is None:
@@ -103,7 +103,7 @@ def model_fields(results: Results, of: Run | Score) -> dict[Name, Any]:
 
 
 def run_variants(results: Results) -> list[str]:
-    """For each run of the study what tells it from the others of its task and localizer besides size and seeds: base,
+    """Return each run's label that separates it from others of its task and localizer, besides size and seeds: base,
     recipe, training, options."""
     runs = results.runs()
     return label_variants(
@@ -112,7 +112,7 @@ def run_variants(results: Results) -> list[str]:
 
 
 def finetuned_labels(results: Results) -> Callable[[Run], dict[str, Any]]:
-    """The labels of a run's step, and what its fine-tuned model was asked to be but for its seeds."""
+    """Return the labels of a run's step, with the spec of its fine-tuned model without seeds."""
 
     def labels(run: Run) -> dict[str, Any]:
         spec = results.finetuned_of(run)
@@ -123,7 +123,8 @@ def finetuned_labels(results: Results) -> Callable[[Run], dict[str, Any]]:
 
 
 def _run_fields(results: Results, run: Run) -> dict[Name, Any]:
-    """Model and search together; the search's steps and the like under the localizer's name."""
+    """Return the fields of model and search; the search's options, such as its steps, are under the localizer's
+    name."""
     spec = run.spec
     model = {"recipe": results.entry(run).get("recipe", PAIR_RECIPE), **model_fields(results, run)}
     search: dict[Name, Any] = {(spec.localizer, name): value for name, value in spec.search_fields().items()}
@@ -131,8 +132,10 @@ def _run_fields(results: Results, run: Run) -> dict[Name, Any]:
 
 
 def _fields(spec: FineTunedSpec, by_folder: Mapping[str, FineTunedSpec]) -> dict[Name, Any]:
-    """A model's fields; those of its regions too, of several regions each value once. `by_folder` are the study's
-    models by the names of their folders."""
+    """Return a model's fields and those of its regions; a value that all regions share appears once.
+
+    `by_folder` are the study's models by the names of their folders.
+    """
     fields: dict[Name, Any] = {n: value for n, value in spec.model_dump(mode="json").items() if n not in IN_COLUMNS}
     regions = [_region_fields(region, by_folder) for region in spec.regions]
     for name in dict.fromkeys(name for region in regions for name in region):
@@ -142,7 +145,7 @@ def _fields(spec: FineTunedSpec, by_folder: Mapping[str, FineTunedSpec]) -> dict
 
 
 def _region_fields(spec: RunSpec, by_folder: Mapping[str, FineTunedSpec]) -> dict[Name, Any]:
-    """A region's run, and the model that it was looked for on."""
+    """Return the fields of a region's run and of the model on which it was searched."""
     fields = spec.model_dump(mode="json", exclude=OF_THE_PAIR)
     options = fields.pop("options")
     sizes = ", ".join(fields.pop("sizes"))

@@ -1,6 +1,6 @@
-"""What a study is about, from its file alone: bases, readouts, task files, and the models that are called fine-tuned.
+"""Determine a study's subject from its file alone: bases, readouts, task files, and fine-tuned models.
 
-Torch-free. Rows of two studies may stand in one table where they are about the same.
+Torch-free. Rows of two studies may be in one table if the studies have the same subject.
 """
 
 from __future__ import annotations
@@ -19,14 +19,17 @@ from skillviz.studies.finetuned_model import task_name
 from skillviz.studies.spec import StudySpec, listed, merged
 from skillviz.tasks.project import located
 
-PLAIN = (None, SGD)  # recipes of what is called the fine-tuned model
-CAPS = ("max_train", "max_validation", "max_test")  # of an entry, and of its models where they name none of their own
+PLAIN = (None, SGD)  # recipes of the model called the fine-tuned model
+CAPS = ("max_train", "max_validation", "max_test")  # of an entry, and of its models if they have none of their own
 
 
 @dataclass(frozen=True)
 class Subject:
-    """`tasks` is the file of each task by name, those that models are only scored on too; `models` tells by task how
-    its fine-tuned model came about: where it lies, or how it was trained, whatever the seeds."""
+    """The subject of a study.
+
+    `tasks` has the file of each task by name, including tasks used only for scoring. `models` has the origin of each
+    task's fine-tuned model: its path, or its training settings without seeds.
+    """
 
     bases: frozenset[str]
     readouts: frozenset[str]
@@ -34,22 +37,22 @@ class Subject:
     models: Mapping[str, frozenset[str]]
 
     def goes_with(self, other: Subject) -> bool:
-        """Whether both are about one base and one readout, and mean the same by a task's name and its model."""
+        """True if both have the same single base, the same readout, and no conflict in tasks and models by name."""
         same = self.bases == other.bases and self.readouts == other.readouts and len(self.bases) == 1
         return same and _agree(self.tasks, other.tasks) and _agree(self.models, other.models)
 
     def of(self, base: str) -> Subject:
-        """The same of one of its bases."""
+        """Return the same subject for one of its bases."""
         return replace(self, bases=frozenset([place(base)]))
 
     def with_tasks_of(self, other: Subject) -> Subject:
-        """The same with the tasks and models of a study that goes with it."""
+        """Return the same subject with the tasks and models of a study that goes with it."""
         return replace(self, tasks={**other.tasks, **self.tasks}, models={**other.models, **self.models})
 
 
 def subject(study: StudySpec) -> Subject:
-    """What the study is about; tasks whose files cannot be read go by the name that they are asked for with."""
-    at, called = cache(place), cache(_name)  # of the same few texts in every entry
+    """Return the study's subject; a task whose file cannot be read has the name used in the study."""
+    at, called = cache(place), cache(_name)  # cached because every entry has the same few texts
     bases, readouts, files = set[str](), set[str](), dict[str, None]()
     models: dict[str, set[str]] = {}
     for entry in study.runs:
@@ -66,18 +69,18 @@ def subject(study: StudySpec) -> Subject:
 
 
 def place(text: str) -> str:
-    """One text for a file or folder however it was written; what is none, as a name on the Hub, stands for itself."""
+    """Return one text for a file or folder, independent of its spelling; other names, as on the Hub, are unchanged."""
     path = located(text)
     return str(path.resolve()) if path.exists() else text
 
 
 def bases_of(scores: pd.DataFrame) -> list[str]:
-    """The base models in a study's scores, as it names them."""
+    """Return the base models in a study's scores, as named there."""
     return list(dict.fromkeys(scores["base"])) if len(scores) else []
 
 
 def rows_of_base(scores: pd.DataFrame, base: str) -> pd.DataFrame:
-    """The rows of one base, however each study names it; `base` is then as given."""
+    """Return the rows of one base, independent of each study's spelling; their `base` is then as given."""
     if scores.empty:
         return scores
     same = {name for name in bases_of(scores) if place(name) == place(base)}
@@ -85,7 +88,7 @@ def rows_of_base(scores: pd.DataFrame, base: str) -> pd.DataFrame:
 
 
 def _files(values: Mapping[str, Any]) -> Iterator[str]:
-    """The tasks that an entry names: trained on, scored on too, and those of the region it takes."""
+    """Yield the tasks that an entry names for training, for scoring, and in its region."""
     for name in ("task", "tasks", "also", "others"):
         yield from _listed(values.get(name))
     if isinstance(values.get("region"), dict):
@@ -93,7 +96,7 @@ def _files(values: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _trained(values: Mapping[str, Any]) -> str:
-    """How an entry's fine-tuned model is trained; empty where another recipe is meant."""
+    """Return the training settings of an entry's fine-tuned model; empty for other recipes."""
     if not any(recipe in PLAIN for recipe in _listed(values.get("recipe")) or PLAIN):
         return ""
     tuning = values.get("finetune")
@@ -105,12 +108,12 @@ def _trained(values: Mapping[str, Any]) -> str:
 def _name(task: str) -> str:
     try:
         return task_name(task)
-    except BadInput:  # said when the study is checked
+    except BadInput:  # the study's check reports the error
         return task
 
 
 def _listed(value: Any) -> list[str]:
-    """One value or several as a list of texts."""
+    """Return one value or several as a list of texts."""
     return [str(one) for one in listed(value) if one not in (None, "")]
 
 

@@ -34,16 +34,16 @@ class TaskSequence:
     order: Sequence[str]
 
     def table(self) -> pd.DataFrame:
-        """The table `stages`."""
+        """Return the table `stages`."""
         return stages.stages(self.by_mode, self.order, self.tasks)
 
     def last(self, mode: str, task: str) -> Answers | None:
-        """The answers to a task after the last stage of a mode; None where it was not answered."""
+        """Return the answers to a task after the last stage of a mode; None if there are none."""
         by_stage = {stage: answers for (stage, name), answers in self.by_mode[mode].items() if name == task}
         return by_stage[max(by_stage)] if by_stage else None
 
     def sentences(self) -> list[str]:
-        """What must be said of it."""
+        """Return the notes on leaked examples, and on the check of earlier tasks' logits."""
         leaks = [one.sentence for one in self.leaks.values() if one.sentence]
         if not self.by_mode[GRAFTING]:
             return leaks
@@ -54,9 +54,9 @@ class TaskSequence:
 
 
 def sequence_of(scores: Mapping[str, Sequence[Score]], alone: Mapping[str, Run]) -> TaskSequence:
-    """The sequence of these scores by mode; `alone` are the runs on a model of each task alone, by the task's name.
+    """Return the sequence of these scores by mode; `alone` are the runs on a model of each task alone, by task name.
 
-    Raises BadData where grafting changed an earlier task's logits.
+    Raises BadData if grafting changed an earlier task's logits.
     """
     every = [score for of_mode in scores.values() for score in of_mode]
     order = order_of(every)
@@ -78,13 +78,13 @@ def sequence_of(scores: Mapping[str, Sequence[Score]], alone: Mapping[str, Run])
 
 
 def place_of(score: Score) -> tuple[int, str]:
-    """The stage and the task that a stored model of the sequence answers."""
+    """Return the stage and the task of a stored model of the sequence."""
     *_, stage, task = PurePosixPath(score.spec.finetuned).parts
     return int(stage), task
 
 
 def order_of(scores: Sequence[Score]) -> list[str]:
-    """The tasks in the order they were learned: a task is first answered after its own stage."""
+    """Return the tasks in the order they were learned: a task is first answered after its own stage."""
     first: dict[str, int] = {}
     for stage, task in map(place_of, scores):
         first[task] = min(stage, first.get(task, stage))
@@ -98,7 +98,7 @@ MANY_SEQUENCES = (
 
 
 def stages_and_notes(results: Results) -> tuple[dict[str, pd.DataFrame], list[str]]:
-    """`stages`, with notes, where the study has one sequence of tasks, in one mode or both; else nothing."""
+    """Return `stages` with notes, if the study has exactly one sequence of tasks, in one mode or both; else nothing."""
     by_mode: dict[str, list[FineTunedSpec]] = {NAIVE: [], GRAFTING: []}
     for spec in results.plan.finetuned:
         if spec.recipe == CONTINUAL:

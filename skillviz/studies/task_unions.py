@@ -1,8 +1,8 @@
-"""Regions of one model of several tasks: what they share, their unions, and what each gives every task.
+"""Regions of one model of several tasks: their overlap, their unions, and the gain of each on every task.
 
 A model of several tasks is one body; `<model>/<task>` is an ordinary folder with that task's head. Any region of that
-body (one task's, a union, a purified one) can be grafted for any of the tasks. Logits and purified unions are kept
-beside the runs under what they depend on, so that a study that was cut off does not make them twice.
+body (one task's, a union, a purified one) can be grafted for any of the tasks. Logits and purified unions are cached
+beside the runs under a key of their inputs, so that an interrupted study does not make them twice.
 """
 
 from __future__ import annotations
@@ -46,15 +46,15 @@ if TYPE_CHECKING:
 FOLDER, MOST_BYTES = ".several", 2**30
 BATCH = 64
 BOOTSTRAPS, EXAMPLES = 8, 192
-"""Bootstrap samples of a run's training examples, and their size, on which regions are looked for again."""
+"""The number of bootstrap samples of a run's training examples, and their size, for searching regions again."""
 CONTROLS = ("random", "movement")
 BASE, FINETUNED = "pretrained", "finetuned"
 Runs = Mapping[str, Mapping[int, Run]]
-"""The runs that give the regions: by task, then mask seed."""
+"""The runs of the regions: by task, then mask seed."""
 
 
 def region_runs(results: Results) -> Runs:
-    """The runs whose regions are compared, by task and mask seed: of the first model, localizer and size."""
+    """Return the runs whose regions are compared, by task and mask seed: of the first model, localizer and size."""
     every = _searched(results)
     runs: dict[str, dict[int, Run]] = {}
     for run in every:
@@ -65,7 +65,7 @@ def region_runs(results: Results) -> Runs:
 
 
 def left_out(results: Results, runs: Runs) -> str:
-    """What is said where the study has regions that are not compared; empty where it has none."""
+    """Return a note if the study has regions that are not compared; otherwise empty text."""
     rest = len(_searched(results)) - sum(len(by_seed) for by_seed in runs.values())
     return f"{rest} runs of other models, data seeds, searches or sizes are not in these tables." if rest else ""
 
@@ -75,17 +75,18 @@ def _searched(results: Results) -> list[Run]:
 
 
 def _setting(results: Results, run: Run) -> tuple[Any, ...]:
-    """What the regions that are compared have in common."""
+    """Return the settings that compared regions share."""
     spec = run.spec
     model = results.entry(run).get("finetuned_key"), spec.base, spec.data_seed
     return *model, spec.localizer, spec.sizes, spec.search_fields()
 
 
 def overlap_and_notes(results: Results) -> tuple[dict[str, pd.DataFrame], list[str]]:
-    """`overlap` and `isolation` of the regions of a model of several tasks, with notes; nothing without two regions."""
+    """Return `overlap` and `isolation` of the regions of a model of several tasks, with notes; nothing without two
+    regions."""
     runs = region_runs(results)
     regions = {task: {seed: run.region() for seed, run in by_seed.items()} for task, by_seed in runs.items()}
-    # a size that is an outcome may be that of no entry at all
+    # a size that is an outcome may be zero
     if len(regions) < 2 or not all(region.size for by_seed in regions.values() for region in by_seed.values()):
         return {}, []
     rest = left_out(results, runs)
@@ -94,9 +95,9 @@ def overlap_and_notes(results: Results) -> tuple[dict[str, pd.DataFrame], list[s
 
 
 def unions(tasks: Sequence[str], families: Mapping[str, str], most: int = 4) -> list[tuple[str, ...]]:
-    """Which tasks' regions are united: every set of two or more where there are few tasks.
+    """Return the groups of tasks whose regions are united: every set of two or more, if there are at most `most` tasks.
 
-    With more than `most`: the families of two or more tasks, every related pair that is not one, and all tasks.
+    With more tasks: the families of two or more tasks, every related pair that is not a family, and all tasks.
     """
     if len(tasks) <= most:
         return [s for size in range(2, len(tasks) + 1) for s in itertools.combinations(tasks, size)]
@@ -107,7 +108,7 @@ def unions(tasks: Sequence[str], families: Mapping[str, str], most: int = 4) -> 
 
 
 def is_purified(group: Sequence[str], tasks: Sequence[str]) -> bool:
-    """Whole families, and all tasks together."""
+    """True for whole families, and for all tasks together."""
     one_family = {family(task) for task in group}
     whole = {task for task in tasks if family(task) in one_family}
     return len(group) == len(tasks) or (len(one_family) == 1 and whole == set(group))
@@ -115,7 +116,7 @@ def is_purified(group: Sequence[str], tasks: Sequence[str]) -> bool:
 
 @dataclass(frozen=True)
 class TaskUnion:
-    """The union of some tasks' regions, or one task's, for every mask seed."""
+    """The union of some tasks' regions, or one task's region, for every mask seed."""
 
     label: str
     tasks: tuple[str, ...]
@@ -125,7 +126,7 @@ class TaskUnion:
 
 @dataclass(frozen=True)
 class TaskScores:
-    """One task: labels [n] of its unseen test examples; logits [n, label] of base, fine-tuned model and each graft."""
+    """A task's labels [n] for its unseen test examples; logits [n, label] of base, fine-tuned model and each graft."""
 
     task: TaskNote
     labels: np.ndarray
@@ -141,9 +142,9 @@ def scored(
     leaked: frozenset[str],
     store: Path,
 ) -> TaskScores:
-    """The spec's task scored at the base, fine-tuned, and at each union's regions, on the examples not `leaked`.
+    """Return the task's scores at the base, fine-tuned, and at each union's regions, on the examples not `leaked`.
 
-    `spec` names the base and the fine-tuned model's folder of the task. Raises BadInput where no example is left.
+    `spec` names the base and the fine-tuned model's folder of the task. Raises BadInput if no example is left.
     """
     encoded = session.encoded(spec).get("test")
     if encoded is None:
@@ -168,10 +169,10 @@ def scored(
 
 
 def mean_relative_gain(scored: TaskScores, graft: Sequence[np.ndarray]) -> Interval:
-    """Eq. 5 of the mean over mask seeds, with its interval over examples and seeds.
+    """Return Eq. 5 for the mean over mask seeds, with its interval over examples and seeds.
 
-    (P_graft - P_base) / (P_ft - P_base) in the task's metric; NaN where the model gains nothing. The examples' part is
-    a paired bootstrap of the mean; resamples in which the model gains nothing are left out.
+    (P_graft - P_base) / (P_ft - P_base) in the task's metric; NaN if the model gains nothing. The part of the examples
+    is a paired bootstrap of the mean, without resamples in which the model gains nothing.
     """
     one = positive(scored.task)
     of = [
@@ -194,7 +195,8 @@ def mean_relative_gain(scored: TaskScores, graft: Sequence[np.ndarray]) -> Inter
 
 @dataclass
 class TaskSessions:
-    """The tasks of one model, each with its own head and training examples; all stay loaded, as all give gradients.
+    """The tasks of one model, each with its own head and training examples; all stay loaded, because all give
+    gradients.
 
     `specs` are by task.
     """
@@ -204,7 +206,7 @@ class TaskSessions:
     sessions: dict[str, Session] = field(default_factory=dict)
 
     def purified(self, tasks: Sequence[str], union: Region, seed: int) -> Region:
-        """The union of these tasks' regions after a few mask steps on the sum of their losses (core.purify)."""
+        """Return the union of these tasks' regions after a few mask steps on the sum of their losses (core.purify)."""
         from skillviz.core.purify import PurifyOptions, purify  # imports torch
 
         options = PurifyOptions(batch_size=BATCH)
@@ -229,12 +231,12 @@ class TaskSessions:
 
 
 def region_digest(region: Region) -> str:
-    """sha256 of a region's entries."""
+    """Return the sha256 of a region's entries."""
     return hashlib.sha256(np.ascontiguousarray(region.flat(), dtype="<i8").tobytes()).hexdigest()
 
 
 def pair_key(session: Session, spec: RunSpec) -> dict[str, object]:
-    """What tells a pair and what it is asked from any other: fingerprints of models and data, the task's definition."""
+    """Return the cache key of a pair and its task: fingerprints of models and data, and the task's definition."""
     check, splits = session.preflight(spec), session.splits(spec)
     models = [check.base.fingerprint, check.finetuned.fingerprint]
     return {
@@ -246,12 +248,12 @@ def pair_key(session: Session, spec: RunSpec) -> dict[str, object]:
 def cached(
     store: Path, which: Mapping[str, object], make: Callable[[], np.ndarray], dtype: str = "float32"
 ) -> np.ndarray:
-    """The array for what it depends on, from the cache beside the runs; made where it is not there."""
+    """Return the array of this key from the cache beside the runs; it is made if it is missing."""
     return DiskCache(store / FOLDER, MOST_BYTES).array(which, make, dtype)
 
 
 class Passes(NamedTuple):
-    """Of one task's run: how often its test set is scored, examples that give gradients in batches, and one by one."""
+    """The work of one task's run: passes over its test set, examples with batched gradients, and with single ones."""
 
     spec: RunSpec
     scored: int
@@ -260,7 +262,7 @@ class Passes(NamedTuple):
 
 
 def passes(plan: Plan) -> Iterator[Passes]:
-    """One for each task of the multi-task model; none where the study has no such model."""
+    """Yield one for each task of the multi-task model; none if the study has no such model."""
     from skillviz.core.purify import PurifyOptions  # imports torch
 
     runs: dict[str, list[RunSpec]] = {}

@@ -1,4 +1,4 @@
-"""Processes that do steps of a study side by side: each keeps its own session, and dies with whoever started it."""
+"""Run steps of a study in parallel processes; each has its own session, and ends when its parent process ends."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from skillviz.studies.plan import plan
 from skillviz.studies.spec import StudySpec
 from skillviz.studies.step import Step
 
-PATIENCE = 5.0  # seconds that a worker has to leave a checkpoint
+PATIENCE = 5.0  # seconds that a worker has to write a checkpoint
 NO_PROCESS = Failure(
     kind="killed",
     message="The process of this step has stopped.",
@@ -36,7 +36,7 @@ NO_PROCESS = Failure(
 
 
 class Setup(NamedTuple):
-    """What a worker must know."""
+    """The settings of a worker process."""
 
     study: dict[str, Any]
     root: str
@@ -47,7 +47,7 @@ class Setup(NamedTuple):
 
 @dataclass
 class Worker:
-    """One process, what it does, and the pair whose models it holds."""
+    """A worker process, its current step, and the pair whose models it has loaded."""
 
     process: Any
     connection: Connection
@@ -64,18 +64,19 @@ class Pool:
     workers: list[Worker] = field(default_factory=list)
 
     def idle(self) -> list[Worker]:
-        """The workers that wait for a step; one more is started where there may be."""
+        """Return the workers without a step; if there are none, one is started unless `count` are running."""
         idle = [worker for worker in self.workers if worker.step is None]
         return idle or ([self._started()] if len(self.workers) < self.count else [])
 
     def give(self, worker: Worker, step: Step, stored: Stored | None) -> None:
-        """Has the worker do a step."""
+        """Send a step to the worker."""
         worker.step, worker.pair = step, step.pair or worker.pair
-        with contextlib.suppress(OSError):  # it is gone: `replies` says so
+        with contextlib.suppress(OSError):  # if the process is gone, `replies` reports it
             worker.connection.send((step.key, stored))
 
     def replies(self) -> Iterator[tuple[Step, Reply]]:
-        """The steps that ended, at least one; a worker that is gone is let go, and its step has failed."""
+        """Yield the steps that ended, at least one; if a worker's process is gone, it is removed and its step has
+        failed."""
         busy = {worker.connection: worker for worker in self.workers if worker.step is not None}
         for ready in wait(list(busy)):
             worker = busy[ready]  # type: ignore[index]
@@ -88,7 +89,7 @@ class Pool:
             yield step, reply
 
     def stop(self) -> None:
-        """Ends all workers; those at work leave a checkpoint first."""
+        """End all workers; those at work write a checkpoint first."""
         for worker in self.workers:
             worker.connection.close()
             if worker.step is not None:
@@ -114,7 +115,7 @@ class Pool:
 
 @contextlib.contextmanager
 def _no_main() -> Iterator[None]:
-    """A spawned process imports this one's main module anew, which a worker has no need of and may not be able to."""
+    """Hide this process's main module: a spawned process would import it again, which is unnecessary and may fail."""
     own, sys.modules["__main__"] = sys.modules["__main__"], ModuleType("__main__")
     try:
         yield
@@ -123,8 +124,8 @@ def _no_main() -> Iterator[None]:
 
 
 def main(connection: Connection, setup: Setup) -> None:
-    """The process of a worker: does the steps that it is told until nobody tells it any more."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for who started it, who then ends this process
+    """Run a worker's process: do steps as they arrive, until the connection is closed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is handled by the parent, which then ends this process
     os.environ.update(setup.environment)
     os.environ["OMP_NUM_THREADS"] = str(setup.threads)
     threading.Thread(target=_die_with_parent, daemon=True).start()
@@ -141,11 +142,11 @@ def main(connection: Connection, setup: Setup) -> None:
             with gently(silent) as workshop.report:
                 reply = attempt(partial(ensure, steps[key], stored, workshop), workshop)
             connection.send(reply)
-    gc.freeze()  # the process ends: to go through all that torch has made once more takes two seconds
+    gc.freeze()  # the process ends, and another pass of the collector over all of torch's objects takes two seconds
 
 
 def _die_with_parent() -> None:
-    """Ends this process, gently, when the one that started it is gone."""
+    """End this process with SIGTERM when its parent process is gone."""
     parent = multiprocessing.parent_process()
     assert parent is not None
     wait([parent.sentinel])

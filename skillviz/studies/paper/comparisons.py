@@ -1,6 +1,6 @@
-"""How a claim of the paper is compared with a study's tables; each function returns one comparison a task or pair.
+"""Compare a claim of the paper with a study's tables; each function returns one comparison per task or pair.
 
-What is taken is a row with its interval; where two rows are compared that are not paired, theirs are joined.
+A comparison is a row with its interval. For two rows that are not paired, their intervals are joined.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from skillviz.studies.paper.claims import Comparison, StudyTables, at_main, beyo
 from skillviz.studies.paper.published_values import stands_for
 
 TASK_METRIC = "own"
-ALIKE = 0.03  # what "equally good" may differ by
+ALIKE = 0.03  # the margin of "equally good"
 LARGE = {("mpqa", "yelp"), ("mpqa", "sst2"), ("qnli", "mnli_01"), ("qnli", "snli_01")}
 GRAFTS = ("stagewise", "learned")
 Keep = Callable[[str, str], bool]
@@ -29,23 +29,26 @@ Compare = Callable[[StudyTables], list[Comparison]]
 
 
 def own_task(id_task: str, task: str) -> bool:
-    """On the model's own task."""
+    """True on the model's own task."""
     return id_task == task
 
 
 def large_shift(id_task: str, task: str) -> bool:
-    """Where the paper calls the shift large: from QNLI to inference, from MPQA to reviews."""
+    """True if the paper calls the shift large: from QNLI to inference, from MPQA to reviews."""
     return id_task != task and (stands_for(id_task), stands_for(task)) in LARGE
 
 
 def small_shift(id_task: str, task: str) -> bool:
-    """Any other shift."""
+    """True for any other shift."""
     return id_task != task and not large_shift(id_task, task)
 
 
 def rows_of(study: StudyTables, a: str, b: str, metric: str, keep: Keep = own_task) -> pd.DataFrame:
-    """The rows a - b of `differences`, or b - a turned round, at the main size, of the search that stands for the
-    paper's; of a graft on the tasks where fine-tuning gains something, as it has nothing to give back on others."""
+    """Return the rows a - b of `differences`, or b - a turned round, at the main size, of the search used for the
+    paper's.
+
+    Rows of a graft are limited to tasks on which fine-tuning gains; on other tasks there is no gain to recover.
+    """
     rows = study.table("differences")
     if rows.empty:
         return rows
@@ -62,14 +65,14 @@ def rows_of(study: StudyTables, a: str, b: str, metric: str, keep: Keep = own_ta
 
 
 def where(row: Mapping[Any, Any]) -> str:
-    """`sst2 to imdb`, `sst2`; with the training data where that is not all of it."""
+    """Return `sst2 to imdb` or `sst2`, with the training data in parentheses if it is not all of it."""
     name = str(row["task"]) if row["id_task"] == row["task"] else f"{row['id_task']} to {row['task']}"
     setting = label(row.get("setting", "all"), row.get("readout", ""))
     return name if setting == "all" else f"{name} ({setting})"
 
 
 def less(a: str, b: str, metric: str = TASK_METRIC, sign: int = 1, keep: Keep = own_task, limit: float = 0) -> Compare:
-    """a - b is above `limit` (below it for sign -1)."""
+    """Return a comparison that supports a - b above `limit` (below it for sign -1)."""
 
     def compare(study: StudyTables) -> list[Comparison]:
         return [
@@ -84,7 +87,7 @@ def less(a: str, b: str, metric: str = TASK_METRIC, sign: int = 1, keep: Keep = 
 
 
 def alike(a: str, b: str, metric: str = TASK_METRIC, keep: Keep = own_task, margin: float = ALIKE) -> Compare:
-    """a - b lies within the margin."""
+    """Return a comparison that supports a - b within the margin."""
 
     def compare(study: StudyTables) -> list[Comparison]:
         return [
@@ -99,7 +102,7 @@ def alike(a: str, b: str, metric: str = TASK_METRIC, keep: Keep = own_task, marg
 
 
 def before_the_last(compare: Compare) -> Compare:
-    """The comparisons of the tasks that something was learned after."""
+    """Return the comparisons of all tasks but the one learned last."""
 
     def of_earlier(study: StudyTables) -> list[Comparison]:
         rows = study.table("stages")
@@ -112,7 +115,7 @@ def before_the_last(compare: Compare) -> Compare:
 
 
 def level(study: StudyTables, method: str, metric: str, task: str, setting: str, readout: str) -> float:
-    """A method's mean on its own task; NaN where it was not scored."""
+    """Return a method's mean on its own task; NaN if it was not scored."""
     rows = study.table("scores")
     if rows.empty:
         return float("nan")
@@ -123,7 +126,8 @@ def level(study: StudyTables, method: str, metric: str, task: str, setting: str,
 
 
 def keeps(share: float) -> Compare:
-    """The graft has at least this share of the fine-tuned model's score; of a score of 0 there is no share."""
+    """Return a comparison that supports a graft's share of the fine-tuned score above `share`; none for a score of
+    0."""
 
     def compare(study: StudyTables) -> list[Comparison]:
         comparisons = []
@@ -140,7 +144,7 @@ def keeps(share: float) -> Compare:
 
 
 def curves_meet(study: StudyTables) -> list[Comparison]:
-    """What the search gains over top movement is less at the largest size than at the smallest."""
+    """Compare the search's lead over top movement at the largest size with that at the smallest."""
     rows = study.table("differences")
     if rows.empty:
         return []
@@ -157,7 +161,8 @@ def curves_meet(study: StudyTables) -> list[Comparison]:
 
 
 def recovers_less(recipe: str, than: str, sign: int = 1) -> Compare:
-    """Grafts of models tuned by `than` give back more of their gain than those of `recipe`, at the main size."""
+    """Return a comparison that supports grafts of `than` models recovering more than grafts of `recipe` models, at the
+    main size."""
 
     def compare(study: StudyTables) -> list[Comparison]:
         rows = study.table("scores")
@@ -178,12 +183,12 @@ def recovers_less(recipe: str, than: str, sign: int = 1) -> Compare:
 
 
 def _alias(recipe: str) -> tuple[str, ...]:
-    """A stored pair was tuned with plain SGD."""
+    """Return the names of a recipe in tables: a stored pair was tuned with plain SGD."""
     return (SGD, PAIR_RECIPE) if recipe == SGD else (recipe,)
 
 
 def gap(name: str, a: pd.Series, b: pd.Series, sign: int) -> Comparison:
-    """a - b of two rows that are not paired, its interval joined from theirs."""
+    """Return a - b of two rows that are not paired, its interval joined from theirs."""
     less = apart(_estimate(a), _estimate(b))
     seeds = min((n for n in (seeds_of(a), seeds_of(b)) if n > 1), default=1)
     return Comparison(
@@ -198,17 +203,17 @@ def _estimate(row: Mapping[Any, Any] | pd.Series) -> SeedsEstimate:
 
 
 def _debiased(row: Mapping[Any, Any] | pd.Series) -> float:
-    """What the interval of a row is about where that is not its value; NaN else."""
+    """Return the center of a row's interval if it is not the row's value; NaN otherwise."""
     return float(row.get("debiased", np.nan))
 
 
 def seeds_of(row: Mapping[Any, Any] | pd.Series) -> int:
-    """How many seeds the interval of a row is over; 1 where its table does not say."""
+    """Return the number of seeds of a row's interval; 1 if its table has none."""
     return int(row.get("seeds", 1))
 
 
 def drawn_from(row: Mapping[Any, Any] | pd.Series) -> dict[str, Any]:
-    """What a comparison says of how its row of differences was drawn: seeds, examples, and whether it is paired."""
+    """Return how a row of differences was drawn, for a comparison: seeds, examples, and whether it is paired."""
     is_share = METRICS[row["metric"]].interval == "wilson"
     examples = float(row.get("n", np.nan)) if is_share else np.nan
     return {"seeds": seeds_of(row), "examples": examples, "is_paired": row.get("over") != UNPAIRED}

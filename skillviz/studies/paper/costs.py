@@ -1,4 +1,4 @@
-"""The core-hours of the experiments of the paper at a scale, in the order in which `reproduce all` runs them.
+"""Estimate the core-hours of the paper's experiments at a scale, in the order in which `reproduce all` runs them.
 
 A core-hour is one processor core for an hour. Finished steps count as measured. The rest is estimated from headers and
 row counts, at the pace of the finished steps.
@@ -24,9 +24,9 @@ ORDER = (
     "localizers", "table2", "figure2", "figure9", "figure10", "figure6", "figure15", "figure4", "sensitivity",
     "figure7", "table4", "figure8", "table1", "table3", "figure3", "figure5", "table8",
 )  # fmt: skip
-"""The experiments with the most to tell first: what runs out of time is what comes last."""
+"""The order of the experiments: the most informative first, because the last ones are lost if time runs out."""
 CORES_OF_THE_RATE = 2
-"""The speed that estimates assume (runs/estimate.py) was measured on two cores."""
+"""The number of cores on which the assumed speed of estimates (runs/estimate.py) was measured."""
 
 
 @dataclass(frozen=True)
@@ -41,13 +41,13 @@ class ExperimentCost:
 
 
 def core_hours(name: str, scale: Scale) -> float:
-    """The core-hours that one experiment is estimated to take by itself, nothing of it being finished."""
+    """Return the estimated core-hours of one experiment by itself, with no step finished."""
     clock = PlanClock(Snapshot(plan(StudySpec(**experiment(name).build(scale))), Store(Path())), "cpu")
     return CORES_OF_THE_RATE * sum(map(clock.work, clock.plan.steps)) / 3600
 
 
 def costs(scale: Scale, store: Store) -> dict[str, ExperimentCost]:
-    """Every experiment in ORDER; a step that several share counts in the first of them."""
+    """Return the cost of every experiment in ORDER; a step that several share counts in the first of them."""
     studies = {name: StudySpec(**EXPERIMENTS[name].build(scale)) for name in ORDER}
     own: dict[str, list[Step]] = {}
     work: dict[str, float] = {}  # seconds at the assumed speed
@@ -76,5 +76,5 @@ def costs(scale: Scale, store: Store) -> dict[str, ExperimentCost]:
 
 
 def _key(name: str, step: Step) -> str:
-    """The key of a step among those of all experiments: each has tables of its own."""
+    """Return the key of a step among the steps of all experiments: each experiment has tables of its own."""
     return f"{name} {step.key}" if step.kind == TABLE else step.key

@@ -1,4 +1,4 @@
-"""What an experiment of the paper is: one row, which stands with all that it needs in experiments/<name>.py."""
+"""Define an experiment of the paper as one row, which is in experiments/<name>.py with everything that it needs."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def _nothing(scale_or_plan: Scale | Plan) -> tuple[()]:
 class Experiment:
     """A published table or figure as a study.
 
-    `finding` is what the paper found, `published` names CSVs of `paper/published`, `makes` the tables of the study,
-    the main one first. `entries` are the runs of the study file at a scale, `tables` makes the tables of what is
-    finished, `claims` are the paper's. `differs` tells where the experiment itself differs from the paper, beyond what
-    every experiment of the scale does. `on_other_data`: it scores models on data that they were not tuned on.
-    docs/results.md shows it by its `methods`, else as `shown` names, else by its main table. `passes` tells how often
-    its tables ask the models again, for the estimate of its time.
+    `finding` is the paper's finding, `published` names CSVs of `paper/published`, `makes` names the tables of the
+    study, the main one first. `entries` returns the runs of the study file at a scale, `tables` makes the tables from
+    the finished steps, `claims` are the paper's. `differs` returns the experiment's own differences from the paper,
+    beyond the scale's. `on_other_data` is true if it scores models on data that they were not tuned on. docs/results.md
+    shows it by its `methods`, else by `shown`, else by its main table. `passes` returns how often its tables run the
+    models again, for the time estimate.
     """
 
     name: str
@@ -56,21 +56,21 @@ class Experiment:
         return self.makes[0]
 
     def build(self, scale: Scale) -> dict[str, Any]:
-        """The content of the study file at this scale."""
+        """Return the content of the study file at this scale."""
         request = {"experiment": self.name, "scale": scale.name}
         return {
             "name": f"{self.name}-{scale.name}", "title": self.title, "request": request, "runs": self.entries(scale),
         }  # fmt: skip
 
     def differences(self, scale: Scale) -> tuple[SettingRow, ...]:
-        """Where the study at this scale differs from the paper, model first; one row an aspect."""
+        """Return the differences between the study at this scale and the paper, model first; one row per aspect."""
         rows = {row.aspect: row for row in (*setting(scale), *self.differs(scale))}
         return tuple(row for row in rows.values() if row.paper != row.here)
 
     def verdicts(self, tables: Mapping[str, pd.DataFrame], scale: str | None) -> list[Verdict]:
-        """What these tables of a study say of each of the paper's claims."""
+        """Return the paper's claims, judged from these tables of a study."""
         return judge(self.claims, tables, scale)
 
     def in_paper(self) -> list[Verdict]:
-        """Each claim with the same comparisons of the published values; without any where only a figure shows them."""
+        """Return each claim with the same comparisons of the published values; none if only a figure shows them."""
         return judge(self.claims, as_tables(self.published), "paper")

@@ -1,6 +1,6 @@
-"""The paper's own numbers as frames: its tables, single numbers of its figures and text, and its slips.
+"""The paper's own numbers as frames: its tables, single numbers of its figures and text, and its inconsistencies.
 
-Torch-free. Published values stay apart from measured ones everywhere; whoever shows them says "published".
+Torch-free. Published values are kept apart from measured ones everywhere, and are labeled "published" where shown.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from skillviz.errors import BadInput
 from skillviz.models.finetune.recipes import RECIPES
 
 SOURCE = "arXiv 2302.06600"
-FOLDER = Path(__file__).parent / "published"  # beside this file, and no package
+FOLDER = Path(__file__).parent / "published"  # a folder of data beside this file, not a package
 TABLES = tuple(f"table{number}" for number in range(1, 10))
 MAIN_SETTING = "4096-shot"
 SETTINGS = ("50k-shot", MAIN_SETTING, "64-shot")
@@ -24,16 +24,16 @@ SETTINGS = ("50k-shot", MAIN_SETTING, "64-shot")
 SHOWN = (
     "id_task", "task", "method", "localizer", "share", "metric", "mean", "debiased", "low", "high", "published", "std",
 )  # fmt: skip
-"""Columns of ours beside theirs; the first five name a row."""
+"""Our columns beside the published ones; the first five identify a row."""
 KEYS = ("id_task", "task", "method", "metric")
 FIGURES, SLIPS = "figures", "slips"
 NAMES = (*TABLES, FIGURES)
 
-# What a study here calls the same; the paper's own word stands in `method_as_printed`.
+# The names here of published methods; `method_as_printed` has the paper's own word.
 METHODS = {"continual_ft": "continual_naive"}
-OF_TABLE = {"table4": {"ft": "independent"}}  # one model a task
+OF_TABLE = {"table4": {"ft": "independent"}}  # one model per task
 
-# Numbers of the text, which name no table or figure, by what they are about.
+# The topics of numbers in the text that name no table or figure.
 TOPICS = {
     "table1": ("generalization",),
     "table2": ("localization", "calibration", "agreement"),
@@ -46,19 +46,19 @@ TOPICS = {
     "sensitivity": ("mask",),
 }
 
-# The data sets here that stand for one of the paper's.
+# The data sets here that replace one of the paper's.
 STANDS_FOR = {
     "sst2_sentences": "sst2", "yelp_reviews": "yelp", "uci_yelp": "yelp", "uci_imdb": "imdb",
 }  # fmt: skip
 
 
 def published(name: str) -> pd.DataFrame:
-    """A published table (`table1` to `table9`), or the single numbers of figures and text (`figures`).
+    """Return a published table (`table1` to `table9`), or the single numbers of figures and text (`figures`).
 
     A table has model, setting, id_task, task, task_as_printed, method, method_as_printed, config, share (0..1 of the
-    maskable parameters, NaN where none is printed), is_bound (the share is an upper bound), metric, value and std
-    (shares 0..1), printed and printed_std (percent, digits as printed), kind (`row` or `average`), note. Names of
-    tasks and methods are those used here. `figures` has its columns as the file has them, all text.
+    maskable parameters, NaN if none is printed), is_bound (the share is an upper bound), metric, value and std (shares
+    0..1), printed and printed_std (percent, digits as printed), kind (`row` or `average`), note. Names of tasks and
+    methods are those used here. `figures` has the file's own columns, all text.
     """
     if name not in NAMES:
         raise BadInput(f"'{name}' is no published table; known: {', '.join(NAMES)}.")
@@ -66,7 +66,8 @@ def published(name: str) -> pd.DataFrame:
 
 
 def numbers(name: str) -> pd.DataFrame:
-    """The single numbers that text and captions state of a table or figure; see `figures.csv` for the columns."""
+    """Return the single numbers that text and captions state about a table or figure; see `figures.csv` for the
+    columns."""
     rows = _read(FIGURES)
     word, number = name.rstrip("0123456789"), name.lstrip("abcdefghijklmnopqrstuvwxyz")
     named = rows["where"].str.contains(rf"\b{word} {number}\b") if number else rows["where"].str.contains("$^")
@@ -75,21 +76,21 @@ def numbers(name: str) -> pd.DataFrame:
 
 
 def slips(name: str) -> list[str]:
-    """Where the paper disagrees with itself, as far as it concerns this table or figure."""
+    """Return the paper's inconsistencies that concern this table or figure."""
     rows = _read(SLIPS)
     return [text for where, text in zip(rows["where"], rows["text"], strict=True) if name in where.split(";")]
 
 
 def stands_for(task: str) -> str:
-    """The paper's task that a data set here stands for; itself where it is the same."""
+    """Return the paper's task that a data set here replaces; the same name if it replaces none."""
     return STANDS_FOR.get(task, task)
 
 
 def beside(names: Sequence[str], tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """The test scores of a study's methods, ours and the published value of the same task, method and metric.
+    """Return the test scores of a study's methods beside the published value of the same task, method and metric.
 
-    `names` are the published tables. Shares 0 to 1, with intervals over examples and seeds. The published model, data
-    and sizes differ: every size stands beside the same value, which is missing where none is printed.
+    `names` are the published tables. Shares are 0 to 1, with intervals over examples and seeds. The published model,
+    data and sizes differ: every size is beside the same value, which is missing if none is printed.
     """
     ours = tables.get("scores")
     if ours is None or ours.empty:
@@ -98,7 +99,7 @@ def beside(names: Sequence[str], tables: Mapping[str, pd.DataFrame]) -> pd.DataF
     scores = ours[list(SHOWN[:-2])].reset_index(drop=True)
     of_paper = [_main_setting_first(published(name)) for name in names if name.startswith("table")]
     rows = [row for table in of_paper for row in table.to_dict("records")]
-    rank = f"rank={RECIPES['lora'].rank}"  # the default here
+    rank = f"rank={RECIPES['lora'].rank}"  # the default rank here
     rows = [row for row in rows if row["method"] != "lora" or row["config"] == rank]
     values = [(*(row[key] for key in KEYS), float(row["value"]), float(row["std"])) for row in rows]
     known = pd.DataFrame(values, columns=[*KEYS, "published", "std"]).drop_duplicates(list(KEYS))
@@ -109,10 +110,11 @@ def beside(names: Sequence[str], tables: Mapping[str, pd.DataFrame]) -> pd.DataF
 
 @cache
 def as_tables(names: tuple[str, ...]) -> Mapping[str, pd.DataFrame]:
-    """The main setting of published tables as the tables of a study, so that a claim is computed from both alike.
+    """Return the main setting of published tables in the form of a study's tables, so that both use the same claim
+    code.
 
-    `scores`, `differences` of every two methods of a task and size, `overlap` with the FISH mask and the `stages` of a
-    sequence; no value has an interval.
+    The tables are `scores`, `differences` of every two methods of a task and size, `overlap` with the FISH mask and the
+    `stages` of a sequence; no value has an interval.
     """
     rows = [published(name) for name in names if name.startswith("table")]
     table = pd.concat(rows, ignore_index=True) if rows else published("table2").head(0)
@@ -145,7 +147,8 @@ def as_tables(names: tuple[str, ...]) -> Mapping[str, pd.DataFrame]:
 
 
 def stated(quantity: str) -> str:
-    """A single published number in words, `at least 5 points`; raises BadInput for a quantity that is not printed."""
+    """Return a single published number in words, `at least 5 points`; raises BadInput for a quantity that is not
+    printed."""
     rows = _read(FIGURES)
     rows = rows[rows["quantity"] == quantity]
     if rows.empty:
@@ -156,7 +159,7 @@ def stated(quantity: str) -> str:
 
 
 def _main_setting_first(table: pd.DataFrame) -> pd.DataFrame:
-    """The rows of the paper's main setting before any other; averages are left out."""
+    """Return the rows of the paper's main setting before any other, without averages."""
     rows = table[table["kind"] == "row"]
     return pd.concat([rows[rows["setting"] == MAIN_SETTING], rows[rows["setting"] != MAIN_SETTING]])
 
@@ -190,5 +193,5 @@ def _table(name: str) -> pd.DataFrame:
 
 
 def _number(column: pd.Series) -> pd.Series:
-    """NaN where nothing is printed."""
+    """Convert text to numbers, with NaN for empty text."""
     return pd.to_numeric(column.replace("", None)).astype(float)

@@ -1,4 +1,4 @@
-"""How a claim about what regions share, give, and are made of is compared with a study's tables; see `comparisons`."""
+"""Compare claims about the overlap, gain and composition of regions with a study's tables; see `comparisons`."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from skillviz.studies.paper.claims import Comparison, StudyTables, beyond, withi
 from skillviz.studies.paper.comparisons import ALIKE, GRAFTS, Compare, drawn_from, gap, seeds_of
 from skillviz.tasks.family import family
 
-SURE = 0.95  # top probabilities near 1
+SURE = 0.95  # the lower limit of "top probability near 1"
 
 
 def shares_little(limit: float) -> Compare:
-    """Two regions of one model share less than the limit of their entries."""
+    """Return a comparison that supports two regions of one model sharing less than `limit` of their entries."""
 
     def compare(study: StudyTables) -> list[Comparison]:
         rows = study.table("overlap")
@@ -42,13 +42,13 @@ def shares_little(limit: float) -> Compare:
 
 
 def _region(row: Mapping[Any, Any], end: str) -> str:
-    """`sst2 stagewise 1%`: the region at one end of a row of `overlap`."""
+    """Return `sst2 stagewise 1%`: the region at one end of a row of `overlap`."""
     share = f"{100 * row['share']:.4g}%" if row["share"] == row["share"] else f"{row['size']:.0f}"
     return f"{row[f'{end}_task']} {row[f'{end}_localizer']} {share}"
 
 
 def piles_up(study: StudyTables) -> list[Comparison]:
-    """A larger share of the fine-tuned model's top probabilities is near 1 than of the graft's."""
+    """Compare the shares of top probabilities near 1 of the fine-tuned model and of the graft."""
     rows = study.table("histogram")
     if rows.empty:
         return []
@@ -70,7 +70,7 @@ def _sure(row: pd.Series) -> pd.Series:
 
 
 def related_share_more(study: StudyTables) -> list[Comparison]:
-    """Regions of related tasks overlap more than those of unrelated ones."""
+    """Compare the overlap of regions of related tasks with the overlap for unrelated tasks."""
     rows = study.table("isolation")
     if rows.empty:
         return []
@@ -84,7 +84,7 @@ def related_share_more(study: StudyTables) -> list[Comparison]:
 
 
 def gains(limit: float, several: bool, purified: bool) -> Compare:
-    """A region, or a union of some, gives its own tasks at least this relative gain."""
+    """Return a comparison that supports a relative gain of at least `limit` on a region's or a union's own tasks."""
 
     def compare(study: StudyTables) -> list[Comparison]:
         rows = study.table("gain")
@@ -104,7 +104,7 @@ def gains(limit: float, several: bool, purified: bool) -> Compare:
 
 
 def helps_itself(study: StudyTables) -> list[Comparison]:
-    """A task's own region gives it more than the mean of the regions of unrelated tasks does."""
+    """Compare the gain of a task's own region with the mean gain of the regions of unrelated tasks."""
     rows = study.table("gain")
     if rows.empty:
         return []
@@ -121,12 +121,12 @@ def helps_itself(study: StudyTables) -> list[Comparison]:
 
 
 def denser(kinds: tuple[str, ...]) -> Compare:
-    """The region is denser in these module kinds than in the model as a whole, over mask seeds."""
+    """Return a comparison of the region's density in these module kinds with the whole model's, over mask seeds."""
     return _part(lambda rows: rows["kind"].isin(kinds))
 
 
 def in_the_middle(study: StudyTables) -> list[Comparison]:
-    """The middle half of the layers is denser than the whole, over mask seeds."""
+    """Compare the region's density in the middle half of the layers with the whole model's, over mask seeds."""
     return _part(_middle)(study)
 
 
@@ -168,7 +168,7 @@ def _density(rows: pd.DataFrame, chosen: pd.Series) -> float:
 
 
 def follows_early(study: StudyTables) -> list[Comparison]:
-    """At the first checkpoint the graft's score is within ALIKE of the model's."""
+    """Compare the graft's score with the model's at the first checkpoint, with margin ALIKE."""
     comparisons = []
     for task, rows in _along_training(study, GAP):
         one = rows.iloc[0]
@@ -180,7 +180,7 @@ def follows_early(study: StudyTables) -> list[Comparison]:
 
 
 def levels_off(study: StudyTables) -> list[Comparison]:
-    """From the first checkpoint to the last the model's score rises by more than the graft's."""
+    """Compare the rise of the model's score from the first checkpoint to the last with the rise of the graft's."""
     comparisons = []
     for task, rows in _along_training(study, GAP_CHANGE):
         one = turned_round(rows).iloc[-1]
@@ -190,7 +190,7 @@ def levels_off(study: StudyTables) -> list[Comparison]:
 
 
 def _along_training(study: StudyTables, what: str) -> list[tuple[str, pd.DataFrame]]:
-    """Of each task the rows of `checkpoints` that are `what` by step, of the search that stands for the paper's."""
+    """Return each task's rows of `checkpoints` with this `what`, by step, of the search used for the paper's."""
     rows = study.table("checkpoints")
     if rows.empty:
         return []

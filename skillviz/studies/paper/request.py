@@ -1,6 +1,6 @@
-"""An experiment of the paper as it is asked for: from the request to the study, and what stands against either.
+"""Turn a request for an experiment of the paper into a study, and check both.
 
-A study file keeps its request. The study is believed to be the experiment's where building the request gives its plan.
+A study file keeps its request. A study counts as the experiment's if building the request gives the same plan.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ EDITED = SettingRow("Study file", "", "its entries are not those that this comma
 
 
 def study_of(request: ExperimentRequest, store: Store) -> tuple[Experiment, Scale, StudySpec]:
-    """The experiment, its scale with what was asked for, and the study.
+    """Return the experiment, its scale with the requested changes, and the study.
 
-    `data` is a folder with a task file for every task, which are then the tasks. Raises BadInput where a name is not
-    known, something does not fit, or the study's file was changed by hand.
+    `data` is a folder with a task file for every task; these files are then the tasks. Raises BadInput if a name is
+    unknown, something does not fit, or the study's file was changed by hand.
     """
     request = with_readout(anywhere(request))
     row, chosen = experiment(request.experiment), resolved(request)
@@ -58,7 +58,7 @@ def study_of(request: ExperimentRequest, store: Store) -> tuple[Experiment, Scal
 
 
 def resolved(request: ExperimentRequest) -> Scale:
-    """The scale with what the request replaces; raises BadInput where a name is not known or something does not fit."""
+    """Return the scale with the request's changes; raises BadInput if a name is unknown or something does not fit."""
     row, usual = experiment(request.experiment), scale(request.scale)
     files = folder_tasks(Path(request.data)) if request.data else NO_FILES
     if request.data and not files:
@@ -80,7 +80,8 @@ def resolved(request: ExperimentRequest) -> Scale:
 
 
 def anywhere(request: ExperimentRequest) -> ExperimentRequest:
-    """The request with its paths made absolute, so that the study and its command mean the same from any folder."""
+    """Return the request with its paths made absolute, so that the study and its command mean the same from any
+    folder."""
     here = Path.cwd()
 
     def files(given: tuple[str, ...]) -> tuple[str, ...]:
@@ -93,17 +94,17 @@ def anywhere(request: ExperimentRequest) -> ExperimentRequest:
 
 
 def _unless_split(words: str) -> Sequence[str]:
-    """A word that names several tasks with commas, as it is where none of them is a file."""
+    """Return the parts of a word split at commas if one of them is a file; otherwise the word alone."""
     parts = _words((words,))
     return parts if any(map(is_file, parts)) else [words]
 
 
 def with_readout(request: ExperimentRequest) -> ExperimentRequest:
-    """The request with the readout that its models have, where it names models and no readout.
+    """Return the request with its models' readout, if it names models and no readout.
 
-    A fine-tuned model is read by the head that it has. A base keeps the scale's readout where it has that head; else
-    it is read by its own language-model head, or gets a classification head. What cannot be read stays as it is: that
-    is told when the study is checked.
+    A fine-tuned model is read by its own head. A base keeps the scale's readout if it has that head. Otherwise it is
+    read by its own language-model head, or gets a classification head. If a model cannot be read, the request stays as
+    it is, and the later check of the study reports the problem.
     """
     if request.readout or not (request.finetuned or request.base):
         return request
@@ -120,12 +121,12 @@ def with_readout(request: ExperimentRequest) -> ExperimentRequest:
 
 
 def _can_be_tuned(base: ModelInfo, readout: str) -> bool:
-    """Whether a base can be fine-tuned with this readout: a classification head is made, others must be there."""
+    """True if a base can be fine-tuned with this readout: a classification head is made, other heads must exist."""
     return supported(base.model_type, readout) and (readout == "head" or not missing_head(base, readout))
 
 
 def is_as_requested(study: StudySpec) -> bool:
-    """Whether the study's entries are those of its request; False where it has none, or one that cannot be built."""
+    """True if the study has its request's entries; False without a request, or if it cannot be built."""
     if study.request is None:
         return False
     with suppress(BadInput):
@@ -135,16 +136,16 @@ def is_as_requested(study: StudySpec) -> bool:
 
 
 def _plan_key(study: StudySpec) -> str:
-    """The key of the study's plan on any device."""
+    """Return the key of the study's plan on any device."""
     defaults, *runs = ({n: v for n, v in entry.items() if n != "device"} for entry in (study.defaults, *study.runs))
     return plan(study.model_copy(update={"defaults": defaults, "runs": tuple(runs)})).key
 
 
 def setting_differences(study: StudySpec) -> tuple[SettingRow, ...]:
-    """Where a study differs from the paper, model first; no rows for a study of no experiment.
+    """Return the differences between a study and the paper, model first; empty for a study without an experiment.
 
-    A study whose entries are others than those of its request, or whose folder of tasks is gone, has that row alone.
-    Raises BadInput where it cannot be planned.
+    If the study's entries differ from its request, or its folder of tasks is missing, this is the only row. Raises
+    BadInput if the study cannot be planned.
     """
     if study.request is None:
         return ()
@@ -158,7 +159,7 @@ def setting_differences(study: StudySpec) -> tuple[SettingRow, ...]:
 
 
 def refuse_edited(study: StudySpec, store: Store) -> None:
-    """Raises BadInput where the study's folder has a file that asks for something else: somebody's own changes."""
+    """Raise BadInput if the file in the study's folder asks for something else, such as the user's own changes."""
     path = study_path(store.root, study) / FILE
     if not path.is_file():
         return
@@ -172,12 +173,12 @@ def refuse_edited(study: StudySpec, store: Store) -> None:
 
 
 def _asks(study: StudySpec) -> tuple[Any, ...]:
-    """What of a study decides what it makes: its experiment, scale and entries."""
+    """Return the parts of a study that determine its results: its experiment, scale and entries."""
     return study.experiment, study.scale, study.model_dump(mode="json", include={"name", "defaults", "runs"})
 
 
 def write_study(study: StudySpec, store: Store) -> Path:
-    """The study file in the study's folder, written if it says something else than what is there."""
+    """Write the study file into the study's folder if it differs from the existing one, and return its path."""
     folder = study_path(store.root, study)
     path = folder / FILE
     with written(store.root):
@@ -188,14 +189,15 @@ def write_study(study: StudySpec, store: Store) -> Path:
 
 
 def refuse_wrong(study: StudySpec, store: Store) -> None:
-    """Raises what `check` finds against the study."""
+    """Raise the first problem that `check` finds in the study."""
     check(Snapshot(plan(study), store))
 
 
 def folder_tasks(data: Path) -> dict[str, str]:
-    """The task files of a folder that has a folder for every task, by that folder's name; empty where there are none.
+    """Return the task files in a folder of task folders, by folder name; empty if there are none.
 
-    In each it is `task.yaml`, or the only YAML file. Raises BadInput where `data` is no folder, or has several.
+    The task file is `task.yaml`, or the only YAML file of its folder. Raises BadInput if `data` is not a folder, or a
+    task folder has several YAML files and no `task.yaml`.
     """
     if not data.is_dir():
         raise BadInput(f"{data} is not a folder; --data names one with a folder for every task.")
@@ -210,10 +212,10 @@ def folder_tasks(data: Path) -> dict[str, str]:
 
 
 def requested_tasks(scale: Scale, names: Sequence[str], files: Mapping[str, str] = NO_FILES) -> tuple[str, ...]:
-    """The tasks of these names; raises BadInput for an unknown one.
+    """Return the tasks of these names; raises BadInput for an unknown one.
 
-    `files` are the task files of the user's folder by name. `all` is every one of them, else every task of the scale.
-    A file of the scale's own is the task of that name.
+    `files` are the task files of the user's folder by name. `all` means every one of them, or every task of the scale
+    if there are none. A file of the scale's own is the task of that name.
     """
     every = scale.every()
     named = [task for name in names for task in ((*files.values(),) or every if name == EVERY else (name,))]
@@ -221,7 +223,7 @@ def requested_tasks(scale: Scale, names: Sequence[str], files: Mapping[str, str]
 
 
 def other_tasks(scale: Scale, names: Sequence[str], files: Mapping[str, str] = NO_FILES) -> tuple[str, ...]:
-    """The same for tasks that models are scored on too: every task file of the scale's folder may be one."""
+    """Return the tasks for additional scoring; any task file of the scale's folder may be named."""
     in_folder = tuple(name for name in names if not is_file(name) and located(scale.file(name)).is_file())
     shifts = tuple(dict.fromkeys(other for others in scale.shifts.values() for other in others))
     known = tuple(dict.fromkeys((*scale.every(), *shifts, *in_folder)))
@@ -229,10 +231,11 @@ def other_tasks(scale: Scale, names: Sequence[str], files: Mapping[str, str] = N
 
 
 def with_others(scale: Scale, also: Sequence[str]) -> Scale:
-    """The scale with the other tasks that each task's models are scored on: those of `also` that fit its labels.
+    """Return the scale with the other tasks on which each task's models are scored: those in `also` that fit its
+    labels.
 
-    Tasks that were asked for and have the same labels are each other's, where one of them at least is a file of the
-    user's. Raises BadInput where one of `also` fits no task.
+    Requested tasks with the same labels are scored on each other if at least one of them is a user's file. Raises
+    BadInput if a task in `also` fits no task.
     """
     tasks = scale.chosen or scale.every()
     if not also and not (len(tasks) > 1 and any(map(is_file, tasks))):
@@ -256,9 +259,9 @@ def with_others(scale: Scale, also: Sequence[str]) -> Scale:
 
 
 def refuse_alone(name: str, scale: Scale, is_named: bool) -> None:
-    """Raises BadInput where a task that was named has no other data with its labels, which the experiment is about.
+    """Raise BadInput if a named task has no other data with its labels, because the experiment is about such data.
 
-    Of all tasks of a scale or folder (not `is_named`) one at least must have such data.
+    If no task is named (not `is_named`), at least one task of the scale or folder must have such data.
     """
     alone = [task for task in scale.chosen if not scale.shifts.get(task)]
     if not alone or not (is_named or len(alone) == len(scale.chosen)):
@@ -271,7 +274,7 @@ def refuse_alone(name: str, scale: Scale, is_named: bool) -> None:
 
 
 def _words(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Names with commas between them, one by one; the path of a file may hold commas and spaces."""
+    """Return names one by one, split at commas and spaces; the path of an existing file is kept whole."""
     return tuple(
         word
         for words in names
@@ -281,11 +284,11 @@ def _words(names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _task_of(scale: Scale, name: str, known: Sequence[str], files: Mapping[str, str]) -> str:
-    """The task of a name: a task of the user's folder, one of the scale, or a YAML file."""
+    """Return the task of a name: a task of the user's folder, one of the scale, or a YAML file."""
     if name in files:
         return files[name]
     for file in files.values():
-        with suppress(BadInput):  # of a file that cannot be read: told when the study is checked
+        with suppress(BadInput):  # an unreadable file is reported by the later check of the study
             if name in (file, task_name(file)):
                 return file
     if is_file(name):
@@ -299,7 +302,7 @@ def _task_of(scale: Scale, name: str, known: Sequence[str], files: Mapping[str, 
 
 
 def _read(file: str) -> Task:
-    """The task of a file, or of a registry name; raises BadInput that names the file with its folder."""
+    """Return the task of a file or of a registry name; raises BadInput that names the file with its folder."""
     if not is_file(file):
         return registry.task(file)
     try:
@@ -309,7 +312,7 @@ def _read(file: str) -> Task:
 
 
 def _fits(task: Task, other: Task) -> bool:
-    """Whether a model of the task can be scored on the other one: another name, as many texts, no strange labels."""
+    """True if a model of the task can be scored on the other one: another name, as many texts, labels that match."""
     if task.name == other.name:
         return False
     try:
@@ -320,7 +323,8 @@ def _fits(task: Task, other: Task) -> bool:
 
 
 def _suffix(chosen: Scale, request: ExperimentRequest) -> str:
-    """What tells a study of other tasks, seeds or models from the scale's: short words, or nothing."""
+    """Return the suffix that separates this study from the scale's own: changed tasks, seeds or models; it may be
+    empty."""
     counts = {"seeds": request.seeds or 1, "samples": request.samples or 1}
     words = [f"-{count}-{name}" for name, count in counts.items() if count > 1]
     every = chosen.chosen == chosen.roles.get(EVERY)

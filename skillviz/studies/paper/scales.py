@@ -1,4 +1,4 @@
-"""The scales of the experiments: which models and tasks, how large, how long; and the entries made of them."""
+"""Define the scales of the experiments: models, tasks, sizes and steps, and the entries made from them."""
 
 from __future__ import annotations
 
@@ -14,23 +14,24 @@ from skillviz.models.finetune.recipes import FEW, SGD
 from skillviz.tasks.project import located
 
 Entry = dict[str, Any]
-WHOLE = 10**12  # of which a share is read: finer than any region's
+WHOLE = 10**12  # the number of parameters for parsing a share: finer than any region's
 EVERY = "all"
-"""The word for every task, and the role of all tasks where a scale has more of them than it takes by itself."""
+"""The word for every task, and the role of all tasks if a scale has more than it uses by default."""
 
 
 def is_file(task: str) -> bool:
-    """Whether a task is named by a file, not by the name that it has at a scale."""
+    """True if a task is given as a file, not by its name in a scale."""
     return task.endswith((".yaml", ".yml")) or "/" in task
 
 
 def size_text(share: float) -> str:
-    """`3%`: the size of a region as a study file has it."""
+    """Return the size of a region in a study file's form, such as `3%`."""
     return f"{100 * share:g}%"
 
 
 def share_of(text: str) -> float:
-    """The share that `0.01%` or `0.0001` stands for; raises BadInput for a number of parameters, or no size at all."""
+    """Return the share for `0.01%` or `0.0001`; raises BadInput for a number of parameters, or for text that is no
+    size."""
     size = parse_size(text, WHOLE)
     if re.fullmatch(r"\s*\+?\d+\s*", text, re.ASCII):
         raise BadInput(
@@ -41,13 +42,12 @@ def share_of(text: str) -> float:
 
 @dataclass(frozen=True)
 class Scale:
-    """What the experiments are built of.
+    """The models, tasks and settings from which the experiments are built.
 
-    `tasks` are names of files in `folder`, of the registry where it is empty, or YAML files. `roles` name the tasks
-    that an experiment of a few takes;
-    `shifts` the tasks that a task's models are scored on too. `sizes` are those of regions as shares of the
-    graftable entries, the main one first. `stored` is the folder of ready pairs, `<task>-sgd`; a task without one there
-    is fine-tuned, with the values in `training`.
+    `tasks` are names of files in `folder`, names in the registry if `folder` is empty, or YAML files. `roles` name the
+    tasks of experiments that use only a few, `shifts` the tasks on which a task's models are scored too. `sizes` are
+    region sizes as shares of the graftable entries, the main one first. `stored` is the folder of ready pairs,
+    `<task>-sgd`; a task without one there is fine-tuned, with the values in `training`.
     """
 
     name: str
@@ -68,9 +68,10 @@ class Scale:
     options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Fields of a run by localizer: fewer or smaller steps than the defaults."""
     caps: Mapping[str, Any] = field(default_factory=dict)
-    """Fields of every run: `k_shot` and how many examples at most, and where several samples are drawn `data_seed`."""
+    """Fields of every run: `k_shot`, limits on the numbers of examples, and `data_seed` if several samples are
+    drawn."""
     steps: int | None = None
-    """The steps of each search, where a user asked for others than the scale's."""
+    """The steps of each search, if the user gave a number."""
     large: tuple[float, ...] = ()
     """The sizes of regions that are searched on large data."""
     ladder: tuple[float, ...] = ()
@@ -80,7 +81,7 @@ class Scale:
     bias_sizes: tuple[float, ...] = ()
     """Sizes of a search among the biases."""
     few: Mapping[str, Any] = field(default_factory=dict)
-    """Fields of models by recipes that train few entries: an experiment has many of them."""
+    """Fields of models by recipes that train few entries; separate because an experiment has many such models."""
     adamw: Mapping[str, Any] = field(default_factory=dict)
     """Fields of models that are fine-tuned with AdamW."""
     bitfit_rate: float = 5.0
@@ -88,48 +89,49 @@ class Scale:
     lora_rate: float = 5e-4
     """LoRA's learning rate under AdamW; 5e-4 as in models/recipes.py."""
     about_base: str = ""
-    """The base in words, as long as it is the scale's own; so are `about_data` and `about_rates`."""
+    """The base in words, if it is the scale's own; the same holds for `about_data` and `about_rates`."""
     about_data: str = ""
     about_rates: str = ""
     chosen: tuple[str, ...] = ()
-    """The tasks that the user asked for, in place of all roles."""
+    """The user's tasks, which replace all roles."""
     finetuned: str = ""
-    """The user's own fine-tuned model, of the one task that is chosen."""
+    """The user's own fine-tuned model, for the one chosen task."""
 
     def main_first(self, sizes: Sequence[float]) -> tuple[float, ...]:
-        """The sizes with the scale's main one first, for one run of several."""
+        """Return the sizes with the scale's main one first, for one run of several sizes."""
         return (self.sizes[0], *(size for size in sizes if size != self.sizes[0]))
 
     def file(self, task: str) -> str:
-        """The task as a run names it: a file of the scale's folder, else as given: a YAML file, or a registry name."""
+        """Return a task's name in a run: a file of the scale's folder, or unchanged if it is a YAML file or a registry
+        name."""
         return task if is_file(task) or not self.folder else f"{self.folder}/{task}.yaml"
 
     def every(self) -> tuple[str, ...]:
-        """All tasks of the scale, whatever a user asked for."""
+        """Return all tasks of the scale, independent of the user's choice."""
         usual = SCALES.get(self.name, self)
         return usual.roles.get(EVERY, usual.tasks)
 
     def pair(self, task: str) -> str:
-        """The fine-tuned model of a task that is there: the user's, or the scale's stored one; empty where none is."""
+        """Return a task's existing fine-tuned model: the user's, or the scale's stored one; empty if there is none."""
         if self.finetuned or not self.stored or is_file(task):
             return self.finetuned
         stored = f"{self.stored}/{task.replace('_', '-')}-sgd"
         return stored if located(stored).is_dir() else ""
 
     def some(self, role: str) -> tuple[str, ...]:
-        """The tasks of a role, all tasks of the scale where it has no such role; the user's own in their place."""
+        """Return the tasks of a role; the user's own if given, and all tasks of the scale if it has no such role."""
         return self.chosen or self.roles.get(role) or self.tasks
 
     def others(self, task: str) -> list[str]:
-        """Files of the tasks with the same labels that this task's models are scored on too."""
+        """Return files of the tasks with the same labels on which this task's models are scored too."""
         return [self.file(name) for name in self.shifts.get(task, ())]
 
     def fields(self, task: str) -> Entry:
-        """Fields of a run that every entry of a task has: base, task, readout, device, caps."""
+        """Return the fields that every entry of a task has: base, task, readout, device, caps."""
         return {"base": self.base, "task": self.file(task), "readout": self.readout, "device": self.device, **self.caps}
 
     def finetuned_model(self, task: str, recipe: str = SGD, **training: Any) -> Entry:
-        """Fields of a run on a fine-tuned model of one task: the stored pair, or how it is fine-tuned.
+        """Return the fields of a run on a fine-tuned model of one task: the stored pair, or the fine-tuning's settings.
 
         `training` are fields of its fine-tuning that differ from the scale's; `readout` may be one of them.
         """
@@ -148,19 +150,19 @@ class Scale:
         return {**fields, "recipe": recipe, "finetune": values}
 
     def first(self, task: str, recipe: str = SGD, **training: Any) -> Entry:
-        """As `finetuned_model`, with the first fine-tuning seed alone."""
+        """Return the same as `finetuned_model`, with the first fine-tuning seed alone."""
         is_stored = recipe == SGD and not training and self._is_stored(task)
         if is_stored:
             return self.finetuned_model(task)
         return self.finetuned_model(task, recipe, **{"seed": 0, **training})
 
     def each_seed(self, task: str) -> Entry:
-        """As `first`, with every fine-tuning seed where a user asked for several."""
+        """Return the same as `first`, with every fine-tuning seed if the user asked for several."""
         return self.first(task) if self.seeds == 1 else self.finetuned_model(task)
 
     def refuse_seeds(self, models: str) -> None:
-        """Raises BadInput where several fine-tuning seeds, or samples, are asked for of an experiment of one: `models`
-        are its."""
+        """Raise BadInput for several fine-tuning seeds or samples in an experiment with one; `models` are the
+        experiment's models in words."""
         samples = len(self.caps.get("data_seed", ()))
         for option, count, one in (("seeds", self.seeds, "fine-tuning seed"), ("samples", samples, "training set")):
             if count > 1:
@@ -171,29 +173,29 @@ class Scale:
                 )
 
     def search(self, model: Entry, localizer: str, sizes: Sequence[float] | None = None, **changes: Any) -> Entry:
-        """An entry of runs on a model: this localizer at these sizes (the scale's where none are named).
+        """Return an entry of runs on a model: this localizer at these sizes, or at the scale's sizes.
 
-        Those whose seed matters with every mask seed, the others with the first; `changes` are further fields of the
-        run.
+        Localizers that depend on the seed run with every mask seed, others with the first; `changes` are further fields
+        of the run.
         """
         seeds = list(self.mask_seeds) if LOCALIZERS[localizer].seeded else [0]
         run = {"localizer": localizer, "sizes": [size_text(size) for size in sizes or self.sizes], "seed": seeds}
         return {**model, **self.options.get(localizer, {}), **run, **changes}
 
     def each(self, model: Entry, localizer: str, sizes: Sequence[float], **changes: Any) -> Entry:
-        """The same with a run of its own for every size, so that all of them have predictions to pair."""
+        """Return the same with a run of its own for every size, so that all of them have predictions to pair."""
         entry = self.search(model, localizer, sizes, **changes)
         sizes_of_runs = entry.pop("sizes")
         return {**entry, "size": sizes_of_runs}
 
     def grafts(self, task: str, **training: Any) -> Entry:
-        """The scale's default search on a task's SGD model, scored on other data too: what experiments share."""
+        """Return the scale's default search on a task's SGD model, scored on other data too; experiments share it."""
         return self.search(self.finetuned_model(task, **training), "stagewise", others=self.others(task))
 
     def retrained(self, task: str, also: Sequence[str] = ()) -> Entry:
-        """An entry that trains the regions of `grafts`, one a mask seed, from the base, and scores the models.
+        """Return an entry that trains the regions of `grafts`, one per mask seed, from the base, and scores the models.
 
-        One fine-tuning seed, the first: what varies is the region.
+        It has one fine-tuning seed, the first, because only the region varies.
         """
         graft = self.grafts(task, **({} if self._is_stored(task) else {"seed": 0}))
         region = {name: value for name, value in graft.items() if name not in (*self.fields(task), "seed")}
@@ -201,7 +203,7 @@ class Scale:
         return {**self.scored(entry, also), "seed": list(self.mask_seeds), "region": region}
 
     def several_tasks(self, recipe: str, tasks: Sequence[str], training: Mapping[str, Any]) -> Entry:
-        """Fields of an entry about one model of these tasks, whose `finetune` are these values.
+        """Return the fields of an entry about one model of these tasks, with these values as its `finetune`.
 
         Raises BadInput for fewer than two tasks, and for several fine-tuning seeds.
         """
@@ -217,7 +219,8 @@ class Scale:
         return "finetuned" in self.finetuned_model(task)
 
     def scored(self, model: Entry, also: Sequence[str] = ()) -> Entry:
-        """An entry that fine-tunes a model and scores it, on its own task and on these files, without a region."""
+        """Return an entry that fine-tunes a model and scores it, on its own task and on these files, without a
+        region."""
         return {**model, "localizer": "none", **({"also": list(also)} if also else {})}
 
     def with_choices(
@@ -235,10 +238,10 @@ class Scale:
         k_shot: int | None = None,
         samples: int | None = None,
     ) -> Scale:
-        """The scale with what a user named in place of its own; another base, or readout, has no stored pairs.
+        """Return the scale with the user's values in place of its own; another base or readout has no stored pairs.
 
-        Another base may be large, so it goes to the device that there is, wherever the scale's own is small enough for
-        the CPU. Fine-tuning of other steps, or on other examples, has no stored pairs either.
+        Another base may be large, so it uses any available device, even if the scale's own is small enough for the CPU.
+        Fine-tuning with other steps, or on other examples, has no stored pairs either.
         """
         counts = {
             "steps": steps, "train-steps": train_steps, "max-test": max_test, "k-shot": k_shot, "samples": samples,
@@ -267,7 +270,7 @@ class Scale:
         return changed if samples is None or samples == 1 else changed._sampled(samples)
 
     def _sampled(self, samples: int) -> Scale:
-        """The scale with so many samples of the training data, each with models of its own."""
+        """Return the scale with this number of samples of the training data, each with models of its own."""
         if "k_shot" not in self.caps:
             raise BadInput(
                 f"--samples {samples} draws training examples, and here all of them are used: give --k-shot too, such "
@@ -285,7 +288,7 @@ class Scale:
         max_test: int | None,
         k_shot: int | None,
     ) -> Scale:
-        """The scale with these numbers in place of its own, where they are given."""
+        """Return the scale with the given numbers in place of its own."""
         changed = self
         if steps is not None:
             searches = [row for row in LOCALIZERS.values() if any(one.name == "steps" for one in row.shown_options)]
@@ -300,7 +303,7 @@ class Scale:
             rising = tuple(sorted(set(sizes)))
             changed = replace(
                 changed, sizes=tuple(dict.fromkeys(sizes)), ladder=rising, curve=rising, large=sizes,
-                bias_sizes=rising[:1],  # biases are a few entries in a thousand
+                bias_sizes=rising[:1],  # biases are only a few entries in a thousand
             )  # fmt: skip
         caps = {"max_test": max_test, "k_shot": k_shot}
         changed = replace(changed, caps={**self.caps, **{name: n for name, n in caps.items() if n is not None}})
@@ -390,7 +393,7 @@ SCALES = {scale.name: scale for scale in (SMALL, PAPER)}
 
 
 def scale(name: str) -> Scale:
-    """The scale of that name; raises BadInput with the known names."""
+    """Return the scale of that name; raises BadInput with the known names."""
     if name not in SCALES:
         raise BadInput(f"'{name}' is not a scale; known: {', '.join(SCALES)}.")
     return SCALES[name]

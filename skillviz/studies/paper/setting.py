@@ -1,6 +1,6 @@
-"""Where a study differs from the paper, as rows of aspect, paper and here: told from the scale that it is built of.
+"""List a study's differences from the paper as rows of aspect, paper and here, made from the study's scale.
 
-Every phrase is made of what the experiment reads too, so that it is as true of a user's own models as of the scale's.
+Every phrase is made from values that the experiment also reads, so it is also true for a user's own models.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ READOUTS = {
 
 
 class SettingRow(NamedTuple):
-    """One aspect of the setting: what the paper has, and what this study has."""
+    """One aspect of the setting: the paper's value, and this study's."""
 
     aspect: str
     paper: str
@@ -35,7 +35,8 @@ class SettingRow(NamedTuple):
 
 
 def setting(scale: Scale) -> list[SettingRow]:
-    """What every experiment of a scale has in common, model first; rows may be the same here as in the paper."""
+    """Return the settings that every experiment of a scale shares, model first; rows may be the same here as in the
+    paper."""
     is_paper_s = PurePath(scale.base).name.lower() == PAPERS
     model = "RoBERTa-base" if is_paper_s else "RoBERTa-base (85 million graftable parameters)"
     return [
@@ -49,17 +50,18 @@ def setting(scale: Scale) -> list[SettingRow]:
 
 
 def readout_row(here: str) -> SettingRow:
-    """How class scores are read; the paper reads its GPT-2 by the words after a prompt."""
+    """Return the readout's row; the paper reads its GPT-2 by the words after a prompt."""
     return SettingRow(READOUT, "prompt" if here != "causal" else "prompt (GPT-2: the words after it)", READOUTS[here])
 
 
 def tuning_row(scale: Scale, here: str) -> SettingRow:
-    """How the fine-tuned models come about, with how many seeds."""
+    """Return the row about fine-tuning: its recipe, and the number of seeds."""
     return SettingRow(TUNING, "plain SGD, a grid of nine points", f"{here}; {counted(scale.seeds, 'seed')}")
 
 
 def trained(scale: Scale, how: str = "plain SGD", steps: int | None = None) -> str:
-    """How a model is trained at this scale: by what, steps, batch and rate; `steps` in place of the scale's."""
+    """Return the training of a model at this scale in words: recipe, steps, batch and rate; `steps` replaces the
+    scale's."""
     values = scale.training
     if values.get("grid") == "paper" and not steps:
         return f"{how}, a grid of nine points" + (f", {values['steps']:,} steps" if values.get("steps") else "")
@@ -70,7 +72,7 @@ def trained(scale: Scale, how: str = "plain SGD", steps: int | None = None) -> s
 
 
 def few_row(scale: Scale, task: str) -> SettingRow:
-    """The rates and steps of what trains few parameters."""
+    """Return the rates and steps of recipes that train few parameters."""
     tuned = {recipe: scale.finetuned_model(task, recipe)["finetune"] for recipe in FEW}
     rates = [f"{_name(RECIPES[recipe])} at {values['lr']:g}" for recipe, values in tuned.items() if "lr" in values]
     steps = {values["steps"] for values in tuned.values() if "steps" in values}
@@ -85,7 +87,7 @@ def _name(recipe: RecipeRow) -> str:
 
 
 def search_row(scale: Scale, mask_seeds: int) -> SettingRow:
-    """How regions are found: by the default search, with so many seeds."""
+    """Return the row about the search: the default localizer, with this number of seeds."""
     fields = scale.options.get("stagewise", {})
     units = {"steps": "steps", "batch_size": "examples a step"}
     how = [f"{fields[name]} {unit}" for name, unit in units.items() if name in fields]
@@ -93,31 +95,31 @@ def search_row(scale: Scale, mask_seeds: int) -> SettingRow:
 
 
 def sizes_row(scale: Scale, here: Sequence[float], paper: str = "") -> SettingRow:
-    """The sizes of regions, from the smallest share to the largest."""
+    """Return the sizes of regions, from the smallest share to the largest."""
     ends = " to ".join(dict.fromkeys(map(size_text, (min(here), max(here)))))
     return SettingRow(SIZES, paper or ("0.05% (GPT-2)" if scale.readout == "causal" else "0.01%"), ends)
 
 
 def tasks_row(scale: Scale, paper: str, here: Iterable[str]) -> SettingRow:
-    """The tasks, where the experiment takes others than the paper."""
+    """Return the row of tasks, for an experiment whose tasks differ from the paper's."""
     return SettingRow("Tasks", paper, listed([task_name(scale, task) for task in here], 99))
 
 
 def shifts_row(scale: Scale, paper: str, here: Iterable[str]) -> SettingRow:
-    """The other data that the models of each task are scored on; of tasks that have such data."""
+    """Return the other data on which the models of each task are scored; tasks without such data are left out."""
     pairs = [(task, [task_name(scale, other) for other in scale.shifts.get(task, ())]) for task in here]
     parts = [f"{task_name(scale, task)} to {listed(others, 99)}" for task, others in pairs if others]
     return SettingRow("Shifts", paper, "; ".join(parts))
 
 
 def task_name(scale: Scale, task: str) -> str:
-    """The task's name; where its file cannot be read that of the file, or of the folder of a `task.yaml`."""
+    """Return the task's name; if its file cannot be read, the file's name, or the folder's for a `task.yaml`."""
     name, path = name_of(scale.file(task)), Path(task)
     return path.parent.name if name == "task" and path.parent.name else name
 
 
 def _data(scale: Scale) -> str:
-    """The scale's data in words, or a user's task files."""
+    """Return the scale's data in words, or a user's task files."""
     if scale.about_data:
         return scale.about_data
     shots = scale.caps.get("k_shot")
@@ -130,13 +132,13 @@ def _data(scale: Scale) -> str:
 
 
 def _tested(scale: Scale) -> str:
-    """How many test examples there are at most, where a user said so."""
+    """Return the largest number of test examples in words, if the user gave one."""
     most = scale.caps.get("max_test")
     return f", at most {counted(most, 'test example')}" if most else ""
 
 
 def _pairs(scale: Scale) -> str:
-    """Where the fine-tuned models are from: a user's, the stored ones, or training."""
+    """Return the source of the fine-tuned models: the user's, the stored ones, or training."""
     if scale.finetuned:
         return f"{scale.finetuned} as given"
     stored = [task for task in scale.chosen or scale.tasks if scale.pair(task)]

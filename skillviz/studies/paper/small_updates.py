@@ -1,4 +1,4 @@
-"""What Tables 1 and 3 have in common: grafts, their regions trained again from the base, BitFit and LoRA."""
+"""The shared part of Tables 1 and 3: grafts, their regions re-trained from the base, BitFit and LoRA."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ LORA_NOTE = (
 
 
 def entries(scale: Scale, task: str, also: Sequence[str] = ()) -> list[Entry]:
-    """A task's grafts, their regions re-trained (one a mask seed), three BitFit and three LoRA models.
+    """Return a task's grafts, their regions re-trained (one per mask seed), three BitFit and three LoRA models.
 
     The trained models are scored on the task files `also` too.
     """
@@ -40,7 +40,7 @@ def entries(scale: Scale, task: str, also: Sequence[str] = ()) -> list[Entry]:
 
 
 def tables(observations: Sequence[Observation]) -> dict[str, pd.DataFrame]:
-    """scores and differences of the methods, and notes."""
+    """Return scores and differences of the methods, and notes."""
     drawn = resampled_tests(observations)
     return {
         "scores": scores(observations, drawn),

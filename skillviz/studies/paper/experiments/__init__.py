@@ -1,6 +1,6 @@
-"""The experiments of the paper: a module each, which holds its row and all that the row needs.
+"""The experiments of the paper, one module each, with the experiment's row and everything that the row needs.
 
-Every `Experiment` in a module of this folder is one; a new one is a new file here and nothing else.
+Every `Experiment` in a module of this folder is found by import; a new experiment needs only a new file here.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def _rows() -> Iterator[Experiment]:
 
 
 def _order(row: Experiment) -> tuple[bool, bool, int]:
-    """Tables, then figures, by their numbers; what is not in the paper comes last."""
+    """Order tables first, then figures, by number; experiments that are not in the paper are last."""
     number = row.name.lstrip("abcdefghijklmnopqrstuvwxyz_-")
     return not number, not row.name.startswith("table"), int(number or 0)
 
@@ -35,7 +35,7 @@ EXPERIMENTS: dict[str, Experiment] = {row.name: row for row in sorted(_rows(), k
 
 
 def experiment(name: str) -> Experiment:
-    """The row of that name; raises BadInput with the known names."""
+    """Return the experiment of that name; raises BadInput with the known names."""
     if name not in EXPERIMENTS:
         raise BadInput(f"'{name}' is not an experiment; known: {', '.join(EXPERIMENTS)}.")
     return EXPERIMENTS[name]
@@ -43,11 +43,11 @@ def experiment(name: str) -> Experiment:
 
 @cache
 def published_verdicts(name: str) -> tuple[Verdict, ...]:
-    """The claims of an experiment with the same comparisons of the paper's own published values."""
+    """Return the claims of an experiment with the same comparisons of the paper's own published values."""
     return tuple(experiment(name).in_paper())
 
 
 def verdicts(name: str | None, tables: Mapping[str, pd.DataFrame], scale: str | None) -> list[Verdict]:
-    """What a study of this experiment says of each of the paper's claims; none where the paper makes none."""
+    """Return the paper's claims, judged from a study of this experiment; empty if the paper makes none."""
     row = EXPERIMENTS.get(name or "")
     return row.verdicts(tables, scale) if row else []

@@ -1,4 +1,4 @@
-"""Figure 15: the checkpoints of one fine-tuning, from early on to the last."""
+"""Figure 15: the checkpoints of one fine-tuning, from an early one to the last."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ if TYPE_CHECKING:
 
 PAIRS = (("graft", "ft"), ("graft", "graft_movement"))
 QUARTERINGS = 2
-"""The first checkpoint is after a sixteenth of all steps, the next after four times as many."""
+"""The number of times the total is divided by four: the checkpoints are at 1/16, 1/4 and all of the steps."""
 
 
 def steps_of(scale: Scale) -> list[int]:
-    """The checkpoints: each after four times the steps of the one before, the last after all of them."""
+    """Return the steps of the checkpoints: each after four times the steps of the one before, the last after all."""
     total = int(scale.training.get("steps") or DEFAULT_STEPS)
     return sorted({max(round(total / 4**quartering), 1) for quartering in range(QUARTERINGS + 1)})
 
 
 def entries(scale: Scale) -> list[Entry]:
-    """One task (or those asked for): the default search and top movement on each checkpoint, at three sizes.
+    """Return the default search and top movement on each checkpoint, at three sizes, for one task or those requested.
 
-    Raises BadInput for several fine-tuning seeds, and for a fine-tuned model that is there: it has no checkpoints.
+    Raises BadInput for several fine-tuning seeds, and for an existing fine-tuned model, which has no checkpoints.
     """
     scale.refuse_seeds("one fine-tuning of each task")
     if scale.finetuned:
@@ -57,7 +57,7 @@ def entries(scale: Scale) -> list[Entry]:
 
 
 def tables(results: Results) -> dict[str, pd.DataFrame]:
-    """checkpoints, and by model scores and differences."""
+    """Return the table of checkpoints, and scores and differences by model."""
     observations = of_results(results)
     drawn = resampled_tests(observations)
     series: dict[str, dict[int, list[Run]]] = {}
@@ -78,7 +78,7 @@ def tables(results: Results) -> dict[str, pd.DataFrame]:
 
 
 def differs(scale: Scale) -> list[SettingRow]:
-    """Its tasks, its checkpoints, and whose region is looked at."""
+    """Return the differences in tasks, checkpoints, and the labels used for the region."""
     steps = ", ".join(f"{step:,}" for step in steps_of(scale))
     return [
         tuning_row(scale, trained(scale)),

@@ -1,4 +1,4 @@
-"""Figure 2: accuracy by the size of the region, for searched ones, top movement and random ones."""
+"""Figure 2: accuracy by size of the region, for searched regions, top movement and random ones."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ PAIRS = (("graft", "graft_movement"), ("graft", "graft_random"), ("graft_movemen
 
 
 def entries(scale: Scale) -> list[Entry]:
-    """A run for each size of the search and of top movement: all of them are paired.
+    """Return a run for each size of the search and of top movement, so that all of them are paired.
 
-    The largest sizes are those of the main study; random regions are one run a seed. The published search costs most,
-    so it is run on a few tasks: as published its size is an outcome, `learned-ranked` is cut at the size asked for.
+    The largest sizes are the main study's; random regions need one run per seed. The published search costs most, so it
+    runs on a few tasks. Its size as published is an outcome; `learned-ranked` is cut at the requested size.
     """
     runs = []
     for task in scale.some("curves"):
@@ -43,7 +43,7 @@ def entries(scale: Scale) -> list[Entry]:
 
 
 def tables(results: Results) -> dict[str, pd.DataFrame]:
-    """scores of every size, and what the searched region is better by at equal size."""
+    """Return scores at every size, and the searched region's lead at equal size."""
     observations = of_results(results)
     drawn = resampled_tests(observations)
     return {
@@ -54,7 +54,7 @@ def tables(results: Results) -> dict[str, pd.DataFrame]:
 
 
 def differs(scale: Scale) -> list[SettingRow]:
-    """The sizes of its curves."""
+    """Return the sizes of its curves."""
     return [sizes_row(scale, [*scale.curve, *scale.sizes], "a curve of sizes")]
 
 

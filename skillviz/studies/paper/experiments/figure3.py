@@ -1,4 +1,4 @@
-"""Figure 3: does a model with a classification head localize as well as one that is asked by a prompt?"""
+"""Figure 3: compare localization in a model with a classification head and in a prompted model."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ HEAD_SEED = 0
 
 
 def entries(scale: Scale) -> list[Entry]:
-    """A few tasks (or those asked for) with each readout: the scale's own, and the head where that is another."""
+    """Return a few tasks (or those requested) with each readout: the scale's own, and the head if that is another."""
     runs = []
     for task in scale.some("few"):
         runs += [scale.grafts(task), scale.search(scale.finetuned_model(task), "movement", others=scale.others(task))]
@@ -38,7 +38,7 @@ def entries(scale: Scale) -> list[Entry]:
 
 
 def tables(results: Results) -> dict[str, pd.DataFrame]:
-    """scores and differences by readout, which is told whether or not the study has two."""
+    """Return scores and differences by readout; the readout is shown even if the study has only one."""
     own_tasks = [one for one in of_results(results) if one.task == one.id_task]
     observations = [replace(one, shown_readout=one.readout) for one in own_tasks]
     drawn = resampled_tests(observations)
@@ -53,7 +53,7 @@ def tables(results: Results) -> dict[str, pd.DataFrame]:
 
 
 def differs(scale: Scale) -> list[SettingRow]:
-    """Its readouts."""
+    """Return the difference in readouts."""
     here = "classification head alone"
     if scale.readout != "head":
         here = f"{READOUTS[scale.readout]} and {READOUTS['head']}"

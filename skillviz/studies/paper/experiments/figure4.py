@@ -28,7 +28,7 @@ LOTTERY = (0.1, 0.3, 0.5, 0.9)
 
 
 def entries(scale: Scale) -> list[Entry]:
-    """A few tasks (or those asked for): all biases, the best of them, the lottery ticket to 90%."""
+    """Return a few tasks (or those requested): all biases, the best of them, the lottery ticket to 90%."""
     runs = []
     for task in scale.some("few"):
         model = scale.first(task)
@@ -43,7 +43,7 @@ def entries(scale: Scale) -> list[Entry]:
 
 
 def tables(results: Results) -> dict[str, pd.DataFrame]:
-    """scores and differences; the biases' search counts as graft_biases of the localizer learned-ranked."""
+    """Return scores and differences; the search within biases is graft_biases of the localizer learned-ranked."""
     observations = [one for one in of_results(results) if one.task == one.id_task]
     drawn = resampled_tests(observations)
     return {
@@ -58,7 +58,7 @@ def tables(results: Results) -> dict[str, pd.DataFrame]:
 
 
 def differs(scale: Scale) -> list[SettingRow]:
-    """The sizes within the biases, and those of the lottery ticket."""
+    """Return the sizes within the biases."""
     return [
         SettingRow(
             "Sizes within the biases", "a curve of sizes", listed([size_text(size) for size in scale.bias_sizes], 9)

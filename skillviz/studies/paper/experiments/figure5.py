@@ -27,7 +27,8 @@ ADAMW = ("adamw", "adamw-l1")
 
 
 def entries(scale: Scale) -> list[Entry]:
-    """A few tasks (or those asked for), three ways to fine-tune: the default search on each model, and top movement."""
+    """Return the default search on the models of three recipes, and top movement, for a few tasks or those
+    requested."""
     runs = []
     for task in scale.some("few"):
         models = [scale.first(task, recipe, **scale.adamw) for recipe in ADAMW]
@@ -37,7 +38,7 @@ def entries(scale: Scale) -> list[Entry]:
 
 
 def tables(results: Results) -> dict[str, pd.DataFrame]:
-    """scores and differences by recipe."""
+    """Return scores and differences by recipe."""
     observations = [one for one in of_results(results) if one.task == one.id_task]
     drawn = resampled_tests(observations)
     return {
@@ -51,7 +52,7 @@ def tables(results: Results) -> dict[str, pd.DataFrame]:
 
 
 def differs(scale: Scale) -> list[SettingRow]:
-    """How its AdamW models are trained."""
+    """Return the training of its AdamW models."""
     values = scale.adamw or scale.training
     parts = [f"{values['steps']:,} steps"] if values.get("steps") else []
     parts += [f"at the rate {values['lr']:g}"] if values.get("lr") else ["the best of a grid of rates"]

@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 
 def entries(scale: Scale) -> list[Entry]:
-    """One task (or those asked for): regions of figure 2, a small and a larger size."""
+    """Return regions of figure 2, a small and a larger size, for one task or those requested."""
     sizes = tuple(dict.fromkeys((scale.ladder[0], scale.ladder[-1])))
     return [scale.each(scale.each_seed(task), "stagewise", sizes) for task in scale.some("histogram")]
 
 
 def tables(results: Results) -> dict[str, pd.DataFrame]:
-    """histogram and scores; counts of several mask seeds are averaged."""
+    """Return histogram and scores; counts of several mask seeds are averaged."""
     observations = of_results(results)
     return {
         "histogram": histogram(observations),
@@ -38,7 +38,7 @@ def tables(results: Results) -> dict[str, pd.DataFrame]:
 
 
 def differs(scale: Scale) -> list[SettingRow]:
-    """Its two sizes."""
+    """Return its two sizes."""
     return [sizes_row(scale, [scale.ladder[0], scale.ladder[-1]])]
 
 

@@ -31,7 +31,8 @@ ESTIMATE = ("value", "low", "high", "debiased")
 
 
 def entries(scale: Scale) -> list[Entry]:
-    """For each task with a shifted partner: regions of several sizes, the ways between the models at the main one."""
+    """Return runs of several sizes for each task with a shifted partner, and paths between the models at the main
+    size."""
     runs = []
     for task in scale.some("shift"):
         model, others = scale.finetuned_model(task), scale.others(task)
@@ -43,7 +44,7 @@ def entries(scale: Scale) -> list[Entry]:
 
 
 def tables(results: Results) -> dict[str, pd.DataFrame]:
-    """scores and differences on every task by size, and the ways between the models."""
+    """Return scores and differences on every task by size, and the paths between the models."""
     observations = of_results(results)
     return {
         "scores": scores(observations),
@@ -54,9 +55,10 @@ def tables(results: Results) -> dict[str, pd.DataFrame]:
 
 
 def path_rows(runs: Iterable[Run]) -> list[dict[str, Any]]:
-    """One row a path, point, task and metric: the mean over mask seeds at the main size, with its interval.
+    """Return one row per path, point, task and metric: the mean over mask seeds at the main size, with its interval.
 
-    The runs' own intervals are the examples' part. WiSE-FT has no region, so every run tells the same of it.
+    The runs' own intervals give the variance over examples. WiSE-FT has no region, so its rows are the same in every
+    run.
     """
     groups: dict[tuple[Any, ...], list[dict[Any, Any]]] = {}
     for run in runs:
@@ -76,7 +78,7 @@ def path_rows(runs: Iterable[Run]) -> list[dict[str, Any]]:
 
 
 def differs(scale: Scale) -> list[SettingRow]:
-    """Its other data."""
+    """Return the shifts and sizes."""
     paper = "SST-2 to IMDb, MNLI to SNLI; MPQA to SST-2 and Yelp, QNLI to MNLI and SNLI"
     return [shifts_row(scale, paper, scale.some("shift")), sizes_row(scale, scale.sizes[:MOST_SIZES])]
 

@@ -1,4 +1,4 @@
-"""Figure 8: do regions of a model of several tasks overlap, and what does one, or a union, give every task?"""
+"""Figure 8: the overlap of regions in a model of several tasks, and the gain of a region or a union on every task."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ JOINT = " + "
 
 
 def entries(scale: Scale) -> list[Entry]:
-    """One model of all tasks; a region of each, from the empty one, with every mask seed."""
+    """Return one model of all tasks, and a region of each task, searched from the empty region with every mask seed."""
     names = scale.some("multi")
     steps = scale.training.get("steps")
     training = {**scale.training, **({"steps": len(names) * steps} if steps else {})}
@@ -54,7 +54,7 @@ def entries(scale: Scale) -> list[Entry]:
 
 
 def tables(results: Results) -> dict[str, pd.DataFrame]:
-    """overlap, isolation, gain, scores, stability and note of a multi-task study."""
+    """Return overlap, isolation, gain, scores, stability and note of a multi-task study."""
     runs = task_unions.region_runs(results)
     if not runs:
         return {"note": notes("No region of a model of several tasks is finished, so there is nothing to tell.")}
@@ -65,13 +65,13 @@ def tables(results: Results) -> dict[str, pd.DataFrame]:
     }
     try:
         return {**shared, **_from_models(results, runs, regions)}
-    except BadModel as error:  # a store that was packed has runs, and no weights
+    except BadModel as error:  # a packed store has runs but no weights
         remark = f"Gains need the weights of the multi-task model: {error.args[0]}"
         return {**shared, "stability": stability_of_runs(_every(runs), results.entry), "note": notes(remark)}
 
 
 def _from_models(results: Results, runs: Runs, regions: Mapping[str, Mapping[int, Region]]) -> dict[str, pd.DataFrame]:
-    """gain, scores, stability and note, for which the models are asked."""
+    """Return gain, scores, stability and note, which are computed with the models."""
     left = leaks_of(runs)
     unions, remarks = _unions(results, runs, regions)
     scored = {}
@@ -92,7 +92,8 @@ def _from_models(results: Results, runs: Runs, regions: Mapping[str, Mapping[int
 
 
 def bootstrapped(session: Session, run: Run) -> list[Region]:
-    """The linearized regions of bootstrap samples of the run's training examples, of the run's size."""
+    """Return linearized regions of bootstrap samples of the run's training examples, each as large as the run's
+    region."""
     pair, encoded = session.pair(run.spec), session.encoded(run.spec)
     problem, options = pair.problem(encoded["train"]), LinearizedOptions(examples=EXAMPLES)
     return list(bootstrap_regions(problem, run.record.size or 1, resamples=BOOTSTRAPS, options=options).regions)
@@ -103,13 +104,13 @@ def _every(runs: Runs) -> list[Run]:
 
 
 def leaks_of(runs: Runs) -> dict[str, Unseen]:
-    """Which test examples of each task the other tasks' training data hold."""
+    """Return the test examples of each task that occur in the other tasks' training data."""
     specs = [next(iter(by_seed.values())).spec for by_seed in runs.values()]
     return unseen([registry.task(spec.task, "task") for spec in specs])
 
 
 def gain_rows(scored: Mapping[str, TaskScores], unions: Sequence[TaskUnion]) -> list[dict[str, Any]]:
-    """One row a region and task: relative gain (Eq. 5), mean over mask seeds."""
+    """Return one row per region and task: relative gain (Eq. 5), mean over mask seeds."""
     return [
         {
             "region": one.label, "region_tasks": one.tasks, "task": task, "purified": one.purified,
@@ -128,7 +129,7 @@ def _estimate(gain: Interval) -> dict[str, float]:
 def _unions(
     results: Results, runs: Runs, regions: Mapping[str, Mapping[int, Region]]
 ) -> tuple[list[TaskUnion], list[str]]:
-    """Each task's region, the unions, and the families' unions after purification; with what must be said of them."""
+    """Return each task's region, the unions, and the families' unions after purification; also notes about them."""
     seeds = sorted(set.intersection(*(set(by_seed) for by_seed in regions.values())))
     groups = task_unions.unions(list(regions), {task: family(task) for task in regions})
     unions = [TaskUnion(task, (task,), tuple(by_seed.values())) for task, by_seed in regions.items()]
@@ -148,7 +149,7 @@ def _unions(
 
 
 def _scores(scored: Mapping[str, TaskScores], unions: Sequence[TaskUnion], runs: Runs) -> list[dict[str, Any]]:
-    """The levels behind the gains: base, multi-task model and every region, on the unseen test examples."""
+    """Return the scores behind the gains: base, multi-task model and every region, on the unseen test examples."""
     rows = []
     everyone = JOINT.join(runs)
     for task, of_task in scored.items():
@@ -171,7 +172,7 @@ def _scores(scored: Mapping[str, TaskScores], unions: Sequence[TaskUnion], runs:
 
 
 def _sentences(scored: Mapping[str, TaskScores], runs: Runs) -> list[str]:
-    """What a reader of the gains must know: tasks that gain little, and tasks of too few seeds."""
+    """Return caveats about the gains: tasks that gain little, and tasks with too few seeds."""
     sentences = []
     for task, of_task in scored.items():
         whole = task_unions.mean_relative_gain(of_task, (of_task.finetuned,))
@@ -183,7 +184,7 @@ def _sentences(scored: Mapping[str, TaskScores], runs: Runs) -> list[str]:
 
 
 def differs(scale: Scale) -> list[SettingRow]:
-    """Its tasks, and how one model learns them all."""
+    """Return the tasks, and the training of one model on all of them."""
     names = scale.some("multi")
     steps = scale.training.get("steps")
     how = trained(scale, "plain SGD on all tasks at once", len(names) * steps if steps else None)

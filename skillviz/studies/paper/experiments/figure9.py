@@ -1,4 +1,4 @@
-"""Figures 9 and 10: in which layers and which kinds of modules do the regions lie?"""
+"""Figures 9 and 10: the share of the regions in each layer and kind of module."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ LOCALIZER = "stagewise"
 
 
 def entries(scale: Scale) -> list[Entry]:
-    """One region a task and mask seed: the runs of table 2, which are not made twice."""
+    """Return one region per task and mask seed: the runs of table 2, which are not made twice."""
     return [scale.grafts(task) for task in scale.tasks]
 
 
 def tables(results: Results) -> dict[str, pd.DataFrame]:
-    """composition and note; by layer it is figure 9, by kind figure 10."""
+    """Return composition and note; figure 9 shows the composition by layer, figure 10 by kind."""
     runs = [run for run in results.runs() if run.spec.localizer == LOCALIZER]
     seeds = {(run.spec.task, run.spec.seed) for run in runs}
     told = f"{len(runs)} regions of {len({task for task, _ in seeds})} tasks, each run's main size."

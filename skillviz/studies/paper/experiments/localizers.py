@@ -1,4 +1,4 @@
-"""Every way to choose a region on one task, with several fine-tuned models and the nulls of each search."""
+"""Compare all localizers on one task, with several fine-tuned models and the nulls of each search."""
 
 from __future__ import annotations
 
@@ -29,12 +29,13 @@ PAIRS = tuple(("graft", rival) for rival in (*RIVALS, "ft", "pretrained"))
 
 
 def compared() -> list[str]:
-    """The localizers whose grafts have fine-tuned values and a size of one's choice, and the paper's learned mask."""
+    """Return the localizers with grafts of fine-tuned values at any requested size, and the paper's learned mask."""
     return [name for name, row in LOCALIZERS.items() if row.makes_graft and (row.budgeted or name == "learned")]
 
 
 def entries(scale: Scale) -> list[Entry]:
-    """One task (or those asked for), each localizer on models of three fine-tuning seeds, a mask seed each.
+    """Return each localizer on models of three fine-tuning seeds, with one mask seed each, for one task or those
+    requested.
 
     Every search has a null of shuffled movement at the main size; the main search has all nulls, at every size.
     """
@@ -42,7 +43,7 @@ def entries(scale: Scale) -> list[Entry]:
     for task in scale.some("one"):
         model = scale.finetuned_model(task, seed=FINETUNING_SEEDS if scale.seeds == 1 else list(range(scale.seeds)))
         for name in compared():
-            if name == MAIN_SEARCH:  # nulls are of a run's main size, so each size is a run
+            if name == MAIN_SEARCH:  # a null is made at a run's main size only, so each size is a run
                 runs.append(scale.each(model, name, _sizes(scale, name), seed=0, nulls="all"))
             else:
                 runs.append(scale.search(model, name, _sizes(scale, name), seed=0, nulls="shuffled"))
@@ -50,13 +51,13 @@ def entries(scale: Scale) -> list[Entry]:
 
 
 def _sizes(scale: Scale, name: str) -> tuple[float, ...]:
-    """The sizes of a localizer's regions; the learned mask finds its own."""
+    """Return the sizes of a localizer's regions; the learned mask determines its own."""
     sizes = scale.sizes if scale.chosen else SIZES
     return sizes[:1] if name == "learned" else sizes
 
 
 def tables(results: Results) -> dict[str, pd.DataFrame]:
-    """scores and differences of every localizer's graft."""
+    """Return scores and differences of every localizer's graft."""
     observations = of_results(results)
     drawn = resampled_tests(observations)
     return {
@@ -67,7 +68,7 @@ def tables(results: Results) -> dict[str, pd.DataFrame]:
 
 
 def differs(scale: Scale) -> list[SettingRow]:
-    """Its task, its models, and the localizers."""
+    """Return its task, its models, and the localizers."""
     names = [LOCALIZERS[name].title for name in compared()]
     return [
         tasks_row(scale, "none", scale.some("one")),

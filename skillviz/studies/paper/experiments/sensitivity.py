@@ -1,4 +1,5 @@
-"""How far the constants of the searches carry: learning rate, steps and bias of the learned mask, and of the others."""
+"""Test the constants of the searches: learning rate, steps and bias of the learned mask, steps and batch of the
+others."""
 
 from __future__ import annotations
 
@@ -26,18 +27,19 @@ BIASES = (5.0, 10.0)
 STEPS = (25, 50, 100)
 FEW_STEPS, FEW_SEEDS = (25, 100), (0,)  # at the small scale
 BATCHES = (32, 128)
-FIELDS = ("steps", "batch_size")  # of a run, not of its localizer's options
+FIELDS = ("steps", "batch_size")  # fields of a run, not of its localizer's options
 
 
 def entries(scale: Scale) -> list[Entry]:
-    """One task, or each of those asked for; raises BadInput for several fine-tuning seeds, which no column tells."""
+    """Return the runs on one task, or on each requested one; raises BadInput for several fine-tuning seeds, for which
+    the table has no column."""
     scale.refuse_seeds("one model of each task")
     scale = _affordable(scale)
     return [entry for task in scale.some("one") for entry in _of_task(scale, task)]
 
 
 def _of_task(scale: Scale, task: str) -> list[dict[str, Any]]:
-    """The learned mask by rate, steps and bias, its ranked form by rate, steps by batch of the others."""
+    """Return the learned mask by rate, steps and bias, and its ranked form and stagewise by steps and batch size."""
     model = scale.first(task)
     size, tried = scale.sizes[:1], _steps(scale)
     learned = scale.options.get("learned", {}).get("batch_size", 128) // 2
@@ -51,19 +53,19 @@ def _of_task(scale: Scale, task: str) -> list[dict[str, Any]]:
 
 
 def _affordable(scale: Scale) -> Scale:
-    """The scale, with one mask seed at the small one: there are many settings."""
+    """Return the scale, with one mask seed at the small one because there are many settings."""
     return replace(scale, mask_seeds=FEW_SEEDS) if scale.name == SMALL.name else scale
 
 
 def _steps(scale: Scale) -> tuple[int, ...]:
-    """The numbers of steps that are tried; a quarter, a half and all of those that a user asked for."""
+    """Return the numbers of steps to try; a quarter, a half and all of the user's number if one is given."""
     if scale.steps is None:
         return FEW_STEPS if scale.name == SMALL.name else STEPS
     return tuple(dict.fromkeys(max(1, scale.steps // part) for part in (4, 2, 1)))
 
 
 def tables(results: Results) -> dict[str, pd.DataFrame]:
-    """sensitivity: one row a run and metric, on validation and test alike chosen by nobody."""
+    """Return sensitivity, one row per run and metric, on validation and test data; no setting is selected by either."""
     return {
         "sensitivity": sensitivity(results.runs()),
         "note": notes(
@@ -74,7 +76,7 @@ def tables(results: Results) -> dict[str, pd.DataFrame]:
 
 
 def differs(scale: Scale) -> list[SettingRow]:
-    """The searches whose constants are changed."""
+    """Return the searches whose constants are changed."""
     here = f"learned mask, learned-ranked and stagewise; {counted(len(_affordable(scale).mask_seeds), 'mask seed')}"
     paper = "learned mask: one rate (1e7), one bias (10), 100 steps"
     return [SettingRow(SEARCH, paper, here), sizes_row(scale, scale.sizes[:1])]

@@ -1,4 +1,4 @@
-"""Table 1, and LoRA of Table 6: a graft, its region trained anew from the base, BitFit, LoRA, full fine-tuning."""
+"""Table 1, and LoRA of Table 6: a graft, its region re-trained from the base, BitFit, LoRA, full fine-tuning."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
 
 
 def entries(scale: Scale) -> list[Entry]:
-    """Some tasks (or those asked for), each with its grafts and the models that train few parameters."""
+    """Return some tasks (or those requested), each with its grafts and the models with few trained parameters."""
     return [entry for task in scale.some("updates") for entry in small_updates.entries(scale, task)]
 
 
 def tables(results: Results) -> dict[str, pd.DataFrame]:
-    """scores and differences of the methods on their own tasks."""
+    """Return scores and differences of the methods on their own tasks."""
     return small_updates.tables([one for one in of_results(results) if one.task == one.id_task])
 
 
 def differs(scale: Scale) -> list[SettingRow]:
-    """Its tasks, and how what has few parameters is trained."""
+    """Return its tasks, and the training of models with few trained parameters."""
     names = scale.some("updates")
     return [tasks_row(scale, "SST-2, AG News, QNLI and QQP", names), few_row(scale, names[0])]
 

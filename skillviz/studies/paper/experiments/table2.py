@@ -1,4 +1,4 @@
-"""Table 2: does a tiny region hold the fine-tuned skill, and is its graft better calibrated?"""
+"""Table 2: the accuracy and calibration of the graft of a tiny region, compared with the fine-tuned model."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ PAIRS = (
 
 
 def entries(scale: Scale) -> list[Entry]:
-    """Every task: the default search and top movement at the same sizes; on a few the published search too.
+    """Return the default search and top movement at the same sizes for every task; on a few tasks the published search
+    too.
 
     The published search has one fine-tuning seed: its size is an outcome, and it costs most.
     """
@@ -45,12 +46,12 @@ def entries(scale: Scale) -> list[Entry]:
 
 
 def _published(scale: Scale) -> tuple[str, ...]:
-    """The tasks that the published search is run on: all at the paper's scale, else a few."""
+    """Return the tasks of the published search: all at the paper's scale, else a few."""
     return scale.tasks if scale.name == "paper" else scale.some("few")[:2]
 
 
 def tables(results: Results) -> dict[str, pd.DataFrame]:
-    """scores, recovered, differences, composition and stability of every task."""
+    """Return scores, recovered, differences, composition and stability of every task."""
     runs = results.runs()
     observations = of_results(results)
     drawn = resampled_tests(observations)
@@ -65,7 +66,7 @@ def tables(results: Results) -> dict[str, pd.DataFrame]:
 
 
 def differs(scale: Scale) -> list[SettingRow]:
-    """The published search, where it is run on some of the tasks."""
+    """Return the tasks of the published search, if it runs on only some of the tasks."""
     names = [task_name(scale, task) for task in _published(scale)]
     if not names or len(names) == len(scale.tasks):
         return []

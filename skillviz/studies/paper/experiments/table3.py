@@ -19,18 +19,18 @@ if TYPE_CHECKING:
 
 
 def entries(scale: Scale) -> list[Entry]:
-    """The tasks that have other data with the same labels: as Table 1, scored on those data too."""
+    """Return the entries of Table 1 for tasks that have other data with the same labels, scored on those data too."""
     tasks = scale.some("transfer")
     return [entry for task in tasks for entry in small_updates.entries(scale, task, scale.others(task))]
 
 
 def tables(results: Results) -> dict[str, pd.DataFrame]:
-    """scores and differences of the methods, on their own task and on other data."""
+    """Return scores and differences of the methods, on their own task and on other data."""
     return small_updates.tables(of_results(results))
 
 
 def differs(scale: Scale) -> list[SettingRow]:
-    """Its other data, and how what has few parameters is trained."""
+    """Return its other data, and the training of models with few trained parameters."""
     names = scale.some("transfer")
     return [shifts_row(scale, "SST-2 to Yelp and IMDb; QNLI to MNLI and SNLI", names), few_row(scale, names[0])]
 

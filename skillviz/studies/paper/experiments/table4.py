@@ -1,4 +1,4 @@
-"""Table 4: three tasks learned one after the other, naively and within their regions."""
+"""Table 4: three tasks learned in sequence, naively and within their regions."""
 
 from __future__ import annotations
 
@@ -29,11 +29,12 @@ if TYPE_CHECKING:
 LOCALIZER = "stagewise"
 METHODS = {**MODES, INDEPENDENT: INDEPENDENT}
 SIZE = {"small": 0.01, "paper": 0.0001}
-"""Of each task's region. Unions of three of the published 0.01% would hold too little of a small model's skills."""
+"""The share of each task's region. A union of three regions of the published 0.01% is too small for a small model's
+skills."""
 
 
 def entries(scale: Scale) -> list[Entry]:
-    """Both modes on one sequence, that of the tasks asked for; each task's region is searched on a model of its own."""
+    """Return both modes on one sequence of the tasks; each task's region is searched on a model of its own."""
     names = scale.some("sequence")
     training = {name: value for name, value in scale.training.items() if name != "grid"}  # a stage has no grid
     shared = scale.several_tasks(CONTINUAL, names, training)
@@ -46,13 +47,13 @@ def entries(scale: Scale) -> list[Entry]:
 
 
 def _size(scale: Scale) -> float:
-    """The share of each task's region: what a user asked for, else the experiment's."""
+    """Return the share of each task's region: the user's if given, else the experiment's."""
     usual = SCALES.get(scale.name)
     return scale.sizes[0] if usual is not None and scale.sizes != usual.sizes else SIZE.get(scale.name, 0.01)
 
 
 def tables(results: Results) -> dict[str, pd.DataFrame]:
-    """stages, scores, differences and note; raises BadData where grafting changed an earlier task's logits."""
+    """Return stages, scores, differences and note; raises BadData if grafting changed an earlier task's logits."""
     scores = {mode: list(results.scores(recipe=CONTINUAL, mode=mode)) for mode in (NAIVE, GRAFTING)}
     alone = {run.record.task_name: run for run in results.runs(role="region")}
     sequence = sequence_of(scores, alone)
@@ -65,7 +66,7 @@ def tables(results: Results) -> dict[str, pd.DataFrame]:
 
 
 def _scores(sequence: TaskSequence, alone: Mapping[str, Run]) -> list[dict[str, Any]]:
-    """Every task after the last stage by mode, and the graft of its own region alone."""
+    """Return every task's scores after the last stage by mode, and the scores of its own region's graft."""
     rows = []
     for task in sequence.order:
         run, note = alone.get(task), sequence.tasks[task]
@@ -90,7 +91,8 @@ def _scores(sequence: TaskSequence, alone: Mapping[str, Run]) -> list[dict[str, 
 
 
 def _differences(sequence: TaskSequence) -> list[dict[str, Any]]:
-    """After the last stage, on the same examples: each mode less the independent models, and grafting less naive."""
+    """Return differences after the last stage, on the same examples: each mode − independent models, grafting −
+    naive."""
     rows = []
     for name, task in ((name, sequence.tasks[name]) for name in sequence.order):
         for a, b in ((NAIVE, INDEPENDENT), (GRAFTING, INDEPENDENT), (GRAFTING, NAIVE)):
@@ -111,7 +113,7 @@ def _differences(sequence: TaskSequence) -> list[dict[str, Any]]:
 
 
 def differs(scale: Scale) -> list[SettingRow]:
-    """Its sequence, how it is trained, and its regions."""
+    """Return its sequence, the training, and the regions."""
     rows = [
         tasks_row(scale, "QNLI, AG News, SST-2", scale.some("sequence")),
         tuning_row(scale, trained(scale, "plain SGD on one task after the other")),

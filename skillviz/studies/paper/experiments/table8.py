@@ -1,4 +1,4 @@
-"""Table 8: is the searched region the FISH mask, and how good are grafts of FISH and of random masks?"""
+"""Table 8: compare the searched region with the FISH mask, and grafts of FISH and of random masks."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ FIRST = "Overlaps are between regions of the first fine-tuned model of each task
 
 
 def entries(scale: Scale) -> list[Entry]:
-    """A few tasks (or those asked for) at three sizes: a run for each size of the search, to compare their regions.
+    """Return runs at three sizes for a few tasks (or those requested): a run for each size of the search.
 
-    FISH and random masks are cut from one order at every size, so one run a seed answers all.
+    FISH and random masks are cut from one order at every size, so one run per seed is enough.
     """
     runs = []
     for task in scale.some("few"):
@@ -45,7 +45,7 @@ def entries(scale: Scale) -> list[Entry]:
 
 
 def tables(results: Results) -> dict[str, pd.DataFrame]:
-    """scores, differences, and the IoU of the searched region with each rival by task and size."""
+    """Return scores, differences, and the IoU of the searched region with each rival by task and size."""
     observations, runs = of_results(results), results.runs()
     compared = of_first_models(runs)
     left = [FIRST] if len(compared) < len(runs) else []
@@ -59,13 +59,13 @@ def tables(results: Results) -> dict[str, pd.DataFrame]:
 
 
 def of_first_models(runs: Sequence[Run]) -> list[Run]:
-    """The runs on the first fine-tuned model of each task: regions of two models are not compared."""
+    """Return the runs on the first fine-tuned model of each task: regions of two models are not compared."""
     first: dict[str, str] = {}
     return [run for run in runs if first.setdefault(run.spec.task, run.spec.finetuned) == run.spec.finetuned]
 
 
 def differs(scale: Scale) -> list[SettingRow]:
-    """Its tasks, its sizes, and the examples that the FISH mask is told by."""
+    """Return its tasks, its sizes, and the number of examples for the FISH mask."""
     examples = scale.options.get("fisher", {}).get("options", {}).get("examples", FisherOptions().examples)
     return [
         tasks_row(scale, "four", scale.some("few")),
