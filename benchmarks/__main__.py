@@ -1,4 +1,4 @@
-"""`python -m benchmarks`: measurements that are commands. The others are files of their own: README.md has the list."""
+"""`python -m benchmarks`: benchmarks that are commands. The others are separate files, listed in README.md."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def gain(repetitions: Repetitions = 400, tables: TablesOnly = False) -> None:
 
 
 def _simulated(simulation: Any, repetitions: int, tables: bool) -> None:
-    """Run a simulation of an interval unless only its table is wanted, and write that."""
+    """Run a simulation of an interval, or read its stored rows with `tables`, and write its table."""
     simulation.write(pd.read_csv(simulation.OUT) if tables else simulation.run(repetitions))
 
 

@@ -1,6 +1,7 @@
-"""The board of docs/baselines.md from a stored study: each choice of a region, and LoRA, at equal size with intervals.
+"""Write the board of docs/baselines.md from a stored study: each choice of a region, and LoRA, at equal size with
+intervals.
 
-Numbers are those of the study's tables `scores` and `differences` (means over fine-tuned models and mask seeds, 95%
+Numbers are from the study's tables `scores` and `differences` (means over fine-tuned models and mask seeds, 95%
 intervals over seeds and examples); nothing is typed in.
 """
 
@@ -35,27 +36,27 @@ AREAS = {"graft": "grafted", "without the region": "complement"}
 
 
 def sizes(scores: pd.DataFrame) -> list[float]:
-    """The sizes of the searched grafts in entries, ascending."""
+    """Return the sizes of the searched grafts in entries, ascending."""
     return sorted(scores.loc[scores["method"] == GRAFT, "size"].unique())
 
 
 def by_task(scores: pd.DataFrame, differences: pd.DataFrame) -> dict[str, tuple[pd.DataFrame, pd.DataFrame]]:
-    """Both tables' rows of each task that the study fine-tunes on, in alphabetical order."""
+    """Return both tables' rows for each fine-tuned task of the study, in alphabetical order."""
     tasks = sorted(scores["id_task"].unique())
     return {name: (scores[scores["id_task"] == name], differences[differences["id_task"] == name]) for name in tasks}
 
 
 def scored(scores: pd.DataFrame) -> pd.DataFrame:
-    """The test rows of one task's own metric, with `at`: the entries that each touches, of LoRA those trained."""
+    """Return one task's test rows of its own metric, with `at`: the touched entries, or for LoRA the trained ones."""
     rows = scores[(scores["task"] == scores["id_task"]) & (scores["split"] == "test")]
     rows = rows[rows["metric"] == task_metric(rows["metric"])]
     return rows.assign(at=rows["size"].where(rows["method"] != LORA, rows["touched"]))
 
 
 def compared(differences: pd.DataFrame, scores: pd.DataFrame) -> pd.DataFrame:
-    """The searched graft minus each other choice of its size, with `method`, `at` and the task's metric alone.
+    """Return the searched graft minus each other choice of its size, with `method`, `at` and the task's metric alone.
 
-    LoRA stands at a size only where it trains exactly as many entries.
+    LoRA is included at a size only if it trains exactly that number of entries.
     """
     rows = differences[differences["metric"] == scored(scores)["metric"].iloc[0]]
     rows = rows[rows["task"] == rows["id_task"]]
@@ -69,8 +70,8 @@ def compared(differences: pd.DataFrame, scores: pd.DataFrame) -> pd.DataFrame:
 
 
 def board(scores: pd.DataFrame, differences: pd.DataFrame) -> list[str]:
-    """Markdown: accuracy of each choice at each size, the searched graft minus it, and the areas under both curves by
-    size, with intervals."""
+    """Return Markdown: the accuracy of each choice at each size, the searched graft minus it, and the areas under both
+    curves by size, with intervals."""
     rows, less, at = scored(scores), compared(differences, scores), sizes(scores)
     known = [name for name in METHODS if name in set(rows["method"])]
     methods = [name for name in known if name in (GRAFT, LORA) or name.startswith("graft_")]
@@ -93,8 +94,8 @@ def board(scores: pd.DataFrame, differences: pd.DataFrame) -> list[str]:
 
 
 def area_lines(scores: pd.DataFrame, searched: str) -> list[str]:
-    """Markdown: the mean of each choice's graft, and of the fine-tuned model without its region, over the logarithm of
-    the size."""
+    """Return Markdown: means over the logarithm of the size, for each choice's graft and the fine-tuned model without
+    its region."""
     table = study_areas(scores)
     first, last = (formats.share(table[end].iloc[0]) for end in ("smallest", "largest"))
     by_name = dict(iter(table.groupby("localizer", sort=False)))
@@ -107,13 +108,13 @@ def area_lines(scores: pd.DataFrame, searched: str) -> list[str]:
 
 
 def _title(method: str, searched: str = "") -> str:
-    """The localizer's name as code, of LoRA its title; `searched` is the localizer of plain grafts."""
+    """Return the localizer's name as code, or LoRA's title; `searched` is the localizer of plain grafts."""
     names = {row.method: row.name for row in LOCALIZERS.values()} | {GRAFT: searched}
     return f"`{names[method]}`" if method in names else METHODS[method].title
 
 
 def _cell(rows: pd.DataFrame, column: str, signed: int) -> str:
-    """One row's value with its interval in percent or points; empty where there is none."""
+    """Return one row's value with its interval in percent or points; empty if there is no row."""
     if rows.empty:
         return ""
     numbers = [100 * float(rows.iloc[0][name]) for name in (column, "low", "high")]
@@ -125,7 +126,7 @@ def _cell(rows: pd.DataFrame, column: str, signed: int) -> str:
 
 
 def setting(scores: pd.DataFrame) -> str:
-    """A sentence on the task, the test examples and the fine-tuned models that the regions are of."""
+    """Return a sentence on the task, the test examples and the fine-tuned models of the regions."""
     rows = scored(scores)
     searched = rows[rows["method"] == GRAFT].iloc[0]
     ends = under_the_tuned_head(rows).drop_duplicates("method").set_index("method")["mean"]
@@ -137,12 +138,13 @@ def setting(scores: pd.DataFrame) -> str:
 
 
 def _metric(rows: pd.DataFrame) -> str:
-    """The metric's name within a sentence."""
+    """Return the metric's name within a sentence."""
     return metric_row(rows["metric"].iloc[0]).title
 
 
 def verdicts(scores: pd.DataFrame, less: pd.DataFrame) -> Iterator[str]:
-    """What the differences of one task say at each size; rows as of `compared`, with `holds` as of `holding`."""
+    """Yield the verdicts of one task's differences at each size; rows as in `compared`, with `holds` as in
+    `holding`."""
     searched = scored(scores).query("method == @GRAFT")["localizer"].iloc[0]
     for size in sizes(scores):
         rows = less[less["at"] == size]
@@ -158,12 +160,12 @@ def verdicts(scores: pd.DataFrame, less: pd.DataFrame) -> Iterator[str]:
 
 
 def _marked(row: Mapping[Any, Any]) -> str:
-    """The method; with a mark where its verdict does not hold among all of the study."""
+    """Return the method, with a mark if its verdict does not hold among all verdicts of the study."""
     return _title(row["method"]) + (f" {MARK}" if decided(row["low"], row["high"]) and not row["holds"] else "")
 
 
 def parts(study: StudyFolder) -> dict[str, list[str]]:
-    """What stands between the marks of a study, by the name of the mark; a study of several tasks names each."""
+    """Return the content between a study's marks, by the name of the mark; a study of several tasks names each."""
     tables = by_task(study.table("scores"), study.table("differences"))
     several = len(tables) > 1
     settings, boards, said = [], [], []
@@ -179,7 +181,7 @@ def parts(study: StudyFolder) -> dict[str, list[str]]:
 
 
 def write(studies: Path = STUDIES, page: Path = PAGE) -> list[str]:
-    """Writes the board of every study that the page has marks for and the folder has tables of; their names."""
+    """Write the board of every study with marks on the page and tables in the folder, and return their names."""
     text, written = page.read_text(encoding="utf-8"), []
     for folder in sorted(studies.iterdir()):
         if f"<!-- {folder.name} board:" in text and (study := open_study(folder)) is not None:

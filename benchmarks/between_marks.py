@@ -1,4 +1,4 @@
-"""Tables that a command writes into a page, each between two marks; what stands outside of them is written by hand."""
+"""Write tables into a page, each between two marks; text outside the marks is written by hand."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from skillviz.errors import BadInput
 
 
 def fill(page: Path, tables: Mapping[str, Sequence[str]], command: str) -> None:
-    """Writes each table's lines between its marks; raises BadInput where a mark is not there, and changes nothing."""
+    """Write each table's lines between its marks; raises BadInput if a mark is missing, and then changes nothing."""
     text = page.read_text(encoding="utf-8")
     for name, lines in tables.items():
         begin, end = f"<!-- {name}: written by {command} -->", f"<!-- end of {name} -->"

@@ -1,10 +1,10 @@
-"""How often the 95% interval of *beyond the null* holds the truth: simulation on scores whose means are known.
+"""Measure how often the 95% interval of *beyond the null* contains the truth: simulation on scores with known means.
 
     python -m benchmarks beyond [--repetitions 1000] [--tables]
 
-Each row of results/coverage_beyond.csv is a cell: a score, a number of examples, fine-tuned models and draws, and how
-far models and draws differ. With one model and one draw the interval is about that draw; in all other cells it is about
-the mean over models and draws. The table of docs/coverage.md is made from the file.
+Each row of results/coverage_beyond.csv is a cell: a score, the numbers of examples, fine-tuned models and draws, and
+the spread of models and draws. With one model and one draw the interval is about that draw; in all other cells it is
+about the mean over models and draws. The table of docs/coverage.md is made from the file.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from skillviz.core.formats import counted
 PAGE, OUT, COMMAND = ROOT / "docs" / "coverage.md", RESULTS / "coverage_beyond.csv", "python -m benchmarks beyond"
 EXAMPLES, MODELS, DRAWS, SPREADS = (300, 1000), (1, 3), (1, 2, 5, 10), (0.0, 0.06)
 GRAFT, NULL = 0.87, 0.75
-"""Mean accuracies; in nats the mean loss is 0.4 of the graft and 0.9 of its nulls."""
+"""Mean accuracies; in nats the mean loss is 0.4 for the graft and 0.9 for its nulls."""
 Scores = tuple[list[np.ndarray], list[np.ndarray], float]
 
 
@@ -42,12 +42,12 @@ class Cell:
 
 
 def cells() -> Iterator[Cell]:
-    """Every cell of the grid."""
+    """Yield every cell of the grid."""
     yield from map(Cell, *zip(*itertools.product(("accuracy", "nats"), EXAMPLES, MODELS, DRAWS, SPREADS), strict=True))
 
 
 def accuracy(cell: Cell, random: np.random.Generator) -> Scores:
-    """Right answers of each model's graft [n] and of its nulls [draw, n], and the true difference.
+    """Return the right answers of each model's graft [n] and of its nulls [draw, n], and the true difference.
 
     An example that is hard for one is likely to be hard for the others.
     """
@@ -67,7 +67,7 @@ def accuracy(cell: Cell, random: np.random.Generator) -> Scores:
 
 
 def nats(cell: Cell, random: np.random.Generator) -> Scores:
-    """The same of minus the loss: a few examples have a loss many times the mean."""
+    """Return the same for minus the loss: a few examples have a loss many times the mean."""
     loss, grafts, nulls, levels = random.gamma(0.5, 2.0, cell.n), [], [], []
 
     def score(level: float) -> np.ndarray:
@@ -86,12 +86,12 @@ SCORES: dict[str, Callable[[Cell, np.random.Generator], Scores]] = {"accuracy": 
 
 
 def is_of_one_draw(cell: Cell) -> bool:
-    """Whether the interval is over examples alone, and so about the one draw."""
+    """True if the interval is over examples alone, and so about the one draw."""
     return cell.models == cell.draws == 1
 
 
 def measured(cell: Cell, repetitions: int, seed: int) -> dict[str, object]:
-    """The row of a cell."""
+    """Return the row of a cell."""
     random, held, widths = np.random.default_rng(seed), 0, []
     for _ in range(repetitions):
         grafts, nulls, true = SCORES[cell.score](cell, random)
@@ -103,7 +103,7 @@ def measured(cell: Cell, repetitions: int, seed: int) -> dict[str, object]:
 
 
 def run(repetitions: int, out: Path = OUT) -> pd.DataFrame:
-    """Measures every cell and writes the file."""
+    """Measure every cell and write the file."""
     grid = list(cells())
     progress, rows = Progress(out.name, len(grid)), []
     for seed, cell in enumerate(grid):
@@ -116,7 +116,7 @@ def run(repetitions: int, out: Path = OUT) -> pd.DataFrame:
 
 
 def table(rows: pd.DataFrame) -> list[str]:
-    """Lowest coverage and median width, by fine-tuned models and draws."""
+    """Return the lowest coverage and median width, by fine-tuned models and draws."""
     lines = [
         "| fine-tuned models | draws | lowest coverage, accuracy | nats | median width, points | nats |",
         "|" + " --- |" * 6,
@@ -130,7 +130,7 @@ def table(rows: pd.DataFrame) -> list[str]:
 
 
 def write(rows: pd.DataFrame, page: Path = PAGE) -> None:
-    """Puts the table and the lowest coverage of all cells into the page."""
+    """Put the table and the lowest coverage of all cells into the page."""
     worst = rows.loc[rows["coverage"].idxmin()]
     told = (
         f"Lowest of {len(rows)} cells: {100 * worst['coverage']:.1f}% ({worst['score']}, {worst['n']:,} examples, "

@@ -1,7 +1,7 @@
-"""What was tried for calibration: six textbook intervals beside the one that ships, on stored SST-2 predictions.
+"""Compare calibration intervals: six textbook intervals beside the one that ships, on stored SST-2 predictions.
 
-Basic, percentile, bias-corrected (BC), accelerated (BCa) and studentized bootstrap are those of Davison and Hinkley
-(1997, chapter 5); the normal interval is about the plug-in less the bias that folded normals of its bins would have.
+Basic, percentile, bias-corrected (BC), accelerated (BCa) and studentized bootstrap follow Davison and Hinkley (1997,
+chapter 5). The normal interval is about the plug-in less the bias of folded normals in its bins.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ METHODS = ("percentile", "basic", "BC", "BCa", "studentized", "normal", "shipped
 
 
 def populations() -> list[Population]:
-    """Single models and pairs. At a true error of 1 and 0 labels are drawn anew from the confidences."""
+    """Return single models and pairs. At true errors of 1 and 0 points, labels are drawn from the confidences."""
     tuned, graft = (stored_side(RUN, state) for state in ("finetuned", "grafted"))
     calibrated, mild = Side(graft.sure, graft.sure), Side(graft.sure, graft.sure - 0.01)
     singles = [Population("error", (side,)) for side in (tuned, graft, mild, calibrated)]
@@ -36,7 +36,7 @@ def populations() -> list[Population]:
 
 
 def run(repetitions: int, out: Path) -> pd.DataFrame:
-    """One row a population, sample size and interval; rows that `out` has are not measured again."""
+    """Return one row per population, sample size and interval; rows in `out` are not measured again."""
     rows = pd.read_csv(out).to_dict("records") if out.is_file() else []
     have = {(row["quantity"], row["true"], row["n"]) for row in rows}
     todo = [(one, n) for one in populations() for n in SIZES if (one.name, _true(one), n) not in have]
@@ -55,7 +55,7 @@ def _true(population: Population) -> float:
 
 
 def measured(population: Population, n: int, repetitions: int) -> list[dict[str, object]]:
-    """Coverage and median width in points of each interval."""
+    """Return coverage and median width in points of each interval."""
     errors = population.errors("width", "l1")
     true = errors[0] - errors[1] if len(errors) == 2 else errors[0]
     random, answers = np.random.default_rng(n), []
@@ -78,7 +78,8 @@ def measured(population: Population, n: int, repetitions: int) -> list[dict[str,
 
 
 def intervals(sure: Sequence[np.ndarray], right: Sequence[np.ndarray]) -> dict[str, tuple[float, float]]:
-    """Both ends of every interval for one model or for the first less the second; confidences and outcomes [n]."""
+    """Return both ends of every interval, for one model or for the first less the second; confidences and outcomes
+    [n]."""
     n = len(sure[0])
     gaps = [s - r for s, r in zip(sure, right, strict=True)]
     numbers = [bin_numbers(s, equal_width_edges(BINS)) for s in sure]
@@ -116,7 +117,7 @@ def _weights(n: int) -> np.ndarray:
 
 
 def _by_bin(weights: np.ndarray, values: np.ndarray, number: np.ndarray, bins: int = BINS) -> np.ndarray:
-    """Weighted sums by bin over n, [resample, bin]."""
+    """Return weighted sums by bin over n, [resample, bin]."""
     table = np.zeros((len(values), bins))
     table[np.arange(len(values)), number] = values
     return np.asarray(weights @ table / len(values))
@@ -125,7 +126,7 @@ def _by_bin(weights: np.ndarray, values: np.ndarray, number: np.ndarray, bins: i
 def _variance(
     weights: np.ndarray, gaps: list[np.ndarray], numbers: list[np.ndarray], sums: list[np.ndarray], values: np.ndarray
 ) -> np.ndarray:
-    """Of one example's part in the plug-in, its bins' signs as they are, [resample]."""
+    """Return the variance of one example's contribution to the plug-in, with the bins' signs fixed, [resample]."""
     squares = sum(weights @ gap**2 for gap in gaps) / len(gaps[0])
     if len(gaps) == 2:
         used, pair = np.unique(numbers[0] * BINS + numbers[1], return_inverse=True)
@@ -136,7 +137,7 @@ def _variance(
 
 
 def _without_one(gap: np.ndarray, number: np.ndarray, sums: np.ndarray) -> np.ndarray:
-    """The plug-in without each example, [n]."""
+    """Return the plug-in without each example, [n]."""
     n = len(gap)
     whole = sums * n
     return np.asarray((np.abs(whole).sum() - np.abs(whole[number]) + np.abs(whole[number] - gap)) / (n - 1))
@@ -149,7 +150,7 @@ def _corrected(drawn: np.ndarray, shift: float, acceleration: float) -> tuple[fl
 
 
 def _folding(gap: np.ndarray, number: np.ndarray) -> float:
-    """What folding adds to the mean of the plug-in if every bin's gap is normal around the observed one."""
+    """Return the increase of the plug-in's mean by folding, if every bin's gap is normal around the observed one."""
     n = len(gap)
     count, total, squares = (np.bincount(number, weights=w, minlength=BINS) for w in (None, gap, gap**2))
     mean = np.abs(total) / n
@@ -160,7 +161,7 @@ def _folding(gap: np.ndarray, number: np.ndarray) -> float:
 
 
 def table(rows: pd.DataFrame) -> list[str]:
-    """Coverage and width of every interval, a row a population and sample size."""
+    """Return coverage and width of every interval, with one row per population and sample size."""
     lines = [f"| quantity | true, points | n | {' | '.join(METHODS)} |", "|" + " --- |" * (3 + len(METHODS))]
     for (quantity, true, n), cells in rows.groupby(["quantity", "true", "n"], sort=False):
         found = cells.set_index("interval").loc[list(METHODS)]

@@ -1,9 +1,9 @@
-"""How the localizers' constants, and the default localizer, were chosen: searches scored on validation data.
+"""Score searches on validation data, to choose the localizers' constants and the default localizer.
 
     python benchmarks/constants.py --base B --finetuned F --task T [--size 0.1%] [--seed 0] [--only stagewise]
 
-One row a setting: validation accuracy and NLL of the graft, and the seconds of the search. No test
-example is read. Results are added to benchmarks/results/constants.json and shown as a table.
+Each setting has one row: validation accuracy and NLL of the graft, and the seconds of the search. No test example is
+read. Results are added to benchmarks/results/constants.json and shown as a table.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ SETTINGS: list[tuple[str, dict[str, Any]]] = [
 
 
 def searched(problem: Problem, name: str, given: dict[str, Any], size: int, seed: int) -> np.ndarray:
-    """The chosen entries, best first."""
+    """Return the chosen entries, best first."""
     row = localizer(name)
     search = row.search(problem, size, seed=seed, options=row.make_options(given))
     while True:
@@ -66,7 +66,7 @@ def searched(problem: Problem, name: str, given: dict[str, Any], size: int, seed
 
 
 def row_of(problem: Problem, pair: str, name: str, given: dict[str, Any], size: int, seed: int) -> dict[str, Any]:
-    """One setting's scores on validation."""
+    """Return one setting's scores on validation."""
     begun = time.perf_counter()
     order = searched(problem, name, given, size, seed)
     seconds = time.perf_counter() - begun

@@ -1,15 +1,14 @@
-"""How often a 95% interval of calibration holds the truth: simulation on populations whose error is known.
+"""Measure how often a 95% calibration interval contains the truth: simulation on populations with known error.
 
     python -m benchmarks coverage [--repetitions 1000] [--part development] [--tables]
 
 Each row of results/coverage.csv and results/coverage_unseen.csv is a cell: one population, sample size, binning and
-norm. A run that was cut resumes. The tables of docs/statistics.md and docs/coverage.md are made from these files. The
-second grid is of populations that nobody looked at while the interval was made (benchmarks/unseen_populations.py),
-the third, in coverage_later.csv, of pairs that fell short afterwards and changed the interval of differences; the
-fourth is drawn at random, after that change (benchmarks/random_populations.py), and the fifth, of equal mass alone,
-after the noise of the edges was added. Beside the grids, coverage_alternating.csv has populations where equal mass
-fails.
-What was tried instead is measured in benchmarks/comparators.py, every other interval in benchmarks/other_intervals.py.
+norm. An interrupted run resumes. The tables of docs/statistics.md and docs/coverage.md are made from these files. The
+second grid has populations that were not used while the interval was developed (benchmarks/unseen_populations.py). The
+third, in coverage_later.csv, has pairs that fell short afterwards and changed the interval of differences. The fourth
+is drawn at random, after that change (benchmarks/random_populations.py), and the fifth, of equal mass alone, after the
+noise of the edges was added. In addition, coverage_alternating.csv has populations on which equal mass fails. Rejected
+alternatives are measured in benchmarks/comparators.py, every other interval in benchmarks/other_intervals.py.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
 PAGES = (ROOT / "docs" / "statistics.md", ROOT / "docs" / "coverage.md")
 GRIDS = {"": "development", "_unseen": "unseen", "_later": "later", "_random": "random", "_edges": "edges"}
-"""What follows `coverage` in the names of the grids' files, and what their rows call them."""
+"""The part after `coverage` in the names of the grids' files, and each grid's name in its rows."""
 LEAST = 0.93
 """An interval with a cell below this falls short."""
 SIZES = (300, 600, 1821, 5000)
@@ -58,12 +57,12 @@ STORED = (
     "subj-minilm-l6-movement-10646-s0",
 )  # fmt: skip
 LIKE = {2: STORED[0], 3: STORED[1], 4: STORED[2], 6: STORED[3]}
-"""Whose stored confidences a synthetic population of so many classes may borrow."""
+"""The run whose stored confidences a synthetic population with this number of classes may use."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """A population in one binning, with what it is called in the table."""
+    """A population in one binning, with its names in the table."""
 
     grid: str
     quantity: str
@@ -74,7 +73,7 @@ class Case:
 
 
 def development() -> Iterator[Case]:
-    """The first grid: every error x classes x binning, over rotating shapes and kinds, and stored predictions."""
+    """Yield the first grid: every error x classes x binning, over rotating shapes and kinds, and stored predictions."""
     turn = 0
     kinds = [
         "overconfident", "mixed sign", "one bad bin", "underconfident", "shifted", "alternating", "temperature", "wave",
@@ -85,7 +84,7 @@ def development() -> Iterator[Case]:
             for attempt in range(40):
                 shape, kind = shapes[(turn + attempt) % 6], kinds[(turn * 3 + attempt) % 8]
                 if kind == "alternating" and binning == "mass":
-                    continue  # its gap jumps at edges of equal width; those of `alternating` at edges of equal mass
+                    continue  # gaps jump at edges of equal width here, of equal mass in `alternating`
                 found = single(shape, kind, classes, error, binning)
                 if found is not None:
                     yield Case("development", "error", classes, binning, error, found)
@@ -113,8 +112,8 @@ def development() -> Iterator[Case]:
 
 
 def later() -> Iterator[Case]:
-    """The third grid: one model is calibrated, the gap of the other alternates from bin to bin, and the outcomes of
-    the two do not go together."""
+    """Yield the third grid: one model is calibrated, the other's gap alternates from bin to bin, and the outcomes of
+    the two are independent."""
     shapes = (("flat", "flat"), ("flat", "high"), ("high", "flat"), ("low", "flat"), ("sharp", "flat"))
     for classes, difference, both in itertools.product((2, 3, 6), (0.045, 0.07, 0.10), shapes):
         found = pair(both, ("shifted", "alternating"), classes, (0.0, difference), "width", 0.0, 0.0)
@@ -123,9 +122,10 @@ def later() -> Iterator[Case]:
 
 
 def alternating() -> Iterator[Case]:
-    """What equal mass cannot be sure of: gaps that change their sign at the population's edges, or between them.
+    """Yield the populations on which equal mass may fail: gaps that change sign at the population's edges, or between
+    them.
 
-    The reverse of equal width's `alternating` in the first grid.
+    This is the reverse of equal width's `alternating` in the first grid.
     """
     place = (np.arange(ATOMS) + 0.5) / ATOMS
     sure = 0.5 + 0.48 * place
@@ -144,9 +144,9 @@ def alternating() -> Iterator[Case]:
 
 
 def measured(case: Case, n: int, repetitions: int, seed: int) -> Iterator[dict[str, object]]:
-    """The rows of a case at one sample size: one for each norm.
+    """Yield the rows of a case at one sample size, one for each norm.
 
-    With equal mass `as_given` is the coverage of an interval that takes the sample's edges as given.
+    With equal mass, `as_given` is the coverage of an interval that ignores the noise of the sample's edges.
     """
     answers: dict[str, list[np.ndarray]] = {"l1": [], "l2": []}
     as_given: dict[str, list[np.ndarray]] = {"l1": [], "l2": []}
@@ -181,7 +181,8 @@ def measured(case: Case, n: int, repetitions: int, seed: int) -> Iterator[dict[s
 
 
 def run(cases: list[Case], repetitions: int, out: Path) -> pd.DataFrame:
-    """Measures every case at every size; `out` grows case by case, and one that is there is not measured again."""
+    """Measure every case at every size; rows are added to `out` case by case, and existing cases are not measured
+    again."""
     rows = pd.read_csv(out).to_dict("records") if out.is_file() else []
     have = {(r["population"], r["binning"], r["classes"], r["n"], r["quantity"], str(r["wanted"])) for r in rows}
     todo = {}
@@ -200,7 +201,8 @@ def run(cases: list[Case], repetitions: int, out: Path) -> pd.DataFrame:
 
 
 def size_of_test(repetitions: int, out: Path) -> pd.DataFrame:
-    """How often the test of calibration rejects at 5%: calibrated models, and some that are not; once."""
+    """Return how often the test of calibration rejects at 5%, for calibrated and miscalibrated models; stored after
+    once."""
     if out.is_file():
         return pd.read_csv(out)
     graft = stored_side(STORED[0], "grafted")
@@ -220,7 +222,7 @@ def size_of_test(repetitions: int, out: Path) -> pd.DataFrame:
 
 
 def summary(rows: pd.DataFrame) -> list[str]:
-    """One line for each quantity, norm and binning: how many cells, and their coverage."""
+    """Return one line for each quantity, norm and binning: the number of cells, and their coverage."""
     lines = [
         "| quantity | norm | bins | cells | under 93% | lowest coverage | 5% of cells below | median "
         "| median width, points |",
@@ -237,7 +239,7 @@ def summary(rows: pd.DataFrame) -> list[str]:
 
 
 def by_error(rows: pd.DataFrame, quantity: str) -> list[str]:
-    """Lowest coverage and median width in l1, by true error (or difference) and sample size."""
+    """Return lowest coverage and median width in l1, by true error (or difference) and sample size."""
     cells = rows[(rows["quantity"] == quantity) & (rows["norm"] == "l1") & rows["wanted"].notna()]
     sizes = sorted(cells["n"].unique())
     lines = [
@@ -252,7 +254,7 @@ def by_error(rows: pd.DataFrame, quantity: str) -> list[str]:
 
 
 def worst(rows: pd.DataFrame, count: int = 6) -> list[str]:
-    """The cells of the lowest coverage in l1."""
+    """Return the cells of the lowest coverage in l1."""
     lines = ["| quantity | population | classes | bins | n | true, points | coverage |", "|" + " --- |" * 7]
     for _, cell in rows[rows["norm"] == "l1"].nsmallest(count, "coverage").iterrows():
         name = str(cell["population"]).replace("-minilm-l6-stagewise-10646-s0", "")
@@ -264,7 +266,7 @@ def worst(rows: pd.DataFrame, count: int = 6) -> list[str]:
 
 
 def bias(rows: pd.DataFrame, quantity: str) -> list[str]:
-    """Mean bias and error of the plug-in and of `debiased` in l1, by true error or difference."""
+    """Return mean bias and error of the plug-in and of `debiased` in l1, by true error or difference."""
     cells = rows[(rows["quantity"] == quantity) & (rows["norm"] == "l1") & rows["wanted"].notna()]
     lines = [
         f"| true {quantity}, points | bias of the plug-in | of `debiased` | root mean square error of the plug-in "
@@ -298,12 +300,13 @@ WHY = {
     "nll, difference, mean over seeds": SKEWED,
     "mean over runs with different settings": "few runs miss a group of settings",
 }
-"""Why an interval has cells under LEAST, by the names of `named`."""
+"""The reason why an interval has cells under LEAST, by the names of `named`."""
 UNEXPLAINED = "not explained yet"
 
 
 def named(stored: dict[str, pd.DataFrame]) -> pd.DataFrame:
-    """`interval` (its name in the table of those that fall short) and `coverage` of every cell of every part."""
+    """Return `interval` (its name in the table of intervals that fall short) and `coverage` of every cell of every
+    part."""
     grids = [
         rows.assign(interval="calibration " + rows["quantity"] + ", " + rows["norm"] + ", equal " + rows["binning"])
         for name in (*GRIDS, "_alternating")
@@ -322,7 +325,7 @@ def named(stored: dict[str, pd.DataFrame]) -> pd.DataFrame:
 
 
 def short(stored: dict[str, pd.DataFrame]) -> list[str]:
-    """One line for each interval with a cell under LEAST, and why that is."""
+    """Return one line for each interval with a cell under LEAST, with the reason."""
     lines = ["| interval | lowest coverage | why |", "|" + " --- |" * 3]
     for name, coverage in named(stored).groupby("interval", sort=False)["coverage"]:
         if coverage.min() < LEAST:
@@ -331,7 +334,7 @@ def short(stored: dict[str, pd.DataFrame]) -> list[str]:
 
 
 def all_grids(stored: dict[str, pd.DataFrame]) -> list[str]:
-    """Coverage in l1, one line for each quantity and binning: what each grid says."""
+    """Return the coverage in l1 in each grid, one line for each quantity and binning."""
     lines = [
         "| calibration | bins | lowest, first grid | second | third | fourth | fifth | cells under 93% "
         "| median | median width, points |",
@@ -350,7 +353,7 @@ def all_grids(stored: dict[str, pd.DataFrame]) -> list[str]:
 
 
 def edges_table(rows: pd.DataFrame) -> list[str]:
-    """Cells in l1 that fall short where the edges are taken as given, and their coverage with the edges' noise."""
+    """Return cells in l1 that fall short if edges are taken as given, and their coverage with the edges' noise."""
     lines = ["| quantity | population | n | edges as given | with their noise |", "|" + " --- |" * 5]
     for _, cell in rows[(rows["norm"] == "l1") & (rows["as_given"] < LEAST)].iterrows():
         shown = f"{_percent(cell['as_given'])} | {_percent(cell['coverage'])}"
@@ -359,7 +362,7 @@ def edges_table(rows: pd.DataFrame) -> list[str]:
 
 
 def alternating_table(rows: pd.DataFrame) -> list[str]:
-    """Coverage in l1 by sample size, a line a population; equal mass, and the lowest of equal width."""
+    """Return the coverage in l1 by sample size, a line per population; equal mass, and the lowest of equal width."""
     own = rows[rows["norm"] == "l1"]
     sizes = sorted(own["n"].unique())
     lines = [
@@ -374,13 +377,13 @@ def alternating_table(rows: pd.DataFrame) -> list[str]:
 
 
 def results_of(results: Path = RESULTS) -> dict[str, pd.DataFrame]:
-    """The rows of each file of results that is there, by what follows `coverage` in its name."""
+    """Return the rows of each existing file of results, by the part after `coverage` in its name."""
     paths = {name: results / f"coverage{name}.csv" for name in (*GRIDS, "_alternating", "_tried", "_other", "_test")}
     return {name: pd.read_csv(path) for name, path in paths.items() if path.is_file()}
 
 
 def tables(results: Path = RESULTS) -> dict[str, list[str]]:
-    """What stands between the marks of PAGES, by the name of the mark; of the files that are there."""
+    """Return the content between the marks of PAGES, by the name of the mark, from the existing files."""
     stored = results_of(results)
     found: dict[str, list[str]] = {}
     if (first := stored.get("")) is not None:
@@ -415,7 +418,7 @@ def tables(results: Path = RESULTS) -> dict[str, list[str]]:
 
 
 def written(results: Path = RESULTS) -> tuple[Path, ...]:
-    """The pages that now have every table between its marks; a mark without results keeps what it has.
+    """Write every table between its marks, and return the pages; a mark without results keeps its content.
 
     Tables of another folder of results go to a page in that folder.
     """

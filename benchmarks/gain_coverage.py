@@ -1,9 +1,9 @@
-"""How often the 95% interval of a fitted gain holds the truth: simulation on grafts whose best gain is known.
+"""Measure how often the 95% interval of a fitted gain contains the truth: simulation on grafts with known best gain.
 
     python -m benchmarks gain [--repetitions 400] [--tables]
 
-Each row of results/coverage_gain.csv is a cell: a kind of graft, its best gain and a number of validation examples that
-fit. The truth is the same estimate on 400,000 examples. The table of docs/coverage.md is made from the file.
+Each row of results/coverage_gain.csv is a cell: a kind of graft, its best gain and a number of validation examples for
+the fit. The truth is the same estimate on 400,000 examples. The table of docs/coverage.md is made from the file.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ KINDS, BEST, EXAMPLES, POPULATION = ("steep", "flat"), (1.0, 4.0, 16.0), (50, 10
 
 
 def sample(kind: str, best: float, n: int, random: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Logits [gain, n, 2] of grafts of one population, and labels [n].
+    """Return logits [gain, n, 2] of grafts of one population, and labels [n].
 
-    Labels are drawn from the probabilities at the best gain. In steps of log2(gain + 1) from there the margin grows by
-    a factor of e (steep), or it levels off and others change sign (flat), as where a graft is pushed off the line.
+    Labels are drawn from the probabilities at the best gain. Per step of log2(gain + 1) from there, the margin grows by
+    a factor of e (steep), or it levels off and other margins change sign (flat), as for a graft that moves too far.
     """
     margin = random.normal(0, 2, n)
     labels = (random.random(n) < 1 / (1 + np.exp(-margin))).astype(np.int64)
@@ -40,7 +40,7 @@ def sample(kind: str, best: float, n: int, random: np.random.Generator) -> tuple
 
 
 def truth(kind: str, best: float) -> float:
-    """The gain of least NLL of a population."""
+    """Return the gain of least NLL of a population."""
     random = np.random.default_rng(0)
     parts = [sample(kind, best, POPULATION // 20, random) for _ in range(20)]
     fits = [gain_fit(logits, labels, resamples=2).value for logits, labels in parts]
@@ -48,7 +48,7 @@ def truth(kind: str, best: float) -> float:
 
 
 def run(repetitions: int, out: Path = OUT) -> pd.DataFrame:
-    """Measures every cell and writes the file."""
+    """Measure every cell and write the file."""
     grid = list(itertools.product(KINDS, BEST, EXAMPLES))
     truths = {of: truth(*of) for of in itertools.product(KINDS, BEST)}
     progress, rows = Progress(out.name, len(grid)), []
@@ -66,7 +66,7 @@ def run(repetitions: int, out: Path = OUT) -> pd.DataFrame:
 
 
 def table(rows: pd.DataFrame) -> list[str]:
-    """Lowest coverage over gains and kinds, and median width as a factor of gain + 1, by examples."""
+    """Return the lowest coverage over gains and kinds, and median width as a factor of gain + 1, by examples."""
     lines = ["| examples that fit | lowest coverage | median width, factor of α + 1 |", "|" + " --- |" * 3]
     for n, group in rows.groupby("n"):
         lines.append(f"| {n:,} | {100 * group['coverage'].min():.1f}% | {2 ** group['width'].median():.2f} |")
@@ -74,5 +74,5 @@ def table(rows: pd.DataFrame) -> list[str]:
 
 
 def write(rows: pd.DataFrame, page: Path = PAGE) -> None:
-    """Puts the table into the page."""
+    """Put the table into the page."""
     fill(page, {"gain": table(rows)}, COMMAND)

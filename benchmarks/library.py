@@ -1,12 +1,12 @@
-"""What a run costs beside its computing, and whether the library stays quick with many runs.
+"""Measure a run's overhead beside its computing, and the speed of the library with many runs.
 
     python benchmarks/library.py [--runs 200] [--repetitions 7] [--out benchmarks]
 
 - *Overhead*: 200 runs of a tiny pair, by the localizer random, one after the other in one process, as in a study. The
-  overhead is all processor time of a run but that of its phases search and evaluate.
-- *Library*: copies of one of these runs, 100 and 1,000, in two folders of runs. The page Runs, `Store.list` and
-  `runs list` read each of them in turn. Of the page, the first visit reads every run once; later ones are what a
-  visitor waits for.
+  overhead is all processor time of a run except its phases search and evaluate.
+- *Library*: copies of one of these runs, 100 and 1,000, in two folders of runs. The page Runs, `Store.list` and `runs
+  list` read each of them in turn. For the page, the first visit reads every run once; a visitor usually waits for a
+  later visit.
 
 Writes library.json into results/, and the table into README.md beside this file.
 """
@@ -45,12 +45,12 @@ from tests.tiny import tiny_pair, tiny_task
 
 NAME = "library"
 FEW, MANY = 100, 1000
-TARGET = 1.5  # the page with MANY runs over that with FEW
+TARGET = 1.5  # the largest ratio of the page's time with MANY runs to that with FEW
 COMPUTING = ("search", "evaluate")
 
 
 def overhead(work: Path, count: int) -> list[dict[str, float]]:
-    """Processor and clock seconds of each run, and those of them beside its search and scores."""
+    """Return processor and clock seconds of each run, and the clock seconds beside its search and scores."""
     tiny_pair(work, steps=5)
     tiny_task(work)
     store, session, rows = Store(work / "runs"), Session(), []
@@ -65,7 +65,7 @@ def overhead(work: Path, count: int) -> list[dict[str, float]]:
 
 
 def copies(of: Path, root: Path, count: int) -> Path:
-    """A folder of runs with so many copies of one."""
+    """Return a folder of runs with this number of copies of one run."""
     text = (of / "run.json").read_text()
     for number in range(count):
         name = f"{of.name[:-4]}{number:04d}"
@@ -76,14 +76,14 @@ def copies(of: Path, root: Path, count: int) -> Path:
 
 
 def seconds(act: Callable[[], Any]) -> float:
-    """Processor seconds: what others do on the machine does not count."""
+    """Return processor seconds, which exclude the work of other processes on the machine."""
     begun = time.process_time()
     act()
     return time.process_time() - begun
 
 
 def measure(roots: dict[int, Path], repetitions: int) -> dict[str, dict[int, list[float]]]:
-    """Processor seconds by what is done and number of runs; the two folders take turns."""
+    """Return processor seconds by action and number of runs; the two folders take turns."""
     pages = {count: AppTest.from_file(str(PROJECT / "pages" / "runs.py"), default_timeout=600) for count in roots}
     times: dict[str, dict[int, list[float]]] = {}
 
@@ -101,17 +101,17 @@ def measure(roots: dict[int, Path], repetitions: int) -> dict[str, dict[int, lis
 
 
 def listed(root: Path, count: int) -> None:
-    """Reads every run."""
+    """Read every run."""
     assert len(Store(root).list()) == count
 
 
 def printed(root: Path) -> None:
-    """Prints the table of the runs."""
+    """Print the table of the runs."""
     assert CliRunner().invoke(app, ["runs", "list", "--runs-dir", str(root)]).exit_code == 0
 
 
 def table(found: dict[str, Any]) -> str:
-    """What was measured, for README.md."""
+    """Return the table of the measurements, for README.md."""
     lines = [
         f"| processor seconds, median | {FEW} runs | {MANY:,} runs | ratio | target |",
         "| --- | --- | --- | --- | --- |",
@@ -131,7 +131,7 @@ def table(found: dict[str, Any]) -> str:
 
 
 def main() -> None:
-    """Measures, and writes what was measured."""
+    """Take the measurements and write them."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int, default=200)
     parser.add_argument("--repetitions", type=int, default=7)

@@ -1,8 +1,9 @@
-"""How long the live pages take on the example pair: a typed sentence, an explanation, a region by hand, a quick search.
+"""Measure the live pages' times on the example pair: a typed sentence, an explanation, a region by hand, a quick
+search.
 
-Each is asked of the worker as the page asks it, once the pair is loaded, several times with other texts or regions, as
-a stored answer costs nothing; the search is the tour's job, from its start to the finished run. Targets are for two
-quiet cores.
+Requests are sent to the worker in the same way as by the page, after the pair is loaded. Each is repeated with other
+texts or regions, because a stored answer costs nothing. The search is the tour's job, from its start to the finished
+run. Targets are for two quiet cores.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ LOAD, SENTENCE, EXPLAIN, LAYERS, REGION, BESIDE, SEARCH = (
     "a quick localization in the tour, with its process",
 )  # fmt: skip
 TARGETS = {SENTENCE: 0.3, EXPLAIN: 4.0, REGION: 3.0, SEARCH: 45.0}
-"""Seconds."""
+"""Target seconds."""
 TEXTS = (
     "A slow start, but the last hour is a joy.", "I have rarely been so bored by a film.",
     "The plot makes no sense and the songs go on for ever, yet my children loved every minute of it.",
@@ -46,13 +47,13 @@ SAMPLE, LONGEST = 200, 600.0
 
 
 def opening_run() -> Run:
-    """The run that the dashboard opens on."""
+    """Return the run that the dashboard opens on."""
     store = Store(shipped_root())
     return store.open(opening_entry([entry_of(run, is_of_user=False) for run in store.list()]).id)
 
 
 def measure(run: Run, store: Path, searches: int) -> list[dict[str, Any]]:
-    """One row a request: how often it was made, median and longest seconds."""
+    """Return one row per request: number of repetitions, median and longest seconds."""
     client, pair = Client(store), {"run": run.id}
     seconds: dict[str, list[float]] = {}
 
@@ -83,7 +84,7 @@ def measure(run: Run, store: Path, searches: int) -> list[dict[str, Any]]:
             with timed(REGION):
                 score(expression, states=["grafted"])
         for expression in regions(run, len(TEXTS)):
-            with timed(BESIDE):  # as the page asks: one request a model, for its bar of progress
+            with timed(BESIDE):  # as on the page: one request per model, for its progress bar
                 for state in ("grafted", "complement"):
                     score(expression, states=[state])
                 for control in CONTROLS:
@@ -103,7 +104,8 @@ def measure(run: Run, store: Path, searches: int) -> list[dict[str, Any]]:
 
 
 def regions(run: Run, first: int = 0) -> Iterator[dict[str, Any]]:
-    """Regions that the form of Surgery makes, another each time: one layer's part of the run's region, or a layer."""
+    """Yield regions that the form of Surgery makes, a different one each time: a layer's part of the run's region, or a
+    layer."""
     layers = run.record.architecture.layers if run.record.architecture else 1
     for number in range(first, first + 3):
         layer = number % layers
@@ -111,7 +113,7 @@ def regions(run: Run, first: int = 0) -> Iterator[dict[str, Any]]:
 
 
 def search(run: Run, store: Store, number: int) -> None:
-    """The tour's job on the run's pair; a seed each, as a run that is there is not made again."""
+    """Run the tour's job on the run's pair, each time with another seed, because an existing run is not made again."""
     same = {name: getattr(run.spec, name) for name in ("base", "finetuned", "task", "readout", "localizer")}
     spec = RunSpec(**same, sizes=run.spec.sizes[:1], **{**QUICK, "seed": QUICK["seed"] + number})
     job = jobs.start(spec, store)
@@ -122,7 +124,7 @@ def search(run: Run, store: Store, number: int) -> None:
 
 
 def table(result: dict[str, Any]) -> str:
-    """The result as a markdown table, and what it was taken on."""
+    """Return the result as a Markdown table, with the run and the machine."""
     rows = ["| what | n | median, s | longest, s | target |", "| --- | --- | --- | --- | --- |"]
     for row in result["rows"]:
         target = row["target"]
@@ -134,7 +136,7 @@ def table(result: dict[str, Any]) -> str:
 
 
 def main(run_id: str, out: Path, searches: int) -> str:
-    """Measures, writes results/live_pages.json and the table of README.md in `out`, and returns the table."""
+    """Measure, write results/live_pages.json and the table of README.md in `out`, and return the table."""
     os.environ["HF_HUB_OFFLINE"] = "1"
     there, run = machine(), Store(shipped_root()).open(run_id) if run_id else opening_run()
     with TemporaryDirectory(prefix="skillviz-live-") as folder:

@@ -1,4 +1,4 @@
-"""Which localizer finds the better region: six tasks that chose nothing, by three fine-tuning and three mask seeds.
+"""Compare localizers on six tasks that were not used for any choice, by three fine-tuning and three mask seeds.
 
     python -m benchmarks localizer [--work DIR] [--rounds 9] [--tasks cr,mpqa] [--device cpu] [--results DIR]
     python -m benchmarks localizer --device cuda --processes 24 --tf32 [--minutes 30]
@@ -6,16 +6,17 @@
     python -m benchmarks localizer --development [--device cpu]
     python -m benchmarks localizer --tables
 
-Each row of results/localizer.csv is one region, scored on every test example. A row that is there is not made again,
-so a run that was cut at any moment resumes and has lost no more than the region it was making. The rows come in
-rounds, each with one fine-tuning and one mask seed of every task, and a round in blocks, each of some regions of
-every task: wherever it is cut, tasks are compared alike. results/localizer_predictions.parquet has the same rows with
-the predicted classes, for paired intervals; fine-tuned models stay in the work folder, and are made again where they
-are missing. With --processes, fine-tuned models are shared out among processes; each has a folder of rows of its own,
-which are taken over at the end, or by the next start. --merge takes over the rows of another results folder and writes
-the tables and pictures of docs/localizers.md; --tables only writes those. The configuration was frozen before the
-first row of each method. --development makes the rows of the tasks that the configuration was chosen on, by their
-validation examples, in results/localizer_development.csv; it resumes too.
+Each row of results/localizer.csv is one region, scored on every test example. Existing rows are not made again, so an
+interrupted run resumes and loses only the region in progress. The rows are made in rounds, each with one fine-tuning
+and one mask seed of every task, and each round in blocks of some regions of every task: an interruption at any time
+leaves equal numbers of regions per task. results/localizer_predictions.parquet has the same rows with the predicted
+classes, for paired intervals. Fine-tuned models are kept in the work folder, and made again if they are missing.
+
+With --processes, fine-tuned models are shared out among processes. Each writes rows into its own folder; they are
+merged at the end, or by the next start. --merge takes over the rows of another results folder and writes the tables and
+pictures of docs/localizers.md; --tables only writes those. The configuration was frozen before the first row of each
+method. --development makes the rows of the tasks on which the configuration was chosen, with their validation examples,
+in results/localizer_development.csv; it resumes too.
 """
 
 from __future__ import annotations
@@ -50,18 +51,18 @@ RESULTS = ROOT / "benchmarks" / "results"
 BASE = "${SKILLVIZ_REAL}/models/minilm-l6"
 DEVELOPMENT = ("sst2_sentences", "trec", "mrpc")
 TASKS = ("mpqa", "cr", "mr", "snli", "subj", "ag_news")
-"""Shortest texts first: they cost least."""
+"""Tasks with the shortest texts first: they cost least."""
 TENTH = ("mpqa", "subj")
-"""Tasks with regions of 10% too."""
+"""Tasks that also have regions of 10%."""
 EARLY = ("cr", "subj")
-"""Tasks that are fine-tuned for EARLY_STEPS too: a pair that stops early."""
+"""Tasks that are also fine-tuned for EARLY_STEPS only: a pair that stops early."""
 PUBLISHED = ("cr", "mpqa")
-"""Tasks on which the learned mask also takes its published 100 steps of 1,024 examples."""
+"""Tasks on which the learned mask also runs its published 100 steps of 1,024 examples."""
 STEPS, EARLY_STEPS = 3000, 300
 SAME_MODEL = 0.002
-"""Share of test examples that one model may answer differently on another device."""
+"""The share of test examples that one model may answer differently on another device."""
 TF32 = "high"
-"""torch's word for float32 matrix products that a GPU rounds to TF32."""
+"""The name in torch for float32 matrix products that a GPU rounds to TF32."""
 SIZES = ("0.01%", "0.1%", "1%")
 ROUNDS = ((0, 0), (1, 1), (2, 2), (0, 1), (1, 2), (2, 0), (0, 2), (1, 0), (2, 1))
 """Fine-tuning and mask seed of each round."""
@@ -76,7 +77,7 @@ class Method:
 
     @property
     def is_seeded(self) -> bool:
-        """Whether the mask seed changes its region."""
+        """True if the mask seed changes its region."""
         return localizer(self.localizer).seeded
 
 
@@ -101,7 +102,7 @@ SETTINGS = {
 }
 """Settings of the development that the code still has, by the names of their rows."""
 LATER = {"stagewise": 1, "random": 1, AS_PUBLISHED: 2}
-"""Methods whose regions come after all rounds: those that answer no goal, then the one that takes the longest."""
+"""Methods whose regions are made after all rounds: first those that serve no goal, then the slowest one."""
 
 
 @dataclass(frozen=True)
@@ -120,7 +121,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class Cell:
-    """One row to be: a region of a pair."""
+    """The key of a row: a region of a pair."""
 
     pair: Pair
     mask_seed: int
@@ -134,7 +135,7 @@ class Cell:
 
 
 def sizes_of(pair: Pair) -> tuple[str, ...]:
-    """The sizes of a pair's regions, smallest first."""
+    """Return the sizes of a pair's regions, smallest first."""
     return (*SIZES, "10%") if pair.task in TENTH and not pair.is_early else SIZES
 
 
@@ -142,7 +143,7 @@ KEY = ["task", "is_early", "finetune_seed", "mask_seed", "size", "method"]
 
 
 def blocks(sizes: Sequence[str]) -> list[list[tuple[str, str]]]:
-    """Size and method of a pair's regions in a round, in blocks, the one that answers most first."""
+    """Return size and method of a pair's regions in a round, in blocks, the most informative first."""
     searched = ("judged", "learned", "judged, a quarter")
     return [
         [(size, "movement") for size in sizes] + [("0.1%", name) for name in searched],
@@ -155,7 +156,7 @@ def blocks(sizes: Sequence[str]) -> list[list[tuple[str, str]]]:
 
 
 def plan(rounds: int = len(ROUNDS), tasks: Sequence[str] = TASKS) -> list[Cell]:
-    """Every cell, round by round and block by block, but for the methods of LATER."""
+    """Return every cell, round by round and block by block, with the methods of LATER at the end."""
     cells: dict[tuple[object, ...], Cell] = {}
     for number, (finetune_seed, mask_seed) in enumerate(ROUNDS[:rounds]):
         pairs = [Pair(task, False, finetune_seed) for task in tasks]
@@ -173,12 +174,12 @@ def plan(rounds: int = len(ROUNDS), tasks: Sequence[str] = TASKS) -> list[Cell]:
 
 
 def key_of(row: Mapping[str, Any]) -> tuple[object, ...]:
-    """A row's values of KEY."""
+    """Return a row's values of KEY."""
     return tuple(row[name] for name in KEY)
 
 
 class Stored:
-    """The rows so far, each with the predicted classes of the test examples as bytes; the CSV is without them."""
+    """The rows so far, each with the predicted classes of the test examples as bytes; the CSV has no predictions."""
 
     def __init__(self, folder: Path) -> None:
         self.path, self.table = folder / "localizer_predictions.parquet", folder / "localizer.csv"
@@ -186,18 +187,18 @@ class Stored:
         self.keys = set(map(key_of, self.rows))
 
     def add(self, row: dict[str, object], predicted: np.ndarray) -> None:
-        """One more row, with the predicted class of every test example [n]."""
+        """Add a row, with the predicted class of every test example [n]."""
         self.rows.append({**row, "predicted": predicted.astype(np.uint8).tobytes()})
         self.keys.add(key_of(row))
         self.write()
 
     def agrees(self, row: Mapping[str, object], predicted: np.ndarray) -> bool:
-        """Whether the stored row of this key has these classes [n], but for SAME_MODEL."""
+        """True if the stored row of this key has these classes [n], up to a share of SAME_MODEL."""
         of_key = next(one for one in self.rows if key_of(one) == key_of(row))
         return float(np.mean(np.frombuffer(of_key["predicted"], np.uint8) != predicted)) <= SAME_MODEL
 
     def merge(self, other: Stored) -> int:
-        """Take over the rows that are not here yet; how many there were."""
+        """Add the rows of `other` that are missing here, and return their number."""
         new = [row for row in other.rows if key_of(row) not in self.keys]
         self.rows += new
         self.keys |= other.keys
@@ -206,7 +207,7 @@ class Stored:
         return len(new)
 
     def write(self) -> None:
-        """Put both files in place, each whole at any time."""
+        """Write both files, each atomically."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         frame = pd.DataFrame(self.rows)
         write_file(self.path, lambda path: frame.to_parquet(path, index=False))
@@ -215,17 +216,17 @@ class Stored:
 
 @dataclass(frozen=True)
 class Opened:
-    """A pair, ready: what a localizer works on, and the test examples."""
+    """A loaded pair: the localizer's problem, and the test examples."""
 
     problem: Problem
     test: Objective
     labels: int
     searched: dict[tuple[str, int], tuple[np.ndarray, float]] = field(default_factory=dict)
-    """By method and mask seed: the order of a search that answers all sizes, and its seconds."""
+    """By method and mask seed: the order of a search that serves all sizes, and its seconds."""
 
 
 def opened(pair: Pair, work: Path, base: str, device: str, *, on_validation: bool = False) -> Opened:
-    """The pair, fine-tuned first where the work folder has no such model; `test` may be the validation examples."""
+    """Return the pair, fine-tuned first if the work folder has no such model; `test` may be the validation examples."""
     from skillviz.models.finetune.run import finetune  # these import torch
     from skillviz.models.finetune.training_config import TrainingConfig
     from skillviz.models.pair import load_pair
@@ -246,9 +247,9 @@ def opened(pair: Pair, work: Path, base: str, device: str, *, on_validation: boo
 
 
 def measured(cell: Cell, ready: Opened) -> tuple[dict[str, object], np.ndarray]:
-    """The row of a cell, and the classes that the graft predicts on the test examples [n].
+    """Return the row of a cell, and the graft's predicted classes on the test examples [n].
 
-    Where one search answers all sizes it is done once; its seconds and gradients stand at each size.
+    A search that serves all sizes is run once; its seconds and gradients are in the row of each size.
     """
     d, method = ready.problem.d, METHODS.get(cell.method) or SETTINGS[cell.method]
     row, options = localizer(method.localizer), localizer(method.localizer).make_options(method.options)
@@ -268,7 +269,7 @@ def measured(cell: Cell, ready: Opened) -> tuple[dict[str, object], np.ndarray]:
 
 
 def searched(row: Localizer, problem: Problem, size: int, seed: int, options: Any) -> tuple[np.ndarray, float]:
-    """The chosen entries, best first, and the seconds of the search."""
+    """Return the chosen entries, best first, and the seconds of the search."""
     begun, search = time.perf_counter(), row.search(problem, size, seed=seed, options=options)
     while True:
         try:
@@ -278,7 +279,7 @@ def searched(row: Localizer, problem: Problem, size: int, seed: int, options: An
 
 
 def ends(pair: Pair, ready: Opened) -> Iterator[tuple[dict[str, object], np.ndarray]]:
-    """The rows of the base and of the fine-tuned model, which have no size; and the labels as predictions."""
+    """Yield the rows of the base and of the fine-tuned model, which have no size; and the labels as predictions."""
     d = ready.problem.d
     shared = dict(zip(KEY, Cell(pair, 0, "", "").key, strict=True))
     for name, entries in (("base", 0), ("fine-tuned", d)):
@@ -288,7 +289,7 @@ def ends(pair: Pair, ready: Opened) -> Iterator[tuple[dict[str, object], np.ndar
 
 
 def made_on(device: torch.device) -> str:
-    """The device in words, and whether its matrix products were rounded to TF32."""
+    """Return the device in words, with a note if its matrix products were rounded to TF32."""
     import torch  # heavy
 
     from skillviz.models.device import describe
@@ -297,14 +298,14 @@ def made_on(device: torch.device) -> str:
 
 
 def scored(ready: Opened, entries: np.ndarray) -> tuple[dict[str, object], np.ndarray]:
-    """The graft of these entries on every test example: its scores, and the classes it predicts [n]."""
-    import torch  # heavy, and so are these: the tables are written without them
+    """Score the graft of these entries on every test example; return its scores and its predicted classes [n]."""
+    import torch  # heavy, like the imports below: the tables are written without them
 
     from skillviz.core.metrics import ece
     from skillviz.core.scores import accuracy, nll
 
     precision = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("highest")  # searches may round, scores do not
+    torch.set_float32_matmul_precision("highest")  # searches may round, scores must not
     try:
         with ready.problem.at_base_afterwards():
             ready.problem.set_region(torch.as_tensor(entries, device=ready.problem.flat.device))
@@ -321,7 +322,7 @@ def scored(ready: Opened, entries: np.ndarray) -> tuple[dict[str, object], np.nd
 def run(
     cells: Sequence[Cell], stored: Stored, open_pair: Callable[[Pair], Opened], say: Callable[[str], object] = print
 ) -> None:
-    """Make the rows that are missing, in their order; `open_pair` gives a pair, fine-tuned if need be."""
+    """Make the missing rows, in their order; `open_pair` returns a pair, fine-tuned if needed."""
     missing = [cell for cell in cells if cell.key not in stored.keys]
     say(f"{len(cells) - len(missing):,} of {len(cells):,} regions are there.")
     begun, ready, of = time.perf_counter(), None, None
@@ -349,10 +350,10 @@ def run_in_processes(
     cells: Sequence[Cell], results: Path, open_pair: Callable[[Pair], Opened], processes: int,
     minutes: float | None = None, precision: str = "highest", say: Callable[[str], object] = print,
 ) -> None:  # fmt: skip
-    """As `run`, with the pairs shared out among processes. After `minutes` what is not made yet is left for next time.
+    """Run the cells like `run`, with the pairs shared out among processes; after `minutes`, the rest is left for later.
 
-    Each process writes rows into a folder of its own in `results`/parts; they are taken over at the end and, where
-    that was cut, by the next call. Raises RuntimeError where a process failed; what it printed says why.
+    Each process writes rows into its own folder in `results`/parts. They are merged at the end or, after an
+    interruption, by the next call. Raises RuntimeError if a process failed; its output has the reason.
     """
     stored, folder = Stored(results), results / "parts"
     _take_over(folder, stored)
@@ -363,7 +364,7 @@ def run_in_processes(
     children = []
     for number in range(min(processes, len(pairs))):
         part = folder / str(number)
-        if stored.path.is_file():  # with the rows so far, the part resumes and knows its models
+        if stored.path.is_file():  # with the rows so far, the part resumes and has its models' stored answers
             part.mkdir(parents=True)
             shutil.copy(stored.path, part)
         share = [cell for cell in missing if cell.pair in pairs[number::processes]]
@@ -387,9 +388,9 @@ def run_in_processes(
 
 
 def develop(table: Path, open_pair: Callable[[Pair], Opened], say: Callable[[str], object] = print) -> None:
-    """Make the rows of the development that are missing in a table; `open_pair` gives validation examples as the test.
+    """Make the missing rows of the development in a table; `open_pair` returns validation examples as the test.
 
-    One fine-tuning and one mask seed a task. A row that is there stays, whatever code made it.
+    Each task has one fine-tuning and one mask seed. Existing rows are kept, even if other code made them.
     """
     rows = pd.read_csv(table, dtype=str, keep_default_na=False).to_dict("records") if table.is_file() else []
 
@@ -413,7 +414,7 @@ def develop(table: Path, open_pair: Callable[[Pair], Opened], say: Callable[[str
 
 
 def _developed() -> list[tuple[str, str]]:
-    """Setting and size of each region of the development."""
+    """Return setting and size of each region of the development."""
     only = {"judged": SIZES[1:], "judged, region full at 60% of the steps": SIZES[1:]}
     return [
         (setting, size)

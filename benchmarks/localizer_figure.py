@@ -1,4 +1,4 @@
-"""The pictures of docs/localizers.md: accuracy by size of each method, from the stored rows."""
+"""Draw the pictures of docs/localizers.md: accuracy by size of each method, from the stored rows."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ COLUMNS = 4
 
 
 def write(folder: Path = RESULTS, docs: Path = DOCS) -> None:
-    """Writes localizers-development.png and, where regions are measured, localizers-evaluation.png."""
+    """Write localizers-development.png and, if regions are measured, localizers-evaluation.png."""
     tried = pd.read_csv(folder / "localizer_development.csv", keep_default_na=False)
     tried["method"] = tried["setting"].replace(TRIED)
     tried["accuracy"] = tried["accuracy"].astype(float)
@@ -36,11 +36,12 @@ def write(folder: Path = RESULTS, docs: Path = DOCS) -> None:
 
 
 def draw(rows: pd.DataFrame, path: Path) -> None:
-    """One panel a pair: size to the right, accuracy up; a mark is the mean over seeds, its bar lowest to highest.
+    """Draw one panel per pair, accuracy over size; a marker is the mean over seeds, its bar goes from lowest to
+    highest.
 
-    Methods that are none of METHODS are left out; the base and the fine-tuned model are lines across.
+    Methods that are not in METHODS are left out; the base and the fine-tuned model are horizontal lines.
     """
-    import matplotlib  # heavy: only where a picture is drawn
+    import matplotlib  # heavy: imported only to draw a picture
 
     matplotlib.use("Agg")
     from matplotlib import pyplot

@@ -1,4 +1,4 @@
-"""The goals of docs/localizers.md against results/localizer.csv: met, not met or undecided, with paired intervals.
+"""Judge the goals of docs/localizers.md by results/localizer.csv: met, not met or undecided, with paired intervals.
 
 Differences are in points of test accuracy, paired by example. A task's difference is the mean over its fine-tuned
 models (each by its mean over mask seeds); its 95% interval is over those models and the examples together
@@ -24,11 +24,11 @@ from skillviz.show.comparisons import compared_rows, counted_rows
 
 PAGE = ROOT / "docs" / "localizers.md"
 MINILM = Workload(d=10_646_784, labels=2, train=6908, validation=872, size=10_646)
-"""MiniLM on SST-2 sentences at 0.1%: what the table of costs is computed for."""
+"""MiniLM on SST-2 sentences at 0.1%: the workload for the table of costs."""
 MARGIN, BAD_SEED = 1.0, 2.0
-"""Points: what counts as level, and how far below the median seed a bad one lies."""
+"""In points: the margin of "level", and the distance of a bad seed below the median seed."""
 ALL_SIZES = (*SIZES, "10%")
-"""The last on the tasks TENTH alone."""
+"""All sizes; the last only on the tasks in TENTH."""
 MET, NOT_MET, UNDECIDED = "met", "not met", "undecided"
 OURS, QUARTER, NESTED, LEARNED = "judged", "judged, a quarter", "nested", "learned"
 DEFAULT = "stagewise"
@@ -37,8 +37,8 @@ COMPARED = ((DEFAULT, LEARNED), (OURS, DEFAULT), (OURS, AS_PUBLISHED))
 
 
 class Difference(NamedTuple):
-    """A mean difference of accuracies in points with its 95% interval, the regions behind it, and the fine-tuning seeds
-    that the interval is over."""
+    """A mean difference of accuracies in points with its 95% interval, the number of regions behind it, and the number
+    of fine-tuning seeds in the interval."""
 
     value: float
     low: float
@@ -48,22 +48,23 @@ class Difference(NamedTuple):
 
     @property
     def is_better(self) -> bool:
-        """Whether the interval lies above zero."""
+        """True if the interval is above zero."""
         return self.low > 0
 
     @property
     def is_worse(self) -> bool:
-        """Whether the interval lies below zero."""
+        """True if the interval is below zero."""
         return self.high < 0
 
     def text(self) -> str:
-        """`+0.6 (−0.6 to 1.7)`."""
+        """Return `+0.6 (−0.6 to 1.7)`."""
         return f"{self.value:+.1f} ({self.low:.1f} to {self.high:.1f})".replace("-", "−")
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether a goal is met by what is measured, and the lines that say why; `planned` comparisons are to be."""
+    """The verdict on a goal from the comparisons so far, with the reasons; `planned` comparisons are the final
+    number."""
 
     goal: str
     verdict: str
@@ -72,12 +73,12 @@ class Verdict:
     reasons: tuple[str, ...]
 
     def words(self) -> str:
-        """`met` of all comparisons, `met so far` of some."""
+        """Return `met` after all comparisons, `met so far` after some."""
         return f"{self.verdict} so far" if self.verdict == MET and self.comparisons < self.planned else self.verdict
 
 
 class Answers:
-    """Which test examples each region answers rightly, from the stored rows."""
+    """The right and wrong answers of each region on the test examples, from the stored rows."""
 
     def __init__(self, rows: pd.DataFrame) -> None:
         self.rows = rows
@@ -96,12 +97,13 @@ class Answers:
         return list(dict.fromkeys(zip(self.rows["task"], self.rows["is_early"], strict=True)))
 
     def sizes(self, task: str, is_early: bool) -> list[str]:
-        """Sizes there are regions of, smallest first."""
+        """Return the sizes that have regions, smallest first."""
         rows = self.rows[(self.rows["task"] == task) & (self.rows["is_early"] == is_early) & (self.rows["size"] != "")]
         return sorted(set(rows["size"]), key=lambda size: float(size.rstrip("%")))
 
     def of(self, task: str, is_early: bool, size: str, method: str) -> dict[tuple[int, int], np.ndarray]:
-        """Right answers [n] by fine-tuning and mask seed; one region stands for every mask seed where none matters."""
+        """Return right answers [n] by fine-tuning and mask seed; a method without mask seeds has one region for all of
+        them."""
         return {
             (key[2], key[3]): right
             for key, right in self.right.items()
@@ -109,7 +111,7 @@ class Answers:
         }  # type: ignore[misc]
 
     def difference(self, task: str, is_early: bool, one: tuple[str, str], other: tuple[str, str]) -> Difference | None:
-        """Accuracy of one (size, method) minus that of another on a pair; None where nothing is there to compare."""
+        """Return the accuracy of one (size, method) minus another's on a pair; None if there is nothing to compare."""
         left, right = self.of(task, is_early, *one), self.of(task, is_early, *other)
         by_model: dict[int, list[np.ndarray]] = {}
         for (model, mask), answers in left.items():
@@ -123,7 +125,7 @@ class Answers:
 
 
 def _difference(models: np.ndarray, regions: int) -> Difference:
-    """The mean of differences [model, example] in points with its interval."""
+    """Return the mean of differences [model, example] in points with its interval."""
     examples = models.mean(0)
     sd = float(examples.std(ddof=1)) / np.sqrt(len(examples))
     found = seeds_and_examples(100 * models.mean(1), 100 * sd)
@@ -131,7 +133,7 @@ def _difference(models: np.ndarray, regions: int) -> Difference:
 
 
 def verdicts(answers: Answers) -> list[Verdict]:
-    """Each goal, in the order of the page."""
+    """Return each goal's verdict, in the order of the page."""
     return [
         *(beats_learned(answers, size) for size in ALL_SIZES),
         level_with_a_quarter(answers),
@@ -143,7 +145,7 @@ def verdicts(answers: Answers) -> list[Verdict]:
 
 
 def beats_learned(answers: Answers, size: str) -> Verdict:
-    """Better than the learned mask on the majority of tasks, worse on none, at one size."""
+    """Judge: better than the learned mask on the majority of tasks, worse on none, at one size."""
     found = {
         task: difference
         for task, is_early in answers.pairs
@@ -160,12 +162,13 @@ def beats_learned(answers: Answers, size: str) -> Verdict:
 
 
 def _tasks(size: str) -> int:
-    """How many tasks the plan has regions of a size on."""
+    """Return the number of tasks for which the plan has regions of a size."""
     return len({pair.task for pair, of in _by_group() if of == size and not pair.is_early})
 
 
 def level_with_a_quarter(answers: Answers) -> Verdict:
-    """Within the margin of the learned mask or better, with a quarter of its gradients, on every task and size."""
+    """Judge: within the margin of the learned mask or better, with a quarter of its gradients, on every task and
+    size."""
     found = {
         f"{task} {size}": difference
         for task, is_early in answers.pairs
@@ -179,7 +182,7 @@ def level_with_a_quarter(answers: Answers) -> Verdict:
 
 
 def tenth_of_movement(answers: Answers) -> Verdict:
-    """At 0.1% at least as good as top movement at 1%, on every pair."""
+    """Judge: at 0.1% at least as good as top movement at 1%, on every pair."""
     found = {
         pair_name(*pair): difference
         for pair in answers.pairs
@@ -190,7 +193,7 @@ def tenth_of_movement(answers: Answers) -> Verdict:
 
 
 def no_bad_seed(answers: Answers) -> Verdict:
-    """No mask seed more than BAD_SEED points below the median seed, with an interval that excludes 0."""
+    """Judge: no mask seed more than BAD_SEED points below the median seed, with an interval that excludes 0."""
     bad, compared = [], 0
     for pair in answers.pairs:
         for size in answers.sizes(*pair):
@@ -210,7 +213,7 @@ def no_bad_seed(answers: Answers) -> Verdict:
 
 
 def not_below_movement(answers: Answers) -> Verdict:
-    """No region worse than top movement of its size."""
+    """Judge: no region worse than top movement of its size."""
     worse, compared = [], 0
     for pair in answers.pairs:
         for size in answers.sizes(*pair):
@@ -223,14 +226,14 @@ def not_below_movement(answers: Answers) -> Verdict:
                         worse.append(f"{pair_name(*pair)} {size}, model {model}, seed {mask}: {difference.text()}")
     verdict = NOT_MET if worse else MET if compared else UNDECIDED
     planned = sum(map(len, _by_group().values()))
-    if worse:  # an interval lies on this side of zero by chance half as often as it leaves out zero
+    if worse:  # by chance an interval is on this side of zero half as often as it excludes zero
         by_chance = expected_by_chance(compared) / 2
         worse.append(f"{len(worse)} in all; chance alone would give about {by_chance:.1f} were all level")
     return Verdict("No region worse than top movement of its size", verdict, compared, planned, tuple(worse))
 
 
 def nested_loses_little(answers: Answers) -> Verdict:
-    """One search for all sizes is within the margin of a search for each."""
+    """Judge: one search for all sizes is within the margin of a search for each."""
     found = {
         f"{pair_name(*pair)} {size}": difference
         for pair in answers.pairs
@@ -242,7 +245,7 @@ def nested_loses_little(answers: Answers) -> Verdict:
 
 
 def _by_group() -> dict[tuple[Pair, str], list[int]]:
-    """The mask seeds of every fine-tuned model and size of our regions in the whole plan."""
+    """Return the mask seeds of every fine-tuned model and size of our regions in the whole plan."""
     groups: dict[tuple[Pair, str], list[int]] = {}
     for cell in plan():
         if cell.method == OURS:
@@ -251,7 +254,7 @@ def _by_group() -> dict[tuple[Pair, str], list[int]]:
 
 
 def _at_least_as_good(goal: str, found: dict[str, Difference], planned: int) -> Verdict:
-    """Met where every interval lies above minus the margin, not met where one lies below it."""
+    """Return MET if every interval is above minus the margin, NOT_MET if one is below it, else UNDECIDED."""
     if any(difference.high < -MARGIN for difference in found.values()):
         verdict = NOT_MET
     else:
@@ -272,7 +275,8 @@ def pair_name(task: str, is_early: bool) -> str:
 
 
 def goals_table(found: Iterable[Verdict]) -> list[str]:
-    """Markdown: one row a goal; `details` are all differences where the goal is per task, else the exceptions."""
+    """Return Markdown with one row per goal; `details` has all differences if the goal is per task, else the
+    exceptions."""
     lines = ["| goal | verdict | comparisons | details, points |", "|" + " --- |" * 4]
     for row in found:
         lines.append(
@@ -282,7 +286,8 @@ def goals_table(found: Iterable[Verdict]) -> list[str]:
 
 
 def default_line(answers: Answers) -> list[str]:
-    """Markdown: how the default search does beside the learned mask, on every fully fine-tuned task and size."""
+    """Return Markdown that compares the default search with the learned mask, on every fully fine-tuned task and
+    size."""
     found = [
         difference
         for task, is_early in answers.pairs
@@ -298,8 +303,10 @@ def default_line(answers: Answers) -> list[str]:
 
 
 def comparisons_table(answers: Answers) -> list[str]:
-    """Markdown: two methods at equal size, which no goal is about, on every fully fine-tuned task; below the table how
-    many of each two methods' comparisons chance alone would decide."""
+    """Return Markdown that compares two methods at equal size outside the goals, on every fully fine-tuned task.
+
+    Below the table is the number of each two methods' comparisons that chance alone would decide.
+    """
     lines = [
         "| one minus the other | size | better | worse | no clear difference | by task, points |",
         "|" + " --- |" * 6,
@@ -325,7 +332,7 @@ def comparisons_table(answers: Answers) -> list[str]:
 
 
 def in_order(rows: pd.DataFrame) -> pd.DataFrame:
-    """Rows by pair, size and method, in the plan's order and not in that in which they were made."""
+    """Return the rows by pair, size and method, in the plan's order rather than the order in which they were made."""
     ranks = {
         "task": {name: number for number, name in enumerate(TASKS)},
         "size": {name: number for number, name in enumerate(("", *SIZES, "10%"))},
@@ -339,7 +346,8 @@ def in_order(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def scores_table(rows: pd.DataFrame) -> list[str]:
-    """Markdown: mean accuracy of each method by pair and size, the spread of its regions, gradients and seconds."""
+    """Return Markdown: mean accuracy of each method by pair and size, the spread of its regions, gradients and
+    seconds."""
     lines = [
         "| task | size | method | regions | accuracy, % | lowest region | spread (sd) | NLL | ECE, % "
         "| gradients | seconds |",
@@ -357,7 +365,7 @@ def scores_table(rows: pd.DataFrame) -> list[str]:
 
 
 def overview() -> list[str]:
-    """Markdown: what each localizer does, and what one search runs the model on."""
+    """Return Markdown: each localizer's method, and the number of examples that one search runs through the model."""
     lines = [
         "| localizer | on pages | what it does | source | size | examples forward and backward | examples forward |",
         "|" + " --- |" * 7,
@@ -378,7 +386,7 @@ def _size(row: Localizer) -> str:
 
 
 def tables(stored: Stored) -> dict[str, list[str]]:
-    """What stands between the marks of docs/localizers.md, by the name of the mark."""
+    """Return the content between the marks of docs/localizers.md, by the name of the mark."""
     found = {"overview": overview(), "development": development_table()}
     regions = [row for row in stored.rows if row["size"]]
     found["state"] = [f"{len(regions):,} of {len(plan()):,} regions are measured."]
@@ -392,7 +400,7 @@ def tables(stored: Stored) -> dict[str, list[str]]:
 
 
 def development_table(path: Path = RESULTS / "localizer_development.csv") -> list[str]:
-    """Markdown: what was tried before the configuration was frozen, on validation data."""
+    """Return Markdown: the settings that were tried before the configuration was frozen, on validation data."""
     lines = ["| task | size | setting | seed | accuracy, % | NLL |", "|" + " --- |" * 6]
     for row in pd.read_csv(path, keep_default_na=False).to_dict("records"):
         name = pair_name(row["task"], row["is_early"] in (True, "True"))
@@ -404,5 +412,5 @@ def development_table(path: Path = RESULTS / "localizer_development.csv") -> lis
 
 
 def write_tables(folder: Path = RESULTS, page: Path = PAGE) -> None:
-    """Writes every table between its marks in the page; a mark without results keeps what it has."""
+    """Write every table between its marks in the page; a mark without results keeps its content."""
     fill(page, tables(Stored(folder)), "python -m benchmarks localizer")

@@ -1,4 +1,4 @@
-"""What a measurement was taken on, and where its result is written: JSON, and a table in README.md."""
+"""Describe the machine of a measurement, and write the measurement as JSON and as a table in README.md."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 
 def machine() -> dict[str, Any]:
-    """Processor, cores, and how busy the machine is already."""
+    """Return processor, cores, and the machine's current load."""
     model = next(
         (line.split(":", 1)[1].strip() for line in _lines("/proc/cpuinfo") if line.startswith("model name")),
         platform.processor() or platform.machine(),
@@ -19,13 +19,13 @@ def machine() -> dict[str, Any]:
 
 
 def marks(name: str) -> tuple[str, str]:
-    """The lines of README.md that a benchmark's table stands between."""
+    """Return the marks in README.md before and after a benchmark's table."""
     title = name.replace("_", " ")
     return f"<!-- {title}: written by benchmarks/{name}.py -->", f"<!-- end of {title} -->"
 
 
 def written(name: str, result: dict[str, Any], table: str, out: Path) -> None:
-    """Writes results/<name>.json under `out`, and the table into README.md there, between its marks."""
+    """Write results/<name>.json under `out`, and the table into README.md there, between its marks."""
     (out / "results").mkdir(parents=True, exist_ok=True)
     (out / "results" / f"{name}.json").write_text(json.dumps(result, indent=1) + "\n")
     readme = out / "README.md"

@@ -1,10 +1,10 @@
-"""A masked language model of our own: the layers of MiniLM and a head for masked words, trained on texts without leaks.
+"""Train a masked language model: the layers of MiniLM and a head for masked words, on texts without leaks.
 
     python -m benchmarks masked-lm train --core-hours 10
 
-`cleaned` gives the texts of the train files that occur in no test, validation, out-of-scope or k-shot development
-file; `train` yields one record a step and goes on from its last state; `save` writes a folder that
-`BertForMaskedLM.from_pretrained` reads.
+`cleaned` returns the texts of the train files that occur in no test, validation, out-of-scope or k-shot development
+file; `train` yields one record per step and resumes from its last state; `save` writes a folder for
+`BertForMaskedLM.from_pretrained`.
 """
 
 from __future__ import annotations
@@ -40,42 +40,42 @@ from skillviz.tasks.leaks import plain
 ROOT = Path(__file__).resolve().parents[1]
 SHIPPED = ROOT / "examples" / "data"
 PART = 20
-"""Letters and digits from which on a text that is a part of another one counts as the same."""
+"""The least number of letters and digits for which a text inside another one counts as the same."""
 LONGEST = 128
-"""Tokens of an input; a longer text is cut into several."""
+"""The most tokens of an input; a longer text is cut into several."""
 MASKED = 0.15
 WARM_UP = 0.02
-"""Share of the core-hours."""
+"""The share of the core-hours used for the warm-up."""
 HELD_OUT = 1000
-"""Cleaned texts on which the curve is measured; none of them is trained on."""
+"""The number of cleaned texts on which the curve is measured; none of them is trained on."""
 SAVE_SECONDS = 180.0
-"""Seconds by the clock between two stored states."""
+"""Clock seconds between two stored states."""
 UNIGRAM, MODEL = "unigram", "masked-lm"
 
 
 @dataclass(frozen=True)
 class Settings:
-    """How the model is trained. Seconds are those of processors, summed over threads."""
+    """The settings of the training. Seconds are processor seconds, summed over threads."""
 
     core_hours: float = 10.0
     rate: float = 1e-3
     """The largest learning rate, after the warm-up; it falls linearly to 0 as the core-hours end."""
     batch_tokens: int = 2048
-    """Padding counts."""
+    """The most tokens of a batch, padding included."""
     seed: int = 0
     evaluate_seconds: float = 900.0
 
     def rate_at(self, seconds: float) -> float:
-        """The learning rate after so many core-seconds."""
+        """Return the learning rate after this number of core-seconds."""
         share = min(1.0, seconds / 3600 / self.core_hours)
         return self.rate * min(share / WARM_UP, (1 - share) / (1 - WARM_UP))
 
 
 @dataclass(frozen=True)
 class Point:
-    """One step. `texts` and `tokens`, without padding, are those seen so far; `loss` is the batch's, in nats.
+    """One step. `texts` and `tokens`, without padding, are the totals so far; `loss` is the batch's, in nats.
 
-    `accuracy`, the share of masked words that are right, and `perplexity` are those on held-out texts, where the step
+    `accuracy`, the share of masked words that are right, and `perplexity` are measured on held-out texts, if the step
     was followed by an evaluation.
     """
 
@@ -90,7 +90,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Batch:
-    """Inputs [text, place] with words masked; `targets` are the words at the places that are masked, in their order."""
+    """Inputs [text, place] with words masked; `targets` are the original words at the masked places, in order."""
 
     inputs: Tensor
     attention: Tensor
@@ -102,21 +102,22 @@ class Batch:
 
 
 def read(path: Path, split: str | None = None) -> list[str]:
-    """The texts of a JSON Lines file, both of a pair; with `split` only those of rows that name it."""
+    """Return the texts of a JSON Lines file, both of a pair; with `split` only those from rows of that split."""
     rows = map(json.loads, path.read_text(encoding="utf-8").splitlines())
     columns = ("text", "text_a", "text_b")
     return [row[name] for row in rows if split in (None, row.get("split")) for name in columns if name in row]
 
 
 def excluded_texts(data: Path) -> set[str]:
-    """Letters and digits of every text that must not be trained on."""
+    """Return letters and digits of every text that must not be trained on."""
     excluded = [text for path in data.glob("kshot/*.jsonl") for text in read(path, "dev")]
     others = (path for path in data.glob("*/*.jsonl") if path.parent.name != "kshot" and path.stem != "train")
     return set(map(plain, [*excluded, *(text for path in others for text in read(path))]))
 
 
 def overlapping(texts: Iterable[str], excluded: Iterable[str]) -> set[str]:
-    """The texts that equal one of `excluded`, are a part of one, or have one as a part; all as of `plain`.
+    """Return the texts that equal one of `excluded`, are a part of one, or have one as a part; all as returned by
+    `plain`.
 
     Parts shorter than PART do not count: short phrases occur anywhere.
     """
@@ -126,7 +127,10 @@ def overlapping(texts: Iterable[str], excluded: Iterable[str]) -> set[str]:
 
 
 def _parts(parts: Iterable[str], wholes: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Each of `parts` with each of `wholes` that it occurs in: found by its first letters, so that it takes seconds."""
+    """Yield each of `parts` with each of `wholes` in which it occurs.
+
+    Parts are looked up by their first letters, so that this takes seconds.
+    """
     beginning = defaultdict(list)
     for part in parts:
         if len(part) >= PART:
@@ -139,7 +143,8 @@ def _parts(parts: Iterable[str], wholes: Iterable[str]) -> Iterator[tuple[str, s
 
 
 def cleaned(data: Path) -> tuple[list[str], pd.DataFrame]:
-    """The different texts of all train files that no excluded text overlaps, and a row of counts for each file."""
+    """Return the distinct texts of all train files that no excluded text overlaps, and a row of counts for each
+    file."""
     excluded, files = excluded_texts(data), sorted(data.glob("*/train.jsonl"))
     by_file = {path.parent.name: [(plain(text), text) for text in read(path)] for path in files}
     leaks = overlapping((key for pairs in by_file.values() for key, _ in pairs), excluded)
@@ -161,7 +166,8 @@ def cleaned(data: Path) -> tuple[list[str], pd.DataFrame]:
 
 
 def split(texts: Sequence[str], seed: int) -> tuple[list[str], list[str]]:
-    """Training texts and HELD_OUT others, drawn by the seed; what overlaps one of these is in neither."""
+    """Return training texts and HELD_OUT others, drawn by the seed; a text that overlaps a held-out one is in
+    neither."""
     order = np.random.default_rng(seed).permutation(len(texts))
     held_out, rest = ([texts[i] for i in rows] for rows in (order[:HELD_OUT], np.sort(order[HELD_OUT:])))
     keys = [plain(text) for text in rest]
@@ -173,7 +179,7 @@ def split(texts: Sequence[str], seed: int) -> tuple[list[str], list[str]]:
 
 
 def encoded(texts: Sequence[str], tokenizer: Any) -> list[Tensor]:
-    """The token ids of each text; a text longer than LONGEST in several pieces."""
+    """Return the token ids of each text; a text longer than LONGEST is split into several pieces."""
     limit = min(LONGEST, int(tokenizer.model_max_length))
     rows = tokenizer(
         list(texts), truncation=True, padding=False, max_length=limit, return_overflowing_tokens=True,
@@ -183,8 +189,11 @@ def encoded(texts: Sequence[str], tokenizer: Any) -> list[Tensor]:
 
 
 def batch_rows(lengths: np.ndarray, batch_tokens: int, seed: int) -> Iterator[np.ndarray]:
-    """Endless row numbers of batches of similar length, at most `batch_tokens` each with padding, every row once an
-    epoch; which rows of a length are together, and the order of batches, are drawn again each epoch."""
+    """Yield endless batches of row numbers of similar length, at most `batch_tokens` each with padding, every row once
+    per epoch.
+
+    Each epoch draws again which rows of a length are together, and the order of batches.
+    """
     draw = np.random.default_rng(seed)
     while True:
         order = draw.permutation(len(lengths))
@@ -198,8 +207,10 @@ def batch_rows(lengths: np.ndarray, batch_tokens: int, seed: int) -> Iterator[np
 
 
 def masked_batch(rows: Sequence[Tensor], tokenizer: Any, seed: int, *, mask_all: bool = False) -> Batch:
-    """The texts with MASKED of their words masked, drawn by the seed: 80% are [MASK], 10% another word, 10% as they
-    are; with `mask_all` every one is [MASK]."""
+    """Return the texts with MASKED of their words masked, drawn by the seed.
+
+    Of these words, 80% become [MASK], 10% another word, and 10% are unchanged; with `mask_all` every one is [MASK].
+    """
     collator = DataCollatorForLanguageModeling(
         tokenizer, mlm_probability=MASKED, mask_replace_prob=1.0 if mask_all else 0.8,
         random_replace_prob=0.0 if mask_all else 0.1,
@@ -217,10 +228,10 @@ def masked_batch(rows: Sequence[Tensor], tokenizer: Any, seed: int, *, mask_all:
 
 
 def opened(base: Path, seed: int, unigram: Tensor) -> Any:
-    """The base as a masked language model; only layers and head are trained, embeddings stay.
+    """Return the base as a masked language model; only layers and head are trained, embeddings stay.
 
-    The head is drawn by the seed. Its bias begins at the logarithms of `unigram`, the words' frequencies: so it does
-    not have to learn them. Dropout stays off, as the model sees each text only a few times, masked anew.
+    The head is drawn by the seed. Its bias begins at the logarithms of `unigram`, the words' frequencies, which it then
+    need not learn. Dropout stays off, because the model sees each text only a few times, with other words masked.
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -232,27 +243,28 @@ def opened(base: Path, seed: int, unigram: Tensor) -> Any:
 
 
 def frequencies(rows: Iterable[Tensor], tokenizer: Any, words: int) -> Tensor:
-    """The share of each word of the vocabulary in the texts, with one added to each count; special tokens have none."""
+    """Return the share of each word of the vocabulary in the texts, with one added to each count, and special tokens at
+    0 + 1."""
     counts = torch.bincount(torch.cat(list(rows)), minlength=words).float()
     counts[tokenizer.all_special_ids] = 0
     return (counts + 1) / (counts + 1).sum()
 
 
 def scores(model: Any, batch: Batch) -> Tensor:
-    """Scores of all words [masked place, word], at the masked places alone: a seventh of the head's work."""
+    """Return the scores of all words [masked place, word] at the masked places alone, a seventh of the head's work."""
     hidden = model.base_model(input_ids=batch.inputs, attention_mask=batch.attention).last_hidden_state
     logits: Tensor = model.cls(hidden[batch.masked])
     return logits
 
 
 def summed_loss(model: Any, batch: Batch) -> Tensor:
-    """The cross-entropy at the masked places, summed, in nats."""
+    """Return the sum of the cross-entropy at the masked places, in nats."""
     return cross_entropy(scores(model, batch), batch.targets, reduction="sum")
 
 
 @torch.inference_mode()
 def evaluate(predict: Callable[[Batch], Tensor], batches: Sequence[Batch]) -> tuple[float, float]:
-    """Accuracy and perplexity of `predict`, which gives scores of all words, over all masked places."""
+    """Return accuracy and perplexity of `predict`, which returns scores of all words, over all masked places."""
     right, loss, places = 0, 0.0, sum(len(batch.targets) for batch in batches)
     for batch in batches:
         logits = predict(batch)
@@ -262,7 +274,7 @@ def evaluate(predict: Callable[[Batch], Tensor], batches: Sequence[Batch]) -> tu
 
 
 def judged(texts: Sequence[str], tokenizer: Any) -> list[Batch]:
-    """Held-out texts in batches; every masked word is replaced by [MASK], the same ones at every evaluation."""
+    """Return held-out texts in batches; every masked word is replaced by [MASK], the same ones at every evaluation."""
     rows = sorted(encoded(texts, tokenizer), key=len)
     return [masked_batch(rows[at : at + 32], tokenizer, at, mask_all=True) for at in range(0, len(rows), 32)]
 
@@ -271,10 +283,11 @@ def train(
     model: Any, tokenizer: Any, texts: Sequence[Tensor], held_out: Sequence[Batch], settings: Settings, entry: Entry,
     clock: Callable[[], float] = time.process_time,
 ) -> Generator[Point, None, None]:  # fmt: skip
-    """One record a step until the core-hours are spent, the evaluated ones of earlier calls first; the last is one.
+    """Yield one record per step until the core-hours are spent, after the evaluated ones of earlier calls; the last is
+    evaluated.
 
-    `entry` keeps the state: training goes on from there, with the same weights as if nothing had come between where
-    the `clock` of core-seconds says the same. Raises BadInput where the state is of other settings or texts.
+    `entry` keeps the state. Training resumes from it and reaches the same weights as without an interruption, if the
+    `clock` of core-seconds returns the same values. Raises BadInput if the state is of other settings or texts.
     """
     kept = entry.restored()
     if kept is None and entry.path.is_file():
@@ -309,7 +322,7 @@ def train(
     for rows in islice(batches, last.step, None):
         if last.core_seconds >= budget:
             break
-        seed = settings.seed * 1_000_003 + 1_000_000 + last.step  # past those of the held-out batches
+        seed = settings.seed * 1_000_003 + 1_000_000 + last.step  # past the seeds of the held-out batches
         batch = masked_batch([texts[row] for row in rows], tokenizer, seed)
         optimizer.zero_grad()
         loss = summed_loss(model, batch) / max(1, len(batch.targets))
@@ -333,7 +346,7 @@ def train(
 
 
 def save(model: Any, tokenizer: Any, folder: Path, card: str) -> None:
-    """Writes an ordinary folder of transformers with its tokenizer and README.md, in place of the one before."""
+    """Write an ordinary folder of transformers with its tokenizer and README.md, in place of an existing one."""
     with whole_folder(folder, replace=True) as draft:
         model.save_pretrained(draft)
         tokenizer.save_pretrained(draft)
@@ -344,9 +357,10 @@ def run(
     base: Path, data: Path, out: Path, results: Path, settings: Settings, card: Callable[[pd.DataFrame], str],
     say: Callable[[str], object] = print,
 ) -> None:  # fmt: skip
-    """Train until the core-hours are spent: `out`/model, and in `results` the curve and the counts of the texts.
+    """Train until the core-hours are spent; write `out`/model, and into `results` the curve and the counts of the
+    texts.
 
-    It goes on from `out`/state. Fewer core-hours than are spent already write the model as it is.
+    Training resumes from `out`/state. If the core-hours are already spent, the model is written as it is.
     """
     texts, counts = cleaned(data)
     say(counts.to_string(index=False))

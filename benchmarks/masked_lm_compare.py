@@ -1,9 +1,9 @@
-"""Prompt against head on the same adapted encoder, and zero-shot scores: the rows of results/masked_lm_kshot.csv.
+"""Compare prompt and head on the same adapted encoder, and zero-shot scores: rows of results/masked_lm_kshot.csv.
 
     python -m benchmarks masked-lm compare
 
-Each row is one fine-tuning or one zero-shot score. A row that is there is not made again, and a fine-tuning that was
-cut resumes. results/masked_lm_predictions.parquet has the same rows with predicted and true classes, for intervals.
+Each row is one fine-tuning or one zero-shot score. Existing rows are not made again, and an interrupted fine-tuning
+resumes. results/masked_lm_predictions.parquet has the same rows with predicted and true classes, for intervals.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ from skillviz.tasks.task import LabelWords, Task
 ROOT = Path(__file__).resolve().parents[1]
 TASKS, SHOTS, SEEDS = ("mr", "cr", "subj"), (16, 64), (0, 1, 2, 3, 4)
 RATES = {"prompt": (1e-3, 5e-3, 2e-2), "head": (1e-2, 4e-2, 1e-1)}
-"""What the trial of each readout tries; in the middle are the paper's rate and that of docs/localizers.md."""
+"""The rates in each readout's trial; in the middle are the paper's rate and the one in docs/localizers.md."""
 STEPS = paper_steps(2, SHOTS[0])
-"""The paper's steps at 16 examples a class; at 64 a quarter of its steps."""
+"""The paper's steps at 16 examples per class, which are a quarter of its steps at 64."""
 TRIAL_SEED, TRIAL_EXAMPLES, MOST_TEST = 100, 500, 2000
 TRIAL, TEST, ZERO_SHOT = "trial", "test", "zero-shot"
 SENTIMENT = (
@@ -55,13 +55,13 @@ WORDS = {
         ("objective", "fact", "information", "news", "history", "reality", "story", "description", "true", "plot"),
     ),
 }  # fmt: skip
-"""Ten label words for each class, in the order of the task's labels, chosen once and by no score; the first is the
+"""Ten label words for each class, in the order of the task's labels, chosen once without scores; the first is the
 task's own."""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One row to be: a part of the comparison, with `rate` None where the trial chooses it."""
+    """The key of a row: a part of the comparison, with `rate` None if the trial chooses it."""
 
     part: str
     task: str
@@ -75,7 +75,7 @@ KEY = ["part", "task", "readout", "k", "seed", "rate"]
 
 
 def plan() -> list[Cell]:
-    """Every row, in the order in which they are made: seed by seed, so that all tasks are compared alike."""
+    """Return every cell in the order of computation: seed by seed, so that an interruption treats all tasks alike."""
     zero = [Cell(ZERO_SHOT, task, words) for task, words in product(TASKS, ("one word", "ten words"))]
     trial = [
         Cell(TRIAL, task, readout, SHOTS[0], TRIAL_SEED, rate)
@@ -96,15 +96,16 @@ class Stored:
 
     @property
     def cells(self) -> set[tuple[object, ...]]:
-        """The cells that have a row: a tested one whatever its rate, which the trial has chosen."""
+        """The cells that have a row; a tested cell counts at any rate, because the trial chooses it."""
         return {tuple(row[name] for name in KEY[:5]) + (row["rate"] * (row["part"] == TRIAL),) for row in self.rows}
 
     def has(self, cell: Cell) -> bool:
-        """Whether the cell has its row."""
+        """True if the cell has its row."""
         return (*astuple(cell)[:5], cell.rate or 0.0) in self.cells
 
     def rate(self, readout: str) -> float:
-        """The rate with the largest mean validation accuracy over the trial's tasks; of equal ones the smallest."""
+        """Return the rate with the largest mean validation accuracy over the trial's tasks; the smallest if several are
+        equal."""
         rows = pd.DataFrame([row for row in self.rows if row["part"] == TRIAL and row["readout"] == readout])
         means = rows.groupby("rate")["accuracy"].mean()
         return float(means.index[int(means.argmax())])
@@ -112,7 +113,7 @@ class Stored:
     def add(
         self, cell: Cell, rate: float, scores: dict[str, object], predicted: np.ndarray, labels: np.ndarray
     ) -> None:
-        """One more row, with predicted and true classes [n]; both files are whole at any time."""
+        """Add a row, with predicted and true classes [n]; both files are written atomically."""
         classes = {"predicted": predicted.astype(np.uint8).tobytes(), "labels": labels.astype(np.uint8).tobytes()}
         self.rows.append({**asdict(cell), "rate": rate, **scores, **classes})
         frame = pd.DataFrame(self.rows)
@@ -122,15 +123,15 @@ class Stored:
 
 
 def of_ten_words(task: Task) -> Task:
-    """The task with a class for each of its label words: those of the first label, then those of the second."""
+    """Return the task with one class per label word: first the words of the first label, then those of the second."""
     words = tuple(word for of_label in WORDS[task.name] for word in of_label)
     return task.model_copy(update={"labels": words, "label_words": LabelWords(masked=words)})
 
 
 @torch.inference_mode()
 def zero_shot(base: Path, task: Task, words: str) -> tuple[np.ndarray, np.ndarray]:
-    """Predicted and true classes [n] of the test examples: the class whose words have the larger probability together
-    at the mask."""
+    """Return predicted and true classes [n] of the test examples: the class whose words have the larger total
+    probability at the mask."""
     frame, _ = load_test(task, max_test=MOST_TEST)
     prompt_task = of_ten_words(task) if words == "ten words" else task
     examples, model = encode(prompt_task, frame, load_tokenizer(base), "prompt"), load_model(base, "prompt").model
@@ -142,7 +143,8 @@ def zero_shot(base: Path, task: Task, words: str) -> tuple[np.ndarray, np.ndarra
 
 
 def tuned(base: Path, task: Task, cell: Cell, rate: float, work: Path) -> tuple[np.ndarray, np.ndarray]:
-    """Predicted and true classes [n] of a fine-tuned model: of a trial on validation examples, else on the test."""
+    """Return predicted and true classes [n] of a fine-tuned model, on validation examples for a trial, else on the
+    test."""
     is_trial, head = cell.part == TRIAL, "linear" if cell.readout == "head" else "own"
     config = TrainingConfig(
         readout=cell.readout, head=head, steps=STEPS, lr=rate, seed=cell.seed, keep="last" if is_trial else "best"
@@ -151,7 +153,7 @@ def tuned(base: Path, task: Task, cell: Cell, rate: float, work: Path) -> tuple[
         {"max_train": 2 * cell.k, "max_validation": TRIAL_EXAMPLES} if is_trial else {"k_shot": cell.k}
     )
     folder = work / "-".join(map(str, astuple(cell)[:5]))
-    if not folder.is_dir():  # else it was cut before its row was written
+    if not folder.is_dir():  # an existing folder remains from an interruption before its row was written
         finetune(str(base), [task], config, DataSettings(data_seed=cell.seed, **few), out=folder, device="cpu")
     pair = load_pair(str(base), folder, task=task, device="cpu")
     # the same test examples for every seed, so that differences are paired
@@ -161,7 +163,7 @@ def tuned(base: Path, task: Task, cell: Cell, rate: float, work: Path) -> tuple[
 
 
 def run(base: Path, results: Path, work: Path, say: Callable[[str], object] = print) -> None:
-    """Make the rows that are missing."""
+    """Make the missing rows."""
     stored = Stored(results)
     tasks = {name: find_task(ROOT / "benchmarks" / "tasks" / f"{name}.yaml") for name in TASKS}
     cells = plan()

@@ -1,4 +1,4 @@
-"""Writes the tables of docs/masked-lm.md from the stored rows: texts, curve, zero-shot, prompt against head."""
+"""Write the tables of docs/masked-lm.md from the stored rows: texts, curve, zero-shot, prompt against head."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ TRAIN_HOURS, COMPARE_HOURS = 10, 5
 
 
 def missing(command: str, hours: float) -> list[str]:
-    """What a table says before its numbers are there."""
+    """Return the text of a table that has no numbers yet."""
     return [f"Not measured. Run `python -m benchmarks masked-lm {command}` (about {hours} core-hours)."]
 
 
 def texts(counts: pd.DataFrame) -> list[str]:
-    """Markdown: a row for each train file, with what was removed from it and whether its texts ship here."""
+    """Return Markdown: a row for each train file, with the numbers of removed texts, and whether its texts ship."""
     head = ("train file of", "texts", "in a held-out file", "overlap with one", "duplicates", "kept", "ships")
     numbers = ["texts", "in_held_out_file", "overlap_in_part", "duplicates", "kept"]
     whole = {"task": "all", **counts[numbers].sum().to_dict()}
@@ -46,7 +46,7 @@ def texts(counts: pd.DataFrame) -> list[str]:
 
 
 def card(counts: pd.DataFrame) -> str:
-    """The README.md of the trained model: what it is, and every text that it was made from."""
+    """Return the README.md of the trained model: its description, and the counts of its training texts."""
     return "\n".join([
         "# A masked language model on the layers of MiniLM", "",
         "BertForMaskedLM: the encoder `minilm-l6` with its embeddings unchanged, its six layers trained further, and a "
@@ -57,7 +57,7 @@ def card(counts: pd.DataFrame) -> str:
 
 
 def curve(rows: pd.DataFrame) -> list[str]:
-    """Markdown: accuracy and perplexity on held-out texts, beside a model that knows only how often words occur."""
+    """Return Markdown: accuracy and perplexity on held-out texts, beside a model that uses only word frequencies."""
     head = ("core-hours", "steps", "texts", "tokens", "masked words right", "perplexity")
     own, reference = rows[rows["model"] == MODEL], rows[rows["model"] == UNIGRAM].iloc[0]
     shown = own.iloc[np.unique(np.linspace(0, len(own) - 1, 12).round().astype(int))]
@@ -78,7 +78,7 @@ def _scores(row: Mapping[Any, Any] | pd.Series) -> list[str]:
 
 
 def zero_shot(rows: pd.DataFrame) -> list[str]:
-    """Markdown: the accuracy without training, with one label word a class and with ten."""
+    """Return Markdown: the accuracy without training, with one label word per class and with ten."""
     lines = [
         [f"`{row['task']}`", row["readout"], formats.count(row["n"]),
          formats.percent_estimate(row["accuracy"], *wilson(round(row["accuracy"] * row["n"]), row["n"]))]
@@ -88,7 +88,8 @@ def zero_shot(rows: pd.DataFrame) -> list[str]:
 
 
 def sides(rows: pd.DataFrame) -> dict[str, dict[int, list[Scored]]]:
-    """By readout and data seed: the accuracy of each fine-tuned model, all on shared resamples of the test examples."""
+    """Return the accuracy of each fine-tuned model by readout and data seed, on shared resamples of the test
+    examples."""
     answers = []
     for row in rows.to_dict("records"):
         predicted, labels = (np.frombuffer(row[name], np.uint8) for name in ("predicted", "labels"))
@@ -100,7 +101,7 @@ def sides(rows: pd.DataFrame) -> dict[str, dict[int, list[Scored]]]:
 
 
 def differences(rows: pd.DataFrame) -> pd.DataFrame:
-    """Prompt minus head for each task and number of examples a class that has every seed of both."""
+    """Return prompt minus head for each task and number of examples per class that has every seed of both."""
     lines = []
     for task, k in product(compare.TASKS, compare.SHOTS):
         of = rows[(rows["part"] == compare.TEST) & (rows["task"] == task) & (rows["k"] == k)]
@@ -116,7 +117,7 @@ def differences(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def verdict(compared: pd.DataFrame) -> str:
-    """SHIP where prompts are better at least once and never worse, else KEEP; not measured until all are there."""
+    """Return SHIP if prompts are better at least once and never worse, else KEEP; not measured until all are there."""
     words = [metric_row(METRIC).verdict(low, high) for low, high in zip(compared["low"], compared["high"], strict=True)]
     if len(words) < len(compare.TASKS) * len(compare.SHOTS) or NOT_MEASURED in words:
         return NOT_MEASURED
@@ -124,7 +125,8 @@ def verdict(compared: pd.DataFrame) -> str:
 
 
 def prompts(rows: pd.DataFrame, compared: pd.DataFrame) -> list[str]:
-    """Markdown: accuracy by prompt and by head, their difference with its verdict, and the rates of the trial."""
+    """Return Markdown: accuracy by prompt and by head, their difference with its verdict, and the rates of the
+    trial."""
     words = metric_row(METRIC)
     lines = [
         [f"`{row['task']}`", str(row["k"]),
@@ -144,7 +146,7 @@ def prompts(rows: pd.DataFrame, compared: pd.DataFrame) -> list[str]:
 
 
 def tables(results: Path) -> dict[str, list[str]]:
-    """The lines between each pair of marks."""
+    """Return the lines between each pair of marks."""
     of_training, files = results / "masked_lm.csv", results / "masked_lm_texts.csv"
     rows = pd.DataFrame(compare.Stored(results).rows)
     is_trained, is_compared = of_training.is_file() and files.is_file(), not rows.empty

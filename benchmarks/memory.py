@@ -1,15 +1,15 @@
-"""What a localization needs of memory, over the model's own bytes, by localizer and by size of the model.
+"""Measure the memory of a localization, relative to the model's own bytes, by localizer and by size of the model.
 
     python benchmarks/memory.py [--shapes 11M 45M 134M 470M 1100M] [--localizers stagewise movement] [--out benchmarks]
     python benchmarks/memory.py --gpu [--out benchmarks]
 
-Each row is a run of its own process: a pair of random weights of a Llama's shape (BERT's for the smallest) is written
-to files, opened and searched, and the process's peak of resident memory is read at the end, from when the interpreter
-and its libraries were loaded. The activations are measured by a process that makes a bare forward and backward pass of
-the same batches on the same model with every gradient freed as it comes, and reads the same peak: what it has beyond
-the model. With --gpu a pair of 7 B is searched on a GPU that gives out no more than 24 GB; the peak is that of the
-memory that torch holds there. Rows of other shapes stay as they are stored. After each row it writes memory.json, and
-the table into README.md beside this file and into docs/large-models.md.
+Each row is measured in its own process. A pair of random weights of a Llama's shape (BERT's for the smallest) is
+written to files, opened and searched. The row has the process's peak of resident memory less the memory after loading
+the interpreter and its libraries. For the activations, another process makes a bare forward and backward pass of the
+same batches on the same model, and frees every gradient immediately; its peak beyond the model is the activations. With
+--gpu a pair of 7 B is searched on a GPU limited to 24 GB; the peak is of the memory that torch holds there. Rows of
+other shapes stay as they are stored. After each row it writes memory.json, and the table into README.md beside this
+file and into docs/large-models.md.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ GPU_LIMIT, GPU_STEPS, GPU_BATCH, GPU_TOKENS = 24e9, 3, 128, 32
 
 @dataclass(frozen=True)
 class Shape:
-    """A model's shape; `dtype` is that of its files and of the model in memory."""
+    """The shape of a model; `dtype` is the type of its files and of the model in memory."""
 
     name: str
     family: str
@@ -57,7 +57,7 @@ class Shape:
     dtype: str
 
     def config(self) -> Any:
-        """The configuration of transformers, for a classifier of two labels."""
+        """Return the configuration of transformers, for a classifier of two labels."""
         from transformers import AutoConfig
 
         own = {"num_key_value_heads": self.heads, "tie_word_embeddings": True} if self.family == "llama" else {}
@@ -78,13 +78,13 @@ SHAPES = {
     )
 }
 SEVEN = Shape("7B", "llama", 4096, 32, 32, 11008, 32000, "bfloat16")
-"""On a CPU not measured: its rows are extrapolated."""
+"""Not measured on a CPU, where its rows are extrapolated."""
 
 
 @dataclass(frozen=True)
 class Measured:
-    """One process: bytes of the model, bytes at the peak beyond the libraries, seconds of the search by the clock and
-    of the processor, parameters and graftable entries."""
+    """One process: bytes of the model, bytes at the peak beyond the libraries, clock and processor seconds of the
+    search, parameters and graftable entries."""
 
     shape: str
     what: str
@@ -98,17 +98,17 @@ class Measured:
 
     @property
     def told_seconds(self) -> float:
-        """Of one processor, whatever else the machine did; on a GPU by the clock."""
+        """Seconds of one processor, independent of other work on the machine; on a GPU clock seconds."""
         return self.seconds if self.mode == ON_GPU else self.processor
 
 
 def shape_of(name: str) -> Shape:
-    """The shape of this name."""
+    """Return the shape of this name."""
     return SEVEN if name == SEVEN.name else SHAPES[name]
 
 
 def make_pair(shape: Shape, folder: Path, device: str = "cpu") -> None:
-    """Writes the pair: random weights, and the same with every tenth entry of each block moved a little."""
+    """Write the pair: random weights, and the same with every tenth entry of each block moved a little."""
     import torch
     from safetensors.torch import save_file
     from transformers import AutoModelForSequenceClassification
@@ -134,7 +134,7 @@ def make_pair(shape: Shape, folder: Path, device: str = "cpu") -> None:
 
 
 def child(shape: Shape, folder: Path, what: str, mode: str) -> Measured:
-    """Opens the pair and searches, in this process, which does nothing else."""
+    """Open the pair and search, in this process, which does nothing else."""
     import numpy as np
     import torch
 
@@ -185,7 +185,7 @@ def child(shape: Shape, folder: Path, what: str, mode: str) -> Measured:
 
 
 def _warm(shape: Shape) -> None:
-    """A pass of a tiny model: the libraries' own buffers are there before the ruler is laid on."""
+    """Run a tiny model once, so that the libraries' own buffers exist before the memory is measured."""
     import torch
     from transformers import AutoModelForSequenceClassification
 
@@ -195,7 +195,7 @@ def _warm(shape: Shape) -> None:
 
 
 def peak(device: str = "cpu") -> int:
-    """The most bytes that were resident in this process, or that torch held on the GPU, at one time."""
+    """Return the most bytes that were resident in this process, or that torch held on the GPU, at one time."""
     if device != "cpu":
         import torch
 
@@ -205,9 +205,9 @@ def peak(device: str = "cpu") -> int:
 
 
 def measured(shape: Shape, folder: Path, what: str, mode: str) -> Measured:
-    """The row of one process."""
+    """Return the row of one process."""
     words = [sys.executable, __file__, "--child", shape.name, str(folder), what, mode]
-    # the allocator gives memory back at once: what is freed must not count as used
+    # the allocator returns memory at once, so that freed memory does not count as used
     environment = {**os.environ, "MALLOC_MMAP_THRESHOLD_": "1048576", "MALLOC_TRIM_THRESHOLD_": "1048576"}
     done = subprocess.run(words, capture_output=True, text=True, env=environment)
     if done.returncode:
@@ -216,8 +216,8 @@ def measured(shape: Shape, folder: Path, what: str, mode: str) -> Measured:
 
 
 def rows_of(shape: Shape, localizers: Sequence[str], ordinary: bool = True, mode: str = "lean") -> Iterator[Measured]:
-    """All rows of a shape: the bare pass, each localizer in this mode (lean or ON_GPU), and the first in the ordinary
-    mode."""
+    """Yield all rows of a shape: the bare pass, each localizer in this mode (lean or ON_GPU), and the first in the
+    ordinary mode."""
     with TemporaryDirectory(prefix="skillviz-memory-") as work:
         device = "cuda" if mode == ON_GPU else "cpu"
         subprocess.run([sys.executable, __file__, "--make", shape.name, work, device], check=True, capture_output=True)
@@ -228,17 +228,17 @@ def rows_of(shape: Shape, localizers: Sequence[str], ordinary: bool = True, mode
 
 
 def seven_on_gpu(localizers: Sequence[str]) -> Iterator[Measured]:
-    """The rows of a pair of 7 B on a GPU that gives out GPU_LIMIT bytes."""
+    """Return the rows of a pair of 7 B on a GPU limited to GPU_LIMIT bytes."""
     return rows_of(SEVEN, localizers, ordinary=False, mode=ON_GPU)
 
 
 def over_model(row: Measured, bare: Measured | None) -> float:
-    """The peak without the activations, over the model's bytes; with them where no bare pass was measured."""
+    """Return the peak without the activations, over the model's bytes; with them if no bare pass was measured."""
     return (row.peak - (max(0, bare.peak - bare.model) if bare else 0)) / row.model
 
 
 def table(rows: Sequence[Measured]) -> str:
-    """The table of markdown, with what is extrapolated said to be so."""
+    """Return the Markdown table, with extrapolated rows labeled."""
     lines = [
         "| model | dtype | localizer | mode | model's bytes | peak | peak without activations, over model | seconds |",
         "|---|---|---|---|---|---|---|---|",
@@ -256,7 +256,7 @@ def table(rows: Sequence[Measured]) -> str:
 
 
 def extrapolated(rows: Sequence[Measured]) -> Iterator[str]:
-    """The rows of 7 B: memory by the ratio of the largest measured bfloat16 shape, time in proportion."""
+    """Yield the rows of 7 B: memory by the ratio of the largest measured bfloat16 shape, time in proportion."""
     narrow = [row for row in rows if row.mode != ON_GPU and SHAPES[row.shape].dtype == "bfloat16"]
     if not narrow:
         return
@@ -277,13 +277,13 @@ def extrapolated(rows: Sequence[Measured]) -> Iterator[str]:
 
 
 def stored(out: Path) -> list[Measured]:
-    """The rows of memory.json in a folder's results; none where there is no file."""
+    """Return the rows of memory.json in a folder's results; none if there is no file."""
     path = out / "results" / f"{NAME}.json"
     return [Measured(**row) for row in json.loads(path.read_text())["rows"]] if path.is_file() else []
 
 
 def write(rows: Sequence[Measured], out: Path) -> None:
-    """Writes memory.json and the table into README.md of a folder, and into the page where it is this one."""
+    """Write memory.json and the table into README.md of a folder, and also into the docs page if it is this folder."""
     written(NAME, {"machine": machine(), "rows": [asdict(row) for row in rows]}, table(rows), out)
     if out.resolve() == Path(__file__).resolve().parent:
         begin, end = marks(NAME)
@@ -292,7 +292,7 @@ def write(rows: Sequence[Measured], out: Path) -> None:
 
 
 def main() -> None:
-    """Measures, prints and writes."""
+    """Measure, print and write."""
     if len(sys.argv) > 1 and sys.argv[1] == "--make":
         make_pair(shape_of(sys.argv[2]), Path(sys.argv[3]), sys.argv[4])
         return

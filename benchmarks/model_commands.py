@@ -1,6 +1,7 @@
-"""Notes in models.json which command makes each model of the stored studies: `python benchmarks/model_commands.py`.
+"""Write models.json with the command that makes each model of the stored studies: `python
+benchmarks/model_commands.py`.
 
-A model of a study is made by the study's own command; where several studies share one, the one with the fewest steps.
+A study's model is made by the study's own command; if several studies share one, by the study with the fewest steps.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ OF_STUDIES = f"${{{FINETUNED_VARIABLE}}}/"
 
 
 def commands() -> dict[str, str]:
-    """What a spec's `finetuned` says to the command that makes it, for the models of all stored studies."""
+    """Return the command that makes each model of all stored studies, by the `finetuned` of its spec."""
     shortest: dict[str, tuple[int, str]] = {}
     for study in list_studies(Store(shipped_root())):
         steps, command = plan(study.study), study.record.command
@@ -35,7 +36,7 @@ def commands() -> dict[str, str]:
 
 
 def main() -> None:
-    """Writes the file: what was noted by hand stays, models of studies are told anew."""
+    """Write the file: entries written by hand stay, entries of studies are made again."""
     path = PROJECT / COMMANDS
     noted = json.loads(path.read_text(encoding="utf-8"))
     by_hand = {name: command for name, command in noted.items() if not name.startswith(OF_STUDIES)}

@@ -1,7 +1,7 @@
-"""How often every other interval that is shown holds the truth; populations are stored predictions and pools of seeds.
+"""Measure how often all other shown intervals contain the truth, on stored predictions and pools of seeds.
 
-A simulation draws one sample from a population and asks for the intervals that pages and tables ask for, by the same
-functions. One row of results/coverage_other.csv is one quantity on one population at one sample size.
+A simulation draws one sample from a population and computes the intervals of pages and tables, by the same functions.
+One row of results/coverage_other.csv is one quantity on one population at one sample size.
 """
 
 from __future__ import annotations
@@ -65,22 +65,22 @@ CHECKED: tuple[tuple[str, str, float, Shape], ...] = (
     ("ag-news", NEWS, 1.2, "skewed"), ("trec", TREC, 2.6, "even"), ("mnli", MNLI, 5.0, "normal"),
     ("sst2-sentences", SST2, 3.0, "skewed"),
 )  # fmt: skip
-"""Pools of seeds that nobody looked at before the interval was made, at CHECKED_SIZES: run, spread, and shape."""
+"""Pools of seeds that were not used while the interval was developed, at CHECKED_SIZES: run, spread, and shape."""
 CHECKED_SIZES = (450, 1000, 3000)
 SLICES = (20, 60, 150)
-"""Examples of a slice; `analysis.slices.LEAST` says from which on a metric has an interval."""
+"""Numbers of examples of a slice; a metric has an interval from `analysis.slices.LEAST` examples."""
 TOKEN_SPREADS = (0.3, 1.0)
 """Standard deviation over references of the log of their nats per token: 1 has a few very unlikely references."""
 SCOPES = tuple(
     (f"confidences {'with ties' if spread > 1 else 'without ties'}, shifted by {shift:g}", shift, spread)
     for shift in (0.3, 1.0, 1.8, 2.7) for spread in (1.0, 1.5)
 )  # fmt: skip
-"""Made-up confidences of two models on a test set and on texts that fit no class: how far the two kinds lie apart in
-standard deviations, and how much more the latter spread."""
+"""Synthetic confidences of two models on a test set and on texts that fit no class: the distance of the two kinds in
+standard deviations, and the ratio of the latter's spread."""
 DIFFERENCE, APART, CHANGE = ", difference", ", difference, not paired", ", change of a difference"
-"""What is asked of two methods, behind the name of a metric."""
+"""The comparisons of two methods, appended to the name of a metric."""
 CONTROLS = 3
-"""Random controls of a part of a region."""
+"""The number of random controls of a part of a region."""
 
 Answer = tuple[float, float, float]
 """Both ends of an interval, and the truth."""
@@ -89,9 +89,9 @@ Once = Callable[[np.random.Generator], dict[str, Answer]]
 
 @dataclass(frozen=True)
 class Cell:
-    """What is measured at once: the answers of one sample, by quantity.
+    """One simulation: its function returns the answers of one sample, by quantity.
 
-    `samples` is how many are drawn for one repetition: below 1 where a sample takes long.
+    `samples` is the number drawn for one repetition: below 1 if a sample takes long.
     """
 
     population: str
@@ -102,12 +102,12 @@ class Cell:
 
     @property
     def key(self) -> tuple[str, str, int]:
-        """What names it in the table."""
+        """Its key in the table."""
         return self.population, self.detail, self.n
 
 
 def cells() -> Iterator[Cell]:
-    """All of them."""
+    """Yield all cells."""
     models = (SST2, MNLI, NEWS, TREC)
     for n, run in itertools.product(SIZES, models):
         yield Cell(run, "shares", n, lambda r, run=run, n=n: shares(run, n, r), 2.0)
@@ -137,7 +137,7 @@ def cells() -> Iterator[Cell]:
         name = f"about {differ} predictions differ"
         yield Cell(name, "nearly alike", n, lambda r, k=differ, n=n: nearly_alike(k, n, r), 0.5 if n > 600 else 1.0)
     for (name, regions), count in itertools.product(REGIONS.items(), (3, 5, 10)):
-        if count < 10 or regions is not alike_regions:  # of 16, too few for two sets of ten
+        if count < 10 or regions is not alike_regions:  # the group has 16, too few for two sets of ten
             yield Cell(name, f"{count} regions", 0, lambda r, of=regions, k=count: shared_by(of(), k, r))
     for n, (name, pool), seeds in itertools.product(SIZES, pools().items(), (2, 3, 5)):
         yield Cell(name, f"{seeds} seeds", n, lambda r, of=pool, k=seeds, n=n: over_seeds(of(), k, n, r), 2.0)
@@ -156,7 +156,7 @@ def cells() -> Iterator[Cell]:
 
 
 def pools() -> dict[str, Callable[[], Pool]]:
-    """Pools of seeds by name; each is made when it is used."""
+    """Return pools of seeds by name; each is made when it is used."""
     made: dict[str, Callable[[], Pool]] = {
         f"like {name}, seeds {spread} points": lambda run=run, spread=spread: of_spread(run, spread)
         for name, run, spread in (*(("sst2-sentences", SST2, one) for one in SPREADS), ("mnli", MNLI, 1.8))
@@ -167,12 +167,12 @@ def pools() -> dict[str, Callable[[], Pool]]:
 
 @lru_cache
 def stored_pool(patterns: tuple[str, ...]) -> Pool:
-    """Grafts of stored runs as seeds: learned masks, and stagewise ones."""
+    """Return grafts of stored runs as seeds: learned masks, and stagewise ones."""
     return of_runs(patterns, "stored film-sentiment masks")
 
 
 def shares(run: str, n: int, random: np.random.Generator) -> dict[str, Answer]:
-    """Accuracy and agreement: Wilson."""
+    """Return Wilson intervals of accuracy and agreement."""
     graft, tuned, labels = _sample(run, n, random, ("grafted", "finetuned"))
     right = correct(graft, labels)
     same = agreement_interval(graft, tuned)
@@ -184,14 +184,14 @@ def shares(run: str, n: int, random: np.random.Generator) -> dict[str, Answer]:
 
 
 def scores(run: str, n: int, random: np.random.Generator) -> dict[str, Answer]:
-    """F1, NLL and the Brier score of one model: bootstrap."""
+    """Return bootstrap intervals of F1, NLL and the Brier score of one model."""
     graft, labels = _sample(run, n, random, ("grafted",))
     found = {metric: bootstrap(graft, labels, metric) for metric in _compared(run) if metric != "accuracy"}
     return {metric: (of.low, of.high, _truth(run)[metric]) for metric, of in found.items()}
 
 
 def classes(run: str, n: int, random: np.random.Generator) -> dict[str, Answer]:
-    """Precision, recall and F1 of the rarest and of the most frequent class of the graft."""
+    """Return precision, recall and F1 of the rarest and of the most frequent class of the graft."""
     graft, labels = _sample(run, n, random, ("grafted",))
     found = class_results({"graft": graft}, labels).set_index(["class", "metric"])
     return {
@@ -202,7 +202,8 @@ def classes(run: str, n: int, random: np.random.Generator) -> dict[str, Answer]:
 
 @lru_cache
 def _class_truth(run: str) -> dict[tuple[str, int, str], float]:
-    """Precision, recall and F1 on the whole population, by which class it is, its number and the metric."""
+    """Return precision, recall and F1 on the whole population, by name of the class (rarest or largest), number and
+    metric."""
     logits, labels = stored_logits(run, "grafted")
     values = class_results({"graft": logits}, labels, resamples=1).set_index(["class", "metric"])["value"]
     examples = np.bincount(labels)
@@ -215,7 +216,7 @@ def _class_truth(run: str) -> dict[tuple[str, int, str], float]:
 
 
 def on_a_slice(run: str, n: int, random: np.random.Generator) -> dict[str, Answer]:
-    """Paired differences to the fine-tuned model on few examples."""
+    """Return paired differences to the fine-tuned model on few examples."""
     sample = _sample(run, n, random, ("grafted", "finetuned"))
     found = {m: metric_difference(*sample, m) for m in ("accuracy", "nll") if n >= LEAST[m]}
     truth = _truth(run)
@@ -223,7 +224,7 @@ def on_a_slice(run: str, n: int, random: np.random.Generator) -> dict[str, Answe
 
 
 def perplexities(spread: float, n: int, random: np.random.Generator) -> dict[str, Answer]:
-    """Perplexity of one model, and the difference of two, on references of 2 to some 60 tokens."""
+    """Return the perplexity of one model, and the difference of two, on references of 2 to about 60 tokens."""
     both, truth = _references(spread)
     drawn = random.integers(0, both.shape[1], n)
     one, other, labels = *both[:, drawn], np.full(n, REFERENCE)
@@ -235,7 +236,8 @@ def perplexities(spread: float, n: int, random: np.random.Generator) -> dict[str
 
 
 def separations(of: tuple[float, float], n: int, random: np.random.Generator) -> dict[str, Answer]:
-    """AUROC of one model and of two, on n test examples and half as many texts that fit no class."""
+    """Return the AUROC of one model and the difference of two, on n test examples and half as many texts that fit no
+    class."""
     inside, outside, truth = _confidences(*of)
     x, y = inside[:, random.integers(0, inside.shape[1], n)], outside[:, random.integers(0, outside.shape[1], n // 2)]
     single, less = auroc(x[0], y[0]), auroc_difference(x[0], y[0], x[1], y[1])
@@ -247,7 +249,8 @@ def separations(of: tuple[float, float], n: int, random: np.random.Generator) ->
 
 @lru_cache
 def _confidences(shift: float, spread: float, count: int = 4000) -> tuple[np.ndarray, np.ndarray, list[float]]:
-    """Confidences [model, example] of both kinds, and each model's AUROC; the second model tells them apart less."""
+    """Return confidences [model, example] of both kinds, and each model's AUROC, which is lower for the second
+    model."""
     random = np.random.default_rng(1)
     both = []
     for center, scale in ((shift, 1.0), (0.0, spread)):
@@ -261,7 +264,7 @@ def _confidences(shift: float, spread: float, count: int = 4000) -> tuple[np.nda
 
 @lru_cache
 def _references(spread: float, count: int = 4000) -> tuple[np.ndarray, list[float]]:
-    """Scores [model, reference, 4] of two models that find the same references hard, and both perplexities."""
+    """Return scores [model, reference, 4] of two models that find the same references hard, and both perplexities."""
     random = np.random.default_rng(0)
     tokens = 2 + random.negative_binomial(2, 0.15, count)
     hard = 1.2 * np.exp(spread * random.standard_normal(count) - spread**2 / 2)
@@ -271,7 +274,7 @@ def _references(spread: float, count: int = 4000) -> tuple[np.ndarray, list[floa
 
 
 def less_controls(pool: Pool, n: int, random: np.random.Generator) -> dict[str, Answer]:
-    """The accuracy of a part of a region less that of a few random controls, which stand for all of them."""
+    """Return the accuracy of a part of a region less the mean of a few random controls, a sample of all controls."""
     drawn, chosen = random.integers(0, len(pool.labels), n), random.integers(0, pool.logits.shape[1], CONTROLS)
     models = [pool.logits[0, 0, drawn], *pool.logits[1, chosen][:, drawn]]
     (value, resampled), *controls = whole_and_resampled(
@@ -284,13 +287,13 @@ def less_controls(pool: Pool, n: int, random: np.random.Generator) -> dict[str, 
 
 
 def paired_accuracy(run: str, n: int, random: np.random.Generator) -> dict[str, Answer]:
-    """The paired difference of accuracy to the fine-tuned model: Tango."""
+    """Return the paired difference of accuracy to the fine-tuned model: Tango."""
     less = metric_difference(*_sample(run, n, random, ("grafted", "finetuned")), "accuracy")
     return {"accuracy, difference": (less.low, less.high, _truth(run)["accuracy, difference"])}
 
 
 def pairs(run: str, n: int, random: np.random.Generator) -> dict[str, Answer]:
-    """Paired differences to the fine-tuned model of other metrics, and the share of its gain that is recovered."""
+    """Return paired differences to the fine-tuned model in other metrics, and the recovered share of its gain."""
     graft, tuned, base, labels = _sample(run, n, random, ("grafted", "finetuned", "pretrained"))
     (found,) = paired_differences(tuned, [graft], labels, [m for m in _compared(run) if m != "accuracy"])
     truth = _truth(run)
@@ -300,9 +303,10 @@ def pairs(run: str, n: int, random: np.random.Generator) -> dict[str, Answer]:
 
 
 def gain_sizes(run: str, n: int, random: np.random.Generator) -> dict[str, Answer]:
-    """The size at which half, and nearly all, of the gain is back, as a power of ten of its share of the parameters.
+    """Return the sizes at which half, and nearly all, of the gain is recovered, as powers of ten of the share of
+    parameters.
 
-    The size at which half is lost is read off the complement's scores in the same way.
+    The size at which half is lost is computed from the complement's scores in the same way.
     """
     labels, (grafts, truths) = stored_logits(run, "finetuned")[1], _grafts_by_size(run)
     drawn = random.integers(0, len(labels), n)
@@ -337,14 +341,15 @@ def _grafts_by_size(run: str) -> tuple[Mapping[float, np.ndarray], Mapping[float
 
 
 def _compared(run: str) -> tuple[str, ...]:
-    """F1 is for two classes."""
+    """Return the compared metrics, with F1 only for two classes."""
     return tuple(m for m in COMPARED if m != "f1" or stored_logits(run, "grafted")[0].shape[1] == 2)
 
 
 def nearly_alike(differ: int, n: int, random: np.random.Generator) -> dict[str, Answer]:
-    """Two models that differ on so many examples of n on average; the first is right on 7 of 10 of them.
+    """Compare two models that differ on about `differ` of n examples; the first is right on 7 of 10 of them.
 
-    Half of the examples are positive, so that F1 follows; the share is of a gain of 20 points.
+    Half of the examples are positive, so the true difference of F1 equals that of accuracy; the share is of a gain of
+    20 points.
     """
     only_first, only_second, right = 0.7 * differ / n, 0.3 * differ / n, 0.85
     luck, labels = random.random(n), random.integers(0, 2, n)
@@ -363,7 +368,7 @@ def nearly_alike(differ: int, n: int, random: np.random.Generator) -> dict[str, 
 
 @lru_cache
 def _truth(run: str) -> dict[str, float]:
-    """Every quantity of one run on its whole population."""
+    """Return every quantity of one run on its whole population."""
     (graft, labels), (tuned, _), (base, _) = (stored_logits(run, s) for s in ("grafted", "finetuned", "pretrained"))
     metrics = _compared(run)
     ours, theirs = (score(z, labels, names=metrics) for z in (graft, tuned))
@@ -374,17 +379,18 @@ def _truth(run: str) -> dict[str, float]:
 
 
 def _sample(run: str, n: int, random: np.random.Generator, states: tuple[str, ...]) -> list[np.ndarray]:
-    """Logits [n, class] of each state, and the labels [n], on the same examples drawn with replacement."""
+    """Return logits [n, class] of each state, and the labels [n], on the same examples drawn with replacement."""
     answers = [stored_logits(run, state) for state in states]
     drawn = random.integers(0, len(answers[0][1]), n)
     return [*(logits[drawn] for logits, _ in answers), answers[0][1][drawn]]
 
 
 def less_scaled(run: str, n: int, random: np.random.Generator) -> dict[str, Answer]:
-    """ECE less that of the temperature-scaled fine-tuned model.
+    """Return ECE less that of the temperature-scaled fine-tuned model.
 
-    Once with the temperature of all validation examples. Then with one that a validation sample of the same size gave:
-    the truth is the difference to the model at just this temperature, or at that of all validation examples.
+    The first answer uses the temperature of all validation examples. The others use a temperature fitted to a
+    validation sample of the same size; the truth is the difference to the model at this temperature, or at that of all
+    validation examples.
     """
     (graft, labels), (tuned, _) = (stored_logits(run, state) for state in ("grafted", "finetuned"))
     held, held_labels = stored_logits(run, "finetuned", "validation")
@@ -407,11 +413,12 @@ def _temperature(run: str) -> float:
 
 
 def over_seeds(pool: Pool, seeds: int, n: int, random: np.random.Generator) -> dict[str, Answer]:
-    """Means over seeds with examples: accuracy and NLL of one method, the differences of two, paired and joined from
-    the intervals of both, and the change of one's lead over a single model to the other's over another, as along
-    fine-tuning.
+    """Return means over seeds with examples, for accuracy and NLL: one method, and differences of two, paired and
+    joined.
 
-    The standard deviation of a mean over resampled examples is known without resampling.
+    The joined difference uses the intervals of both methods. A fourth quantity is the change of one's lead over a
+    single model to the other's over another, as along fine-tuning. The standard deviation of a mean over resampled
+    examples is known without resampling.
     """
     known = _known(pool)
     chosen, drawn = random.integers(0, pool.logits.shape[1], seeds), random.integers(0, len(pool.labels), n)
@@ -433,7 +440,7 @@ def over_seeds(pool: Pool, seeds: int, n: int, random: np.random.Generator) -> d
 
 
 def errors_over_seeds(pool: Pool, seeds: int, n: int, random: np.random.Generator) -> dict[str, Answer]:
-    """Mean calibration error of several seeds, and its difference to that of another method."""
+    """Return the mean calibration error of several seeds, and its difference to another method's."""
     truth = _known(pool).truth
     chosen, drawn = random.integers(0, pool.logits.shape[1], seeds), random.integers(0, len(pool.labels), n)
     labels, (one, other) = pool.labels[drawn], pool.logits[:, chosen][:, :, drawn]
@@ -449,7 +456,7 @@ def errors_over_seeds(pool: Pool, seeds: int, n: int, random: np.random.Generato
 
 
 class Known(NamedTuple):
-    """What each answer of a pool counts by metric, [method, seed, example], and the means that are the truth."""
+    """The value of each answer of a pool by metric, [method, seed, example], and the means, which are the truth."""
 
     each: dict[str, np.ndarray]
     truth: dict[str, float]
@@ -477,7 +484,7 @@ def _known(pool: Pool) -> Known:
 
 
 def union_gain(spread: float, seeds: int, n: int, random: np.random.Generator) -> dict[str, Answer]:
-    """The share of the gain that several seeds' grafts recover on average, as tables of unions show it."""
+    """Return the mean share of the gain that several seeds' grafts recover, as in tables of unions."""
     pool, note = of_spread(SST2, spread), _note(SST2)
     every, examples = pool.logits.shape[1:3]
     repeats = examples // len(stored_logits(SST2, "finetuned")[1])
@@ -498,7 +505,7 @@ def _note(run: str) -> TaskNote:
 
 
 def shared_by(regions: list[Region], count: int, random: np.random.Generator) -> dict[str, Answer]:
-    """Mean IoU of some regions, and the overlap of two tasks that have so many regions each: jackknife."""
+    """Return the mean IoU of some regions, and the overlap of two tasks with as many regions each: jackknife."""
     drawn = random.choice(len(regions), 2 * count, replace=2 * count > len(regions))
     first, second = ([regions[i] for i in half] for half in (drawn[:count], drawn[count:]))
     same = stability(first)
@@ -512,7 +519,7 @@ _SHARED: dict[int, tuple[float, float]] = {}
 
 
 def _shared(key: int, regions: list[Region]) -> tuple[float, float]:
-    """Mean IoU and overlap of all pairs; regions are of one size, so an overlap is 2 IoU / (1 + IoU)."""
+    """Return mean IoU and overlap of all pairs; regions are of one size, so an overlap is 2 IoU / (1 + IoU)."""
     if key not in _SHARED:
         iou = pairwise_iou(regions)
         _SHARED[key] = float(iou.mean()), float((2 * iou / (1 + iou)).mean())
@@ -521,7 +528,7 @@ def _shared(key: int, regions: list[Region]) -> tuple[float, float]:
 
 @lru_cache
 def drawn_regions(count: int = 200, size: int = 300, d: int = 20_000) -> list[Region]:
-    """Regions that share a core; how much of it each has varies."""
+    """Return regions that share a core to a varying degree."""
     random = np.random.default_rng(0)
     core = random.exponential(size=d) ** 2
     quality = np.clip(1 + 0.4 * random.standard_normal(count), 0.1, None)
@@ -531,7 +538,7 @@ def drawn_regions(count: int = 200, size: int = 300, d: int = 20_000) -> list[Re
 
 @lru_cache
 def stored_regions() -> list[Region]:
-    """Regions of one size that stored runs of one pair found with different seeds and settings."""
+    """Return regions of one size from stored runs of one pair, with different seeds and settings."""
     runs = stored_runs("film-sentiment-base-stagewise-23792-s")
     regions = {region.flat().tobytes(): region for region in (run.region() for run in runs)}
     most = max({region.size for region in regions.values()}, key=[r.size for r in regions.values()].count)
@@ -540,7 +547,8 @@ def stored_regions() -> list[Region]:
 
 @lru_cache
 def alike_regions() -> list[Region]:
-    """The largest group of stored regions of which each shares more than half of its entries with the group's first."""
+    """Return the largest group of stored regions that each share more than half of their entries with the group's
+    first."""
     regions = stored_regions()
     groups = [[other for other in regions if first.iou(other) > 0.5] for first in regions]
     return max(groups, key=len)
@@ -552,7 +560,7 @@ REGIONS = {
 
 
 def best_of_path(n: int, random: np.random.Generator) -> dict[str, Answer]:
-    """The best of 61 points between the models, less the fine-tuned one: picked on test, or on validation."""
+    """Return the best of 61 points between the models less the fine-tuned one, picked on test or on validation."""
     ends, (labels, held_labels) = _path(SST2), (stored_logits(SST2, "finetuned", s)[1] for s in ("test", "validation"))
     test, held = ends["test"], ends["validation"]
     drawn, on = random.integers(0, len(labels), n), random.integers(0, len(held_labels), len(held_labels))
@@ -570,7 +578,8 @@ def best_of_path(n: int, random: np.random.Generator) -> dict[str, Answer]:
 
 
 def best_of_independent(share: float, n: int, random: np.random.Generator) -> dict[str, Answer]:
-    """The best of 61 models as good as the first, each differing from it on this share of the examples by itself."""
+    """Return the best of 61 models as good as the first, each independently different from it on this share of
+    examples."""
     right = random.random(n) < 0.85
     flipped = random.random((60, n)) < np.where(right, 0.5 / 0.85, 0.5 / 0.15) * share
     models = np.where(flipped, ~right, right)
@@ -585,7 +594,7 @@ def best_of_independent(share: float, n: int, random: np.random.Generator) -> di
 
 @lru_cache
 def _path(run: str) -> dict[str, np.ndarray]:
-    """Logits [point, example, class] by split; mixtures of stored logits stand for those of mixed models.
+    """Return logits [point, example, class] by split; mixtures of stored logits replace the logits of mixed models.
 
     The first eleven are between the base and the fine-tuned model, the others between the base and five grafts.
     """
@@ -601,7 +610,7 @@ def _path(run: str) -> dict[str, np.ndarray]:
 
 
 def measured(cell: Cell, repetitions: int) -> list[dict[str, object]]:
-    """The rows of a cell, one a quantity that has an interval; the draws depend on the cell's name alone."""
+    """Return the rows of a cell, one per quantity that has an interval; the draws depend on the cell's name alone."""
     random, count = (
         np.random.default_rng(zlib.crc32(repr(cell.key).encode())),
         max(2, round(cell.samples * repetitions)),
@@ -611,7 +620,7 @@ def measured(cell: Cell, repetitions: int) -> list[dict[str, object]]:
     rows: list[dict[str, object]] = []
     for quantity in answers[0]:
         low, high, true = np.array([answer[quantity] for answer in answers]).T
-        shown = ~np.isnan(low)  # without an interval there is no claim, as of a class that is never predicted
+        shown = ~np.isnan(low)  # without an interval there is no claim, for example for a class that is never predicted
         if not shown.any():
             continue
         holds = ((low <= true + 1e-12) & (true <= high + 1e-12))[shown]
@@ -625,7 +634,7 @@ def measured(cell: Cell, repetitions: int) -> list[dict[str, object]]:
 
 
 def _same_draws(n: int, resamples: int, seed: int, cells: int = 0) -> Iterator[np.ndarray]:
-    """What `intervals.draws` gives: it depends on these numbers alone, so it is remembered."""
+    """Return the same as `intervals.draws`, cached because it depends on these numbers alone."""
     return iter(_remembered(n, resamples, seed))
 
 
@@ -635,9 +644,10 @@ def _remembered(n: int, resamples: int, seed: int) -> list[np.ndarray]:
 
 
 def run(repetitions: int, out: Path, again: Collection[str] = ()) -> pd.DataFrame:
-    """Measures every cell; `out` grows cell by cell, and one that is there is not measured again.
+    """Measure every cell; rows are added to `out` cell by cell, and existing cells are not measured again.
 
-    Cells with a quantity in `again` are, as after a change of its interval. Rows are in the order of the cells.
+    Cells with a quantity in `again` are measured again, for example after a change of its interval. Rows are in the
+    order of the cells.
     """
     every = list(cells())
     found: dict[tuple[str, str, int], list[dict[str, object]]] = {cell.key: [] for cell in every}
@@ -663,7 +673,7 @@ KINDS = {
     "share of the gain": "paired bootstrap", "size at which 50% of the gain is back": "where the curve's ends cross",
     "size at which 95% of the gain is back": "where the curve's ends cross",
 }  # fmt: skip
-"""How the interval of a quantity is made, where its name does not say it."""
+"""The method of a quantity's interval, if its name does not contain it."""
 
 
 def _kind(quantity: str) -> str:
@@ -677,9 +687,10 @@ def _kind(quantity: str) -> str:
 
 
 def table(rows: pd.DataFrame) -> list[str]:
-    """One line a quantity of one model, of two, or of regions; widths in points, of NLL in hundredths of a nat.
+    """Return one line per quantity of one model, of two, or of regions.
 
-    Those of a perplexity are in hundredths, too, those of a size in hundredths of a power of ten.
+    Widths are in points, for NLL and perplexity in hundredths (of a nat for NLL), for a size in hundredths of a power
+    of ten.
     """
     lines = [
         "| quantity | interval | cells | under 93% | lowest coverage | where | median | median width, n = 300 "
@@ -702,7 +713,8 @@ def table(rows: pd.DataFrame) -> list[str]:
 
 
 def seeds_table(rows: pd.DataFrame) -> list[str]:
-    """Means over seeds, a line a quantity and number of seeds: coverage in made pools and in the stored one."""
+    """Return means over seeds, a line per quantity and number of seeds: coverage in synthetic pools and in the stored
+    one."""
     lines = [
         "| mean over seeds | seeds | cells of made pools | under 93% | lowest coverage | median | stored masks: lowest "
         "| width at a spread of 1.8 points, n = 1,821 |",
@@ -720,7 +732,7 @@ def seeds_table(rows: pd.DataFrame) -> list[str]:
 
 
 def unseen_seeds_table(rows: pd.DataFrame) -> list[str]:
-    """The same of the pools that nobody looked at before."""
+    """Return the same table for the pools that were not used during development."""
     lines = ["| mean over seeds | seeds | cells | under 93% | lowest coverage | where | median |", "|" + " --- |" * 7]
     means = rows[rows["population"].str.startswith("unseen")]
     for (quantity, detail), found in means.groupby(["quantity", "detail"], sort=False):

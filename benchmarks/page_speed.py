@@ -1,13 +1,13 @@
-"""How fast the dashboard is on stored runs: the first figure on a fresh server, and a switch of the page.
+"""Measure the dashboard's speed on stored runs: the first figure on a fresh server, and a switch of the page.
 
     python benchmarks/page_speed.py [--runs 20] [--servers 5] [--rounds 5] [--out benchmarks]
 
-A copy of the project with the first `--runs` runs that ship with a ranking, and with the tables of the studies, is
-served, and driven by headless Chromium; times are taken in the page itself, from the navigation or the click to the
-first frame with a figure of the new page on it. In the same browser a bare Streamlit app with pages of one small
-figure takes turns: what a switch costs at least. A page that asks the models does so after its first figure, or not
-at all. Writes page_speed.json, and the table into README.md beside this file. Needs the packages of
-requirements-dev.txt and a Chromium on the path.
+A copy of the project is served with the tables of the studies and the first `--runs` shipped runs that have a ranking,
+and driven by headless Chromium. Times are measured in the page itself, from the navigation or the click to the first
+frame with a figure of the new page. In the same browser a bare Streamlit app with pages of one small figure takes
+turns: it gives the least cost of a switch. A page that runs the models does so after its first figure, or never. Writes
+page_speed.json, and the table into README.md beside this file. Needs the packages of requirements-dev.txt and a
+Chromium on the path.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from skillviz.ui.page_table import HOME, PAGES
 from tests.e2e.server import PATIENCE, served, settle
 
 UPLOADED = (60, 1_000)
-"""Rows of the uploads whose reading is timed."""
+"""The numbers of rows of the timed uploads."""
 FIRST_FIGURE, SWITCH = 1.3, 2.0
 """Targets as multiples of the bare app's median: the first figure, and a page switch to the figure."""
 NAME = "page_speed"
@@ -55,8 +55,8 @@ st.plotly_chart(go.Figure(go.Scatter(y=[1, 2, 3])))
 """,
 }
 BARE |= {f"pages/{name}.py": BARE["pages/one.py"].replace("one", name) for name in ("zero", "two")}
-# Seconds from now until the heading is this one, and until a figure is drawn under it that was not there before:
-# the place of an earlier figure may be taken by another one, so what is drawn in it counts.
+# Seconds from now until the page has this heading, and until a new figure is drawn under it. An element of an earlier
+# figure may be reused for another, so the layout drawn in it is compared.
 UNTIL_DRAWN = """
 ([title, needed]) => new Promise((done, failed) => {
   const begun = performance.now(), old = new Map();
@@ -91,7 +91,7 @@ FIRST_DRAWN = """
 
 @contextmanager
 def project_of(runs: list[Path]) -> Iterator[Path]:
-    """A copy of what the dashboard needs, with these runs as those that ship, and no run of a user's own."""
+    """Yield a copy of the dashboard's files, with these runs as the shipped ones, and no runs of a user's own."""
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         for name in ("skillviz", "pages", ".streamlit", "examples"):
@@ -106,7 +106,7 @@ def project_of(runs: list[Path]) -> Iterator[Path]:
 
 
 def first_figures(browser: Browser, project: Path, servers: int) -> dict[str, list[float]]:
-    """Seconds to the first figure by row: of the first visitor of a fresh server, and of the second."""
+    """Return seconds to the first figure by row: for the first visitor of a fresh server, and for the second."""
     found: dict[str, list[float]] = {}
     for _ in range(servers):
         for name in OPENED:
@@ -123,7 +123,8 @@ def first_figures(browser: Browser, project: Path, servers: int) -> dict[str, li
 
 
 def switches(page: Page, names: list[str], titles: dict[str, str]) -> list[dict[str, Any]]:
-    """One row a switch through these pages: the page, and the seconds to its heading and to its first figure."""
+    """Return one row per switch through these pages: the page, and the seconds to its heading and to its first
+    figure."""
     rows = []
     for name in names:
         script = UNTIL_DRAWN.replace("CLICKED", json.dumps("/" if name == HOME else f"/{name}"))
@@ -139,19 +140,19 @@ FIRST = "page switch to the figure, first visit of the page on this server"
 LATER = "page switch to the figure, later visits"
 HEADING = "page switch to the heading, later visits"
 WITHOUT_FIGURE = ("runs", "launch", "jobs", "studies", "paper")
-"""Pages whose answer is a table or a form; there the heading counts."""
+"""Pages that show a table or a form; for them the heading counts."""
 
 
 @contextmanager
 def dashboard(project: Path) -> Iterator[str]:
-    """The address of the copy's dashboard, over its shipped runs alone."""
+    """Yield the address of the copy's dashboard, with its shipped runs alone."""
     with served(project, more={"SKILLVIZ_RUNS": str(project / "own")}) as address:
         yield address
 
 
 @contextmanager
 def bare() -> Iterator[str]:
-    """The address of the bare app."""
+    """Yield the address of the bare app."""
     with tempfile.TemporaryDirectory() as place:
         (Path(place) / "pages").mkdir()
         for name, text in BARE.items():
@@ -161,7 +162,7 @@ def bare() -> Iterator[str]:
 
 
 def opened(browser: Browser, address: str) -> Page:
-    """A page at this address, drawn."""
+    """Return a page at this address, drawn."""
     page = browser.new_page(viewport={"width": 1440, "height": 900})
     page.set_default_timeout(PATIENCE)
     page.goto(address)
@@ -170,7 +171,7 @@ def opened(browser: Browser, address: str) -> Page:
 
 
 def row_of(name: str, seconds: list[float], least: float, target: float | None = None) -> dict[str, Any]:
-    """Median and 95th percentile of the seconds, the median as a multiple of the bare app's, and the target."""
+    """Return median and 95th percentile of the seconds, the median as a multiple of the bare app's, and the target."""
     middle, late = np.quantile(seconds, [0.5, 0.95])
     return {
         "what": name, "n": len(seconds), "median": round(float(middle), 3), "p95": round(float(late), 3),
@@ -179,9 +180,9 @@ def row_of(name: str, seconds: list[float], least: float, target: float | None =
 
 
 def measure(runs: int, servers: int, rounds: int) -> dict[str, Any]:
-    """All of it, with the machine."""
+    """Measure everything, and return it with the machine."""
     there, shipped = machine(), Store(PROJECT / "cached_runs").list()
-    ranked = [run for run in shipped if RANKING in run.files][:runs]  # those of studies ship without rankings
+    ranked = [run for run in shipped if RANKING in run.files][:runs]  # studies' runs ship without rankings
     stored = [run.path for run in ranked]
     shown = next(run for run in ranked if run.spec.interpolation and run.record.transfers)  # every page has its figure
     chromium = shutil.which("chromium") or shutil.which("google-chrome")
@@ -214,7 +215,8 @@ def measure(runs: int, servers: int, rounds: int) -> dict[str, Any]:
 
 
 def upload_of(count: int, times: int = 5) -> dict[str, Any]:
-    """Median seconds in which an upload of so many rows is read, once the process that reads uploads has started."""
+    """Return the median seconds for reading an upload of `count` rows, after the process that reads uploads has
+    started."""
     lines = [
         f"a review of some words, number {number}, of a film that was long;{number % 2}" for number in range(count)
     ]
@@ -227,14 +229,14 @@ def upload_of(count: int, times: int = 5) -> dict[str, Any]:
 
 
 def said(row: dict[str, Any]) -> str:
-    """The target, and whether the median is within it."""
+    """Return the target, with "met" or "missed" for the median."""
     if row["target"] is None:
         return ""
     return f"{row['target']:g}, {'met' if row['times_bare'] <= row['target'] else 'missed'}"
 
 
 def table(result: dict[str, Any]) -> str:
-    """The result as a markdown table with a line on the machine."""
+    """Return the result as a Markdown table with a line on the machine."""
     head = [
         "| what | n | median, s | 95th percentile, s | median / bare app | target |",
         "| --- | --- | --- | --- | --- | --- |",

@@ -1,11 +1,11 @@
-"""We hid a skill; who finds it? Localizers on fine-tunes whose true region is known, by place, maker and distractor.
+"""Measure whether localizers find a planted skill: fine-tunes with a known true region, by place, maker and distractor.
 
     python -m benchmarks planted [--localizer NAME] [--seed 0] [--encoder small] [--work FOLDER] [--tables]
 
-A small encoder, trained on movie reviews, learns to tell objective from subjective sentences in a region alone
+A small encoder, trained on movie reviews, learns to separate objective from subjective sentences in a region alone
 (skillviz.planted), and movement without this skill is put around it. Each row of results/planted.csv is a planted
-model, a localizer and a size; each of results/planted_models.csv a planted model. A row that is there is not made
-again, so a run that was cut resumes. docs/known-truth.md has the tables.
+model, a localizer and a size; each row of results/planted_models.csv is a planted model. Existing rows are not made
+again, so an interrupted run resumes. docs/known-truth.md has the tables.
 """
 
 from __future__ import annotations
@@ -50,30 +50,30 @@ from skillviz.tasks.splits import load
 PAGE, COMMAND = ROOT / "docs" / "known-truth.md", "python -m benchmarks planted"
 MINILM = ROOT / "examples" / "models" / "minilm-l6"
 FIRST, TASK, OTHER = (ROOT / "examples" / "tasks" / f"{name}.yaml" for name in ("mr", "subj", "cr"))
-"""The tasks that the small base is trained on, whose skill is planted, and whose skill is the distractor."""
+"""The task that the small base is trained on, the task of the planted skill, and the task of the distractor."""
 LOCALIZERS = ("stagewise", "movement", "random", "linearized")
 SEEDS = (0, 1, 2)
 FACTORS = (1.0, 0.3, 3.0)
-"""Sizes of the regions that are searched, over the true one's; the one that decides most first."""
+"""Sizes of the searched regions, as multiples of the true one's; the most decisive is first."""
 MOVED = {"random 1×": 1.0, "random 3×": 3.0}
 OTHER_SHARE = 0.03
-"""Of the entries that the other task's skill is planted in."""
+"""The share of entries in which the other task's skill is planted."""
 DATA = DataSettings(max_train=4000, max_validation=200)
 MOST_TEST = 600
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 WORDS, WIDTH, LAYERS, TOKENS = 5000, 64, 2, 32
-"""Of the small encoder: tokens of its vocabulary, width, layers, longest input."""
+"""Settings of the small encoder: tokens of its vocabulary, width, layers, longest input."""
 HEAD_START = 3.0
-"""The small encoder's head begins with weights so many times larger, so that a step moves more than the head."""
+"""The factor of the initial weights of the small encoder's head, so that a step does not move only the head."""
 
 
 @dataclass(frozen=True)
 class Encoder:
-    """A base, how skills are planted in it, and which cells it has."""
+    """A base, the settings for planting skills in it, and its cells."""
 
     base: Callable[[Path], Path]
     rates: dict[str, float]
-    """Of planting, by maker."""
+    """Learning rates of planting, by maker."""
     unplanted_rates: dict[str, float]
     steps: int
     cells: tuple[tuple[str, str, str], ...]
@@ -91,7 +91,7 @@ class Cell:
 
 
 def small_base(out: Path) -> Path:
-    """A BERT of two layers with the word vectors of MiniLM, their largest principal components, trained on FIRST."""
+    """Return a BERT of two layers with the largest principal components of MiniLM's word vectors, trained on FIRST."""
     if out.is_dir():
         return out
     start, texts = out.with_name(f"{out.name}-random"), [text for task in (FIRST, TASK, OTHER) for text in _texts(task)]
@@ -124,7 +124,7 @@ def _texts(task: Path) -> list[str]:
 
 
 def _vocabulary(texts: Sequence[str]) -> tuple[Tokenizer, np.ndarray]:
-    """A tokenizer of the WORDS most frequent tokens of MiniLM's, and their numbers there."""
+    """Return a tokenizer of MiniLM's WORDS most frequent tokens, and their numbers there."""
     old = Tokenizer.from_file(str(MINILM / "tokenizer.json"))
     old.no_padding()
     old.no_truncation()
@@ -156,7 +156,7 @@ ENCODERS = {
 
 
 class Workshop:
-    """An encoder's models, made where the work folder lacks them, and the examples they are searched and scored on."""
+    """An encoder's models, made if the work folder lacks them, and the examples for search and scoring."""
 
     def __init__(self, encoder: str, work: Path) -> None:
         self.encoder, self.settings, self.work = encoder, ENCODERS[encoder], work / encoder
@@ -174,7 +174,7 @@ class Workshop:
         return {"train": pair.encode(self.task, splits.train), "test": pair.encode(self.task, splits.test)}
 
     def unplanted(self, maker: str, seed: int) -> ModelPair:
-        """The pair in which everything graftable was trained."""
+        """Return the pair with all graftable parameters trained."""
         out = self.work / f"{EVERYWHERE}-{maker}-{seed}"
         if not out.is_dir():
             finetune(
@@ -197,7 +197,7 @@ class Workshop:
         )
 
     def planted(self, cell: Cell) -> tuple[ModelPair, Region]:
-        """The pair of a cell and its true region."""
+        """Return the pair of a cell and its true region."""
         true = place(cell.place, self.table, cell.seed)
         pair = self._skill(cell.place, TASK, true, cell.maker, cell.seed)
         if cell.distractor in MOVED:
@@ -208,12 +208,12 @@ class Workshop:
         return pair, true
 
     def accuracy(self, pair: ModelPair, state: str, region: Region | None = None) -> float:
-        """Of the pair in a state, on the test examples."""
+        """Return the accuracy of the pair in a state, on the test examples."""
         encoded = self.encoded["test"]
         return round(float((predict(pair, encoded, state, region).argmax(axis=1) == encoded.labels).mean()), 4)
 
     def model_rows(self, cells: Sequence[Cell]) -> Iterator[dict[str, object]]:
-        """The unplanted model of each maker and seed among the cells, then a row each."""
+        """Yield the unplanted model of each maker and seed among the cells, then one row per cell."""
         gains = {}
         for maker, seed in dict.fromkeys((cell.maker, cell.seed) for cell in cells):
             pair = self.unplanted(maker, seed)
@@ -236,9 +236,12 @@ class Workshop:
             }  # fmt: skip
 
     def search_row(self, cell: Cell, name: str, factor: float) -> dict[str, object]:
-        """What a localizer finds in a cell at a multiple of the true size, what its graft does, what of that is due to
-        its true and its false entries, and what a search does that cannot use the true region: nothing where nothing
-        else moved."""
+        """Return a localizer's row in a cell, at a multiple of the true size.
+
+        It has the recovery of the true region, the graft's accuracy, and the accuracies of its true and its false
+        entries alone. `kept_out` is the accuracy of a search that cannot use the true region; if nothing else moved,
+        its graft has no effect.
+        """
         pair, true = self.planted(cell)
         size = min(max(1, round(factor * true.size)), pair.d)
         region = self._found(pair, name, size, cell.seed)
@@ -261,29 +264,29 @@ class Workshop:
 
 
 def other_region(table: ParameterTable, seed: int) -> Region:
-    """Entries apart from every place of this seed, so that one other skill serves all of them."""
+    """Return entries outside every place of this seed, so that one other skill serves all of them."""
     taken = union(place(name, table, seed) for name in PLACES)
     return elsewhere(taken, seed, round(OTHER_SHARE * table.d))
 
 
 def cells_of(encoder: str, seeds: Sequence[int]) -> list[Cell]:
-    """The cells of an encoder, seed after seed."""
+    """Return the cells of an encoder, seed after seed."""
     return [Cell(encoder, *cell, seed) for seed in seeds for cell in ENCODERS[encoder].cells]
 
 
 class Table:
-    """Rows of a CSV, which is whole at any time; `key` are the columns that name a row."""
+    """Rows of a CSV that is written atomically; `key` are the columns that identify a row."""
 
     def __init__(self, path: Path, key: Sequence[str]) -> None:
         self.path, self.key = path, list(key)
         self.rows = pd.read_csv(path, keep_default_na=False).to_dict("records") if path.is_file() else []
 
     def has(self, row: dict[str, Any]) -> bool:
-        """Whether a row of this key is there."""
+        """True if there is a row of this key."""
         return any(all(str(one[name]) == str(row[name]) for name in self.key) for one in self.rows)
 
     def add(self, row: dict[str, Any]) -> None:
-        """One more row, unless it is there."""
+        """Add a row, unless it exists."""
         if not self.has(row):
             self.rows.append(row)
             frame = pd.DataFrame(self.rows)
@@ -294,8 +297,10 @@ def run(
     work: Path, results: Path, encoder: str, seeds: Sequence[int], names: Sequence[str],
     factors: Sequence[float] = FACTORS, say: Callable[[str], object] = print,
 ) -> None:  # fmt: skip
-    """Makes the models of each seed, then the rows of its cells that count, those without a distractor last, as nothing
-    else can be found there; a row that is there is not made again."""
+    """Make the models of each seed, then the rows of its cells that count; existing rows are not made again.
+
+    Cells without a distractor are last, because they have no other movement to find.
+    """
     made, found = (
         Table(results / "planted_models.csv", CELL),
         Table(results / "planted.csv", [*CELL, "localizer", "factor"]),
@@ -320,7 +325,7 @@ def _counts(made: Table, cell: Cell) -> bool:
 
 
 def board(rows: pd.DataFrame, made: pd.DataFrame) -> list[str]:
-    """By encoder, distractor, size and localizer, over the models that count."""
+    """Return the board by encoder, distractor, size and localizer, over the models that count."""
     found = known_truth.board(rows, made)
     if found.empty:
         return markdown_table(("localizer",), [])
@@ -336,7 +341,7 @@ def board(rows: pd.DataFrame, made: pd.DataFrame) -> list[str]:
 
 
 def models_table(made: pd.DataFrame) -> list[str]:
-    """One row a planted model: what was moved, its accuracies in percent, and what the skill keeps."""
+    """Return one row per planted model: its movement, its accuracies in percent, and the kept share of the gain."""
     head = ("encoder", "place", "maker", "distractor", "seed", "true entries", "moved", "base", "true region",
             "whole model", "gain kept", "counts")  # fmt: skip
     return markdown_table(
@@ -351,6 +356,6 @@ def models_table(made: pd.DataFrame) -> list[str]:
 
 
 def write(page: Path = PAGE) -> None:
-    """Puts the tables into the page."""
+    """Put the tables into the page."""
     rows, made = known_truth.searches(), known_truth.models()
     fill(page, {"board": board(rows, made), "models": models_table(made)}, COMMAND)

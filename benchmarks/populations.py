@@ -1,7 +1,7 @@
-"""Populations whose calibration error is known: stored predictions, and synthetic ones scaled to a wanted error.
+"""Populations with known calibration error: stored predictions, and synthetic ones scaled to a wanted error.
 
 A population is a table of atoms, drawn with replacement: the confidence of each of one or two models, and the chance
-that each is right. Confidences are Beta between 1 / classes and 1, or those of stored predictions.
+that each is right. Confidences are Beta between 1 / classes and 1, or from stored predictions.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ ROOT = Path(__file__).resolve().parents[1]
 ATOMS = 4000
 CELLS = 400_000  # examples drawn at a time
 UNTIL = "2026-11-23"
-"""Runs stored from this day on are in no population, so that new ones do not change what was measured."""
+"""Runs stored from this day on are in no population, so that new ones do not change earlier measurements."""
 
 
 class Side(NamedTuple):
@@ -48,22 +48,22 @@ class Population:
     shared: float = 1.0
 
     def edges(self, binning: str) -> np.ndarray:
-        """The population's own edges: equal width, or quantiles of all its models' confidences."""
+        """Return the population's own edges: equal width, or quantiles of all its models' confidences."""
         pooled = np.concatenate([side.sure for side in self.sides])
         return equal_width_edges(BINS) if binning == "width" else equal_mass_edges(pooled, BINS)
 
     def errors(self, binning: str, norm: str) -> list[float]:
-        """The true binned calibration error of each model, a share."""
+        """Return the true binned calibration error of each model, a share."""
         edges = self.edges(binning)
         return [_error(side.sure, side.chance, edges, norm) for side in self.sides]
 
     def samples(
         self, n: int, repetitions: int, binning: str, seed: int
     ) -> Iterator[tuple[list[Binned], np.ndarray, dict[str, np.ndarray]]]:
-        """Blocks of samples of n: each model's sums by bin [sample, bin], products of two [sample, bin, bin], and the
-        noise of the edges by norm [sample].
+        """Yield blocks of samples of n: each model's sums by bin [sample, bin], products of two [sample, bin, bin], and
+        the noise of the edges by norm [sample].
 
-        Edges of equal mass are those of each sample: nobody knows the population's.
+        Edges of equal mass are computed from each sample, because the population's are unknown in practice.
         """
         edges = None if binning == "mass" else self.edges(binning)
         random, block = np.random.default_rng(seed), max(1, CELLS // n)
@@ -94,7 +94,8 @@ class Population:
 
 
 def _numbers(sure: list[np.ndarray], edges: np.ndarray | None) -> list[np.ndarray]:
-    """The bin of every example of every sample, [sample, n] each; without `edges` by the quantiles of each sample."""
+    """Return the bin of every example of every sample, [sample, n] each; without `edges` by the quantiles of each
+    sample."""
     if edges is not None:
         return [bin_numbers(one.ravel(), edges).reshape(one.shape) for one in sure]
     pooled = np.concatenate(sure, axis=1)
@@ -142,11 +143,11 @@ WARPS: dict[str, Warp] = {
     "temperature": lambda c, x, t: expit(logit(c) / (1 + t)),
     "wave": lambda c, x, t: c - t * np.sin(9 * x),
 }
-"""The chance of being right of confidence c, x of the way from 1 / classes to 1, at strength t."""
+"""The chance of being right at confidence c, x of the way from 1 / classes to 1, at strength t."""
 
 
 def confidences(shape: str, classes: int, scores: np.ndarray, seed: int) -> np.ndarray:
-    """Confidences [atom] of this shape in the order of the normal scores: Beta, or of a stored run."""
+    """Return confidences [atom] of this shape in the order of the normal scores: Beta, or of a stored run."""
     random = np.random.default_rng(seed)
     if shape in SHAPES:
         return between(random.beta(*SHAPES[shape], len(scores)), classes, scores)
@@ -155,7 +156,7 @@ def confidences(shape: str, classes: int, scores: np.ndarray, seed: int) -> np.n
 
 
 def between(x: np.ndarray, classes: int, scores: np.ndarray) -> np.ndarray:
-    """Confidences [atom] x of the way from 1 / classes to 1, in the order of the scores."""
+    """Return confidences [atom] x of the way from 1 / classes to 1, in the order of the scores."""
     return _in_order_of(scores, np.clip(1 / classes + (1 - 1 / classes) * x, 1 / classes, 1 - 1e-6))
 
 
@@ -164,13 +165,13 @@ def _in_order_of(scores: np.ndarray, sure: np.ndarray) -> np.ndarray:
 
 
 def scores_of_two(random: np.random.Generator, alike: float) -> tuple[np.ndarray, np.ndarray]:
-    """Normal scores [atom] of two models with this correlation."""
+    """Return normal scores [atom] of two models with this correlation."""
     first = random.standard_normal(ATOMS)
     return first, alike * first + np.sqrt(1 - alike**2) * random.standard_normal(ATOMS)
 
 
 def scaled(sure: np.ndarray, warp: Warp, classes: int, error: float, edges: np.ndarray) -> np.ndarray | None:
-    """The chances [atom] at the strength that gives this l1 error; None where no strength does."""
+    """Return the chances [atom] at the strength with this l1 error; None if there is no such strength."""
     x = (sure - 1 / classes) / (1 - 1 / classes)
 
     def chance(strength: float) -> np.ndarray:
@@ -191,7 +192,8 @@ def warped(
     name: str, sures: Sequence[np.ndarray], warps: Sequence[Warp], classes: int, errors: Sequence[float], binning: str,
     shared: float = 1.0,
 ) -> Population | None:  # fmt: skip
-    """Models of these confidences [atom] each and l1 errors; None where no strength of a warp gives one of them."""
+    """Return a population of models with these confidences [atom] and l1 errors; None if no strength of a warp has one
+    of them."""
     edges = Population(name, tuple(Side(sure, sure) for sure in sures)).edges(binning)
     chances = [scaled(s, w, classes, e, edges) for s, w, e in zip(sures, warps, errors, strict=True)]
     sides = tuple(Side(s, c) for s, c in zip(sures, chances, strict=True) if c is not None)
@@ -201,7 +203,7 @@ def warped(
 def single(
     shape: str, warp: str, classes: int, error: float, binning: str, warps: dict[str, Warp] = WARPS
 ) -> Population | None:
-    """One synthetic model of this l1 error."""
+    """Return one synthetic model of this l1 error."""
     sure = confidences(shape, classes, np.arange(ATOMS), 0)
     return warped(f"{shape}, {warp if error else 'calibrated'}", [sure], [warps[warp]], classes, [error], binning)
 
@@ -210,7 +212,7 @@ def pair(
     shapes: tuple[str, str], kinds: tuple[str, str], classes: int, errors: tuple[float, float], binning: str,
     alike: float, shared: float, warps: dict[str, Warp] = WARPS,
 ) -> Population | None:  # fmt: skip
-    """Two synthetic models of these l1 errors; `alike` correlates their confidences, `shared` their outcomes."""
+    """Return two synthetic models of these l1 errors; `alike` correlates their confidences, `shared` their outcomes."""
     scores = scores_of_two(np.random.default_rng(0), alike)
     sures = [confidences(s, classes, z, i) for i, (s, z) in enumerate(zip(shapes, scores, strict=True))]
     name = (
@@ -221,7 +223,7 @@ def pair(
 
 
 def stored_runs(name: str) -> list[Run]:
-    """The stored runs whose ids begin so, made before UNTIL, by id."""
+    """Return the stored runs from before UNTIL whose ids begin with this name, by id."""
     return [run for run in _all_stored() if run.id.startswith(name) and run.record.created < UNTIL]
 
 
@@ -239,7 +241,8 @@ def _stored(run: str) -> pd.DataFrame:
 
 
 def stored_logits(run: str, state: str, split: str = "test") -> tuple[np.ndarray, np.ndarray]:
-    """Logits [example, class] and labels [example] of a stored run in one state, in the order of the examples."""
+    """Return logits [example, class] and labels [example] of a stored run in one state, in the order of the
+    examples."""
     table = _stored(run)
     rows = table[(table["state"] == state) & (table["split"] == split)].sort_values("example_id")
     logits = rows[[name for name in rows.columns if name.startswith("logit_")]].to_numpy(np.float64)
@@ -247,23 +250,24 @@ def stored_logits(run: str, state: str, split: str = "test") -> tuple[np.ndarray
 
 
 def stored_side(run: str, state: str) -> Side:
-    """The test predictions of a stored run in one state, as a population: each is right or wrong for certain."""
+    """Return the test predictions of a stored run in one state as a population, in which each chance is 0 or 1."""
     logits, labels = stored_logits(run, state)
     return Side(confidence(probabilities(logits)), correct(logits, labels).astype(np.float64))
 
 
 def two_class_logits(sure: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Two-class logits of these confidences, whose prediction is class 0 where it is right: the label is always 0."""
+    """Return two-class logits of these confidences, whose prediction is class 0 if it is right: the label is always
+    0."""
     margin = np.log(sure) - np.log1p(-np.minimum(sure, 1 - 1e-12))
     return np.stack([np.where(right, margin, 0.0), np.where(right, 0.0, margin)], axis=1)
 
 
 def stored(run: str, states: tuple[str, ...]) -> Population:
-    """The stored predictions of a run in one or two states, as a population."""
+    """Return the stored predictions of a run in one or two states, as a population."""
     return Population(f"{run}, {' less '.join(states)}", tuple(stored_side(run, state) for state in states))
 
 
 def classes_of(run: str) -> int:
-    """The number of classes of a stored run."""
+    """Return the number of classes of a stored run."""
     table = _stored(run)
     return sum(name.startswith("logit_") and bool(table[name].notna().any()) for name in table.columns)

@@ -1,15 +1,15 @@
-"""How far a long measurement is, and how long the rest takes."""
+"""Report the progress of a long measurement, and its remaining time."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
 
-SECONDS = 20.0  # between two lines
+SECONDS = 20.0  # seconds between two lines
 
 
 class Progress:
-    """Says after a cell how many of `total` are done, at most one line in 20 seconds."""
+    """Report the number of finished cells of `total`, at most one line in 20 seconds."""
 
     def __init__(self, what: str, total: int, say: Callable[[str], None] = print) -> None:
         self.what, self.total, self.say = what, total, say
@@ -17,7 +17,7 @@ class Progress:
         self._said = self.begun
 
     def step(self) -> int:
-        """How many cells are done, with one more."""
+        """Count one more finished cell, and return the number of finished cells."""
         self.done += 1
         now = time.monotonic()
         if now - self._said >= SECONDS:
@@ -27,6 +27,6 @@ class Progress:
         return self.done
 
     def end(self) -> None:
-        """Says how long it took, where anything was done."""
+        """Report the total time, if anything was done."""
         if self.done:
             self.say(f"{self.what}: {self.done} cells in {(time.monotonic() - self.begun) / 60:.1f} min")

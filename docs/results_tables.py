@@ -1,4 +1,4 @@
-"""What docs/results.md shows of a study, as Markdown: of each experiment the rows that its claims rest on."""
+"""Render a study for docs/results.md as Markdown: for each experiment, the rows behind its claims."""
 
 from __future__ import annotations
 
@@ -40,18 +40,18 @@ from skillviz.tasks.family import family
 SEARCHED = tuple(row.name for row in LOCALIZERS.values() if row.is_search)
 MAIN_SEARCH = GRAFTS[0]
 PLAIN = ("", SGD, PAIR_RECIPE, RETRAIN, "bitfit", "lora")
-"""Recipes that a method's name says, or that need no name."""
+"""Recipes that are clear from a method's name, or that need no name."""
 KEYS = ["where", "method", "search", "training"]
 TUNED = ("ft", "adamw", "adamw_l1")
 DENSITY = "Times the average density (1 is chance), with 95% intervals over mask seeds{}."
 
 Tables = Mapping[str, pd.DataFrame]
 Make = Callable[[Tables, float | None, Experiment | None], list[str]]
-"""Lines of Markdown from a study's tables, the share of its main size, and its experiment."""
+"""A function that returns lines of Markdown from a study's tables, its main size as a share, and its experiment."""
 
 
 def of_study(study: StudyFolder) -> list[str]:
-    """The study's main table, or several; no line where it has none of those that are shown."""
+    """Return the study's main table, or several; no lines if it has none of the tables shown here."""
     tables = {name: study.table(name) for name in study.tables()}
     row = EXPERIMENTS.get(study.record.experiment or "")
     shown = row.shown if row else "curves"
@@ -64,7 +64,7 @@ def of_study(study: StudyFolder) -> list[str]:
 
 
 def _at_most_by_chance(rows: pd.DataFrame) -> str:
-    """`at most 1.2% (95%: ...) by chance`: the largest level of these rows, with its range."""
+    """Return `at most 1.2% (95%: ...) by chance`: the largest level of these rows, with its range."""
     known = rows.dropna(subset=["chance"])
     if known.empty:
         return "chance level unknown, because the regions are not stored"
@@ -73,7 +73,8 @@ def _at_most_by_chance(rows: pd.DataFrame) -> str:
 
 
 def stability(study: StudyFolder) -> list[str]:
-    """A line a search and source of luck: how much two regions of a task share, from the least stable task on."""
+    """Return a line per search and source of randomness: the overlap of two regions of a task, least stable task
+    first."""
     if "stability" not in study.tables():
         return []
     lines = []
@@ -94,7 +95,7 @@ def stability(study: StudyFolder) -> list[str]:
 
 
 def estimate(row: Mapping[Any, Any], column: str = "value") -> str:
-    """`87.0 (85.1–88.9)`: a column and its ends, in percent without the sign."""
+    """Return `87.0 (85.1–88.9)`: a column and its ends, in percent without the sign."""
     parts = [name if column == "value" else f"{column}_{name}" for name in ("low", "high", "debiased")]
     return percent_estimate(row[column], *(row.get(part) for part in parts))
 
@@ -102,7 +103,7 @@ def estimate(row: Mapping[Any, Any], column: str = "value") -> str:
 def crossed(
     rows: pd.DataFrame, by: str | list[str], column: str, columns: Sequence[Any], cell: Callable[[dict[Any, Any]], str]
 ) -> list[tuple[Any, list[str]]]:
-    """One line a group of `by`, in the order of the rows: its key, and a cell for each value of `column`."""
+    """Return one line per group of `by`, in the order of the rows: its key, and a cell for each value of `column`."""
     lines = []
     for key, group in rows.groupby(by, sort=False, dropna=False):
         cells = {row[column]: cell(row) for row in group.to_dict("records")}
@@ -111,7 +112,7 @@ def crossed(
 
 
 def score(rows: pd.DataFrame, metric: str = "") -> str:
-    """A metric's mean with its interval, of the first row; the task's own metric where none is named."""
+    """Return a metric's mean with its interval, from the first row; by default the task's own metric."""
     metric = metric or ("f1" if (rows["metric"] == "f1").any() else "accuracy")
     of_metric = rows[rows["metric"] == metric]
     if of_metric.empty:
@@ -121,7 +122,7 @@ def score(rows: pd.DataFrame, metric: str = "") -> str:
 
 
 def tested(scores: pd.DataFrame) -> pd.DataFrame:
-    """The rows on test, with `where`: the task, or what was trained on and what is scored."""
+    """Return the test rows with `where`: the task, or "trained on to scored on"."""
     rows = under_the_tuned_head(scores[scores["split"] == "test"])
     settings = [label(*pair) for pair in zip(rows["setting"], rows["readout"], strict=True)]
     where = [
@@ -134,12 +135,12 @@ def tested(scores: pd.DataFrame) -> pd.DataFrame:
 
 
 def at_size(rows: pd.DataFrame, main: float | None) -> pd.DataFrame:
-    """Rows without a size, and those of the size nearest to the main one."""
+    """Return rows without a size, and rows of the size nearest to the main one."""
     return pd.concat([rows[rows["share"].isna()], at_main(rows[rows["share"].notna()], main)])
 
 
 def method_name(method: str, localizer: object, recipe: str) -> str:
-    """`graft, stagewise`; with the recipe where that is not plain SGD."""
+    """Return `graft, stagewise`; with the recipe if it is not plain SGD."""
     name = method_style(method).title
     name += f", {localizer}" if isinstance(localizer, str) and localizer and method == "graft" else ""
     is_plain = recipe in PLAIN or method == recipe.replace("-", "_")
@@ -147,7 +148,7 @@ def method_name(method: str, localizer: object, recipe: str) -> str:
 
 
 def methods(tables: Tables, main: float | None, row: Experiment | None) -> list[str]:
-    """The experiment's methods at the main size, one a column: the task's metric and ECE with intervals."""
+    """Return the experiment's methods at the main size, one per column: the task's metric and ECE with intervals."""
     wanted = (row and row.methods) or tuple(tables["scores"]["method"].unique())
     elsewhere = row is not None and row.on_other_data
     rows = tested(tables["scores"])
@@ -167,7 +168,7 @@ def methods(tables: Tables, main: float | None, row: Experiment | None) -> list[
 
 
 def curves(tables: Tables, main: float | None, row: Experiment | None) -> list[str]:
-    """Accuracy or F1 of every kind of region by its size, beside the whole models."""
+    """Return accuracy or F1 of every kind of region by its size, beside the whole models."""
     rows = tested(tables["scores"])
     rows = rows[~rows["method"].isin(("complement", "ft_scaled"))]
     rows = rows if row is not None and row.on_other_data else rows[rows["id_task"] == rows["task"]]
@@ -197,7 +198,7 @@ def curves(tables: Tables, main: float | None, row: Experiment | None) -> list[s
 
 
 def differences(tables: Tables, a: str, b: str, main: float | None) -> dict[str, str]:
-    """By task, or trained on and scored on: a less b of the main search at the main size, in points."""
+    """Return a less b of the main search at the main size, in points, by task or by "trained on to scored on"."""
     rows = tables.get("differences", pd.DataFrame())
     if rows.empty:
         return {}
@@ -210,7 +211,7 @@ def differences(tables: Tables, a: str, b: str, main: float | None) -> dict[str,
 
 
 def needed(tables: Tables) -> dict[str, list[str]]:
-    """By task: the smallest region of the main search with 95% of the gain, what it gains on test, and its ECE."""
+    """Return, by task, the smallest region of the main search with 95% of the gain, its test gain, and its ECE."""
     rows = tables.get("recovered", pd.DataFrame())
     if rows.empty:
         return {}
@@ -226,7 +227,7 @@ def needed(tables: Tables) -> dict[str, list[str]]:
 
 
 def _ece_less(row: Mapping[Any, Any], rival: str) -> str:
-    """`−5.0 (−6.5 to −3.5), better`: a difference of ECE."""
+    """Return `−5.0 (−6.5 to −3.5), better`: a difference of ECE."""
     name = f"ece_less_{rival}"
     if not np.isfinite(row[name]):
         return MISSING
@@ -235,7 +236,8 @@ def _ece_less(row: Mapping[Any, Any], rival: str) -> str:
 
 
 def per_task(tables: Tables, main: float | None, row: Experiment | None) -> list[str]:
-    """One row a task: score, agreement, complement and size needed; calibration; and the same on other data."""
+    """Return one row per task: score, agreement, complement and size needed; calibration; and the same on other
+    data."""
     rows = tested(tables["scores"])
     localizer = rows["localizer"].fillna("")
     rows = at_size(rows[localizer.isin(("", MAIN_SEARCH, "movement"))], main)
@@ -288,7 +290,7 @@ ELSEWHERE = "Accuracy on other data, without further training. Test examples see
 
 
 def recipes(tables: Tables, main: float | None, row: Experiment | None) -> list[str]:
-    """For each recipe its model, the share of the gain that its graft recovers, and what the complement keeps."""
+    """Return each recipe's model, the share of the gain that its graft recovers, and the complement's score."""
     rows = tested(tables["scores"])
     lines = []
     for (where, recipe), group in rows[rows["id_task"] == rows["task"]].groupby(["where", "recipe"], sort=False):
@@ -310,7 +312,7 @@ def recipes(tables: Tables, main: float | None, row: Experiment | None) -> list[
 
 
 def stages(tables: Tables, main: float | None, row: Experiment | None) -> list[str]:
-    """Accuracy of every task after every stage, by mode."""
+    """Return the accuracy of every task after every stage, by mode."""
     rows = of_task_metric(tables["stages"]).sort_values(["mode", "stage"], kind="stable")
     tasks = list(dict.fromkeys(rows.sort_values("stage", kind="stable")["stage_task"]))
     in_turn, alone = rows[rows["mode"] != "independent"], rows[rows["mode"] == "independent"]
@@ -321,13 +323,13 @@ def stages(tables: Tables, main: float | None, row: Experiment | None) -> list[s
 
 
 def overlap_and_gain(tables: Tables, main: float | None, row: Experiment | None) -> list[str]:
-    """What every two regions share, and what regions and unions give every task."""
+    """Return the overlap of every two regions, and the gain of regions and unions on every task."""
     shared = overlap(tables, main, row) if "overlap" in tables else []
     return [*shared, *([""] if shared else []), *gain(tables, main, row)]
 
 
 def overlap(tables: Tables, main: float | None, row: Experiment | None) -> list[str]:
-    """What every two regions share, as a matrix."""
+    """Return the overlap of every two regions as a matrix."""
     rows = tables["overlap"]
     rows = rows[rows["kind"] == ("overlap" if (rows["kind"] == "overlap").any() else "iou")]
     tasks = list(dict.fromkeys(rows["row_task"]))
@@ -344,7 +346,7 @@ def overlap(tables: Tables, main: float | None, row: Experiment | None) -> list[
 
 
 def gain(tables: Tables, main: float | None, row: Experiment | None) -> list[str]:
-    """What regions, the unions of families and of all give every task."""
+    """Return the gain of single regions, unions of families and the union of all, on every task."""
     rows = tables["gain"]
     tasks = list(dict.fromkeys(rows["task"]))
     groups = rows["region_tasks"]
@@ -360,14 +362,14 @@ def gain(tables: Tables, main: float | None, row: Experiment | None) -> list[str
 
 
 def layers(tables: Tables, main: float | None, row: Experiment | None) -> list[str]:
-    """How dense the main search's regions are in each layer; below them top movement where the study has it."""
+    """Return the density of the main search's regions in each layer."""
     rows = _of_search(tables["composition"]).dropna(subset=["layer"])
     rows = rows.assign(layer=["layer " + str(int(layer) + 1) for layer in rows["layer"]])
     return [*_densities(rows, "layer"), "", DENSITY.format("; layers counted from the input")]
 
 
 def kinds(tables: Tables, main: float | None, row: Experiment | None) -> list[str]:
-    """How dense the main search's regions are in each kind of module."""
+    """Return the density of the main search's regions in each kind of module."""
     return [*_densities(_of_search(tables["composition"]), "kind"), "", DENSITY.format("")]
 
 
@@ -400,7 +402,7 @@ def _times(ratio: Interval) -> str:
 
 
 def histogram(tables: Tables, main: float | None, row: Experiment | None) -> list[str]:
-    """The share of test examples with a top probability near 1."""
+    """Return the share of test examples with a top probability near 1."""
     lines = []
     every = tables["histogram"]
     for (task, state, size), rows in every.groupby(["task", "state", "share"], sort=True, dropna=False):
@@ -411,7 +413,7 @@ def histogram(tables: Tables, main: float | None, row: Experiment | None) -> lis
 
 
 def checkpoints(tables: Tables, main: float | None, row: Experiment | None) -> list[str]:
-    """A line a checkpoint: model and graft, calibration, size needed, lead over top movement and overlap."""
+    """Return a line per checkpoint: model and graft, calibration, size needed, lead over top movement and overlap."""
     every, lines = tables["checkpoints"], []
     search = next(iter(every.loc[every["what"] == "lead", "localizer"]), "stagewise")
     for (task, step), rows in every[every["localizer"].isin(("", search))].groupby(["id_task", "step"]):
@@ -431,7 +433,8 @@ def checkpoints(tables: Tables, main: float | None, row: Experiment | None) -> l
 
 
 def sensitivity(tables: Tables, main: float | None, row: Experiment | None) -> list[str]:
-    """The searches' constants against size and the task's metric, over mask seeds; numbers of steps as columns."""
+    """Return the searches' constants against size and the task's metric, over mask seeds; numbers of steps as
+    columns."""
     rows = of_task_metric(tables["sensitivity"])
     steps = sorted(rows["steps"].dropna().unique())
     lines = []
@@ -460,9 +463,9 @@ SHOWN: Mapping[str, Sequence[tuple[str, Make]]] = {
     "overlap and gain": [("gain", overlap_and_gain), ("overlap", overlap)],
     "kinds": [("composition", kinds)],
 }
-"""What an experiment may be shown by in place of its main table, and what it is made from."""
+"""The tables that may represent an experiment in place of its main table, and the functions that render them."""
 BY_TABLE: Mapping[str, Make] = {
     "scores": methods, "stages": stages, "overlap": overlap, "gain": gain, "composition": layers,
     "histogram": histogram, "sensitivity": sensitivity, "checkpoints": checkpoints,
 }  # fmt: skip
-"""What a study is shown by otherwise: its first table of these."""
+"""The tables of other studies: the first one that a study has is shown."""

@@ -1,7 +1,7 @@
-"""Writes docs/roberta.md: every experiment of the paper on RoBERTa-base, its command, and what it needs.
+"""Write docs/roberta.md: every experiment of the paper on RoBERTa-base, its command, and its needs.
 
-`python docs/roberta.py`. Nothing is fetched and no model is run: the numbers are those of `--dry-run`, on headers of
-RoBERTa-base's shape without weights and on the published row counts of the tasks.
+`python docs/roberta.py`. Nothing is fetched and no model is run: the numbers are the same as with `--dry-run`, from
+headers of RoBERTa-base's shape without weights and the published row counts of the tasks.
 """
 
 from __future__ import annotations
@@ -32,13 +32,14 @@ COLUMNS = ("experiment", "command", "models", "runs", "scores", "one GPU", "GPU 
 
 
 def headers(folder: Path) -> Path:
-    """A folder with RoBERTa-base's configuration and the header of its weights; the values are a hole in the file."""
+    """Return a folder with RoBERTa-base's configuration and the header of its weights; the values are a hole in the
+    file."""
     config = RobertaConfig(
         vocab_size=50_265, max_position_embeddings=514, type_vocab_size=1, pad_token_id=1, bos_token_id=0,
         eos_token_id=2, layer_norm_eps=1e-5, architectures=["RobertaForMaskedLM"],
     )  # fmt: skip
     with torch.device("meta"):
-        parameters = dict(RobertaForMaskedLM(config).named_parameters())  # tied ones once
+        parameters = dict(RobertaForMaskedLM(config).named_parameters())  # tied parameters appear once
     entries, end = {}, 0
     for name, parameter in parameters.items():
         begin, end = end, end + 4 * parameter.numel()
@@ -56,13 +57,13 @@ def headers(folder: Path) -> Path:
 
 
 def planned(name: str, base: Path) -> Needs:
-    """What an experiment needs on this base, where nothing is there yet."""
+    """Return the needs of an experiment on this base, with nothing finished."""
     store = Store(base.parent / "runs")
     return needs(study_of(ExperimentRequest(name, "paper", base=str(base)), store)[2], store)
 
 
 def page() -> str:
-    """The page: its words, with the table in its place."""
+    """Return the page: its words, with the table in its place."""
     with TemporaryDirectory() as folder:
         base = headers(Path(folder) / "roberta-base")
         plans = {name: planned(name, base) for name in EXPERIMENTS}

@@ -1,14 +1,15 @@
-"""Pictures and measures of every page: `python docs/screenshots.py` renews docs/screenshots/, pages.csv and pages.md.
+"""Take pictures and measures of every page: `python docs/screenshots.py` renews docs/screenshots/, pages.csv and
+pages.md.
 
-Starts the dashboard on a free port over the runs that ship, opens each page in headless Chromium on the run that the
-dashboard opens on (`--run` names another), and for light and dark writes
+This starts the dashboard on a free port with the shipped runs. It opens each page in headless Chromium on the run that
+the dashboard opens on (`--run` names another), and writes, for light and dark,
 
     docs/screenshots/<page>-<theme>.png          the window at 1440x900
     docs/screenshots/<page>-<theme>-small.png    the window at 1280x720
     docs/screenshots/<page>-<theme>-narrow.png   the whole page, 390 pixels wide
 
-and counts, at 1440x900, what docs/pages.md says of the page. The rows "before" of docs/pages.csv stay as they are;
-`--before FOLDER` measures them in a checkout of an earlier version instead, without pictures. Needs the packages of
+and measures the numbers of docs/pages.md at 1440x900. The rows "before" of docs/pages.csv stay as they are; `--before
+FOLDER` measures them in a checkout of an earlier version instead, without pictures. Needs the packages of
 requirements-dev.txt and a Chromium on the path. About five minutes on two idle cores.
 """
 
@@ -44,7 +45,7 @@ from tests.e2e.server import PATIENCE, served, settle
 DOCS = PROJECT / "docs"
 THEMES = ("light", "dark")
 WIDE, SMALL, NARROW = (1440, 900), (1280, 720), (390, 844)
-TALLEST = 6000  # pixels of a narrow picture; what is below is left out
+TALLEST = 6000  # pixels of a narrow picture; the rest below is cut off
 TRIES = 3
 
 IS_IN_THEME = """wanted => { const app = document.querySelector("[data-testid='stApp']");
@@ -55,7 +56,7 @@ IS_IN_INK = """ink => [...document.querySelectorAll(".js-plotly-plot")]
   .every(plot => !plot.layout || (plot.layout.font ?? plot.layout.template.layout.font).color === ink)"""
 MAIN = "document.querySelector('[data-testid=\"stMain\"]')"
 
-# Words as a reader sees them, widgets that begin in the first window, and the figure that comes first.
+# Visible words, widgets that begin in the first window, and the position of the first figure.
 MEASURE = """() => {
   const main = document.querySelector("[data-testid='stMain']");
   const top = main.getBoundingClientRect().top - main.scrollTop, word = /[^\\s]*[\\p{L}\\p{N}][^\\s]*/gu;
@@ -99,11 +100,11 @@ Before and after the redesign, in a window of 1440x900, on the run that the dash
 
 """
 STATED = {"compare": 781, "methods": 662, "overview": 624, "tasks": 605, "studies": 600, "examples": 590}
-"""Words of the pages that the request for the redesign counted."""
+"""Words of the pages as counted in the request for the redesign."""
 
 
 def still(page: Page) -> None:
-    """Returns when the page has been drawn: no script runs, no skeleton is left, charts are there."""
+    """Wait until the page has been drawn: no script runs, no skeleton is left, charts are there."""
     settle(page)
     page.wait_for_function(IS_DRAWN)
     page.wait_for_timeout(500)
@@ -111,7 +112,7 @@ def still(page: Page) -> None:
 
 
 def shown_in(page: Page, theme: str) -> None:
-    """Returns when the page stands in the theme; it is opened anew, as figures keep their ink until a script runs."""
+    """Wait until the page is in the theme; it is reloaded, because figures keep their ink until a script runs."""
     page.emulate_media(color_scheme=theme)  # type: ignore[arg-type]
     page.reload()
     still(page)
@@ -122,14 +123,14 @@ def shown_in(page: Page, theme: str) -> None:
 
 
 def write(png: bytes, path: Path) -> None:
-    """The picture with 256 colours, chosen so that rare ones, as of a mark, keep theirs, at a third of the size."""
+    """Write the picture with 256 colors at a third of the size; the colors are chosen so that rare ones are kept."""
     with Image.open(BytesIO(png)) as picture:
         few = picture.convert("RGB").quantize(256, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
         few.save(path, optimize=True)
 
 
 def sized(page: Page, size: tuple[int, int]) -> None:
-    """Returns when the page stands in a window of this size, at its top."""
+    """Wait until the page is drawn in a window of this size, scrolled to its top."""
     page.set_viewport_size({"width": size[0], "height": size[1]})
     page.mouse.move(0, 0)
     page.evaluate(f"{MAIN}.scrollTo(0, 0)")
@@ -137,13 +138,13 @@ def sized(page: Page, size: tuple[int, int]) -> None:
 
 
 def pictures(page: Page, name: str, theme: str, out: Path) -> None:
-    """Writes the three pictures of the open page in the theme that it has."""
+    """Write the three pictures of the open page in its current theme."""
     sized(page, WIDE)
     write(page.screenshot(), out / f"{name}-{theme}.png")
     sized(page, SMALL)
     write(page.screenshot(), out / f"{name}-{theme}-small.png")
     sized(page, NARROW)
-    page.reload()  # as a phone opens it: a figure that was wide keeps margins of its own
+    page.reload()  # reload as a phone opens it, because a figure that was wide keeps its margins
     still(page)
     whole = int(page.evaluate(f"{MAIN}.scrollHeight")) + 20
     sized(page, (NARROW[0], max(NARROW[1], min(whole, TALLEST))))
@@ -152,7 +153,7 @@ def pictures(page: Page, name: str, theme: str, out: Path) -> None:
 
 
 def visited(browser: Browser, url: str, name: str, out: Path | None) -> dict[str, Any]:
-    """The measures of one page; its pictures go to `out`, if that is given."""
+    """Return the measures of one page; its pictures go to `out`, if that is given."""
     context = browser.new_context(viewport={"width": WIDE[0], "height": WIDE[1]}, color_scheme="light")
     try:
         page = context.new_page()
@@ -180,18 +181,20 @@ def visited(browser: Browser, url: str, name: str, out: Path | None) -> dict[str
 
 @contextmanager
 def dashboard(project: Path) -> Iterator[str]:
-    """The dashboard of this checkout over the runs that ship with it and a folder of one's own that is empty."""
+    """Start this checkout's dashboard with its shipped runs and an empty folder of the user's runs, and yield its
+    address."""
     with tempfile.TemporaryDirectory() as runs, served(project, more={"SKILLVIZ_RUNS": runs}) as address:
         yield address
 
 
 def addresses(pages: list[str], run: str) -> dict[str, str]:
-    """Where each page is opened: on the run."""
+    """Return the address of each page, on the run."""
     return {name: "/" if name == HOME else f"/{name}?run={run}" for name in pages}
 
 
 def measured(project: Path, pages: list[str], run: str, out: Path | None) -> list[dict[str, Any]]:
-    """One row a page; a page that fails is tried again, and the last failure is raised after the other pages."""
+    """Return one row per page; a page that fails is tried again, and the last failure is raised after the other
+    pages."""
     rows, failure = [], None
     with dashboard(project) as address, sync_playwright() as playwright:
         chromium = shutil.which("chromium") or shutil.which("google-chrome")
@@ -214,7 +217,7 @@ def measured(project: Path, pages: list[str], run: str, out: Path | None) -> lis
 
 
 def table(rows: pd.DataFrame) -> str:
-    """Markdown: a row a page, before → after."""
+    """Return Markdown with one row per page, before → after."""
     lines = [
         "| page | words | widgets | figure, px | screens | axe, ours | axe, Streamlit's |",
         "|---|---|---|---|---|---|---|",
@@ -240,7 +243,7 @@ def _change(before: list[str] | None, after: list[str] | None, place: int) -> st
 
 
 def gallery() -> str:
-    """Markdown: a row a page, links to its pictures."""
+    """Return Markdown with one row per page, with links to its pictures."""
     kinds = {"": "1440x900", "-small": "1280x720", "-narrow": "390 px"}
     lines = ["## Pictures", "", f"| page | {' | '.join(THEMES)} |", "|---|---|---|"]
     for name in PAGES:
@@ -251,7 +254,7 @@ def gallery() -> str:
 
 
 def record(rows: list[dict[str, Any]], when: str, folder: Path) -> None:
-    """Puts the rows into pages.csv, in place of those of the same pages then, and writes pages.md."""
+    """Put the rows into pages.csv, in place of earlier rows of these pages at `when`, and write pages.md."""
     path = folder / "pages.csv"
     known = pd.read_csv(path) if path.exists() else pd.DataFrame(columns=COLUMNS)
     new = pd.DataFrame(rows).assign(when=when)
@@ -265,7 +268,7 @@ def record(rows: list[dict[str, Any]], when: str, folder: Path) -> None:
 
 
 def main() -> None:
-    """Reads the command line, takes the pictures and the measures, and writes them."""
+    """Read the command line, take the pictures and the measures, and write them."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("pages", nargs="*", default=list(PAGES), help="pages to visit (all)")
     parser.add_argument("--out", type=Path, default=DOCS, help="folder of pages.csv, pages.md and screenshots (docs)")
@@ -288,7 +291,7 @@ def main() -> None:
     if arguments.pages == list(PAGES):
         for path in out.glob("*.png"):
             if path.stat().st_mtime < begun:
-                path.unlink()  # of a page or a size that is gone
+                path.unlink()  # a picture of a page or a size that no longer exists
     record(rows, "after", arguments.out)
 
 

@@ -1,7 +1,7 @@
-"""Writes tables of docs/parts-and-slices.md, docs/checkpoints.md, docs/baselines.md, docs/nulls.md, docs/gain.md and
-docs/one-region-among-many.md from what is stored: `python docs/stored_examples.py`.
+"""Write tables of docs/parts-and-slices.md, docs/checkpoints.md, docs/baselines.md, docs/nulls.md, docs/gain.md and
+docs/one-region-among-many.md from stored results: `python docs/stored_examples.py`.
 
-Every number comes from the runs and part scores in cached_runs; no model is run.
+Every number is from the runs and part scores in cached_runs; no model is run.
 """
 
 from __future__ import annotations
@@ -44,27 +44,29 @@ COMMAND = "docs/stored_examples.py"
 NONE = "Not measured."
 SEARCHES = ("stagewise", MOVEMENT)
 Measured = list[tuple[RunRecord, pd.DataFrame]]
-"""Runs, and `analysis.null_measures.by_measure` of each."""
+"""Runs, each with its `analysis.null_measures.by_measure`."""
 DEVELOPMENT = ("mr", "clinc_domains", "snli")
-"""Tasks on which it was decided which measure leads; the others test it."""
+"""Tasks on which the leading measure was chosen; the others test it."""
 RATES = {
     "964b0a270d": "0.04", "sst2-linear04": "0.04", "sst2-linear": "0.01", "minilm-l6-sst2": "0.01, pooler trained",
 }  # fmt: skip
-"""Models of SST-2 sentences on MiniLM, by how their name ends, and the rate that they were fine-tuned with."""
+"""Models of SST-2 sentences on MiniLM, by the end of their name, with the learning rate of their fine-tuning."""
 MOVED = 10_646
-"""Parameters, 0.1% of MiniLM's, that the regions of these models have."""
+"""The parameters in the regions of these models, 0.1% of MiniLM's."""
 
 
 def opened(store: Store) -> Run:
-    """The run that the dashboard opens on."""
+    """Return the run that the dashboard opens on."""
     chosen = hero([entry_of(run, is_of_user=False) for run in store.list()])
     assert chosen is not None
     return store.open(chosen.id)
 
 
 def parts(store: Store) -> list[str]:
-    """A row for each way to divide the region of the opening run, or of the first stored run whose parts are scored:
-    how many parts change the likelihood, and the largest change of the accuracy by one part."""
+    """Return a row for each way to divide the region of the opening run, or of the first stored run with scored parts.
+
+    Each row has the number of parts that change the likelihood, and the largest change of the accuracy by one part.
+    """
     head = ("parts", "alone, NLL", "left out, NLL", "alone, accuracy", "left out, accuracy")
     run, rows = opened(store), []
     if not (store.root / "parts" / run.id).is_dir():
@@ -85,21 +87,21 @@ def parts(store: Store) -> list[str]:
 
 
 def count(effects: pd.DataFrame) -> str:
-    """`23 better, 1 worse (24 hold)`, of changes in NLL."""
+    """Return `23 better, 1 worse (24 hold)` for changes in NLL."""
     verdicts = [metric_row("nll").verdict(low, high) for low, high in zip(effects["low"], effects["high"], strict=True)]
     held = compared_rows(effects, "nll").held
     return f"{verdicts.count('better')} better, {verdicts.count('worse')} worse ({held} hold)"
 
 
 def strongest_change(effects: pd.DataFrame) -> str:
-    """`layer 3, head 1: +5.5 points (3.7 to 7.5); 2 hold`."""
+    """Return `layer 3, head 1: +5.5 points (3.7 to 7.5); 2 hold`."""
     first, words = effects.iloc[0], metric_row("accuracy")
     held = compared_rows(effects, "accuracy").held
     return f"{first['name']}: {words.change(first['value'])} ({words.ends(first['low'], first['high'])}); {held} hold"
 
 
 def by_class(run: Run) -> list[str]:
-    """A row for each class: the accuracy of the graft less that of the fine-tuned model."""
+    """Return a row for each class: the accuracy of the graft less the fine-tuned model's."""
     assert run.record.task is not None
     graft, tuned = slices.pair_answers(run.predictions(run.record.task.name), run.record, "test")
     table = worst_first(
@@ -113,8 +115,8 @@ def by_class(run: Run) -> list[str]:
 
 
 def checkpoints(store: Store) -> list[str]:
-    """A row for each checkpoint of the opening run's fine-tuning: accuracies, the search's lead, and what its region
-    shares."""
+    """Return a row for each checkpoint of the opening run's fine-tuning: accuracies, the search's lead, and its
+    region's overlap with others."""
     series = series_of(opened(store), store.list())
     if not series:
         return [NONE]
@@ -140,12 +142,12 @@ def checkpoints(store: Store) -> list[str]:
 
 
 def is_plain(run: Run) -> bool:
-    """Whether its search has the default settings, and its graft the fine-tuned values."""
+    """True if its search has the default settings, and its graft the fine-tuned values."""
     return not run.spec.search_fields() and run.spec.gain == 1
 
 
 def rates(store: Store) -> list[str]:
-    """A row for each model of RATES: what its training moved, and how the search compares with top movement on it."""
+    """Return a row for each model of RATES: its movement, and the search compared with top movement on it."""
     words, rows = metric_row("accuracy"), []
     runs = [run for run in store.list() if run.record.size == MOVED and is_plain(run)]
     for name, rate in RATES.items():
@@ -168,8 +170,11 @@ def rates(store: Store) -> list[str]:
 
 
 def across_tasks(store: Store) -> list[str]:
-    """Whether the search leads less on models whose movement lies more in few parameters: one model of each task that
-    is scored by accuracy, the newest."""
+    """Return a sentence on the correlation, over tasks, of movement's concentration in few parameters with the search's
+    lead.
+
+    For each task that is scored by accuracy, the newest model with both searches is used.
+    """
     by_task: dict[str, dict[str, list[Run]]] = {}
     for run in store.list():
         record = run.record
@@ -200,7 +205,7 @@ def _accuracy(run: Run) -> float:
 
 
 def matched(store: Store) -> list[str]:
-    """A row for the run that the dashboard opens on, and for each random region with as many entries in each tensor."""
+    """Return a row for the opening run, and for each random region with as many entries in each tensor."""
     search = opened(store)
     drawn = [
         run for run in store.list()
@@ -219,15 +224,17 @@ def matched(store: Store) -> list[str]:
 
 
 def nulls(store: Store) -> list[str]:
-    """A row for each null of the stored runs, those of the opening run's localizer and size first."""
+    """Return a row for each null of the stored runs, first for the opening run's localizer and size."""
     first = opened(store).record
     table = beyond.by_run(sorted((run.record for run in store.list()), key=lambda one: _order(one, first)), "test")
     return formats.markdown_table(table.columns, table.values.tolist()) if len(table) else [NONE]
 
 
 def null_measures(measured: Measured) -> list[str]:
-    """A row for each measure: how clearly it tells grafts from their nulls, in standard errors; the median over the
-    tasks of DEVELOPMENT of each one's median over runs, and each run of the other tasks."""
+    """Return a row for each measure with its separation of grafts from their nulls, in standard errors.
+
+    A row has the median over the tasks of DEVELOPMENT of each task's median over runs, and the median of each task.
+    """
     found = pd.concat(table.assign(task=record.task_name) for record, table in measured)
     by_task = found.groupby(["measure", "task"])["standard_errors"].median().unstack()
     others = [task for task in by_task.columns if task not in DEVELOPMENT]
@@ -246,7 +253,7 @@ def null_measures(measured: Measured) -> list[str]:
 
 
 def likeness(measured: Measured) -> list[str]:
-    """A row for each run with nulls: what its graft, and its nulls, share with the fine-tuned model."""
+    """Return a row for each run with nulls: the overlap of its graft, and of its nulls, with the fine-tuned model."""
     rows = []
     for record, found in measured:
         told = beyond.measures(found).set_index("measure")
@@ -261,14 +268,14 @@ def likeness(measured: Measured) -> list[str]:
 
 
 def _measured(store: Store) -> Measured:
-    """The runs with nulls, those of the opening run's task first, and what each measure says of them."""
+    """Return the runs with nulls and their measures; runs of the opening run's task are first."""
     first = opened(store).record
     runs = sorted(store.list(), key=lambda run: _order(run.record, first))
     return [(run.record, found) for run in runs if len(found := by_measure(run))]
 
 
 def _order(record: RunRecord, first: RunRecord) -> tuple[int, ...]:
-    """Those of the opening run's task, model, localizer and size first."""
+    """Return a sort key that puts runs of the opening run's task, model, localizer and size first."""
     return (
         record.task_name != first.task_name, record.spec.finetuned != first.spec.finetuned,
         record.spec.localizer != first.spec.localizer, record.size != first.size, record.spec.seed,
@@ -276,13 +283,13 @@ def _order(record: RunRecord, first: RunRecord) -> tuple[int, ...]:
 
 
 def gains(store: Store) -> list[str]:
-    """A row for each gain that was fitted to a stored run's graft."""
+    """Return a row for each gain that was fitted to a stored run's graft."""
     table = gain.by_run(sorted((run.record for run in store.list()), key=lambda one: one.task_name), "test")
     return formats.markdown_table(table.columns, table.values.tolist()) if len(table) else [NONE]
 
 
 def regions(store: Store) -> list[str]:
-    """For each run beside which other regions are stored, a row a region, and what that comes to."""
+    """Return the tables and findings of the other regions stored beside runs, with one row per region."""
     lines = list[str]()
     for run in store.list():
         scores = stored_parts(Library((store,)), run, REGIONS)
@@ -302,7 +309,7 @@ def main(
     parts_page: Path = PARTS, checkpoints_page: Path = CHECKPOINTS, baselines_page: Path = BASELINES,
     nulls_page: Path = NULLS, gain_page: Path = GAIN, regions_page: Path = REGIONS_PAGE,
 ) -> None:  # fmt: skip
-    """Rewrites the tables in place."""
+    """Rewrite the tables in place."""
     store = Store(STORE)
     fill(parts_page, {"parts": parts(store), "classes": by_class(opened(store))}, COMMAND)
     fill(

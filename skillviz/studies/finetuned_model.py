@@ -29,9 +29,9 @@ SHORT = 10  # letters of the key in a folder's name
 class FineTunedSpec(BaseModel):
     """A fine-tuned model: base, task or tasks, recipe, and its training data. None means "the default".
 
-    `seed` is the seed of the training, `data_seed` that of the k-shot sample. `optimizer` applies to recipes that train
-    several tasks or a region. `regions` are the runs whose main region is trained: one for graft-retrain, one per task,
-    in their order, for continual grafting, none for the naive sequence.
+    `seed` is the training's seed, `data_seed` the k-shot sample's. `optimizer` applies to recipes that train several
+    tasks or a region. `regions` are the runs whose main region is trained: one for graft-retrain, one per task, in
+    their order, for continual grafting, none for the naive sequence.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

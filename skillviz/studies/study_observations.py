@@ -132,7 +132,7 @@ def _run_fields(results: Results, run: Run) -> dict[Name, Any]:
 
 
 def _fields(spec: FineTunedSpec, by_folder: Mapping[str, FineTunedSpec]) -> dict[Name, Any]:
-    """Return a model's fields and those of its regions; a value that all regions share appears once.
+    """Return the fields of a model and of its regions; a value that all regions share appears once.
 
     `by_folder` are the study's models by the names of their folders.
     """
