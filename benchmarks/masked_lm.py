@@ -209,7 +209,7 @@ def batch_rows(lengths: np.ndarray, batch_tokens: int, seed: int) -> Iterator[np
 def masked_batch(rows: Sequence[Tensor], tokenizer: Any, seed: int, *, mask_all: bool = False) -> Batch:
     """Return the texts with MASKED of their words masked, drawn by the seed.
 
-    Of these words, 80% become [MASK], 10% another word, and 10% are unchanged; with `mask_all` every one is [MASK].
+    80% of the masked words become [MASK], 10% another word, and 10% are unchanged; with `mask_all` every one is [MASK].
     """
     collator = DataCollatorForLanguageModeling(
         tokenizer, mlm_probability=MASKED, mask_replace_prob=1.0 if mask_all else 0.8,
@@ -243,8 +243,8 @@ def opened(base: Path, seed: int, unigram: Tensor) -> Any:
 
 
 def frequencies(rows: Iterable[Tensor], tokenizer: Any, words: int) -> Tensor:
-    """Return the share of each word of the vocabulary in the texts, with one added to each count, and special tokens at
-    0 + 1."""
+    """Return the share of each word of the vocabulary in the texts, after one is added to each count; special tokens
+    count 0 before that."""
     counts = torch.bincount(torch.cat(list(rows)), minlength=words).float()
     counts[tokenizer.all_special_ids] = 0
     return (counts + 1) / (counts + 1).sum()

@@ -123,7 +123,7 @@ class Stored:
 
 
 def of_ten_words(task: Task) -> Task:
-    """Return the task with one class per label word: first the words of the first label, then those of the second."""
+    """Return the task with one class per label word: the first label's words, then the second's."""
     words = tuple(word for of_label in WORDS[task.name] for word in of_label)
     return task.model_copy(update={"labels": words, "label_words": LabelWords(masked=words)})
 

@@ -324,10 +324,10 @@ def gain_sizes(run: str, n: int, random: np.random.Generator) -> dict[str, Answe
 
 @lru_cache
 def _grafts_by_size(run: str) -> tuple[Mapping[float, np.ndarray], Mapping[float, float]]:
-    """Share of the parameters to the logits of a graft of that size, and level of the gain to the truth.
+    """Return a graft's logits by its share of the parameters, and the true size by level of the gain.
 
-    Few sizes of a run have stored predictions. So on ever more examples, always those of the smaller sizes among
-    them, a graft here answers as the fine-tuned model, and on the others as the base.
+    Few sizes of a run have stored predictions. The grafts here are therefore synthetic: on a growing, nested set of
+    examples they answer like the fine-tuned model, and on the others like the base.
     """
     parts = {0.0001: 0.05, 0.0003: 0.2, 0.001: 0.45, 0.003: 0.7, 0.01: 0.9, 0.03: 0.98}
     (base, labels), (tuned, _) = (stored_logits(run, state) for state in ("pretrained", "finetuned"))
@@ -348,8 +348,8 @@ def _compared(run: str) -> tuple[str, ...]:
 def nearly_alike(differ: int, n: int, random: np.random.Generator) -> dict[str, Answer]:
     """Compare two models that differ on about `differ` of n examples; the first is right on 7 of 10 of them.
 
-    Half of the examples are positive, so the true difference of F1 equals that of accuracy; the share is of a gain of
-    20 points.
+    Half of the examples are positive, so the true differences of F1 and of accuracy are equal; the share is of a gain
+    of 20 points.
     """
     only_first, only_second, right = 0.7 * differ / n, 0.3 * differ / n, 0.85
     luck, labels = random.random(n), random.integers(0, 2, n)
@@ -386,11 +386,11 @@ def _sample(run: str, n: int, random: np.random.Generator, states: tuple[str, ..
 
 
 def less_scaled(run: str, n: int, random: np.random.Generator) -> dict[str, Answer]:
-    """Return ECE less that of the temperature-scaled fine-tuned model.
+    """Return the graft's ECE less the temperature-scaled fine-tuned model's.
 
     The first answer uses the temperature of all validation examples. The others use a temperature fitted to a
-    validation sample of the same size; the truth is the difference to the model at this temperature, or at that of all
-    validation examples.
+    validation sample of the same size. For the second, the truth is the difference to the model at this fitted
+    temperature; for the third, the difference at the temperature of all validation examples.
     """
     (graft, labels), (tuned, _) = (stored_logits(run, state) for state in ("grafted", "finetuned"))
     held, held_labels = stored_logits(run, "finetuned", "validation")

@@ -180,7 +180,7 @@ def row_of(name: str, seconds: list[float], least: float, target: float | None =
 
 
 def measure(runs: int, servers: int, rounds: int) -> dict[str, Any]:
-    """Measure everything, and return it with the machine."""
+    """Return all measurements, with the machine."""
     there, shipped = machine(), Store(PROJECT / "cached_runs").list()
     ranked = [run for run in shipped if RANKING in run.files][:runs]  # studies' runs ship without rankings
     stored = [run.path for run in ranked]

@@ -1,8 +1,9 @@
-"""The fourth grid: populations drawn at random, after the interval of differences was changed for the third grid; and
-the fifth: others with equal mass, after the noise of their edges was added for the fourth.
+"""Draw populations at random: the fourth grid, after the interval of differences was changed for the third grid; and
+the fifth, others with equal mass, after the noise of their edges was added for the fourth.
 
-Everything of a population is drawn by its number: classes, confidences (a mixture of Betas), how the chance of being
-right departs from the confidence (steps, waves or bent logits), the true error, and how much two models have in common.
+Every property of a population is drawn by its number: classes, confidences (a mixture of Betas), the departure of the
+chance of being right from the confidence (steps, waves or bent logits), the true error, and the correlation of two
+models.
 """
 
 from __future__ import annotations
@@ -16,14 +17,14 @@ from benchmarks.coverage import Case
 from benchmarks.populations import Population, Warp, between, scores_of_two, warped
 
 COUNT = 60
-"""Populations of one model, and as many pairs."""
+"""The number of populations of one model, and of pairs."""
 CALIBRATED = 0.25
-"""The share of models whose true error is 0; that of the others is uniform on ERRORS."""
+"""The share of models whose true error is 0; the other errors are uniform on ERRORS."""
 ERRORS = (0.003, 0.15)
 
 
 def _sure(classes: int, scores: np.ndarray, random: np.random.Generator) -> np.ndarray:
-    """Confidences [atom] in the order of the scores: a mixture of up to three Betas."""
+    """Return confidences [atom] in the order of the scores: a mixture of up to three Betas."""
     parts = int(random.integers(1, 4))
     shapes, weights = np.exp(random.uniform(np.log(0.3), np.log(10), (parts, 2))), random.dirichlet(np.ones(parts))
     a, b = shapes[random.choice(parts, len(scores), p=weights)].T
@@ -31,7 +32,7 @@ def _sure(classes: int, scores: np.ndarray, random: np.random.Generator) -> np.n
 
 
 def _warp(random: np.random.Generator) -> Warp:
-    """How the chance departs from the confidence c, x of the way from 1 / classes to 1, at strength t."""
+    """Return a function for the chance at confidence c, x of the way from 1 / classes to 1, at strength t."""
     kind = random.choice(["steps", "waves", "logits"])
     if kind == "steps":
         count = int(random.integers(2, 21))
@@ -45,7 +46,8 @@ def _warp(random: np.random.Generator) -> Warp:
 
 
 def _population(models: int, number: int, binning: str) -> tuple[int, Population]:
-    """The classes and the population of one or two models of this number; redrawn until its errors can be had."""
+    """Return the classes and the population of one or two models of this number; redrawn until its errors are
+    possible."""
     for attempt in range(1000):
         random = np.random.default_rng((2026, models, number, attempt))
         classes = int(random.integers(2, 7))
@@ -62,7 +64,7 @@ def _population(models: int, number: int, binning: str) -> tuple[int, Population
 def drawn(
     grid: str = "random", numbers: Iterable[int] = range(COUNT), binnings: Sequence[str] = ("width", "mass")
 ) -> Iterator[Case]:
-    """Of each number a population of one model and a pair, redrawn for each binning by itself."""
+    """Yield a population of one model and a pair for each number, redrawn for each binning separately."""
     for models, quantity in ((1, "error"), (2, "difference")):
         for number in numbers:
             for binning in binnings:
@@ -73,5 +75,5 @@ def drawn(
 
 
 def drawn_for_edges() -> Iterator[Case]:
-    """The fifth grid: as many populations that the fourth does not have, with equal mass."""
+    """Yield the fifth grid: as many populations, none of them in the fourth grid, with equal mass."""
     return drawn("edges", range(COUNT, 2 * COUNT), ("mass",))

@@ -1,8 +1,8 @@
-"""The published mask training, written from the paper's description and with its costs: what skillviz is timed against.
+"""The published mask training, written from the paper's description and with its costs, as the reference for timings.
 
-Three copies of the model, parameters found by name, inputs padded to 128 tokens, micro-batches of 8, and the rounded
-mask scored after every step on a new sample of the training examples and on all validation examples. It is written to
-be faithful, not fast, and shares no code with the engine.
+It has three copies of the model, parameters found by name, inputs padded to 128 tokens, micro-batches of 8, and a
+rounded mask that is scored after every step on a new sample of the training examples and on all validation examples. It
+is written to be faithful, not fast, and shares no code with the engine.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class ReferenceLoop:
     """The scores S of every maskable entry, and the best rounded mask so far.
 
     `names` are the maskable parameters. The starting mask holds the entries whose movement is above the `s`-th largest,
-    s = `base_share` * d; S starts uniform in [0, 1). `batch_size` is also the size of the sample that masks are scored
-    on: both are 1,024 in the paper.
+    s = `base_share` * d; S starts uniform in [0, 1). `batch_size` is also the size of the sample on which masks are
+    scored: both are 1,024 in the paper.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class ReferenceLoop:
         self.best_score, self.best_step, self.steps = 0.0, 0, 0
 
     def step(self) -> Outcome:
-        """One gradient step on S, then the score of the rounded mask."""
+        """Take one gradient step on S, then score the rounded mask."""
         self.steps += 1
         soft = {name: self._soft(name) for name in self.names}
         self._graft(soft)
@@ -95,7 +95,7 @@ class ReferenceLoop:
         return Outcome(self.steps, loss, sum(int(mask.sum()) for mask in rounded.values()), score)
 
     def rounded(self) -> dict[str, Tensor]:
-        """The binary mask by name: the starting mask, flipped where S is above the bias."""
+        """Return the binary mask by name: the starting mask, flipped where S is above the bias."""
         return {name: self.base[name] ^ (self.scores[name] > self.bias) for name in self.names}
 
     def _soft(self, name: str) -> Tensor:
@@ -104,14 +104,14 @@ class ReferenceLoop:
 
     @torch.no_grad()
     def _graft(self, mask: dict[str, Tensor]) -> None:
-        """Puts the third model back to the first, then adds the mask's share of the movement."""
+        """Reset the third model to the first, then add the mask's share of the movement."""
         for name in self.names:
             parameter, before = parameter_of(self.model, name), parameter_of(self.pretrained, name)
             parameter += before - parameter
             parameter += mask[name] * (parameter_of(self.finetuned, name) - before)
 
     def _gradients(self, rows: np.ndarray) -> float:
-        """The mean loss; the model's gradients are then the mean of those of the micro-batches."""
+        """Return the mean loss; the model's gradients are then the mean over the micro-batches."""
         self.model.zero_grad()
         losses = []
         for inputs, labels in self._batches(self.train, rows):
@@ -132,7 +132,7 @@ class ReferenceLoop:
         return right / len(rows)
 
     def _batches(self, examples: Encoded, rows: np.ndarray) -> Iterator[tuple[dict[str, Tensor], Tensor]]:
-        """Micro-batches of these examples in the order given, all padded to the same length."""
+        """Yield micro-batches of these examples in the given order, all padded to the same length."""
         for start in range(0, len(rows), MICRO_BATCH):
             part = rows[start : start + MICRO_BATCH]
             ids = torch.full((len(part), self.length), examples.pad_id, dtype=torch.long)
@@ -150,7 +150,7 @@ class ReferenceLoop:
             yield {name: tensor.to(self.device) for name, tensor in inputs.items()}, labels.to(self.device)
 
     def _largest_movers(self, share: float) -> dict[str, Tensor]:
-        """The starting mask: movement strictly above the s-th largest, so that at most s - 1 entries are in it."""
+        """Return the starting mask: movement strictly above the s-th largest, so that it has at most s - 1 entries."""
         distances = {
             name: (parameter_of(self.finetuned, name).data - parameter_of(self.pretrained, name).data).abs()
             for name in self.names
@@ -161,7 +161,7 @@ class ReferenceLoop:
         return {name: distance > threshold for name, distance in distances.items()}
 
     def _uniform(self, seed: int) -> dict[str, Tensor]:
-        """S of all entries from one seeded generator on the CPU, cut into the parameters' shapes."""
+        """Return S of all entries from one seeded generator on the CPU, cut into the parameters' shapes."""
         sizes = [parameter_of(self.model, name).numel() for name in self.names]
         drawn = torch.rand(sum(sizes), generator=torch.Generator().manual_seed(seed)).split(sizes)
         return {
@@ -171,7 +171,7 @@ class ReferenceLoop:
 
 
 def parameter_of(model: nn.Module, name: str) -> nn.Parameter:
-    """The parameter of that name, found by going through all of them."""
+    """Return the parameter of that name, found by iterating over all of them."""
     for own, parameter in model.named_parameters():
         if own == name:
             return parameter

@@ -1,9 +1,9 @@
-"""Writes the study's tables into docs/minilm.md, and those of the constants into benchmarks/README.md, between markers.
+"""Write the study's tables into docs/minilm.md, and the constants' into benchmarks/README.md, between marks.
 
     python benchmarks/report.py benchmarks/studies/minilm-sst2.yaml benchmarks/studies/minilm-sst2-others.yaml
 
-The first study fills the main tables, those after it the section on other fine-tunes.
-Every number comes from the stored runs; nothing is typed in.
+The first study fills the main tables, later ones the section on other fine-tunes. Every number is from the stored runs;
+nothing is typed in.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ MINUS = "\N{MINUS SIGN}"
 
 
 def percent(value: float) -> str:
-    """A share as a percentage with one decimal."""
+    """Return a share as a percentage with one decimal."""
     return f"{100 * value:.1f}".replace("-", MINUS)
 
 
 def state_row(name: str, run: Run, state: str) -> str:
-    """A line for a model state that belongs to no localizer."""
+    """Return a line for a model state that belongs to no localizer."""
     scores = run.record.metrics["test"].states[state]
     accuracy, nll = scores["accuracy"], scores["nll"]
     _, labels, logits = run.logits(state)
@@ -58,7 +58,7 @@ def state_row(name: str, run: Run, state: str) -> str:
 
 
 def graft_rows(table: pd.DataFrame) -> list[str]:
-    """A line for each size and localizer, the most accurate first."""
+    """Return a line for each size and localizer, the most accurate first."""
     wide = table.pivot_table(
         index=["size", "localizer"],
         columns="metric",
@@ -80,7 +80,7 @@ def graft_rows(table: pd.DataFrame) -> list[str]:
 
 
 def difference_rows(differences: pd.DataFrame) -> list[str]:
-    """The default localizer minus each other at equal size, in points of accuracy."""
+    """Return the default localizer minus each other at equal size, in points of accuracy."""
     own = differences.query("a == @DEFAULT_LOCALIZER and metric == 'accuracy'").sort_values(["size", "value"])
     return [
         f"| {r.size:,.0f} | {r.b} | {percent(r.value)} ({percent(r.low)} to {percent(r.high)}) |"
@@ -89,7 +89,7 @@ def difference_rows(differences: pd.DataFrame) -> list[str]:
 
 
 def larger_rows(runs: list[Run]) -> list[str]:
-    """The default localizer minus top movement at the next larger size, in points of accuracy."""
+    """Return the default localizer minus top movement at the next larger size, in points of accuracy."""
     groups: dict[tuple[str, int], list[Run]] = {}
     for run in runs:
         groups.setdefault((run.spec.localizer, run.record.size or 0), []).append(run)
@@ -106,7 +106,7 @@ def larger_rows(runs: list[Run]) -> list[str]:
 
 
 def constants(rows: list[dict]) -> str:
-    """The settings tried for each localizer by pair and size, the lowest loss first."""
+    """Return the tested settings of each localizer by pair and size, the lowest loss first."""
     lines = ["| pair | size | localizer | setting | accuracy, % | NLL, nats | ECE, % | search, s |", "| --- " * 8 + "|"]
     for r in sorted(rows, key=lambda r: (r["finetuned"], r["size"], r["seed"], r["nll"])):
         setting = ", ".join(f"{k} {v:g}" for k, v in r["options"].items()) or "as shipped"
@@ -118,7 +118,7 @@ def constants(rows: list[dict]) -> str:
 
 
 def text(runs: list[Run]) -> str:
-    """Runs of one pair as markdown: their table, and the default localizer against each other one."""
+    """Return runs of one pair as Markdown: their table, and the default localizer against each other one."""
     head = "| region | size | seeds | accuracy, % | ECE, % | NLL, nats |\n| --- | --- | --- | --- | --- | --- |"
     states = [state_row(name, runs[0], name.replace("-", "")) for name in ("pre-trained", "fine-tuned")]
     parts = [
@@ -140,13 +140,13 @@ def text(runs: list[Run]) -> str:
 
 
 def others(runs: list[Run]) -> str:
-    """The same for each further pair, under the name of its fine-tuned folder."""
+    """Return the same for each further pair, under the name of its fine-tuned folder."""
     pairs = run_tables.grouped(runs, lambda run: run.spec.finetuned)
     return "\n\n".join(f"`{finetuned}`\n\n{text(of_pair)}" for finetuned, of_pair in pairs.items())
 
 
 def runs_of(study: Path, store: Store) -> list[Run]:
-    """The study's finished runs."""
+    """Return the study's finished runs."""
     return list(Snapshot(plan(read_study(study)), store).of(LOCALIZE).values())
 
 

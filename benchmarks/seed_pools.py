@@ -1,8 +1,9 @@
-"""Pools of seeds, for intervals over seeds and examples together: every seed answers every example of a population.
+"""Make pools of seeds, for intervals over seeds and examples together: every seed answers every example of a
+population.
 
-Seeds and examples are drawn from a pool with replacement, so the truth is the mean over the whole pool. A pool is of
-stored runs, or made of one stored run: seeds differ in how good and how sure they are, and single answers differ by
-noise, so that two seeds disagree on as many examples as two stored ones do.
+Seeds and examples are drawn from a pool with replacement, so the truth is the mean over the whole pool. A pool has
+stored runs, or is made from one stored run. In the latter, seeds differ in accuracy and confidence, and single answers
+differ by noise, so that two seeds disagree on as many examples as two stored ones.
 """
 
 from __future__ import annotations
@@ -23,23 +24,24 @@ SURENESS = 0.15  # standard deviation over seeds of the log of a factor on all l
 
 @dataclass(frozen=True)
 class Pool:
-    """Logits [method, seed, example, class] and labels [example]; the seeds of two methods belong together."""
+    """Logits [method, seed, example, class] and labels [example]; the same seed of two methods is a pair."""
 
     name: str
     logits: np.ndarray
     labels: Integers
 
     def accuracies(self) -> np.ndarray:
-        """Accuracy of every seed, [method, seed]."""
+        """Return the accuracy of every seed, [method, seed]."""
         return np.asarray((self.logits.argmax(-1) == self.labels).mean(-1))
 
     def spread(self) -> float:
-        """Standard deviation over seeds of the first method's accuracy, in points."""
+        """Return the standard deviation over seeds of the first method's accuracy, in points."""
         return float(100 * self.accuracies()[0].std())
 
 
 def of_runs(patterns: Sequence[str], name: str) -> Pool:
-    """Stored grafts as seeds, one pattern of folder names a method; runs with the same predictions count once."""
+    """Return stored grafts as seeds, one pattern of folder names per method; runs with the same predictions count
+    once."""
     methods = []
     for pattern in patterns:
         answers = [stored_logits(run.id, "grafted") for run in stored_runs(pattern)]
@@ -51,11 +53,12 @@ def of_runs(patterns: Sequence[str], name: str) -> Pool:
 
 
 Shape = Literal["normal", "skewed", "even"]
-"""How the abilities of seeds are distributed: even ones lie equally often anywhere in a range."""
+"""The distribution of the seeds' abilities: "even" is uniform over a range."""
 
 
 def _abilities(shape: Shape, random: np.random.Generator) -> np.ndarray:
-    """Abilities of two methods' seeds [method, seed], mean 0 and standard deviation 1; skewed ones have bad seeds."""
+    """Return abilities of two methods' seeds [method, seed], mean 0 and standard deviation 1; skewed ones have bad
+    seeds."""
     if shape == "skewed":
         return (4 - random.gamma(4, size=(2, SEEDS))) / 2
     if shape == "even":
@@ -65,9 +68,11 @@ def _abilities(shape: Shape, random: np.random.Generator) -> np.ndarray:
 
 @lru_cache
 def of_spread(run: str, spread: float, shape: Shape = "normal") -> Pool:
-    """Two methods of seeds like a stored run's graft, the first with this standard deviation of accuracy, in points.
+    """Return two methods of seeds like a stored run's graft, the first with this standard deviation of accuracy, in
+    points.
 
-    The second method is a little worse, on the same fine-tuned models: half of what makes a seed good is shared.
+    The second method is a little worse, on the same fine-tuned models: half of the variance of a seed's ability is
+    shared.
     """
     logits, labels = stored_logits(run, "grafted")
     repeats = -(-ATOMS // len(labels))
@@ -89,13 +94,14 @@ def of_spread(run: str, spread: float, shape: Shape = "normal") -> Pool:
 
 
 def disagreement(pool: Pool) -> float:
-    """Share of examples on which two seeds of the first method differ in being right, mean over some pairs."""
+    """Return the share of examples on which just one of two seeds of the first method is right, mean over some
+    pairs."""
     right = pool.logits[0, :20].argmax(-1) == pool.labels
     return float(np.mean([(right[i] != right[i + 1]).mean() for i in range(len(right) - 1)]))
 
 
 def real_disagreement(run: str) -> float:
-    """The same of the stored runs that differ from this one in their mask seed."""
+    """Return the same for the stored runs that differ from this one in their mask seed."""
     family = run.rsplit("-s", 1)[0]
     seeds = [stored_logits(f"{family}-s{seed}", "grafted") for seed in range(3)]
     right = [logits.argmax(-1) == labels for logits, labels in seeds]
@@ -103,7 +109,7 @@ def real_disagreement(run: str) -> float:
 
 
 def _solved(value: Callable[[float], float], wanted: float, most: float) -> float:
-    """Where a rising function of 0 to `most` has this value; an end where it has it nowhere."""
+    """Return the argument from 0 to `most` at which a rising function has this value; an end if there is none."""
     low, high = 0.0, most
     for _ in range(12):
         middle = (low + high) / 2

@@ -1,8 +1,8 @@
-"""What skillviz costs beside the least it could cost, and beside the published loop: `python -m benchmarks`.
+"""Measure skillviz's cost relative to the least possible cost, and to the published loop: `python -m benchmarks`.
 
 Every row is a ratio of two things that take turns in one process, so that a busy machine slows both. A turn gives one
-ratio; a row is their median and quartiles. On a CPU seconds are processor seconds of one thread, on a GPU those of the
-clock. Each section is a file of its own in results/speed/, on a GPU in results/speed-gpu/, each a table in README.md.
+ratio; a row is their median and quartiles. On a CPU seconds are processor seconds of one thread, on a GPU clock
+seconds. Each section is a file of its own in results/speed/, on a GPU in results/speed-gpu/, and a table in README.md.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ TASK = "benchmarks/tasks/sst2_sentences.yaml"
 SIZE_SHARE = 0.001
 STEP_TARGET, FLOOR_TARGET, SWEEP_TARGET = 1.10, 1.10, 1.10
 TIMES_FASTER = {"cpu": 25.0, "cuda": 20.0}
-JUDGED_MASKS = STEPS // 10 + 1  # those that `learned` scores: the first, and every tenth
+JUDGED_MASKS = STEPS // 10 + 1  # the masks that `learned` scores: the first, and every tenth
 ONE_BY_ONE = ("fisher", "linearized")
 """Localizers that take gradients example by example."""
 SINGLE = 64  # examples of their step
@@ -72,7 +72,7 @@ LENGTHS = (4, 8, 10, 12, 13, 15, 16, 18, 19, 21, 22, 24, 25, 27, 29, 31, 33, 36,
 
 @dataclass(frozen=True)
 class Row:
-    """One ratio: median and quartiles of its turns; `least` where a larger one is better."""
+    """One ratio: median and quartiles of its turns; `least` is true if a larger one is better."""
 
     what: str
     median: float
@@ -84,13 +84,13 @@ class Row:
 
     @classmethod
     def of(cls, what: str, ratios: np.ndarray, target: float | None = None, least: bool = False) -> Row:
-        """The row of one ratio a turn."""
+        """Return the row of one ratio per turn."""
         low, median, high = np.quantile(ratios, [0.25, 0.5, 0.75]).round(4).tolist()
         return cls(what, median, low, high, len(ratios), target, least)
 
     @property
     def verdict(self) -> str:
-        """`met` or `missed`, with the target; empty where there is none."""
+        """`met` or `missed`, with the target; empty if there is no target."""
         if self.target is None:
             return ""
         met = self.median >= self.target if self.least else self.median <= self.target
@@ -99,7 +99,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Section:
-    """Rows that were measured together, and how: `seconds` are medians of what was timed."""
+    """Rows that were measured together, with a note on the method; `seconds` are medians of the timed pieces."""
 
     title: str
     note: str
@@ -109,7 +109,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Shape:
-    """A model of random weights: its family, what its configuration has, and the words for it."""
+    """A model of random weights: its family, its configuration, and its title."""
 
     family: str
     title: str
@@ -143,14 +143,15 @@ SHAPES = {
 
 
 def random_model(shape: Shape) -> Any:
-    """Random weights of this shape, with a head of two classes; the arithmetic is that of trained ones."""
+    """Return random weights of this shape, with a head of two classes; the arithmetic is the same as with trained
+    ones."""
     torch.manual_seed(0)
     config = AutoConfig.for_model(shape.family, num_labels=2, pad_token_id=0, **shape.sizes)
     return AutoModelForSequenceClassification.from_config(config, dtype=torch.float32)
 
 
 def sentences(n: int, vocabulary: int, seed: int = 0) -> Encoded:
-    """n examples of random tokens with the lengths of real sentences."""
+    """Return n examples of random tokens with the lengths of real sentences."""
     rng = np.random.default_rng(seed)
     lengths = np.interp(rng.random(n), np.linspace(0, 1, len(LENGTHS)), LENGTHS).round().astype(int)
     rows = [rng.integers(1000, vocabulary, size=k).astype(np.int64) for k in lengths]
@@ -159,7 +160,7 @@ def sentences(n: int, vocabulary: int, seed: int = 0) -> Encoded:
 
 @dataclass
 class Subject:
-    """A pair to measure on, and examples of its task."""
+    """A pair for measurements, and examples of its task."""
 
     pair: ModelPair
     train: Encoded
@@ -168,11 +169,11 @@ class Subject:
     title: str
 
     def problem(self, train: Encoded, selection: Encoded | None = None) -> Problem:
-        """What a localizer works on, with these examples; all problems of a subject share one model."""
+        """Return a localizer's problem with these examples; all problems of a subject share one model."""
         return self.pair.problem(train, selection)
 
     def plain(self, theta: Tensor | None = None) -> nn.Module:
-        """A copy of the model as it would be without skillviz, at the base or at these values [d]."""
+        """Return a copy of the model without skillviz, at the base or at these values [d]."""
         flat = self.pair.flat
         flat.theta.copy_(self.pair.base if theta is None else theta)
         model = copy.deepcopy(flat.model)
@@ -184,7 +185,7 @@ class Subject:
 
 
 def random_subject(shape: Shape, device: str) -> Subject:
-    """A pair whose fine-tuned side is a small random movement."""
+    """Return a pair whose fine-tuned side is a small random movement."""
     model = random_model(shape).to(device)
     shapes = {name: tuple(p.shape) for name, p in model.named_parameters()}
     flat = FlatModel(model, graftable(shape.family, shapes, model.config.to_dict()))
@@ -200,7 +201,7 @@ def random_subject(shape: Shape, device: str) -> Subject:
 
 
 def subject(shape: str, device: str) -> Subject:
-    """The real MiniLM pair where it is at hand (README.md says how it is made), else random weights of the shape."""
+    """Return the real MiniLM pair if it exists (README.md says how to make it), else random weights of the shape."""
     there = (ROOT / FINETUNED / "model.safetensors").is_file() and os.environ.get("SKILLVIZ_REAL")
     if shape != "encoder-6" or not there:
         return random_subject(SHAPES[shape], device)
@@ -216,7 +217,7 @@ def subject(shape: str, device: str) -> Subject:
 
 
 def seconds_of(work: Callable[[], object]) -> float:
-    """Seconds of one call: of the processor, all threads together, or of the clock where a GPU works."""
+    """Return the seconds of one call: processor time of all threads, or clock time on a GPU."""
     if this_device() == "cuda":
         torch.cuda.synchronize()
         begun = perf_counter()
@@ -231,7 +232,7 @@ def seconds_of(work: Callable[[], object]) -> float:
 def in_turns(
     work: Mapping[str, Callable[[], object]], turns: int, say: Callable[[str], None]
 ) -> Iterator[dict[str, np.ndarray]]:
-    """Seconds [turn] of each piece of work so far, after every turn; each turn begins with another piece."""
+    """Yield the seconds [turn] of each piece of work so far, after every turn; each turn begins with another piece."""
     taken: dict[str, list[float]] = {name: [] for name in work}
     for turn in range(turns):
         names = list(work)[turn % len(work) :] + list(work)[: turn % len(work)]
@@ -242,12 +243,13 @@ def in_turns(
 
 
 def medians(taken: Mapping[str, np.ndarray]) -> dict[str, float]:
-    """The median seconds of each piece of work."""
+    """Return the median seconds of each piece of work."""
     return {name: round(float(np.median(values)), 3) for name, values in taken.items()}
 
 
 def bare_pass(objective: Objective, plain: nn.Module) -> Callable[[], None]:
-    """Forward and backward of the plain model on the micro-batches of a step: what a training loop would do."""
+    """Return a function for forward and backward of the plain model on a step's micro-batches, as in a training
+    loop."""
     batches = list(objective.batches.micro(np.arange(objective.n)))
     parameters = [p for p in plain.parameters() if p.requires_grad]
 
@@ -262,7 +264,7 @@ def bare_pass(objective: Objective, plain: nn.Module) -> Callable[[], None]:
 
 
 def bare_forward(objective: Objective, plain: nn.Module, rows: np.ndarray | None = None) -> Callable[[], None]:
-    """Forward of the plain model on the micro-batches of these rows."""
+    """Return a function for the forward pass of the plain model on the micro-batches of these rows."""
     batches = list(objective.batches.micro(np.arange(objective.n) if rows is None else rows))
 
     @torch.no_grad()
@@ -274,7 +276,7 @@ def bare_forward(objective: Objective, plain: nn.Module, rows: np.ndarray | None
 
 
 def bare_singles(objective: Objective, plain: nn.Module, rows: np.ndarray) -> Iterator[None]:
-    """Forward and backward of the plain model, example by example; `SINGLE` of the rows each time it is asked."""
+    """Run forward and backward of the plain model example by example; each `next` runs `SINGLE` of the rows."""
     parameters = [p for p in plain.parameters() if p.requires_grad]
     batches = [objective.batches.batch(rows[i : i + 1]) for i in range(len(rows))]
     for start in range(0, len(rows) - SINGLE + 1, SINGLE):
@@ -286,11 +288,11 @@ def bare_singles(objective: Objective, plain: nn.Module, rows: np.ndarray) -> It
         yield
 
 
-# What a step costs.
+# The cost of a step.
 
 
 def start(name: str, problem: Problem, **given: Any) -> Search:
-    """A search that does not end by itself, on all examples at every step."""
+    """Return a search that does not end by itself, on all examples at every step."""
     row = localizer(name)
     known = {option.name for option in row.shown_options}
     asked = {"steps": 10_000, "batch_size": problem.train.n, "examples": problem.train.n, "selection": "none"} | given
@@ -301,13 +303,13 @@ def start(name: str, problem: Problem, **given: Any) -> Search:
 
 
 def exhausted(name: str, problem: Problem) -> None:
-    """Runs a whole search."""
+    """Run a whole search."""
     for _ in start(name, problem):
         pass
 
 
 def with_gradients() -> tuple[str, ...]:
-    """The localizers whose search takes gradients, the default and the published one first."""
+    """Return the localizers whose search takes gradients, the default and the published one first."""
     work = Workload(d=10**7, labels=2, train=1000, validation=1000, size=10_000)
     names = [name for name, row in LOCALIZERS.items() if row.cost(row.make_options({}), work).backward]
     return tuple(dict.fromkeys((DEFAULT_LOCALIZER, "learned", *names)))
@@ -322,12 +324,12 @@ def steps(
     say: Callable[[str], None],
     at_once: int = 20,
 ) -> Iterator[Section]:
-    """Each localizer's step over the passes that its gradient needs; `at_once` of them hold their vectors together.
+    """Yield each localizer's step over the passes that its gradient needs; `at_once` of them hold their vectors
+    together.
 
-    Without `names` all that take gradients.
-
-    A step of `fisher` and `linearized` is 64 examples one at a time, and so are its bare passes; one of `first-order`
-    is its whole search. Choosing the candidates is not part of a step, and neither is scoring, which needs no gradient.
+    Without `names`, all that take gradients are measured. A step of `fisher` and `linearized` is 64 examples one at a
+    time, and so are its bare passes; a step of `first-order` is its whole search. Choosing the candidates is not part
+    of a step, and neither is scoring, which needs no gradient.
     """
     of = subject(shape, device)
     plain = of.plain()
@@ -365,7 +367,7 @@ def steps(
 
 
 def _rows_of(name: str, problem: Problem) -> np.ndarray:
-    """The examples that a search takes one by one, in its order."""
+    """Return the examples that a search uses one by one, in its order."""
     if name == "fisher":
         return np.arange(problem.train.n)
     options = localizer(name).make_options({"examples": problem.train.n, "jacobian_gib": 8.0})
@@ -378,8 +380,11 @@ def _rows_of(name: str, problem: Problem) -> np.ndarray:
 def against_reference(
     shape: str, batch: int, turns: int, device: str, say: Callable[[str], None], length: int = 128
 ) -> Iterator[Section]:
-    """The published loop over ours, from the seconds of single steps: 100 of the loop's, 100 and 11 scored masks of
-    `learned`, and the default's own 50 steps of 128 examples."""
+    """Yield the published loop over ours, from the seconds of single steps.
+
+    The loop has 100 steps, `learned` has 100 steps and 11 scored masks, and the default its own 50 steps of 128
+    examples.
+    """
     of = subject(shape, device)
     problem = of.problem(of.train.take(np.arange(batch)), of.validation)
     quick = of.problem(of.train.take(np.arange(min(128, batch))))
@@ -431,14 +436,14 @@ def against_reference(
         yield Section(f"Beside the published loop: {batch:,} examples a step", note, rows, medians(taken))
 
 
-# Where a step's time goes.
+# The parts of a step's time.
 
 MATRIX = ("aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm", "aten::linear", "aten::_addmm_activation")
 ATTENTION = ("scaled_dot_product", "flash_attention", "efficient_attention")
 
 
 def where_it_goes(shape: str, batch: int, turns: int, device: str, say: Callable[[str], None]) -> Iterator[Section]:
-    """Shares of the clock time of a step, and a bare pass over its floor: operations over the measured matrix rate."""
+    """Yield shares of a step's clock time, and a bare pass over its floor: operations over the measured matrix rate."""
     of = subject(shape, device)
     problem, plain = of.problem(of.train.take(np.arange(batch))), of.plain()
     rows: list[Row] = []
@@ -488,7 +493,8 @@ def where_it_goes(shape: str, batch: int, turns: int, device: str, say: Callable
 
 
 def _shares(problem: Problem, search: Search, device: str) -> dict[str, float]:
-    """Shares of one step: matrix multiplications, attention, the rest of the model, data, the localizer's own."""
+    """Return shares of one step: matrix multiplications, attention, the rest of the model, data, the localizer's
+    own."""
     spent = {"data": 0.0, "gradient": 0.0}
     backward, batch = problem.train.backward, problem.train.batches.batch
 
@@ -531,7 +537,7 @@ def _shares(problem: Problem, search: Search, device: str) -> dict[str, float]:
 
 
 def sweeps(shape: str, examples: int, turns: int, device: str, say: Callable[[str], None]) -> Iterator[Section]:
-    """Eleven sizes and twenty-one mixing weights over as many forwards of the plain model."""
+    """Yield the time of eleven sizes, and of twenty-one mixing weights, over as many forwards of the plain model."""
     of = subject(shape, device)
     pair, test = of.pair, of.test.take(np.arange(min(examples, len(of.test))))
     plain, objective = of.plain(), of.pair.objective(test)
@@ -566,7 +572,7 @@ def sweeps(shape: str, examples: int, turns: int, device: str, say: Callable[[st
 
 
 def upper_half(order: np.ndarray, pair: ModelPair) -> Region:
-    """The first entries of an order that lie in the upper half of the layers, as many as a region of the usual size."""
+    """Return a region of the usual size: the first entries of an order that are in the upper half of the layers."""
     table = pair.table
     tensors = np.searchsorted(table.offsets, order, side="right") - 1
     is_upper = np.array([(p.layer or 0) >= table.layers // 2 for p in table.parameters])[tensors]
@@ -581,14 +587,14 @@ COMPILED: dict[str, dict[str, Any]] = {
     "torch.compile": {"dynamic": True},
     "torch.compile, reduce-overhead": {"mode": "reduce-overhead", "dynamic": False},
 }
-"""Ways of torch.compile with its arguments. The second one records CUDA graphs too, and needs a GPU."""
+"""Variants of torch.compile with its arguments. The second one also records CUDA graphs, and needs a GPU."""
 
 
 class Padded(Recordings):
     """Passes over padded batches, which torch.compile records itself."""
 
     def each(self, work: Callable[[Batch], Tensor], parts: Sequence[np.ndarray], *name: Any) -> Iterator[Tensor]:
-        """What `work` gives for the padded micro-batch of each part."""
+        """Yield the result of `work` on the padded micro-batch of each part."""
         for part in parts:
             torch.compiler.cudagraph_mark_step_begin()
             yield work(self.batches.padded(part, self.rows_of(part, parts))).clone()
@@ -598,7 +604,7 @@ def faster_passes(
     title: str, ways: Sequence[str], shape: str, sizes: Sequence[int], turns: int, device: str,
     say: Callable[[str], None],
 ) -> Iterator[Section]:  # fmt: skip
-    """The passes of searches by torch.compile or as CUDA graphs over those without, and what they cost once.
+    """Yield the passes of searches by torch.compile or as CUDA graphs over eager ones, and their one-time cost.
 
     A turn is DRAWS batches of other sentences, so that shapes differ as in a search. CUDA graphs need a GPU.
     """
@@ -644,7 +650,7 @@ def _passes(problem: Problem, draws: Sequence[np.ndarray], switched: Callable[[]
 
 
 def _default_steps(of: Subject, rows: np.ndarray) -> dict[str, Callable[[], object]]:
-    """A step of the default localizer, and one whose passes are recorded."""
+    """Return a step of the default localizer, and one whose passes are recorded."""
     plain, recorded = of.problem(of.train.take(rows)), of.problem(of.train.take(rows))
     recorded.train.recordings = Recordings(recorded.flat, recorded.train.batches)
     work = {
@@ -657,7 +663,7 @@ def _default_steps(of: Subject, rows: np.ndarray) -> dict[str, Callable[[], obje
 
 
 def _difference(plain: Problem, problem: Problem, rows: np.ndarray, switched: Callable[[], Any]) -> str:
-    """How far loss and gradient are from those of eager passes, over their size."""
+    """Return the relative distances of loss and gradient from eager passes, in words."""
     loss = plain.train.backward(rows)
     wanted = plain.flat.grad.clone()
     with switched():
@@ -667,9 +673,9 @@ def _difference(plain: Problem, problem: Problem, rows: np.ndarray, switched: Ca
 
 @contextmanager
 def _made(way: str, problem: Problem) -> Iterator[Callable[[], Any]]:
-    """Prepares a problem's passes, which then are of this way in the context that it gives, entered for each of them.
+    """Prepare a problem's passes for this variant, and yield a context that must be entered for each pass.
 
-    Problems of one pair share a model: outside the context it is as it was.
+    Problems of one pair share a model: outside the context it is unchanged.
     """
     given = COMPILED.get(way, {})
     model, batches = problem.flat.model, problem.train.batches
@@ -693,7 +699,7 @@ def _made(way: str, problem: Problem) -> Iterator[Callable[[], Any]]:
 
 
 def _seconds_with_compilers() -> float:
-    """Seconds so far: of the processor, with those of the compilers that were started; of the clock on a GPU."""
+    """Return the seconds so far: processor time including started compilers, or clock time on a GPU."""
     if this_device() == "cuda":
         torch.cuda.synchronize()
         return perf_counter()
@@ -701,7 +707,7 @@ def _seconds_with_compilers() -> float:
     return times.user + times.system + times.children_user + times.children_system
 
 
-# All of it.
+# All sections.
 
 SECTIONS: dict[str, Callable[..., Iterator[Section]]] = {
     "steps-encoder-6": partial(steps, "encoder-6", 128, 5, None),
@@ -726,7 +732,7 @@ SHORT: dict[str, Callable[..., Iterator[Section]]] = {
 def run(
     results: Path, *, short: bool = False, only: Sequence[str] = (), say: Callable[[str], None] = print
 ) -> dict[str, Section]:
-    """Measures the sections, writes each into a file of its own, and returns all that the folder then holds."""
+    """Measure the sections, write each into its own file, and return all sections that the folder then has."""
     device = this_device()
     torch.set_num_threads(1)
     results.mkdir(parents=True, exist_ok=True)
@@ -741,7 +747,7 @@ def run(
 
 
 def this_device() -> str:
-    """What this machine measures on."""
+    """Return the type of device on which this machine measures."""
     return pick("auto").type
 
 
@@ -750,7 +756,7 @@ def _device(device: str) -> str:
 
 
 def stored(results: Path, sections: Mapping[str, Any] = SECTIONS) -> dict[str, Section]:
-    """The measured sections of a folder, in their order."""
+    """Return the measured sections of a folder, in their order."""
     files = {name: results / f"{name}.json" for name in sections}
     found = {name: json.loads(file.read_text()) for name, file in files.items() if file.is_file()}
     return {name: _section(one) for name, one in found.items()}
@@ -767,7 +773,7 @@ def _machine(there: Mapping[str, Any]) -> str:
 
 
 def table(sections: Mapping[str, Section]) -> str:
-    """All sections as one markdown table, and a line on each."""
+    """Return all sections as one Markdown table, with a line about each."""
     lines = ["| measured | ratio | quartiles | turns | target |", "| --- | --- | --- | --- | --- |"]
     for section in sections.values():
         lines.append(f"| **{section.title}** | | | | |")
@@ -784,14 +790,14 @@ def _text(ratio: float) -> str:
 
 
 def tables(results: Mapping[str, Path] = RESULTS) -> str:
-    """The table of every device that has results."""
+    """Return the table of every device that has results."""
     found = {device: stored(folder) for device, folder in results.items()}
     titles = {"cpu": "### On a CPU", "cuda": "### On a GPU"}
     return "\n".join(f"{titles[device]}\n\n{table(sections)}" for device, sections in found.items() if sections)
 
 
 def write(readme: Path = README, results: Mapping[str, Path] = RESULTS) -> None:
-    """Puts the tables into README.md between their marks."""
+    """Put the tables into README.md between their marks."""
     begin, end = marks(NAME)
     before, _, rest = readme.read_text().partition(begin)
     readme.write_text(f"{before}{begin}\n{tables(results)}{end}{rest.partition(end)[2]}")

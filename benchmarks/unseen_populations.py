@@ -1,8 +1,8 @@
-"""The second grid: populations that nobody looked at while the interval was made.
+"""The second grid: populations that were not used while the interval was developed.
 
 Written after the constants of `core/calibration_error.py` were frozen in a commit, and run once. Confidences are
-mixtures and logit-normals instead of Betas, or those of stored runs that the first grid does not use; chances follow
-random steps, a quadratic, label noise and others that are not in the first grid.
+mixtures and logit-normals instead of Betas, or from stored runs that the first grid does not use; chances follow random
+steps, a quadratic, label noise and others that are not in the first grid.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ SHAPES = ("two humps", "logit-normal", "near certain", "near chance", "stepped")
 
 
 def _steps(seed: int) -> Warp:
-    """A random gap in each of nine stretches of the confidence."""
+    """Return a warp with a random gap in each of nine intervals of the confidence."""
     heights = np.random.default_rng(seed).normal(size=9)
     return lambda c, x, t: c - t * heights[np.minimum((9 * x).astype(int), 8)]
 
@@ -52,7 +52,7 @@ WARPS: dict[str, Warp] = {
 
 
 def _confidences(shape: str, classes: int, scores: np.ndarray, seed: int) -> np.ndarray:
-    """Confidences [atom] of one of SHAPES in the order of the normal scores."""
+    """Return confidences [atom] of one of SHAPES in the order of the normal scores."""
     random = np.random.default_rng(100 + seed)
     n = len(scores)
     x = {
@@ -82,7 +82,7 @@ def _pair(
 
 
 def unseen() -> Iterator[Case]:
-    """The second grid: errors, differences and stored runs of its own."""
+    """Yield the second grid: errors, differences and stored runs of its own."""
     turn, kinds = 0, list(WARPS)
     for classes, binning, error in itertools.product((2, 3, 5, 6), ("width", "mass"), ERRORS):
         for attempt in range(40):

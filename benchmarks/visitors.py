@@ -1,14 +1,14 @@
-"""How the dashboard holds many visitors: page times, processor time a page, errors, and whether memory grows.
+"""Measure the dashboard with many visitors: page times, processor time per page, errors, and growth of memory.
 
     python benchmarks/visitors.py [--seconds 60] [--minutes 10] [--out benchmarks]
 
-Visitors are websocket clients that speak Streamlit's own protocol, so that twenty of them cost less than one browser.
+Visitors are websocket clients that use Streamlit's own protocol, so that twenty of them cost less than one browser.
 
-- *Busy*: 12 visitors ask for the next page as soon as they have one. The dashboard, with all runs that ship, and a
-  bare Streamlit app with pages of one small figure take turns, a minute each, three times.
+- *Busy*: 12 visitors request the next page as soon as they have one. The dashboard, with all shipped runs, and a bare
+  Streamlit app with pages of one small figure take turns, a minute each, three times.
 - *Class*: 17 such visitors and 3 browsers read for some seconds between pages, for ten minutes; 5 of the 17 are on
-  pages that ask the models. Memory is that of the server and of the live worker, once a second; its slope is fitted to
-  the second half.
+  pages that run the models. Memory is measured for the server and the live worker, once a second; its slope is fitted
+  to the second half.
 
 Writes visitors.json, and the table into README.md beside this file. Needs the packages of requirements-dev.txt and a
 Chromium on the path.
@@ -50,17 +50,17 @@ BUSY, TURNS = 12, 3
 READERS, LIVE, BROWSERS = 12, 5, 3
 READS = (2.0, 12.0)  # seconds that a reader of the class stays on a page
 LIVE_PAGES = ("surgery", "tour", "interpolation")
-SCORED = "score=yes"  # in the address of the page Surgery: its button was pressed
+SCORED = "score=yes"  # in the address of the page Surgery, as after a press of its button
 STORED_PAGES = tuple(name for name in PAGES if name not in LIVE_PAGES)
 BARE_PAGES = ("zero", "one", "two")
 TIMES_BARE, SLOPE = 2.0, 1.0
-"""Targets: the 95th percentile of a busy page over the bare app's, and MiB a minute that memory may grow."""
+"""Targets: the 95th percentile of a busy page over the bare app's, and the growth of memory in MiB per minute."""
 WAIT = PATIENCE / 1000
 
 
 @dataclass
 class Seen:
-    """What visitors saw: seconds by page, the pages' titles, and the errors."""
+    """The visitors' record: seconds of each page, the pages' titles, and the errors."""
 
     seconds: list[float] = field(default_factory=list)
     titles: list[str] = field(default_factory=list)
@@ -82,7 +82,7 @@ class Visitor:
         await self.socket.close()
 
     async def visit(self, page: str, query: str, seen: Seen) -> None:
-        """Asks for a page and waits until its script has ended; notes the seconds, and an error that the page shows."""
+        """Request a page and wait until its script has ended; record the seconds, and an error that the page shows."""
         message, begun = BackMsg(), time.monotonic()
         message.rerun_script.query_string = query
         message.rerun_script.page_name = page
@@ -112,7 +112,7 @@ async def visits(
     seed: int,
     seen: Seen,
 ) -> None:
-    """One visitor until `end`, on pages and runs drawn by its seed."""
+    """Run one visitor until `end`, on pages and runs drawn by its seed."""
     draw = random.Random(seed)
     async with Visitor(address) as visitor:
         await visitor.visit("", "", Seen())  # the first answer lists the pages
@@ -124,7 +124,7 @@ async def visits(
 
 
 async def browses(playwright: Any, address: str, queries: Sequence[str], end: float, seed: int, seen: Seen) -> None:
-    """One browser until `end`; seconds are until the page stands still."""
+    """Run one browser until `end`; seconds are measured until the page no longer changes."""
     draw = random.Random(seed)
     browser = await playwright.chromium.launch(executable_path=shutil.which("chromium"))
     page = await browser.new_page(viewport={"width": 1440, "height": 900})
@@ -141,7 +141,7 @@ async def browses(playwright: Any, address: str, queries: Sequence[str], end: fl
 
 
 class Server:
-    """A dashboard as a process of its own, with what it uses."""
+    """A dashboard in its own process, with its use of resources."""
 
     def __init__(self, project: Path, place: Path) -> None:
         more = {"SKILLVIZ_RUNS": str(place / "runs")}
@@ -157,11 +157,11 @@ class Server:
 
     @property
     def processor_seconds(self) -> float:
-        """Of the server alone."""
+        """Processor seconds of the server alone."""
         return sum(self.process.cpu_times()[:2])
 
     def workers(self) -> list[psutil.Process]:
-        """The live workers that it started."""
+        """Return the live workers that it started."""
         ours = []
         for process in psutil.process_iter(["cmdline", "environ"]):
             if "worker" in (process.info["cmdline"] or []) and (process.info["environ"] or {}).get(
@@ -172,7 +172,7 @@ class Server:
 
 
 def of_turn(server: Server, pages: Sequence[str], queries: Sequence[str], seconds: float) -> dict[str, Any]:
-    """Busy visitors for some seconds: their page times, and what a page cost."""
+    """Run busy visitors for some seconds; return their page times, and the processor time per page."""
     seen, before, begun = Seen(), server.processor_seconds, time.monotonic()
 
     async def all_of_them() -> None:
@@ -188,8 +188,8 @@ def of_turn(server: Server, pages: Sequence[str], queries: Sequence[str], second
 
 
 def busy(dashboard: Server, bare: Server, queries: Sequence[str], seconds: float) -> list[dict[str, Any]]:
-    """Both apps by turns: one row each."""
-    of_turn(dashboard, tuple(PAGES), queries, seconds / 2)  # what is read once is read
+    """Measure both apps by turns; return one row each."""
+    of_turn(dashboard, tuple(PAGES), queries, seconds / 2)  # a warm-up: files that are read once are then read
     of_turn(bare, BARE_PAGES, [""], seconds / 10)
     turns: dict[str, list[dict[str, Any]]] = {"dashboard": [], "bare app": []}
     for _ in range(TURNS):
@@ -199,7 +199,7 @@ def busy(dashboard: Server, bare: Server, queries: Sequence[str], seconds: float
 
 
 def busy_row(name: str, turns: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """One app's turns together."""
+    """Return one row for all turns of an app."""
     row = row_of(
         name, BUSY, [s for turn in turns for s in turn["seconds"]], [e for turn in turns for e in turn["errors"]]
     )
@@ -208,7 +208,7 @@ def busy_row(name: str, turns: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 def row_of(name: str, visitors: int, seconds: Sequence[float], errors: Sequence[str]) -> dict[str, Any]:
-    """What visitors of one kind saw."""
+    """Return the results of visitors of one kind."""
     middle, late = np.quantile(seconds, [0.5, 0.95])
     return {
         "what": name, "visitors": visitors, "pages": len(seconds), "median": round(float(middle), 3),
@@ -217,7 +217,7 @@ def row_of(name: str, visitors: int, seconds: Sequence[float], errors: Sequence[
 
 
 async def lesson(server: Server, queries: Sequence[str], minutes: float) -> dict[str, Any]:
-    """A class for some minutes: page times of each kind of visitor, and memory second by second."""
+    """Run a class for some minutes; return page times of each kind of visitor, and memory by minute."""
     end, memory = time.monotonic() + 60 * minutes, {"server": [], "worker": []}
     seen = {"websocket": Seen(), "live": Seen(), "browser": Seen()}
 
@@ -244,7 +244,7 @@ async def lesson(server: Server, queries: Sequence[str], minutes: float) -> dict
 
 
 def minute_by_minute(rows: Sequence[tuple[float, float]]) -> list[int]:
-    """The middle reading of each minute, in MiB."""
+    """Return the median reading of each minute, in MiB."""
     minutes: dict[int, list[float]] = {}
     for moment, size in rows:
         minutes.setdefault(int((moment - rows[0][0]) // 60), []).append(size)
@@ -252,7 +252,7 @@ def minute_by_minute(rows: Sequence[tuple[float, float]]) -> list[int]:
 
 
 def slope(rows: Sequence[tuple[float, float]]) -> float | None:
-    """MiB a minute by which memory grew in the second half; None with fewer than ten readings there."""
+    """Return the growth of memory in the second half, in MiB per minute; None with fewer than ten readings there."""
     half = rows[len(rows) // 2 :]
     if len(half) < 10:
         return None
@@ -261,7 +261,7 @@ def slope(rows: Sequence[tuple[float, float]]) -> float | None:
 
 
 def measure(seconds: float, minutes: float) -> dict[str, Any]:
-    """All of it, with the machine."""
+    """Return all measurements, with the machine."""
     there = machine()
     shown = [run.id for run in Store(PROJECT / "cached_runs").list()]
     queries = ["", *(f"run={name}" for name in random.Random(0).sample(shown, 12))]
@@ -278,12 +278,12 @@ def measure(seconds: float, minutes: float) -> dict[str, Any]:
 
 
 def said(value: float | None, target: float) -> str:
-    """Whether a value keeps within its target."""
+    """Return the target with "met" or "missed" for a value."""
     return "not measured" if value is None else f"{target:g}, {'met' if value <= target else 'missed'}"
 
 
 def table(result: dict[str, Any]) -> str:
-    """The result as Markdown: the busy visitors beside the bare app, the class, and its memory."""
+    """Return the result as Markdown: the busy visitors beside the bare app, the class, and its memory."""
     (ours, bare), of_class, there = result["busy"], result["class"], result["machine"]
     ratio = round(ours["p95"] / bare["p95"], 2)
     lines = [
@@ -316,7 +316,7 @@ def table(result: dict[str, Any]) -> str:
 
 
 def cells(row: dict[str, Any]) -> str:
-    """Pages, times and the number of errors, as cells of a row."""
+    """Return pages, times and the number of errors, as cells of a row."""
     return f"{row['pages']:,} | {row['median']:.2f} | {row['p95']:.2f} | {len(row['errors'])}"
 
 

@@ -33,7 +33,7 @@ from skillviz.studies.store import StudyFolder, list_studies, write_record, writ
 
 MINILM_STUDIES = ("minilm-sst2.yaml", "minilm-sst2-others.yaml")
 FOLLOWING = ("low", "high", "debiased", "over", "chance")
-"""The columns that are computed again, with those of such an ending (`ece_less_ft_low`); other numbers stay."""
+"""The columns that are computed again, with columns of such an ending (`ece_less_ft_low`); other numbers stay."""
 ROUNDED = 1e-3
 """The relative tolerance of a share: only one of two tables may have the share of a whole number of entries."""
 CLOSE = 1e-9

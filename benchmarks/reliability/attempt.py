@@ -1,4 +1,4 @@
-"""What an attempt to break skillviz is, and what came of it."""
+"""Define an attempt to break skillviz, and its result."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ from pathlib import Path
 import pandas as pd
 
 Tries = Callable[[int, Path], Iterator[str]]
-"""(how often, an empty folder) -> for each try what was lost, in a sentence; "" where nothing was."""
+"""A function of the number of tries and an empty folder that yields, for each try, its loss in a sentence; "" if
+none."""
 
-SHOWN = 40  # losses that are told one by one
+SHOWN = 40  # losses that are printed one by one
 COLUMNS = ("promise", "attempt", "form", "tried", "lost", "loss", "seconds", "day", "cores")
 
 
 @dataclass(frozen=True)
 class Promise:
-    """One promise: `title` as it stands in the table."""
+    """One promise; `title` is its text in the table."""
 
     name: str
     title: str
@@ -28,26 +29,26 @@ class Promise:
 
 @dataclass(frozen=True)
 class Attempt:
-    """One way to break a promise, `short` or `long` many times; `run` names its function as "module:name".
+    """One way to break a promise, tried `short` or `long` times; `run` names its function as "module:name".
 
-    Where `short` is 0 the short form leaves it out; one that needs a GPU is left out where there is none.
+    If `short` is 0, the short form omits it; an attempt that needs a GPU is omitted if there is none.
     """
 
     name: str
     promise: str
     tries: str
-    """What is tried, in words."""
+    """The attempt in words."""
     run: str
     short: int
     long: int
     needs_gpu: bool = False
 
     def is_of(self, form: str) -> bool:
-        """Whether a form tries it on this machine."""
+        """True if a form includes the attempt on this machine."""
         return bool(getattr(self, form)) and (not self.needs_gpu or _has_gpu())
 
     def function(self) -> Tries:
-        """The function that tries; some import torch."""
+        """Return the function that yields the tries; some import torch."""
         module, name = self.run.split(":")
         return getattr(import_module(module), name)
 
@@ -55,8 +56,8 @@ class Attempt:
         self, form: str, work: Path, report: Callable[[str], None],
         until_lost: bool = False, minutes: float | None = None,
     ) -> dict[str, object]:  # fmt: skip
-        """The row of reliability.csv after all tries, or those made in `minutes`; with `until_lost` after the first
-        that lost something."""
+        """Return the row of reliability.csv after all tries, or after those made in `minutes`; with `until_lost`, after
+        the first loss."""
         begun, tried, losses = time.monotonic(), 0, list[str]()
         for loss in self.function()(getattr(self, form), work):
             tried += 1
@@ -78,12 +79,12 @@ class Attempt:
 
 
 def stored(path: Path) -> pd.DataFrame:
-    """The rows of a results file; empty where there is none."""
+    """Return the rows of a results file; empty if there is none."""
     return pd.read_csv(path, keep_default_na=False) if path.is_file() else pd.DataFrame(columns=list(COLUMNS))
 
 
 def add(row: dict[str, object], path: Path) -> None:
-    """Puts a row into the results file, in place of the one of the same attempt and form."""
+    """Put a row into the results file, in place of the row of the same attempt and form."""
     rows = stored(path)
     others = rows[(rows["attempt"] != row["attempt"]) | (rows["form"] != row["form"])]
     merged = pd.concat([others, pd.DataFrame([row])]) if len(others) else pd.DataFrame([row])

@@ -1,4 +1,5 @@
-"""Bad input is refused in a sentence: every reader on mutated inputs, in children with bounds on memory and time."""
+"""Check that bad input is refused in a sentence: every reader on mutated inputs, in children with limits on memory and
+time."""
 
 from __future__ import annotations
 
@@ -50,29 +51,30 @@ from tests.models.test_lora import adapter
 from tests.tiny import tiny_pair, tiny_task
 
 MEMORY = 2 * 2**30
-"""Bytes that reading one input may take beyond what the process has: the bound that the page names."""
+"""Bytes that reading one input may use beyond the process's current memory: the limit on the docs page."""
 SECONDS = 60.0
 BATCH = 40
 SENTENCE = MOST_LETTERS + 100
-REPORTED = 12  # of the mutated records that are accepted, one in so many is shown as a whole report
+REPORTED = 12  # one in this number of the accepted mutated records is rendered as a whole report
 
 Draw = np.random.Generator
 
 
 @dataclass(frozen=True)
 class Reader:
-    """What reads one kind of input. `make(draw)` gives a mutated one as an action that may raise SkillvizError."""
+    """A reader of one kind of input. `make(draw)` returns an action on a mutated input, which may raise
+    SkillvizError."""
 
     name: str
     share: float
-    """Share of all tries that this reader gets."""
+    """The weight of this reader among all tries."""
     make: Callable[[Draw], Callable[[], object]]
 
 
 def mutated(number: int, work: Path) -> Iterator[str]:
-    """Mutated inputs over all readers, a share for each."""
+    """Yield the losses of mutated inputs over all readers, a share for each."""
     environment = {"SKILLVIZ_RUNS": str(work / "runs"), "SKILLVIZ_ROOTS": str(work)}
-    few = mock.patch.object(library, "shipped_root", lambda: work / "nothing")  # hundreds of runs
+    few = mock.patch.object(library, "shipped_root", lambda: work / "nothing")  # the shipped store has hundreds of runs
     with few, mock.patch.dict(os.environ, environment):
         readers = _readers(work)
         for reader in readers:
@@ -81,7 +83,7 @@ def mutated(number: int, work: Path) -> Iterator[str]:
 
 
 def _tried(reader: Reader, number: int) -> Iterator[str]:
-    """What each of so many inputs does to a child that reads them one by one."""
+    """Yield the effect of each of `number` inputs on a child process that reads them one by one."""
     done = 0
     while done < number:
         batch = min(BATCH, number - done)
@@ -98,7 +100,7 @@ def _tried(reader: Reader, number: int) -> Iterator[str]:
 
 
 def _answers(source: int, count: int) -> tuple[list[str], str]:
-    """The lines that a child writes, one an input, and why there are fewer."""
+    """Return the lines that a child writes, one per input, and the reason if there are fewer."""
     text, ends = b"", time.monotonic() + SECONDS
     while text.count(b"\n") < count:
         if not select.select([source], [], [], max(0.0, ends - time.monotonic()))[0]:
@@ -111,7 +113,7 @@ def _answers(source: int, count: int) -> tuple[list[str], str]:
 
 
 def _child(reader: Reader, first: int, count: int, sink: int) -> None:
-    """Reads so many inputs; writes "" for each that is read or refused as promised, else what went wrong."""
+    """Read `count` inputs; write "" for each that is read or refused as promised, else a description of the failure."""
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     most = _held() + MEMORY
     resource.setrlimit(resource.RLIMIT_DATA, (most, resource.RLIM_INFINITY))
@@ -130,13 +132,13 @@ def _child(reader: Reader, first: int, count: int, sink: int) -> None:
 
 
 def _held() -> int:
-    """Bytes of data that this process has, as the limit counts them."""
+    """Return the bytes of data that this process has, as the limit counts them."""
     fields = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
     return int(fields["VmData"].split()[0]) * 1024
 
 
 def _readers(work: Path) -> list[Reader]:
-    """All readers, on a store, a pair and files made for them."""
+    """Return all readers, on a store, a pair and files made for them."""
     torch.set_num_threads(1)
     store = Store(work / "runs")
     run = fake_run(store, n={"validation": 20, "test": 30}, layers=1, width=8, steps=4, sizes=("5%",))
@@ -175,7 +177,7 @@ def _readers(work: Path) -> list[Reader]:
 
 
 MUTE = "base-without-tokenizer"
-"""The base where the fine-tuned model's tokenizer is the one that is read."""
+"""The base without a tokenizer, so that the fine-tuned model's tokenizer is read."""
 STUDY = """\
 name: mutated
 title: A study
@@ -205,7 +207,7 @@ def _training(path: Path) -> None:
 
 
 def _of_run(run: Run, name: str, mutation: Any, read: Callable[[Store, Draw], object]) -> Any:
-    """A copy of a run with one mutated file, beside a whole one, which must stay in the list."""
+    """Return a maker of actions on a copy of a run with one mutated file."""
 
     def make(draw: Draw) -> Callable[[], object]:
         store = Store(run.path.parent.parent / "mutated")
@@ -221,7 +223,7 @@ def _of_run(run: Run, name: str, mutation: Any, read: Callable[[Store, Draw], ob
 
 
 def _shown(store: Store, draw: Draw) -> None:
-    """What lists, jobs and reports do with whatever a record says."""
+    """Use a record in the same way as lists, jobs and reports."""
     jobs.list(store, finished=True)
     for run in store.list():
         run.headline()
@@ -239,7 +241,7 @@ def _tables(store: Store, draw: Draw) -> None:
 
 
 def _of_model(work: Path, kind: str, name: str, mutation: Any, base_kind: str = "base") -> Any:
-    """A fine-tuned model with one mutated file: checked, and opened as a run opens it."""
+    """Return a maker of actions that check a fine-tuned model with one mutated file, and open it like a run."""
     task, base = read_task(work / "task" / "task.yaml"), str(work / "pair" / base_kind)
 
     def opened(copy: Path) -> None:
@@ -257,7 +259,7 @@ def _of_model(work: Path, kind: str, name: str, mutation: Any, base_kind: str = 
 
 
 def _sharded(folder: Path) -> None:
-    """A copy of a model whose weights are in two files."""
+    """Make a copy of a model whose weights are in two files."""
     copy = folder.with_name("sharded")
     shutil.copytree(folder, copy)
     tensors = load_file(copy / SINGLE)
@@ -269,7 +271,7 @@ def _sharded(folder: Path) -> None:
 
 
 def _of_job(store: Store, run: Run) -> Any:
-    """process.json, launch.json and events of a run that is being made."""
+    """Return a maker of actions on process.json, launch.json and events of a running run."""
     notes = {
         "process.json": {"pid": 1, "started": 1.5, "host": os.uname().nodename, "ticks": 3},
         "launch.json": {"cwd": "/tmp", "slot": "cpu"},

@@ -1,4 +1,4 @@
-"""One bad run never hides the others: a store with one damaged folder of every kind, looked at in every way."""
+"""Check that one bad run never hides the others: a store with one damaged folder of every kind, read in every way."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ Damage = Callable[[Path, np.random.Generator], object]
 
 
 def damaged(number: int, work: Path) -> Iterator[str]:
-    """Good runs beside a damaged one.
+    """Yield the losses of good runs beside a damaged one.
 
-    Something is lost where a good one is not listed, the bad one has no reason, or a changed one is taken for whole.
+    It is a loss if a good run is not listed, the bad one has no reason, or a changed one counts as intact.
     """
     template = Store(work / "template")
     small = {"n": {"validation": 20, "test": 30}, "layers": 1, "width": 8, "steps": 4, "sizes": ("5%",)}
@@ -72,7 +72,7 @@ def _hidden(store: Store, bad: str, good: list[str]) -> str:
 
 
 def _taken_for_whole(store: Store, run: Run) -> str:
-    """Where a run is listed as finished, says something else than was stored, and `runs verify` finds nothing."""
+    """Return a loss if the run is listed as finished with changed values, and `runs verify` finds nothing."""
     for listed in store.list():
         if listed.id == run.id and _said(listed) != _said(run) and not store.verify(run.id):
             return "runs verify does not notice that run.json was changed"
@@ -80,7 +80,7 @@ def _taken_for_whole(store: Store, run: Run) -> str:
 
 
 def _said(run: Run) -> RunRecord:
-    """A record without its notes, where fields are named that a damaged one has too many."""
+    """Return a record without its notes, which name the superfluous fields of a damaged record."""
     return run.record.model_copy(update={"notes": ()})
 
 

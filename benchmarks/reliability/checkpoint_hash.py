@@ -1,4 +1,5 @@
-"""A damaged checkpoint is noticed: changed bits and zeroed bytes in those of searches and of fine-tunings."""
+"""Check that a damaged checkpoint is noticed: changed bits and zeroed bytes in checkpoints of searches and
+fine-tunings."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ ZEROED = 64  # bytes
 
 
 def damaged(number: int, work: Path) -> Iterator[str]:
-    """In turn a bit of one of the two files is changed, or some of its bytes are zeroed."""
+    """Yield the losses; in turn a bit of one of the two files is changed, or some of its bytes are zeroed."""
     draw, stamp = np.random.default_rng(8), "stamp"
     scores = torch.from_numpy(draw.normal(size=4000))
     searched = Searched({300: draw.permutation(4000)[:300]}, [{"target": 300, "step": 1, "seconds": 0.1}], ["a note"])
@@ -47,12 +48,12 @@ def damaged(number: int, work: Path) -> Iterator[str]:
             with suppress(WrongCheckpoint):
                 accepted = Checkpoint.read(work / "damaged") is not None
         if accepted and _means_the_same(name, work, stamp):
-            accepted = False  # of the header's own spaces
+            accepted = False  # only insignificant spaces of the header differ
         yield f"a damaged {name} checkpoint is accepted (byte {at:,})" if accepted else ""
 
 
 def _means_the_same(name: str, work: Path, stamp: str) -> bool:
-    """Whether what was read equals what was written, as where a space of the file's header was changed."""
+    """True if the read values equal the written ones, for example if only a space of the file's header was changed."""
     if name == "training":
         one, other = (TrainingState.read(work / file, stamp) for file in (name, "damaged"))
         return one is not None and other is not None and torch.equal(one.best[0], other.best[0])

@@ -1,4 +1,4 @@
-"""An engine that makes runs in milliseconds and writes as the real one does, and the processes it runs in."""
+"""An engine that makes runs in milliseconds and writes like the real one, and the processes in which it runs."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ TABLES = ("predictions", "curve", "history", "layers")
 
 
 class FakeEngine:
-    """Makes runs as `runs.produce` does: the same files in the same order by the same functions.
+    """Make runs like `runs.produce`: the same files in the same order by the same functions.
 
-    The search is a generator of random numbers, so that a state that is not restored to the bit gives another region.
+    The search is a generator of random numbers, so that a state that is not restored exactly gives another region.
     """
 
     def __init__(self, work: Path, steps: int = STEPS) -> None:
@@ -43,20 +43,20 @@ class FakeEngine:
         self.fields: dict[str, Any] = {name: getattr(record, name) for name in (*kept, "architecture", "base")}
 
     def produce(self, store: Store, killed_after: int | None = None) -> None:
-        """A new run; with `killed_after`, this process is killed after so many steps of its search."""
+        """Make a new run; with `killed_after`, this process is killed after that number of steps of its search."""
         folder = store.create(self.template.spec, size=self.template.record.size)
         with record_failure(folder):
             folder.start()
             self._make(folder, killed_after)
 
     def carry_on(self, folder: RunFolder) -> None:
-        """A queued run, from its checkpoint where it has one."""
+        """Make a queued run, from its checkpoint if it has one."""
         with record_failure(folder):
             folder.start()
             self._make(folder)
 
     def finish_all(self, store: Store) -> None:
-        """Every unfinished run of a store, resumed."""
+        """Resume every unfinished run of a store."""
         for entry in store.unfinished():
             folder = RunFolder(entry.path)
             folder.reopen()
@@ -72,7 +72,7 @@ class FakeEngine:
         while step < self.steps:
             if step == killed_after:
                 os.kill(os.getpid(), signal.SIGKILL)
-            checkpoints.pause = 0.0  # the real engine spares those that take long
+            checkpoints.pause = 0.0  # the real engine limits the time spent on checkpoints
             state = (state * 6364136223846793005 + 1442695040888963407) % (1 << 31)
             step += 1
             saved = {"step": torch.tensor(step), "values": state}
@@ -91,7 +91,7 @@ class FakeEngine:
             folder.finish(**self.fields, seconds={"search": 0.1})
 
     def order(self) -> np.ndarray:
-        """What an uninterrupted search finds, best first."""
+        """Return the order of an uninterrupted search, best first."""
         state = np.arange(self.template.record.d or 0, dtype=np.int64)
         for _ in range(self.steps):
             with np.errstate(over="ignore"):
@@ -99,7 +99,7 @@ class FakeEngine:
         return np.argsort(state, kind="stable")
 
     def difference(self, run: Run) -> str:
-        """What a finished run has other than an uninterrupted one; "" where it has the same."""
+        """Return the difference between a finished run and an uninterrupted one; "" if there is none."""
         files, own = self.template.record.files, run.record.files
         if missing := sorted(files.keys() ^ own.keys()):
             return f"{missing[0]} is missing or too many"
@@ -113,7 +113,7 @@ class FakeEngine:
 
 
 def forked(body: Callable[[], object]) -> int:
-    """The number of a child process that does this and ends, with code 0 where nothing was raised."""
+    """Fork a child process that runs `body` and ends, with code 0 if nothing was raised; return its pid."""
     sys.stdout.flush()
     pid = os.fork()
     if pid:
@@ -130,21 +130,21 @@ def forked(body: Callable[[], object]) -> int:
 
 
 def ended(pid: int) -> int:
-    """How a child ended: its exit code, below 0 the signal."""
+    """Return a child's exit code; below 0 it is the signal."""
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
 def killed(pid: int) -> int:
-    """How a child ended, after a kill -9 where it had not ended by itself."""
+    """Kill a child with kill -9 if it is still running, and return its exit code."""
     with suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
     return ended(pid)
 
 
 class Steps:
-    """Counts what this process does to the files below a folder, and calls `act` before the `number`-th of it.
+    """Count this process's changes to files below a folder, and call `act` before each of them.
 
-    Whatever Python opens to write, renames, removes or makes is a step, whoever asks for it.
+    Every file that Python opens for writing, renames, removes or makes is a step, in any module.
     """
 
     WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_TRUNC
@@ -168,7 +168,7 @@ class Steps:
 
 
 def steps_of(body: Callable[[], object], root: Path) -> int:
-    """How many steps a body takes, counted in a child."""
+    """Return the number of steps of a body, counted in a child."""
     reader, writer = os.pipe()
 
     def counted() -> None:
@@ -186,7 +186,7 @@ def steps_of(body: Callable[[], object], root: Path) -> int:
 
 
 def kill_at(root: Path, number: int) -> None:
-    """This process is killed at its `number`-th step; a file that it opens to write anew is empty by then."""
+    """Kill this process at its `number`-th step; a file that it opens for overwriting is empty by then."""
 
     def act(count: int, event: str, path: Path, is_emptied: bool) -> None:
         if count == number:
@@ -198,7 +198,8 @@ def kill_at(root: Path, number: int) -> None:
 
 
 def cut_power_at(root: Path, number: int) -> None:
-    """Before the `number`-th step the power fails: what was not synced loses the second half of its bytes."""
+    """Simulate a power failure before the `number`-th step: files that were not synced lose the second half of their
+    bytes."""
     synced: set[int] = set()
     sync = os.fsync
 
@@ -219,9 +220,9 @@ def cut_power_at(root: Path, number: int) -> None:
 
 
 def fill_disk_at(root: Path, number: int) -> None:
-    """From the `number`-th step on there is no room for anything new; removing and renaming still work.
+    """Simulate a full disk from the `number`-th step on; removing and renaming still work.
 
-    Where the number is even somebody makes room at once, and only this step fails.
+    If the number is even, only this step fails, as if space were freed at once.
     """
 
     def act(count: int, event: str, *_: object) -> None:
@@ -232,7 +233,7 @@ def fill_disk_at(root: Path, number: int) -> None:
 
 
 def forbid_writing(root: Path) -> None:
-    """Nothing below the folder can be changed by this process."""
+    """Make every change below the folder fail in this process."""
 
     def act(*_: object) -> None:
         raise OSError(errno.EROFS, os.strerror(errno.EROFS))

@@ -1,4 +1,4 @@
-"""Planted faults: each changes one line of skillviz, and the attempt that it names must then lose something."""
+"""Plant faults: each changes one line of skillviz, and the attempt that it names must then lose something."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from typing import Any
 from benchmarks.reliability.table import ATTEMPTS
 
 HEAVY = ("torch", "transformers", "streamlit.testing.v1")
-"""Packages that attempts need: opened once for the children of all faults. Ours are not, as faults change them."""
+"""Packages that attempts need, imported once for the children of all faults. skillviz is not among them, because faults
+change it."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class Fault:
 
 
 def _in_place() -> None:
-    """Files are written where they are read."""
+    """Write files in place."""
     from skillviz import atomic
     from skillviz.runs import checkpoint, folder, process
 
@@ -53,7 +54,7 @@ def _no_sync() -> None:
 
 
 def _verdict_first() -> None:
-    """A run is called finished before its tables are there."""
+    """Mark a run as finished before its tables are written."""
     from skillviz.runs.folder import RunFolder
 
     write_region = RunFolder.write_region
@@ -68,7 +69,7 @@ def _verdict_first() -> None:
 
 
 def _drafts_stay() -> None:
-    """Nobody removes the drafts of killed processes."""
+    """Never remove the drafts of killed processes."""
     from skillviz import atomic
     from skillviz.runs import doctor
 
@@ -77,7 +78,7 @@ def _drafts_stay() -> None:
 
 
 def _no_state() -> None:
-    """A resumed search begins with the first step's state."""
+    """Spoil the state from which a search resumes."""
     from skillviz.runs.checkpoint import Checkpoints
 
     restored = Checkpoints.restored
@@ -92,7 +93,7 @@ def _no_state() -> None:
 
 
 def _file_passed_over() -> None:
-    """A file that finds no room is passed over."""
+    """Ignore a file that does not fit on the disk."""
     from contextlib import suppress
 
     from skillviz.errors import DiskFull
@@ -108,7 +109,7 @@ def _file_passed_over() -> None:
 
 
 def _system_errors() -> None:
-    """The system's refusal to write is not turned into a sentence."""
+    """Do not turn the system's refusal to write into a sentence."""
     from contextlib import nullcontext
 
     from skillviz.runs import doctor, store
@@ -118,7 +119,7 @@ def _system_errors() -> None:
 
 
 def _no_lock() -> None:
-    """Two who resume a run at once do not see each other."""
+    """Remove the lock, so that two processes that resume a run at once do not see each other."""
     from skillviz.jobs import control
     from skillviz.runs import folder
 
@@ -134,14 +135,14 @@ def _no_lock() -> None:
 
 
 def _start_by_the_clock() -> None:
-    """A process is known by when it began on the clock, not in the machine's ticks."""
+    """Identify a process by its start on the clock, not in the machine's ticks."""
     from skillviz.runs import process
 
     process._ticks = lambda pid: None  # type: ignore[assignment]
 
 
 def _search_state() -> None:
-    """What a resumed search keeps as numbers with fractions is a little off."""
+    """Change the floating-point values of a resumed search's state."""
     from skillviz.runs.checkpoint import Checkpoints
 
     restored = Checkpoints.restored
@@ -157,14 +158,14 @@ def _search_state() -> None:
 
 
 def _batches_again() -> None:
-    """A resumed fine-tuning takes the first batches again."""
+    """Let a resumed fine-tuning use the first batches again."""
     from skillviz.models.finetune.training import Trainer
 
     Trainer.skip = lambda self: None  # type: ignore[method-assign]
 
 
 def _no_deep_json() -> None:
-    """JSON is read without the guard against depth and long numbers."""
+    """Read JSON without the limits on depth and number length."""
     import json
 
     from skillviz import json_text
@@ -173,7 +174,7 @@ def _no_deep_json() -> None:
 
 
 def _unreadable_raises() -> None:
-    """A run that cannot be read ends the listing."""
+    """Let an unreadable run end the listing."""
     from skillviz.runs import store
     from skillviz.runs.run import Run, read_record
 
@@ -181,19 +182,19 @@ def _unreadable_raises() -> None:
 
 
 def _links_followed() -> None:
-    """No entry of a folder is taken for a link."""
+    """Recognize no entry of a folder as a link."""
     Path.is_symlink = lambda self: False  # type: ignore[method-assign]
 
 
 def _record_unchecked() -> None:
-    """run.json is taken as it is."""
+    """Do not check run.json."""
     from skillviz.runs import store
 
     store.is_as_written = lambda folder: True  # type: ignore[assignment]
 
 
 def _other_edges() -> None:
-    """A confidence counts one bin too low."""
+    """Put confidences into lower bins."""
     from skillviz.core import metrics
 
     bin_numbers = metrics.bin_numbers
@@ -201,7 +202,7 @@ def _other_edges() -> None:
 
 
 def _another_class() -> None:
-    """F1 and accuracy are those of the second largest logit in one example of a hundred."""
+    """Count one example in a hundred the wrong way, in F1 and accuracy."""
     from skillviz.core import scores
 
     correct = scores.correct
@@ -218,7 +219,7 @@ def _another_class() -> None:
 
 
 def _hash_skipped() -> None:
-    """Nobody compares the hash of a checkpoint."""
+    """Do not compare the hash of a checkpoint."""
     from skillviz.models.finetune import journal
     from skillviz.runs import checkpoint
 
@@ -236,33 +237,33 @@ def _hash_skipped() -> None:
 
 
 def _links_stay() -> None:
-    """A path counts as inside by its letters: links in it and steps up are not followed."""
+    """Decide by a path's letters whether it is inside: links in it and steps up are not followed."""
     Path.resolve = lambda self, strict=False: self.absolute()  # type: ignore[method-assign]
 
 
 def _variables_pass() -> None:
-    """A path from a page may name every variable of the environment."""
+    """Let a path from a page name every variable of the environment."""
     from skillviz.ui import visitor
 
     visitor.refuse_variables = lambda text: text  # type: ignore[assignment]
 
 
 def _not_escaped() -> None:
-    """A user's words stand in HTML as they are."""
+    """Do not escape a user's words in HTML."""
     import html
 
     html.escape = lambda text, quote=True: text  # type: ignore[assignment]
 
 
 def _formulas_pass() -> None:
-    """Cells that begin a formula stay as they are."""
+    """Do not change cells that begin a formula."""
     from skillviz.analysis import tables
 
     tables.FORMULA = ("\0",)  # type: ignore[assignment]
 
 
 def _demo_writes() -> None:
-    """A read-only dashboard refuses nothing."""
+    """Let a read-only dashboard refuse nothing."""
     from skillviz import read_only
 
     read_only.refuse = lambda: None
@@ -299,7 +300,7 @@ FAULTS = {
 
 
 def planted(names: Sequence[str]) -> list[str]:
-    """The faults whose attempts lose nothing; each is planted in a child, as it cannot be taken back."""
+    """Return the faults whose attempts lose nothing; each is planted in a child, because it cannot be undone."""
     for package in HEAVY:
         import_module(package)
     unnoticed = []
@@ -313,7 +314,7 @@ def planted(names: Sequence[str]) -> list[str]:
                     FAULTS[name].plant()
                     attempt, report = ATTEMPTS[FAULTS[name].attempt], partial(print, flush=True)
                     lost = int(str(attempt.made(FAULTS[name].form, Path(work), report, until_lost=True)["lost"]))
-            except Exception:  # is no loss that the attempt tells of
+            except Exception:  # an error of the attempt itself is not a reported loss
                 traceback.print_exc()
             finally:
                 os._exit(1 if lost else 0)

@@ -1,4 +1,5 @@
-"""No run is lost or half there: kills, power cuts and full disks at every step, and two at once."""
+"""Check that no run is lost or incomplete: kills, power cuts and full disks at every step, and simultaneous
+processes."""
 
 from __future__ import annotations
 
@@ -32,13 +33,13 @@ from skillviz.runs.folder import WORK, RunFolder
 from skillviz.runs.process import is_alive
 from skillviz.runs.store import ANSWERS, Store
 
-FIRST = 8  # steps that are always tried: in these a run gets its folder
+FIRST = 8  # steps that are always tried: a run gets its folder in these
 ENDED = ("failed", "queued")
-"""How a run may be listed whose process was killed: one that had not begun still waits for its process."""
+"""The valid states of a run whose process was killed; a run that had not begun still waits for its process."""
 
 
 def losses(store: Store) -> list[str]:
-    """What a look at the store finds lost: a run that cannot be read, is not listed, or is not what it says."""
+    """Return the losses in a store: runs that cannot be read, are not listed, or do not match their record."""
     folders = {path.name for path in store.folders()}
     unfinished, finished = store.unfinished(), store.list()
     listed = {entry.id for entry in (*unfinished, *finished)}
@@ -49,14 +50,14 @@ def losses(store: Store) -> list[str]:
 
 
 def leftovers(store: Store) -> list[str]:
-    """Hidden files below the store that are of no process, after `runs doctor`."""
+    """Return hidden files below the store that belong to no process, after `runs doctor`."""
     mended(store)
     kept = (".slots", ".locks", ".notes", ANSWERS)
     return [str(p.relative_to(store.root)) for p in store.root.rglob(".*") if p.name not in kept]
 
 
 def resumed(engine: FakeEngine, store: Store) -> str:
-    """What is lost after every unfinished run was resumed: all are finished and equal to an uninterrupted one."""
+    """Resume every unfinished run, and return a loss unless all are finished and equal to an uninterrupted one."""
     code = ended(forked(lambda: engine.finish_all(store)))
     if code:
         return f"a run cannot be resumed (exit code {code}): {[entry.record.error for entry in store.unfinished()]}"
@@ -72,7 +73,8 @@ def resumed(engine: FakeEngine, store: Store) -> str:
 
 
 def random_kills(number: int, work: Path) -> Iterator[str]:
-    """A kill -9 at a random moment of a run; a third of them are killed again while they are resumed."""
+    """Yield the losses after a kill -9 at a random moment of a run; a third of them are killed again during the
+    resume."""
     engine, draw = FakeEngine(work), np.random.default_rng(17)
     begun = time.monotonic()
     ended(forked(lambda: engine.produce(Store(work / "timed"))))
@@ -96,22 +98,23 @@ def random_kills(number: int, work: Path) -> Iterator[str]:
 
 
 def kills_at_every_step(number: int, work: Path) -> Iterator[str]:
-    """A kill -9 before each step that a run takes on the disk."""
+    """Yield the losses after a kill -9 before each step of a run on the disk."""
     yield from _at_steps(number, work, kill_at, with_resume=True)
 
 
 def power_cuts(number: int, work: Path) -> Iterator[str]:
-    """A kill before each step, with which every file that was not synced loses half of its bytes."""
+    """Yield the losses after a kill before each step, with which every unsynced file loses half of its bytes."""
     yield from _at_steps(number, work, cut_power_at)
 
 
 def full_disks(number: int, work: Path) -> Iterator[str]:
-    """No room on the disk from each step on; room again for the resume."""
+    """Yield the losses on a disk that is full from each step on; there is space again for the resume."""
     yield from _at_steps(number, work, fill_disk_at)
 
 
 def _at_steps(number: int, work: Path, fault: Callable[[Path, int], None], with_resume: bool = False) -> Iterator[str]:
-    """The fault at evenly spread steps of a run, and with `with_resume` of the resume of a run that was cut."""
+    """Yield the losses of the fault at evenly spread steps of a run; with `with_resume` also of resuming a killed
+    run."""
     engine = FakeEngine(work)
     bodies: list[Callable[[Store], None]] = [engine.produce, *([engine.finish_all] if with_resume else [])]
     each = max(1, number // len(bodies))
@@ -137,7 +140,7 @@ def _at_steps(number: int, work: Path, fault: Callable[[Path, int], None], with_
 
 
 def _cut(engine: FakeEngine, store: Store) -> None:
-    """A run that was killed in the middle of its search."""
+    """Make a run that was killed in the middle of its search."""
     ended(forked(lambda: engine.produce(store, killed_after=engine.steps // 2)))
 
 
@@ -147,7 +150,8 @@ def _wrong_states(store: Store) -> list[str]:
 
 
 def read_only(number: int, work: Path) -> Iterator[str]:
-    """A store that cannot be written: everything in it can be read, and what would write is refused in a sentence."""
+    """Yield the losses in a store that cannot be written: everything can be read, and writes are refused in a
+    sentence."""
     engine, store = FakeEngine(work), Store(work / "runs")
     ended(forked(lambda: engine.produce(store)))
     _cut(engine, store)
@@ -179,9 +183,9 @@ def read_only(number: int, work: Path) -> Iterator[str]:
 
 
 class ForkedEngine:
-    """A backend of jobs whose processes are children of this one and make a run with the fake engine.
+    """A backend of jobs whose processes are forked and make a run with the fake engine.
 
-    Each notes in `shared` that it works on a run; two at once on one are a loss.
+    Each process notes its run in `shared`; two at once on one run are a loss.
     """
 
     def __init__(self, engine: FakeEngine, shared: Path) -> None:
@@ -189,11 +193,11 @@ class ForkedEngine:
         shared.mkdir(parents=True, exist_ok=True)
 
     def start(self, folder: Path, words: Sequence[str], cwd: Path) -> None:
-        """A child that makes the run."""
+        """Fork a child that makes the run."""
         self.children.append(forked(lambda: self.work(folder)))
 
     def work(self, folder: Path) -> None:
-        """Makes the run of a queued folder in this process."""
+        """Make the run of a queued folder in this process."""
         note = self.shared / folder.name
         with suppress(FileExistsError):
             handle = os.open(note, os.O_CREAT | os.O_EXCL)
@@ -206,18 +210,18 @@ class ForkedEngine:
         (self.shared / f"{folder.name}.twice").touch()
 
     def alive(self, folder: Path) -> bool:
-        """Whether the process that the folder names lives."""
+        """True if the folder's process is running."""
         return is_alive(folder / WORK)
 
     def cancel(self, folder: Path) -> None:
-        """Nothing is cancelled here."""
+        """Do nothing: no job is cancelled here."""
 
     def refuse(self) -> None:
-        """It can always be used."""
+        """Do nothing: this backend can always be used."""
 
 
 def _together(body: Callable[[], object]) -> list[int]:
-    """Four children that do this at the same moment: each waits until all four are there."""
+    """Fork four children that run `body` at the same moment: each waits until all four are ready."""
     barrier = get_context("fork").Barrier(4)
 
     def gathered() -> None:
@@ -228,7 +232,7 @@ def _together(body: Callable[[], object]) -> list[int]:
 
 
 def at_once(number: int, work: Path) -> Iterator[str]:
-    """Four processes on one store: equal runs started at once, and the same killed run resumed by all."""
+    """Yield the losses of four processes on one store: equal runs started at once, or one killed run resumed by all."""
     engine = FakeEngine(work)
     for index in range(number):
         store, shared = Store(work / f"runs-{index}"), work / f"shared-{index}"
@@ -245,7 +249,7 @@ def at_once(number: int, work: Path) -> Iterator[str]:
         (entry,) = store.unfinished()
 
         def resume(store: Store = store, name: str = entry.id, backend: ForkedEngine = backend) -> None:
-            with suppress(SkillvizError):  # all but one are told that it runs already
+            with suppress(SkillvizError):  # all but one are refused, because the run is running
                 jobs.resume(store, name, backend)
             for child in backend.children:
                 ended(child)
@@ -259,7 +263,8 @@ def at_once(number: int, work: Path) -> Iterator[str]:
 
 
 def clock_steps(number: int, work: Path) -> Iterator[str]:
-    """The clock is set while a run is being made: it counts as running and is not resumed; killed, it is."""
+    """Yield the losses if the clock is set during a run: it must count as running and not be resumed until it is
+    killed."""
     engine, draw = FakeEngine(work, steps=2000), np.random.default_rng(5)
     for index in range(number):
         store = Store(work / f"runs-{index}")
@@ -288,7 +293,7 @@ def clock_steps(number: int, work: Path) -> Iterator[str]:
 
 @contextmanager
 def clock_set(seconds: float) -> Iterator[None]:
-    """This process reads the clock as if it had been set; what a process's start was by that clock moves with it."""
+    """Shift this process's clock by some seconds; start times of processes by that clock shift too."""
     now, created = time.time, psutil.Process.create_time
     time.time = lambda: now() + seconds
     psutil.Process.create_time = lambda self: created(self) + seconds

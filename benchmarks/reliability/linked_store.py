@@ -1,4 +1,4 @@
-"""A store with a link out of it, as a copied one may have: no repair, resume or deletion follows it."""
+"""Test a store with a link out of it, as a copied store may have: no repair, resume or deletion may follow the link."""
 
 from __future__ import annotations
 
@@ -34,7 +34,10 @@ ACTS: tuple[Callable[[Store, str, str], object], ...] = (
 
 
 def linked(number: int, work: Path) -> Iterator[str]:
-    """Each link in turn, and everything that removes or moves files, in any order; lost is what lies outside."""
+    """Yield the losses for each link in turn, after all actions that remove or move files, in any order.
+
+    A change outside the store is a loss.
+    """
     template = Store(work / "template")
     run = fake_run(template, **SMALL)
     (run.path / "extra.txt").write_text("not a file of the run")

@@ -1,4 +1,4 @@
-"""Inputs that nobody would write: mutated bytes, mutated JSON and YAML, and values that have broken readers before."""
+"""Make invalid inputs: mutated bytes, mutated JSON and YAML, and values that have broken readers before."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ TEXTS = (
     "\x07",
     "%YAML 9",
 )
-"""Bits of text that are put into text files."""
+"""Pieces of text that are inserted into text files."""
 DEEP = 3000  # lists within lists
 
 Mutation = Callable[[bytes, np.random.Generator], bytes]
 
 
 def of_bytes(content: bytes, draw: np.random.Generator) -> bytes:
-    """Some bytes changed, removed, doubled or put in."""
+    """Return the content with some bytes changed, removed, doubled or inserted."""
     data = bytearray(content)
     for _ in range(int(draw.integers(1, 6))):
         at = int(draw.integers(0, len(data) + 1))
@@ -57,7 +57,7 @@ def of_bytes(content: bytes, draw: np.random.Generator) -> bytes:
 
 
 def of_json(content: bytes, draw: np.random.Generator) -> bytes:
-    """Some values of the JSON replaced by nasty ones, some keys gone, or lists within lists without end."""
+    """Return the JSON with some values replaced by nasty ones, some keys removed, or very deeply nested lists."""
     value = _changed(json.loads(content), draw)
     text = json.dumps(value)
     if draw.random() < 0.1:
@@ -68,7 +68,7 @@ def of_json(content: bytes, draw: np.random.Generator) -> bytes:
 
 
 def of_yaml(content: bytes, draw: np.random.Generator) -> bytes:
-    """Values replaced as in JSON, or bits of YAML put into the text."""
+    """Return the YAML with values replaced as in JSON, or pieces of YAML inserted into the text."""
     if draw.random() < 0.5:
         return yaml.safe_dump(_changed(yaml.safe_load(content), draw), allow_unicode=True).encode("utf-8", "replace")
     lines = content.decode().split("\n")
@@ -81,7 +81,7 @@ def of_yaml(content: bytes, draw: np.random.Generator) -> bytes:
 
 
 def of_safetensors(content: bytes, draw: np.random.Generator) -> bytes:
-    """The header's JSON mutated, with its own metadata, and its length put right; or the bytes themselves."""
+    """Return the file with its header's JSON or metadata mutated and the length corrected; or with mutated bytes."""
     length = struct.unpack("<Q", content[:8])[0]
     header = json.loads(content[8 : 8 + length])
     kind = draw.random()
@@ -119,7 +119,7 @@ def _changed(value: Any, draw: np.random.Generator) -> Any:
 
 
 def _places(value: Any) -> list[tuple[Any, Any]]:
-    """Every place in nested lists and mappings, as what holds it and its key."""
+    """Return every place in nested lists and mappings, as its container and its key."""
     if isinstance(value, dict):
         here = [(value, key) for key in value]
         return here + [place for item in value.values() for place in _places(item)]

@@ -1,4 +1,4 @@
-"""The tables of docs/reliability.md, from the stored results."""
+"""Write the tables of docs/reliability.md from the stored results."""
 
 from __future__ import annotations
 
@@ -20,13 +20,14 @@ WRITER = "written by python -m benchmarks reliability"
 
 
 def tables(results: Path = RESULTS) -> dict[str, list[str]]:
-    """The lines of each table by its name: the attempts on every promise, the planted faults, and many visitors."""
+    """Return the lines of each table by its name: the attempts on every promise, the planted faults, and many
+    visitors."""
     rows = stored(results / FILE)
     return {"attempts": _attempts(rows), "faults": _faults(), "visitors": _visitors()}
 
 
 def write() -> None:
-    """Puts every table between its marks."""
+    """Put every table between its marks."""
     text = PAGE.read_text(encoding="utf-8")
     for name, lines in tables().items():
         begin, end = f"<!-- {name}: {WRITER} -->", f"<!-- end of {name} -->"
@@ -36,7 +37,7 @@ def write() -> None:
 
 
 def _attempts(rows: pd.DataFrame) -> list[str]:
-    """One row an attempt, with the form that tried most often."""
+    """Return one row per attempt, for the form with the most tries."""
     lines = []
     for attempt in ATTEMPTS.values():
         of = rows[rows["attempt"] == attempt.name].sort_values("tried")
@@ -49,7 +50,7 @@ def _attempts(rows: pd.DataFrame) -> list[str]:
 
 
 def _visitors() -> list[str]:
-    """What benchmarks/visitors.py measured, beside its targets."""
+    """Return the measurements of benchmarks/visitors.py, beside their targets."""
     result = json.loads((RESULTS / VISITORS).read_text(encoding="utf-8"))
     (ours, bare), of_class = result["busy"], result["class"]
 

@@ -1,4 +1,5 @@
-"""No run is lost when a real process is killed: a job, the dashboard's server, the worker of the live pages."""
+"""Check that no run is lost if a real process is killed: a job, the dashboard's server, the worker of the live
+pages."""
 
 from __future__ import annotations
 
@@ -33,7 +34,7 @@ TEXT = "the film was good and funny"
 
 
 def job_kills(number: int, work: Path) -> Iterator[str]:
-    """A job of `localize --detach`, its process group killed at a random moment from its start on, and resumed."""
+    """Yield the losses of a `localize --detach` job, killed with its process group at a random moment, and resumed."""
     spec, draw = _job_spec(work), np.random.default_rng(41)
     begun = time.monotonic()
     whole = _finished(spec, Store(work / "whole"))
@@ -50,7 +51,7 @@ def job_kills(number: int, work: Path) -> Iterator[str]:
 
 
 def _after_kill(store: Store, name: str, whole: Run) -> str:
-    """What is lost of a job whose process was killed, by a look at it and by its resume."""
+    """Return the loss of a job whose process was killed, before and after its resume."""
     state = jobs.status(store, name).status
     if lost := losses(store):
         return lost[0]
@@ -64,7 +65,8 @@ def _after_kill(store: Store, name: str, whole: Run) -> str:
 
 
 def server_kills(number: int, work: Path) -> Iterator[str]:
-    """The server, killed while it makes pages, with a job beside it: the job goes on, and the next server shows all."""
+    """Yield the losses if the server is killed while it makes pages beside a job: the job must finish, and a new server
+    show all."""
     spec, draw = _job_spec(work), random.Random(42)
     whole = _finished(spec, Store(work / "whole"))
     for index in range(number):
@@ -75,7 +77,7 @@ def server_kills(number: int, work: Path) -> Iterator[str]:
         killer = threading.Timer(draw.uniform(0.5, 8.0), server.kill)
         killer.start()
         shown = Seen()
-        with suppress(Exception):  # the server ends under the visitor
+        with suppress(Exception):  # the server ends during the visit
             asyncio.run(_browse(address, kept.id, draw, shown, endless=True))
         killer.join()
         server.wait(PATIENCE)
@@ -97,7 +99,7 @@ def server_kills(number: int, work: Path) -> Iterator[str]:
 
 
 async def _browse(address: str, run: str, draw: random.Random, seen: Seen, endless: bool = False) -> None:
-    """A visitor of a run's pages: of one, or of one after the other."""
+    """Visit one page of a run; with `endless`, one page after the other."""
     async with Visitor(address) as visitor:
         await visitor.visit("", "", seen)
         await visitor.visit("jobs", "", seen)
@@ -108,7 +110,10 @@ async def _browse(address: str, run: str, draw: random.Random, seen: Seen, endle
 
 
 def worker_kills(number: int, work: Path) -> Iterator[str]:
-    """The worker of the live pages, killed at a random moment: an answer comes or a sentence, and the next is right."""
+    """Yield the losses if the live pages' worker is killed at a random moment.
+
+    The request must return an answer or a sentence, and the next answer must be right.
+    """
     store, draw = Store(work / "runs"), np.random.default_rng(43)
     run = _finished(_job_spec(work), store)
     os.environ["SKILLVIZ_LIVE"] = str(work / "live")
@@ -121,7 +126,7 @@ def worker_kills(number: int, work: Path) -> Iterator[str]:
     begun = time.monotonic()
     _kill_worker(client)
     asks[0]()
-    seconds = time.monotonic() - begun  # of a worker's start and its first answer
+    seconds = time.monotonic() - begun  # a worker's start and its first answer
     for index in range(number):
         ask, wanted, heard = asks[index % 2], right[index % 2], list[str]()
         thread = threading.Thread(target=lambda: heard.append(_answer(ask, wanted)))  # noqa: B023
@@ -138,7 +143,7 @@ def worker_kills(number: int, work: Path) -> Iterator[str]:
 
 
 def _answer(ask: Callable[[], np.ndarray], wanted: np.ndarray, may_end: bool = True) -> str:
-    """What is wrong with an answer; a sentence that the worker ended is none where it `may_end`."""
+    """Return the error of an answer; a sentence that the worker ended is no error if it `may_end`."""
     try:
         found = ask()
     except LiveError as error:
@@ -163,7 +168,7 @@ def _job_spec(work: Path) -> RunSpec:
 
 
 def _finished(spec: RunSpec, store: Store) -> Run:
-    """The run that an undisturbed job makes."""
+    """Return the run of an undisturbed job."""
     job = jobs.start(spec, store)
     state = _ended(store, job.name)
     assert state == "finished", f"an undisturbed job is {state}: {jobs.log_tail(store, job.name)}"
@@ -171,7 +176,7 @@ def _finished(spec: RunSpec, store: Store) -> Run:
 
 
 def _ended(store: Store, name: str) -> str:
-    """The state of a job once it is neither queued nor running."""
+    """Wait until a job is neither queued nor running, and return its state."""
     end = time.monotonic() + PATIENCE
     while (job := jobs.status(store, name)).is_open and time.monotonic() < end:
         time.sleep(0.05)

@@ -1,9 +1,9 @@
-"""Values of our metrics by other programs, stored with their versions.
+"""Store values of our metrics by other programs, with the programs' versions.
 
     python benchmarks/reliability/reference_metrics.py
 
 Needs scikit-learn, torchmetrics and netcal (in an environment of their own); the stored values need none of them.
-scikit-learn raises probabilities below 2e-16 to that, so its loss is stored only where there are none.
+scikit-learn raises probabilities below 2e-16 to that value, so its loss is stored only without such probabilities.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SMALLEST = 2.3e-16
 
 
 def cases() -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """Logits float64 [n, label] and labels [n] by name: random ones of many shapes, and the edges."""
+    """Return logits float64 [n, label] and labels [n] by name: random ones of many shapes, and the edges."""
     found = {}
     for number in range(24):
         draw = np.random.default_rng(number)
@@ -44,13 +44,13 @@ def cases() -> dict[str, tuple[np.ndarray, np.ndarray]]:
 
 
 def softmax(logits: np.ndarray) -> np.ndarray:
-    """Probabilities, written from the formula."""
+    """Return probabilities, written from the formula."""
     shifted = np.exp(logits - logits.max(axis=1, keepdims=True))
     return shifted / shifted.sum(axis=1, keepdims=True)
 
 
 def programs() -> dict[str, dict[str, Callable[[np.ndarray, np.ndarray], float]]]:
-    """By program, then by the name of our metric: the other's value of probabilities and labels."""
+    """Return, by program and by the name of our metric, the other's function of probabilities and labels."""
     import torch
     from netcal.metrics import ECE
     from sklearn.metrics import accuracy_score, brier_score_loss, f1_score, log_loss
@@ -75,7 +75,7 @@ def programs() -> dict[str, dict[str, Callable[[np.ndarray, np.ndarray], float]]
 
 
 def main() -> None:
-    """Writes the values."""
+    """Write the values."""
     rows = []
     for program, metrics in programs().items():
         for metric, measured in metrics.items():

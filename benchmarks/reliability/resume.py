@@ -1,4 +1,5 @@
-"""Resume is exact: the real engine and fine-tuning, killed or interrupted anywhere, end as if they had never been."""
+"""Check that resume is exact: the real engine and fine-tuning, killed or interrupted anywhere, end with the same
+result."""
 
 from __future__ import annotations
 
@@ -30,14 +31,14 @@ from tests.models.finetune.trained import CASES, hashes, trained
 from tests.runs.test_checkpoint import asked
 from tests.tiny import tiny_pair, tiny_task
 
-STRIDE = 5  # in the table, so that a few are of several kinds; prime to their number, so that all have a turn
+STRIDE = 5  # a stride, so that a few tries cover several kinds; coprime to the length, so that all are reached
 assert gcd(STRIDE, len(LOCALIZERS)) == 1
 KILLED = ("stagewise", "learned", "frank-wolfe", "linearized")
 SAME = ("predictions.parquet", "curve.parquet", "layers.parquet", "complement.parquet")
 
 
 def localizers(number: int, work: Path, device: str = "cpu") -> Iterator[str]:
-    """Every localizer in turn, interrupted at a random report and resumed without what it had in memory."""
+    """Yield the losses of every localizer in turn, interrupted at a random report and resumed in a new session."""
     world, draw = tiny_world(work), np.random.default_rng(3)
     session, whole = Session(), dict[str, tuple[Run, int]]()
     for index in range(number):
@@ -58,7 +59,7 @@ def localizers(number: int, work: Path, device: str = "cpu") -> Iterator[str]:
 
 
 def real_kills(number: int, work: Path) -> Iterator[str]:
-    """The real engine on a tiny pair, killed at a random moment of its run and resumed in another process."""
+    """Yield the losses of the real engine on a tiny pair, killed at a random moment and resumed in another process."""
     world, draw, begun = tiny_world(work), np.random.default_rng(4), dict[str, float]()
     os.environ["SKILLVIZ_CHECKPOINT_SECONDS"] = "0"
     for name in KILLED:
@@ -80,7 +81,7 @@ def real_kills(number: int, work: Path) -> Iterator[str]:
 
 
 def finetuning(number: int, work: Path, device: str = "cpu") -> Iterator[str]:
-    """Fine-tuning by every recipe in turn, killed after a random step and called again."""
+    """Yield the losses of fine-tuning by every recipe in turn, killed after a random step and called again."""
     os.environ[ENVIRONMENT] = "0"
     base = Path(tiny_pair(work / "bert", "bert", "head")[0])
     tasks = [task(tiny_task(work / name, rows=48)) for name in ("one", "two")]
@@ -101,19 +102,19 @@ def finetuning(number: int, work: Path, device: str = "cpu") -> Iterator[str]:
 
 
 def localizers_on_gpu(number: int, work: Path) -> Iterator[str]:
-    """As `localizers`, on a GPU by deterministic algorithms."""
+    """Yield the same as `localizers`, on a GPU by deterministic algorithms."""
     os.environ[DETERMINISTIC] = "1"
     yield from localizers(number, work, "cuda")
 
 
 def finetuning_on_gpu(number: int, work: Path) -> Iterator[str]:
-    """As `finetuning`, on a GPU by deterministic algorithms."""
+    """Yield the same as `finetuning`, on a GPU by deterministic algorithms."""
     os.environ[DETERMINISTIC] = "1"
     yield from finetuning(number, work, "cuda")
 
 
 def tiny_world(work: Path) -> Path:
-    """A folder with a trained tiny pair and a task."""
+    """Make a trained tiny pair and a task, and return their folder."""
     torch.set_num_threads(1)
     tiny_pair(work / "world", steps=60)
     tiny_task(work / "world")
@@ -141,7 +142,7 @@ def _kill_at(step: int) -> object:
 
 
 def _counted(spec: RunSpec, store: Store, session: Session) -> tuple[Run, int]:
-    """The run of a spec in one go, and how many reports of its search and scoring there were."""
+    """Return the run of a spec without interruption, and the number of reports of its search and scoring."""
     heard: list[str] = []
     run = produce(spec, store, lambda progress: heard.append(progress.phase) if progress.done > 0 else None, session)
     return run, sum(phase in ("search", "evaluate") for phase in heard)
@@ -155,7 +156,7 @@ def _resume_all(store: Store) -> None:
 
 
 def other(whole: Run, store: Store, what: str) -> str:
-    """What a store's runs have other than the uninterrupted run; "" where nothing."""
+    """Return the difference between a store's runs and the uninterrupted run; "" if there is none."""
     if lost := losses(store):
         return lost[0]
     if unfinished := store.unfinished():

@@ -1,4 +1,5 @@
-"""The numbers are right: our metrics beside those of other programs, and what pages show beside the stored tables."""
+"""Check that the numbers are right: our metrics against other programs', and stored metrics against stored
+predictions."""
 
 from __future__ import annotations
 
@@ -15,11 +16,11 @@ from skillviz.runs.library import library
 from skillviz.runs.run import Run
 
 TOLERANCE = 1e-6
-"""Of values between 0 and 2; torchmetrics sums in single precision."""
+"""For values between 0 and 2; torchmetrics sums in single precision."""
 
 
 def reference(number: int, work: Path) -> Iterator[str]:
-    """Each stored value of another program, `number` of them at the most."""
+    """Yield the difference to each stored value of another program, `number` of them at the most."""
     for row in json.loads(FILE.read_text(encoding="utf-8"))["values"][:number]:
         logits, labels = cases()[row["case"]]
         ours = ece(logits, labels) if row["metric"] == "ece" else getattr(scores, row["metric"])(logits, labels)
@@ -32,7 +33,8 @@ def reference(number: int, work: Path) -> Iterator[str]:
 
 
 def stored(number: int, work: Path) -> Iterator[str]:
-    """Each metric of each state in run.json of the shipped runs, computed again from the stored predictions."""
+    """Yield the difference of each metric of each state in run.json of shipped runs, computed again from the
+    predictions."""
     runs = [run for run in library(work / "none").list() if "predictions.parquet" in run.files]
     for run in (runs[i] for i in np.linspace(0, len(runs) - 1, min(number, len(runs))).astype(int)):
         yield from _of_run(run)
@@ -42,7 +44,7 @@ def _of_run(run: Run) -> Iterator[str]:
     positive = run.record.task.positive if run.record.task else None
     for split, stored in run.record.metrics.items():
         for state, estimates in stored.states.items():
-            if state == "finetuned_scaled":  # at another temperature than the stored logits
+            if state == "finetuned_scaled":  # scored at another temperature than the stored logits
                 continue
             _, labels, logits = run.logits(state, split)
             for name, estimate in estimates.items():

@@ -1,4 +1,4 @@
-"""Strangers stay out: paths that a visitor types, words that are markup or formulas, and a public demo."""
+"""Check inputs from untrusted visitors: typed paths, names with markup or formulas, and a public demo."""
 
 from __future__ import annotations
 
@@ -32,11 +32,12 @@ from tests.show.reading import read
 SMALL = {"n": {"validation": 20, "test": 30}, "layers": 1, "width": 8, "steps": 4, "sizes": ("5%",)}
 SECRET, SECRET_VALUE = "SECRET_OF_THE_MACHINE", "s3cret"
 UNDER = ("", "sub", "sub/deeper")
-REPORTED = 25  # one try in so many makes a whole report, the others the summary card of a notebook
+REPORTED = 25  # one try in this number makes a whole report, the others the summary card of a notebook
 
 
 def visitor_paths(number: int, work: Path) -> Iterator[str]:
-    """Random paths through folders, links and variables; lost is one that passes and leads out of the only root."""
+    """Yield the losses of random paths through folders, links and variables; an accepted path out of the only root is a
+    loss."""
     root, outside, draw = work / "root", work / "outside", np.random.default_rng(31)
     for folder in (root, outside):
         (folder / "sub" / "deeper").mkdir(parents=True)
@@ -58,7 +59,7 @@ def visitor_paths(number: int, work: Path) -> Iterator[str]:
 
 
 def _path(root: Path, outside: Path, draw: np.random.Generator) -> str:
-    """What a visitor may type: a start, up to six steps, and a file."""
+    """Return a path that a visitor may type: a start, up to six steps, and a file."""
     starts = ("", f"{root}/", f"{outside}/", "~/", "~root/", "/", f"${SECRET}/", f"${{{SECRET}}}/", "$HOME/", "./")
     steps = (
         "..",
@@ -81,7 +82,7 @@ def _path(root: Path, outside: Path, draw: np.random.Generator) -> str:
 
 
 def _lost_path(text: str, root: Path) -> str:
-    """What is lost by the answer to this path; the way it leads is followed here anew."""
+    """Return the loss of the answer to this path; the path is resolved here independently."""
     try:
         passed = visitor.checked(text)
     except BadInput as error:
@@ -104,11 +105,12 @@ PIECES = (
     "[a](javascript:window.caught=1)", "![x](http://host.invalid/x.png)", "<http://host.invalid>", "`", "**", "$x$",
     "=1+1", "@SUM(A1)", "+1", "-1", "\t=1", "\r=1", "name", "\u202e", "\\", "{}", "|",
 )  # fmt: skip
-"""Pieces of names: markup, links, formulas, and what closes what stands around them."""
+"""Pieces of names: markup, links, formulas, and pieces that close a surrounding element."""
 
 
 def markup(number: int, work: Path) -> Iterator[str]:
-    """A run whose names are random pieces of markup; lost is one whose report, card or CSV has more than words."""
+    """Yield the losses of a run named with random markup; other elements in its report or card, or a formula in its
+    CSV, are losses."""
     draw = np.random.default_rng(32)
     of_plain = cache(lambda make: _structure(make(fake_run(Store(work / "plain"), **SMALL))))
     for index in range(number):
@@ -131,8 +133,10 @@ def _card(run: Run) -> bytes:
 
 
 def _structure(html: bytes) -> list[tuple[str, tuple[str, ...]]]:
-    """Every element with the names of its attributes, those of tables left out: how many rows they have depends on
-    the run's scores."""
+    """Return every element with the names of its attributes, without plain elements of tables and text.
+
+    The number of a table's rows depends on the run's scores.
+    """
     found = read(html).elements
     inside = {"tr", "td", "th", "li", "ul", "p", "strong", "em", "code", "option", "div", "a", "figure", "figcaption"}
     rare = [(tag, attrs) for tag, attrs in found if tag not in inside]
@@ -145,7 +149,7 @@ _KNOWN = {"class", "scope", "id", "href", "role", "aria-label", "tabindex", "dat
 
 
 def _lost_cell(words: list[str]) -> str:
-    """What is lost in the CSV of a table with these words as cells and as headings."""
+    """Return the loss in the CSV of a table with these words as cells and as headings."""
     table = pd.DataFrame({"text": words, words[0]: words, "number": np.arange(len(words)) / 3 - 1})
     heads, *rows = csv.reader(io.StringIO(csv_text(table)))
     formulas = [cell for cell in (*heads, *(cell for row in rows for cell in row[:2])) if _is_formula(cell)]
@@ -156,7 +160,7 @@ def _lost_cell(words: list[str]) -> str:
 
 
 def _is_formula(cell: str) -> bool:
-    """Whether a spreadsheet would compute this cell; a number with a sign is none."""
+    """True if a spreadsheet would compute this cell; a number with a sign is not a formula."""
     try:
         float(cell)
     except ValueError:
@@ -165,7 +169,8 @@ def _is_formula(cell: str) -> bool:
 
 
 def public_demo(number: int, work: Path) -> Iterator[str]:
-    """What starts or writes, in a read-only dashboard: refused in one sentence, and not a byte of the store changes."""
+    """Yield the losses of actions in a read-only dashboard: each must be refused in one sentence, without changing the
+    store."""
     store = Store(work / "runs")
     run = fake_run(store, **SMALL)
     unfinished = store.create(run.spec.model_copy(update={"seed": 7}), size=10)

@@ -1,4 +1,4 @@
-"""The table of promises and of the attempts on them."""
+"""The table of promises and of the attempts to break them."""
 
 from __future__ import annotations
 

@@ -199,7 +199,7 @@ def _filled(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def listed(value: Any) -> list[Any]:
-    """Return the values of an entry's field: those of its list, its single value, or none."""
+    """Return the values of an entry's field: the items of its list, its single value, or none."""
     return [] if value is None else list(value) if isinstance(value, list | tuple) else [value]
 
 
