@@ -41,7 +41,7 @@ TablesOnly = Annotated[bool, typer.Option("--tables", help="Only rewrite the tab
 
 @app.callback(invoke_without_command=True)
 def benchmarks(context: typer.Context) -> None:
-    """Measure what skillviz claims about itself. Without a command: speed."""
+    """Measure the properties that skillviz claims. Without a command: speed."""
     if context.invoked_subcommand is None:
         speed()
 
@@ -86,10 +86,10 @@ def coverage(
     ] = None,
     tables: Annotated[bool, typer.Option("--tables", help="Only rewrite the tables.")] = False,
 ) -> None:
-    """Measure how often intervals hold the truth, and write the tables of docs/statistics.md and docs/coverage.md.
+    """Measure how often intervals contain the truth, and write the tables of docs/statistics.md and docs/coverage.md.
 
-    With another folder of results the tables go to coverage.md in that folder. 1,000 repetitions take an hour on
-    one core, 50 a few minutes. After a change of an interval, use --again with its quantity.
+    With another folder of results the tables go to coverage.md in that folder. 1,000 repetitions take an hour on one
+    core, 50 a few minutes. After a change of an interval, use --again with its quantity.
     """
     if part not in (*PARTS, "all"):
         raise typer.BadParameter(f"'{part}' is not a part. Choose {', '.join(PARTS)} or all.")
@@ -118,13 +118,13 @@ def coverage(
 
 @app.command()
 def beyond(repetitions: Repetitions = 1000, tables: TablesOnly = False) -> None:
-    """Measure how often the interval of *beyond the null* holds the truth, and write docs/coverage.md's table."""
+    """Measure how often the interval of *beyond the null* contains the truth, and write docs/coverage.md's table."""
     _simulated(beyond_coverage, repetitions, tables)
 
 
 @app.command()
 def gain(repetitions: Repetitions = 400, tables: TablesOnly = False) -> None:
-    """Measure how often the interval of a fitted gain holds the truth, and write docs/coverage.md's table."""
+    """Measure how often the interval of a fitted gain contains the truth, and write docs/coverage.md's table."""
     _simulated(gain_coverage, repetitions, tables)
 
 
@@ -190,7 +190,7 @@ def planted_skills(
     ] = regions.RESULTS,
     tables: TablesOnly = False,
 ) -> None:
-    """Hide skills in known regions, ask localizers for them, and write docs/known-truth.md's tables."""
+    """Plant skills in known regions, search them with localizers, and write docs/known-truth.md's tables."""
     from benchmarks import planted as hidden  # imports torch
     from skillviz.core.localizers.table import localizer as known
 
@@ -238,7 +238,7 @@ def reliability(
     ] = reliability_page.RESULTS,
     tables: Annotated[bool, typer.Option("--tables", help="Only rewrite the tables.")] = False,
 ) -> None:
-    """Try to break skillviz, and write docs/reliability.md's tables. Exit code 1 where something was lost."""
+    """Try to break skillviz, and write docs/reliability.md's tables. The exit code is 1 if something was lost."""
     if wrong := [name for name in plant or () if name not in FAULTS]:
         raise typer.BadParameter(f"'{wrong[0]}' is not a fault. Choose {', '.join(FAULTS)}.")
     if wrong := [name for name in only or () if name not in ATTEMPTS]:

@@ -201,8 +201,8 @@ def run(cases: list[Case], repetitions: int, out: Path) -> pd.DataFrame:
 
 
 def size_of_test(repetitions: int, out: Path) -> pd.DataFrame:
-    """Return how often the test of calibration rejects at 5%, for calibrated and miscalibrated models; stored after
-    once."""
+    """Return how often the test of calibration rejects at 5%, for calibrated and miscalibrated models; a stored result
+    is reused."""
     if out.is_file():
         return pd.read_csv(out)
     graft = stored_side(STORED[0], "grafted")

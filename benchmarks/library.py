@@ -3,7 +3,7 @@
     python benchmarks/library.py [--runs 200] [--repetitions 7] [--out benchmarks]
 
 - *Overhead*: 200 runs of a tiny pair, by the localizer random, one after the other in one process, as in a study. The
-  overhead is all processor time of a run except its phases search and evaluate.
+  overhead is the clock time of a run beside its phases search and evaluate; the processor time is of the whole run.
 - *Library*: copies of one of these runs, 100 and 1,000, in two folders of runs. The page Runs, `Store.list` and `runs
   list` read each of them in turn. For the page, the first visit reads every run once; a visitor usually waits for a
   later visit.

@@ -29,7 +29,7 @@ def train(
     evaluate_seconds: Annotated[float, typer.Option(help="Core-seconds between two points of the curve.")] = 900.0,
     results: Results = RESULTS,
 ) -> None:
-    """Train for so many core-hours, or go on; fewer than are spent already write the model as it is."""
+    """Train until the core-hours are spent, or resume; if they are already spent, write the model as it is."""
     from benchmarks import masked_lm, masked_lm_report  # these import torch
 
     settings = masked_lm.Settings(core_hours, rate, evaluate_seconds=evaluate_seconds)
@@ -39,7 +39,7 @@ def train(
 
 @app.command()
 def compare(out: Out = WORK, results: Results = RESULTS) -> None:
-    """Score the trained model zero-shot, and fine-tune it by prompt and by head; rows that are there stay."""
+    """Score the trained model zero-shot, and fine-tune it by prompt and by head; existing rows are kept."""
     from benchmarks import masked_lm_compare  # imports torch
 
     masked_lm_compare.run(out / "model", results, out / "cells", partial(print, flush=True))

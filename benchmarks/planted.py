@@ -81,7 +81,7 @@ class Encoder:
 
 @dataclass(frozen=True)
 class Cell:
-    """One planted model."""
+    """The key of a planted model."""
 
     encoder: str
     place: str

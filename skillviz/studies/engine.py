@@ -82,8 +82,8 @@ def run_study(
     Steps in `failures`, by their keys, are not tried.
 
     If a step fails, only the steps that need it are dropped (with `partial`, the tables are made from the finished
-    steps); a full disk and Ctrl-C end the study. Raises BadInput if another process runs the study, and all problems
-    that `check` finds before anything is computed.
+    steps); a full disk and Ctrl-C end the study. Raises BadInput if another process runs the study, and the first
+    problem that `check` finds, before anything is computed.
     """
     at = Snapshot(plan(study), store)
     check(at, deep=True)

@@ -33,7 +33,7 @@ from skillviz.tasks import registry
 A_ROW = 0.4  # seconds of the tables for each run or score
 SIDE_BY_SIDE = {"cpu": 1.2, "cuda": 1.0}
 """The factor by which a step is slower beside others: 21 s alone and 24.5 s in twos (2 cores, a tiny encoder)."""
-ONE_BY_ONE = 1.2  # times the seconds of a batched example, for every class but one
+ONE_BY_ONE = 1.2  # relative to a batched example, for every class but one
 OF_FACTS = (
     "base", "task", "readout", "k_shot", "data_seed", "max_train", "max_validation", "max_test", "others",
 )  # fmt: skip
@@ -80,7 +80,7 @@ def estimates(now: Snapshot, on: str = "") -> Estimates:
 
 @dataclass(frozen=True)
 class Preview:
-    """A plan, how many of its steps are left, the time they take in words, and every step."""
+    """A plan, its number of missing steps, their time in words, and the state of every step."""
 
     plan: Plan
     left: int

@@ -80,7 +80,7 @@ class Plan:
 
     @property
     def key(self) -> str:
-        """sha256 of the keys of all steps: equal for studies that ask for the same."""
+        """sha256 of the keys of all steps: equal for studies that request the same steps."""
         return hashlib.sha256("\n".join(sorted(step.key for step in self.steps)).encode()).hexdigest()
 
 

@@ -30,7 +30,8 @@ TABLES_VERSION = 4
 
 
 class StepNote(Frozen):
-    """The note about a step in study.json: its state (finished, failed or not reached) and the seconds taken."""
+    """The note about a step in study.json: its state (missing, running, finished, failed or not reached) and its
+    seconds."""
 
     kind: str
     title: str

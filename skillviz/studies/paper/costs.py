@@ -31,7 +31,7 @@ CORES_OF_THE_RATE = 2
 
 @dataclass(frozen=True)
 class ExperimentCost:
-    """The steps of an experiment that no earlier one has: how many are left by kind, and core-hours spent and left."""
+    """The steps of an experiment that no earlier one has: the numbers left by kind, and core-hours spent and left."""
 
     models: int
     runs: int
