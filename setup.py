@@ -14,8 +14,7 @@ CARRIED = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 
 
 class WithDashboard(build_py):
-    """Copy the files named in CARRIED into skillviz/app of the built package; an editable install reads the checkout
-    itself."""
+    """Copy the files named in CARRIED into skillviz/app of the build; an editable install reads the checkout itself."""
 
     def run(self) -> None:
         """Run the base class's build, then copy the files."""

@@ -1,5 +1,4 @@
-"""Write the board of docs/baselines.md from a stored study: each choice of a region, and LoRA, at equal size with
-intervals.
+"""Write the board of docs/baselines.md from a stored study: choices of a region, and LoRA, at equal size.
 
 Numbers are from the study's tables `scores` and `differences` (means over fine-tuned models and mask seeds, 95%
 intervals over seeds and examples); nothing is typed in.
@@ -94,8 +93,7 @@ def board(scores: pd.DataFrame, differences: pd.DataFrame) -> list[str]:
 
 
 def area_lines(scores: pd.DataFrame, searched: str) -> list[str]:
-    """Return Markdown: means over the logarithm of the size, for each choice's graft and the fine-tuned model without
-    its region."""
+    """Return Markdown: means over the logarithm of the size, of each choice's graft and complement."""
     table = study_areas(scores)
     first, last = (formats.share(table[end].iloc[0]) for end in ("smallest", "largest"))
     by_name = dict(iter(table.groupby("localizer", sort=False)))
@@ -143,8 +141,7 @@ def _metric(rows: pd.DataFrame) -> str:
 
 
 def verdicts(scores: pd.DataFrame, less: pd.DataFrame) -> Iterator[str]:
-    """Yield the verdicts of one task's differences at each size; rows as in `compared`, with `holds` as in
-    `holding`."""
+    """The verdicts of one task's differences at each size; rows as in `compared`, with `holds` as in `holding`."""
     searched = scored(scores).query("method == @GRAFT")["localizer"].iloc[0]
     for size in sizes(scores):
         rows = less[less["at"] == size]

@@ -78,8 +78,7 @@ def measured(population: Population, n: int, repetitions: int) -> list[dict[str,
 
 
 def intervals(sure: Sequence[np.ndarray], right: Sequence[np.ndarray]) -> dict[str, tuple[float, float]]:
-    """Return both ends of every interval, for one model or for the first less the second; confidences and outcomes
-    [n]."""
+    """Both ends of every interval, for one model or for the first less the second; confidences and outcomes [n]."""
     n = len(sure[0])
     gaps = [s - r for s, r in zip(sure, right, strict=True)]
     numbers = [bin_numbers(s, equal_width_edges(BINS)) for s in sure]

@@ -122,8 +122,7 @@ def later() -> Iterator[Case]:
 
 
 def alternating() -> Iterator[Case]:
-    """Yield the populations on which equal mass may fail: gaps that change sign at the population's edges, or between
-    them.
+    """The populations on which equal mass may fail: gaps that change sign at the population's edges, or between them.
 
     This is the reverse of equal width's `alternating` in the first grid.
     """
@@ -181,8 +180,7 @@ def measured(case: Case, n: int, repetitions: int, seed: int) -> Iterator[dict[s
 
 
 def run(cases: list[Case], repetitions: int, out: Path) -> pd.DataFrame:
-    """Measure every case at every size; rows are added to `out` case by case, and existing cases are not measured
-    again."""
+    """Measure every case at every size; `out` is extended case by case, and existing cases are not measured again."""
     rows = pd.read_csv(out).to_dict("records") if out.is_file() else []
     have = {(r["population"], r["binning"], r["classes"], r["n"], r["quantity"], str(r["wanted"])) for r in rows}
     todo = {}
@@ -201,8 +199,7 @@ def run(cases: list[Case], repetitions: int, out: Path) -> pd.DataFrame:
 
 
 def size_of_test(repetitions: int, out: Path) -> pd.DataFrame:
-    """Return how often the test of calibration rejects at 5%, for calibrated and miscalibrated models; a stored result
-    is reused."""
+    """Return how often the test of calibration rejects at 5%, for several true errors; a stored result is reused."""
     if out.is_file():
         return pd.read_csv(out)
     graft = stored_side(STORED[0], "grafted")
@@ -305,8 +302,7 @@ UNEXPLAINED = "not explained yet"
 
 
 def named(stored: dict[str, pd.DataFrame]) -> pd.DataFrame:
-    """Return `interval` (its name in the table of intervals that fall short) and `coverage` of every cell of every
-    part."""
+    """`interval` (its name in the table of intervals that fall short) and `coverage` of every cell of every part."""
     grids = [
         rows.assign(interval="calibration " + rows["quantity"] + ", " + rows["norm"] + ", equal " + rows["binning"])
         for name in (*GRIDS, "_alternating")

@@ -1,5 +1,4 @@
-"""Measure the live pages' times on the example pair: a typed sentence, an explanation, a region by hand, a quick
-search.
+"""Measure the live pages' times on the example pair: a sentence, an explanation, a region by hand, a quick search.
 
 Requests are sent to the worker in the same way as by the page, after the pair is loaded. Each is repeated with other
 texts or regions, because a stored answer costs nothing. The search is the tour's job, from its start to the finished
@@ -104,8 +103,7 @@ def measure(run: Run, store: Path, searches: int) -> list[dict[str, Any]]:
 
 
 def regions(run: Run, first: int = 0) -> Iterator[dict[str, Any]]:
-    """Yield regions that the form of Surgery makes, a different one each time: a layer's part of the run's region, or a
-    layer."""
+    """Yield different regions as from the form of Surgery: a layer's part of the run's region, or a layer."""
     layers = run.record.architecture.layers if run.record.architecture else 1
     for number in range(first, first + 3):
         layer = number % layers

@@ -36,8 +36,7 @@ def write(folder: Path = RESULTS, docs: Path = DOCS) -> None:
 
 
 def draw(rows: pd.DataFrame, path: Path) -> None:
-    """Draw one panel per pair, accuracy over size; a marker is the mean over seeds, its bar goes from lowest to
-    highest.
+    """Draw one panel per pair, accuracy over size; a marker is the mean over seeds, its bar lowest to highest.
 
     Methods that are not in METHODS are left out; the base and the fine-tuned model are horizontal lines.
     """

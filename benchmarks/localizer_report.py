@@ -63,8 +63,7 @@ class Difference(NamedTuple):
 
 @dataclass(frozen=True)
 class Verdict:
-    """The verdict on a goal from the comparisons so far, with the reasons; `planned` comparisons are the final
-    number."""
+    """The verdict on a goal from the comparisons so far, with the reasons; `planned` is their final number."""
 
     goal: str
     verdict: str
@@ -102,8 +101,7 @@ class Answers:
         return sorted(set(rows["size"]), key=lambda size: float(size.rstrip("%")))
 
     def of(self, task: str, is_early: bool, size: str, method: str) -> dict[tuple[int, int], np.ndarray]:
-        """Return right answers [n] by fine-tuning and mask seed; a method without mask seeds has one region for all of
-        them."""
+        """Right answers [n] by fine-tuning and mask seed; a method without mask seeds has one region for all."""
         return {
             (key[2], key[3]): right
             for key, right in self.right.items()
@@ -167,8 +165,7 @@ def _tasks(size: str) -> int:
 
 
 def level_with_a_quarter(answers: Answers) -> Verdict:
-    """Judge: within the margin of the learned mask or better, with a quarter of its gradients, on every task and
-    size."""
+    """Judge: at least level with the learned mask, with a quarter of its gradients, on every task and size."""
     found = {
         f"{task} {size}": difference
         for task, is_early in answers.pairs
@@ -275,8 +272,7 @@ def pair_name(task: str, is_early: bool) -> str:
 
 
 def goals_table(found: Iterable[Verdict]) -> list[str]:
-    """Return Markdown with one row per goal; `details` has all differences if the goal is per task, else the
-    exceptions."""
+    """Markdown with one row per goal; `details` has all differences if the goal is per task, else the exceptions."""
     lines = ["| goal | verdict | comparisons | details, points |", "|" + " --- |" * 4]
     for row in found:
         lines.append(
@@ -286,8 +282,7 @@ def goals_table(found: Iterable[Verdict]) -> list[str]:
 
 
 def default_line(answers: Answers) -> list[str]:
-    """Return Markdown that compares the default search with the learned mask, on every fully fine-tuned task and
-    size."""
+    """Markdown that compares the default search with the learned mask, on every fully fine-tuned task and size."""
     found = [
         difference
         for task, is_early in answers.pairs
@@ -346,8 +341,7 @@ def in_order(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def scores_table(rows: pd.DataFrame) -> list[str]:
-    """Return Markdown: mean accuracy of each method by pair and size, the spread of its regions, gradients and
-    seconds."""
+    """Markdown: mean accuracy of each method by pair and size, the spread of its regions, gradients and seconds."""
     lines = [
         "| task | size | method | regions | accuracy, % | lowest region | spread (sd) | NLL | ECE, % "
         "| gradients | seconds |",

@@ -116,8 +116,7 @@ def excluded_texts(data: Path) -> set[str]:
 
 
 def overlapping(texts: Iterable[str], excluded: Iterable[str]) -> set[str]:
-    """Return the texts that equal one of `excluded`, are a part of one, or have one as a part; all as returned by
-    `plain`.
+    """The texts that equal one of `excluded`, are a part of one, or have one as a part; all as returned by `plain`.
 
     Parts shorter than PART do not count: short phrases occur anywhere.
     """
@@ -143,8 +142,7 @@ def _parts(parts: Iterable[str], wholes: Iterable[str]) -> Iterator[tuple[str, s
 
 
 def cleaned(data: Path) -> tuple[list[str], pd.DataFrame]:
-    """Return the distinct texts of all train files that no excluded text overlaps, and a row of counts for each
-    file."""
+    """The distinct texts of all train files that no excluded text overlaps, and a row of counts for each file."""
     excluded, files = excluded_texts(data), sorted(data.glob("*/train.jsonl"))
     by_file = {path.parent.name: [(plain(text), text) for text in read(path)] for path in files}
     leaks = overlapping((key for pairs in by_file.values() for key, _ in pairs), excluded)
@@ -166,8 +164,7 @@ def cleaned(data: Path) -> tuple[list[str], pd.DataFrame]:
 
 
 def split(texts: Sequence[str], seed: int) -> tuple[list[str], list[str]]:
-    """Return training texts and HELD_OUT others, drawn by the seed; a text that overlaps a held-out one is in
-    neither."""
+    """Training texts and HELD_OUT others, drawn by the seed; a text that overlaps a held-out one is in neither."""
     order = np.random.default_rng(seed).permutation(len(texts))
     held_out, rest = ([texts[i] for i in rows] for rows in (order[:HELD_OUT], np.sort(order[HELD_OUT:])))
     keys = [plain(text) for text in rest]
@@ -189,8 +186,7 @@ def encoded(texts: Sequence[str], tokenizer: Any) -> list[Tensor]:
 
 
 def batch_rows(lengths: np.ndarray, batch_tokens: int, seed: int) -> Iterator[np.ndarray]:
-    """Yield endless batches of row numbers of similar length, at most `batch_tokens` each with padding, every row once
-    per epoch.
+    """Yield endless batches of row numbers of similar length, at most `batch_tokens` each, every row once per epoch.
 
     Each epoch draws again which rows of a length are together, and the order of batches.
     """
@@ -283,11 +279,11 @@ def train(
     model: Any, tokenizer: Any, texts: Sequence[Tensor], held_out: Sequence[Batch], settings: Settings, entry: Entry,
     clock: Callable[[], float] = time.process_time,
 ) -> Generator[Point, None, None]:  # fmt: skip
-    """Yield one record per step until the core-hours are spent, after the evaluated ones of earlier calls; the last is
-    evaluated.
+    """Yield one record per step until the core-hours are spent; first come the evaluated ones of earlier calls.
 
-    `entry` keeps the state. Training resumes from it and reaches the same weights as without an interruption, if the
-    `clock` of core-seconds returns the same values. Raises BadInput if the state is of other settings or texts.
+    The last record is evaluated. `entry` keeps the state. Training resumes from it and reaches the same weights as
+    without an interruption, if the `clock` of core-seconds returns the same values. Raises BadInput if the state is of
+    other settings or texts.
     """
     kept = entry.restored()
     if kept is None and entry.path.is_file():
@@ -357,8 +353,7 @@ def run(
     base: Path, data: Path, out: Path, results: Path, settings: Settings, card: Callable[[pd.DataFrame], str],
     say: Callable[[str], object] = print,
 ) -> None:  # fmt: skip
-    """Train until the core-hours are spent; write `out`/model, and into `results` the curve and the counts of the
-    texts.
+    """Train until the core-hours are spent; write `out`/model, and into `results` the curve and counts of texts.
 
     Training resumes from `out`/state. If the core-hours are already spent, the model is written as it is.
     """

@@ -55,8 +55,7 @@ WORDS = {
         ("objective", "fact", "information", "news", "history", "reality", "story", "description", "true", "plot"),
     ),
 }  # fmt: skip
-"""Ten label words for each class, in the order of the task's labels, chosen once without scores; the first is the
-task's own."""
+"""Ten label words per class, in the order of the task's labels, chosen once without scores; the task's own is first."""
 
 
 @dataclass(frozen=True)
@@ -104,8 +103,7 @@ class Stored:
         return (*astuple(cell)[:5], cell.rate or 0.0) in self.cells
 
     def rate(self, readout: str) -> float:
-        """Return the rate with the largest mean validation accuracy over the trial's tasks; the smallest if several are
-        equal."""
+        """Return the smallest rate with the largest mean validation accuracy over the trial's tasks."""
         rows = pd.DataFrame([row for row in self.rows if row["part"] == TRIAL and row["readout"] == readout])
         means = rows.groupby("rate")["accuracy"].mean()
         return float(means.index[int(means.argmax())])
@@ -143,8 +141,7 @@ def zero_shot(base: Path, task: Task, words: str) -> tuple[np.ndarray, np.ndarra
 
 
 def tuned(base: Path, task: Task, cell: Cell, rate: float, work: Path) -> tuple[np.ndarray, np.ndarray]:
-    """Return predicted and true classes [n] of a fine-tuned model, on validation examples for a trial, else on the
-    test."""
+    """Predicted and true classes [n] of a fine-tuned model, on validation examples for a trial, else on the test."""
     is_trial, head = cell.part == TRIAL, "linear" if cell.readout == "head" else "own"
     config = TrainingConfig(
         readout=cell.readout, head=head, steps=STEPS, lr=rate, seed=cell.seed, keep="last" if is_trial else "best"

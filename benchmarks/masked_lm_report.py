@@ -88,8 +88,7 @@ def zero_shot(rows: pd.DataFrame) -> list[str]:
 
 
 def sides(rows: pd.DataFrame) -> dict[str, dict[int, list[Scored]]]:
-    """Return the accuracy of each fine-tuned model by readout and data seed, on shared resamples of the test
-    examples."""
+    """The accuracy of each fine-tuned model by readout and data seed, on shared resamples of the test examples."""
     answers = []
     for row in rows.to_dict("records"):
         predicted, labels = (np.frombuffer(row[name], np.uint8) for name in ("predicted", "labels"))
@@ -125,8 +124,7 @@ def verdict(compared: pd.DataFrame) -> str:
 
 
 def prompts(rows: pd.DataFrame, compared: pd.DataFrame) -> list[str]:
-    """Return Markdown: accuracy by prompt and by head, their difference with its verdict, and the rates of the
-    trial."""
+    """Markdown: accuracy by prompt and by head, their difference with its verdict, and the rates of the trial."""
     words = metric_row(METRIC)
     lines = [
         [f"`{row['task']}`", str(row["k"]),

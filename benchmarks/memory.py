@@ -216,8 +216,10 @@ def measured(shape: Shape, folder: Path, what: str, mode: str) -> Measured:
 
 
 def rows_of(shape: Shape, localizers: Sequence[str], ordinary: bool = True, mode: str = "lean") -> Iterator[Measured]:
-    """Yield all rows of a shape: the bare pass, each localizer in this mode (lean or ON_GPU), and the first in the
-    ordinary mode."""
+    """Yield all rows of a shape: the bare pass, each localizer in this mode, and the first in the ordinary mode.
+
+    `mode` is lean or ON_GPU.
+    """
     with TemporaryDirectory(prefix="skillviz-memory-") as work:
         device = "cuda" if mode == ON_GPU else "cpu"
         subprocess.run([sys.executable, __file__, "--make", shape.name, work, device], check=True, capture_output=True)

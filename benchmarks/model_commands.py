@@ -1,5 +1,4 @@
-"""Write models.json with the command that makes each model of the stored studies: `python
-benchmarks/model_commands.py`.
+"""Write the command of each model of the stored studies to models.json: `python benchmarks/model_commands.py`.
 
 A study's model is made by the study's own command; if several studies share one, by the study with the fewest steps.
 """

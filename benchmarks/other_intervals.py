@@ -202,8 +202,7 @@ def classes(run: str, n: int, random: np.random.Generator) -> dict[str, Answer]:
 
 @lru_cache
 def _class_truth(run: str) -> dict[tuple[str, int, str], float]:
-    """Return precision, recall and F1 on the whole population, by name of the class (rarest or largest), number and
-    metric."""
+    """Precision, recall and F1 on the whole population, by name of the class (rarest or largest), number and metric."""
     logits, labels = stored_logits(run, "grafted")
     values = class_results({"graft": logits}, labels, resamples=1).set_index(["class", "metric"])["value"]
     examples = np.bincount(labels)
@@ -236,8 +235,7 @@ def perplexities(spread: float, n: int, random: np.random.Generator) -> dict[str
 
 
 def separations(of: tuple[float, float], n: int, random: np.random.Generator) -> dict[str, Answer]:
-    """Return the AUROC of one model and the difference of two, on n test examples and half as many texts that fit no
-    class."""
+    """The AUROC of one model and the difference of two, on n test examples and half as many texts that fit no class."""
     inside, outside, truth = _confidences(*of)
     x, y = inside[:, random.integers(0, inside.shape[1], n)], outside[:, random.integers(0, outside.shape[1], n // 2)]
     single, less = auroc(x[0], y[0]), auroc_difference(x[0], y[0], x[1], y[1])
@@ -249,8 +247,7 @@ def separations(of: tuple[float, float], n: int, random: np.random.Generator) ->
 
 @lru_cache
 def _confidences(shift: float, spread: float, count: int = 4000) -> tuple[np.ndarray, np.ndarray, list[float]]:
-    """Return confidences [model, example] of both kinds, and each model's AUROC, which is lower for the second
-    model."""
+    """Confidences [model, example] of both kinds, and each model's AUROC, which is lower for the second model."""
     random = np.random.default_rng(1)
     both = []
     for center, scale in ((shift, 1.0), (0.0, spread)):
@@ -303,8 +300,7 @@ def pairs(run: str, n: int, random: np.random.Generator) -> dict[str, Answer]:
 
 
 def gain_sizes(run: str, n: int, random: np.random.Generator) -> dict[str, Answer]:
-    """Return the sizes at which half, and nearly all, of the gain is recovered, as powers of ten of the share of
-    parameters.
+    """The sizes at which half, and nearly all, of the gain is recovered, as powers of ten of the share of parameters.
 
     The size at which half is lost is computed from the complement's scores in the same way.
     """
@@ -413,8 +409,7 @@ def _temperature(run: str) -> float:
 
 
 def over_seeds(pool: Pool, seeds: int, n: int, random: np.random.Generator) -> dict[str, Answer]:
-    """Return means over seeds with examples, for accuracy and NLL: one method, and differences of two, paired and
-    joined.
+    """Means over seeds with examples, for accuracy and NLL: one method, and differences of two, paired and joined.
 
     The joined difference uses the intervals of both methods. A fourth quantity is the change of one's lead over a
     single model to the other's over another, as along fine-tuning. The standard deviation of a mean over resampled
@@ -547,8 +542,7 @@ def stored_regions() -> list[Region]:
 
 @lru_cache
 def alike_regions() -> list[Region]:
-    """Return the largest group of stored regions that each share more than half of their entries with the group's
-    first."""
+    """The largest group of stored regions that each share more than half of their entries with the group's first."""
     regions = stored_regions()
     groups = [[other for other in regions if first.iou(other) > 0.5] for first in regions]
     return max(groups, key=len)
@@ -578,8 +572,7 @@ def best_of_path(n: int, random: np.random.Generator) -> dict[str, Answer]:
 
 
 def best_of_independent(share: float, n: int, random: np.random.Generator) -> dict[str, Answer]:
-    """Return the best of 61 models as good as the first, each independently different from it on this share of
-    examples."""
+    """The best of 61 models as good as the first, each independently different from it on this share of examples."""
     right = random.random(n) < 0.85
     flipped = random.random((60, n)) < np.where(right, 0.5 / 0.85, 0.5 / 0.15) * share
     models = np.where(flipped, ~right, right)
@@ -713,8 +706,7 @@ def table(rows: pd.DataFrame) -> list[str]:
 
 
 def seeds_table(rows: pd.DataFrame) -> list[str]:
-    """Return means over seeds, a line per quantity and number of seeds: coverage in synthetic pools and in the stored
-    one."""
+    """Means over seeds, a line per quantity and number of seeds: coverage in synthetic pools and in the stored one."""
     lines = [
         "| mean over seeds | seeds | cells of made pools | under 93% | lowest coverage | median | stored masks: lowest "
         "| width at a spread of 1.8 points, n = 1,821 |",

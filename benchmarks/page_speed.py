@@ -123,8 +123,7 @@ def first_figures(browser: Browser, project: Path, servers: int) -> dict[str, li
 
 
 def switches(page: Page, names: list[str], titles: dict[str, str]) -> list[dict[str, Any]]:
-    """Return one row per switch through these pages: the page, and the seconds to its heading and to its first
-    figure."""
+    """One row per switch through these pages: the page, and the seconds to its heading and to its first figure."""
     rows = []
     for name in names:
         script = UNTIL_DRAWN.replace("CLICKED", json.dumps("/" if name == HOME else f"/{name}"))
@@ -215,8 +214,7 @@ def measure(runs: int, servers: int, rounds: int) -> dict[str, Any]:
 
 
 def upload_of(count: int, times: int = 5) -> dict[str, Any]:
-    """Return the median seconds for reading an upload of `count` rows, after the process that reads uploads has
-    started."""
+    """The median seconds for reading an upload of `count` rows, after the process that reads uploads has started."""
     lines = [
         f"a review of some words, number {number}, of a film that was long;{number % 2}" for number in range(count)
     ]

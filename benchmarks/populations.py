@@ -94,8 +94,7 @@ class Population:
 
 
 def _numbers(sure: list[np.ndarray], edges: np.ndarray | None) -> list[np.ndarray]:
-    """Return the bin of every example of every sample, [sample, n] each; without `edges` by the quantiles of each
-    sample."""
+    """The bin of every example of every sample, [sample, n] each; without `edges` by the quantiles of each sample."""
     if edges is not None:
         return [bin_numbers(one.ravel(), edges).reshape(one.shape) for one in sure]
     pooled = np.concatenate(sure, axis=1)
@@ -192,8 +191,7 @@ def warped(
     name: str, sures: Sequence[np.ndarray], warps: Sequence[Warp], classes: int, errors: Sequence[float], binning: str,
     shared: float = 1.0,
 ) -> Population | None:  # fmt: skip
-    """Return a population of models with these confidences [atom] and l1 errors; None if no strength of a warp has one
-    of them."""
+    """Return a population with these confidences [atom] and l1 errors; None if a warp cannot reach its error."""
     edges = Population(name, tuple(Side(sure, sure) for sure in sures)).edges(binning)
     chances = [scaled(s, w, classes, e, edges) for s, w, e in zip(sures, warps, errors, strict=True)]
     sides = tuple(Side(s, c) for s, c in zip(sures, chances, strict=True) if c is not None)
@@ -241,8 +239,7 @@ def _stored(run: str) -> pd.DataFrame:
 
 
 def stored_logits(run: str, state: str, split: str = "test") -> tuple[np.ndarray, np.ndarray]:
-    """Return logits [example, class] and labels [example] of a stored run in one state, in the order of the
-    examples."""
+    """Logits [example, class] and labels [example] of a stored run in one state, in the order of the examples."""
     table = _stored(run)
     rows = table[(table["state"] == state) & (table["split"] == split)].sort_values("example_id")
     logits = rows[[name for name in rows.columns if name.startswith("logit_")]].to_numpy(np.float64)
@@ -256,8 +253,7 @@ def stored_side(run: str, state: str) -> Side:
 
 
 def two_class_logits(sure: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Return two-class logits of these confidences, whose prediction is class 0 if it is right: the label is always
-    0."""
+    """Two-class logits of these confidences, whose prediction is class 0 if it is right: the label is always 0."""
     margin = np.log(sure) - np.log1p(-np.minimum(sure, 1 - 1e-12))
     return np.stack([np.where(right, margin, 0.0), np.where(right, 0.0, margin)], axis=1)
 

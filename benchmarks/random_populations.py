@@ -46,8 +46,7 @@ def _warp(random: np.random.Generator) -> Warp:
 
 
 def _population(models: int, number: int, binning: str) -> tuple[int, Population]:
-    """Return the classes and the population of one or two models of this number; redrawn until its errors are
-    possible."""
+    """The classes and the population of one or two models of this number; redrawn until its errors are possible."""
     for attempt in range(1000):
         random = np.random.default_rng((2026, models, number, attempt))
         classes = int(random.integers(2, 7))

@@ -1,5 +1,4 @@
-"""Make pools of seeds, for intervals over seeds and examples together: every seed answers every example of a
-population.
+"""Make pools of seeds, for intervals over seeds and examples: every seed answers every example of a population.
 
 Seeds and examples are drawn from a pool with replacement, so the truth is the mean over the whole pool. A pool has
 stored runs, or is made from one stored run. In the latter, seeds differ in accuracy and confidence, and single answers
@@ -40,8 +39,7 @@ class Pool:
 
 
 def of_runs(patterns: Sequence[str], name: str) -> Pool:
-    """Return stored grafts as seeds, one pattern of folder names per method; runs with the same predictions count
-    once."""
+    """Stored grafts as seeds, one pattern of folder names per method; runs with the same predictions count once."""
     methods = []
     for pattern in patterns:
         answers = [stored_logits(run.id, "grafted") for run in stored_runs(pattern)]
@@ -57,8 +55,7 @@ Shape = Literal["normal", "skewed", "even"]
 
 
 def _abilities(shape: Shape, random: np.random.Generator) -> np.ndarray:
-    """Return abilities of two methods' seeds [method, seed], mean 0 and standard deviation 1; skewed ones have bad
-    seeds."""
+    """Abilities of two methods' seeds [method, seed], mean 0 and standard deviation 1; skewed ones have bad seeds."""
     if shape == "skewed":
         return (4 - random.gamma(4, size=(2, SEEDS))) / 2
     if shape == "even":
@@ -68,8 +65,7 @@ def _abilities(shape: Shape, random: np.random.Generator) -> np.ndarray:
 
 @lru_cache
 def of_spread(run: str, spread: float, shape: Shape = "normal") -> Pool:
-    """Return two methods of seeds like a stored run's graft, the first with this standard deviation of accuracy, in
-    points.
+    """Two methods of seeds like a stored run's graft, the first with this standard deviation of accuracy, in points.
 
     The second method is a little worse, on the same fine-tuned models: half of the variance of a seed's ability is
     shared.
@@ -94,8 +90,7 @@ def of_spread(run: str, spread: float, shape: Shape = "normal") -> Pool:
 
 
 def disagreement(pool: Pool) -> float:
-    """Return the share of examples on which just one of two seeds of the first method is right, mean over some
-    pairs."""
+    """The share of examples on which just one of two seeds of the first method is right, mean over some pairs."""
     right = pool.logits[0, :20].argmax(-1) == pool.labels
     return float(np.mean([(right[i] != right[i + 1]).mean() for i in range(len(right) - 1)]))
 

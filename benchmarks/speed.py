@@ -143,8 +143,7 @@ SHAPES = {
 
 
 def random_model(shape: Shape) -> Any:
-    """Return random weights of this shape, with a head of two classes; the arithmetic is the same as with trained
-    ones."""
+    """Random weights of this shape, with a head of two classes; the arithmetic is the same as with trained ones."""
     torch.manual_seed(0)
     config = AutoConfig.for_model(shape.family, num_labels=2, pad_token_id=0, **shape.sizes)
     return AutoModelForSequenceClassification.from_config(config, dtype=torch.float32)
@@ -248,8 +247,7 @@ def medians(taken: Mapping[str, np.ndarray]) -> dict[str, float]:
 
 
 def bare_pass(objective: Objective, plain: nn.Module) -> Callable[[], None]:
-    """Return a function for forward and backward of the plain model on a step's micro-batches, as in a training
-    loop."""
+    """A function for forward and backward of the plain model on a step's micro-batches, as in a training loop."""
     batches = list(objective.batches.micro(np.arange(objective.n)))
     parameters = [p for p in plain.parameters() if p.requires_grad]
 
@@ -324,8 +322,7 @@ def steps(
     say: Callable[[str], None],
     at_once: int = 20,
 ) -> Iterator[Section]:
-    """Yield each localizer's step over the passes that its gradient needs; `at_once` of them hold their vectors
-    together.
+    """Each localizer's step over the passes that its gradient needs; `at_once` of them hold their vectors together.
 
     Without `names`, all that take gradients are measured. A step of `fisher` and `linearized` is 64 examples one at a
     time, and so are its bare passes; a step of `first-order` is its whole search. Choosing the candidates is not part
@@ -493,8 +490,7 @@ def where_it_goes(shape: str, batch: int, turns: int, device: str, say: Callable
 
 
 def _shares(problem: Problem, search: Search, device: str) -> dict[str, float]:
-    """Return shares of one step: matrix multiplications, attention, the rest of the model, data, the localizer's
-    own."""
+    """Shares of one step: matrix multiplications, attention, the rest of the model, data, the localizer's own."""
     spent = {"data": 0.0, "gradient": 0.0}
     backward, batch = problem.train.backward, problem.train.batches.batch
 

@@ -37,8 +37,7 @@ def pins(text: str) -> dict[str, str]:
 
 
 def with_pins(text: str, versions: Mapping[str, str]) -> str:
-    """Return the file with these versions in its pins and everything else unchanged. Raises KeyError for an unknown
-    pin."""
+    """The file with these versions in its pins and everything else unchanged. Raises KeyError for an unknown pin."""
     return PIN.sub(lambda pin: f"{pin[1]}=={versions[normalised(pin[1])]}", text)
 
 

@@ -274,8 +274,7 @@ def result(study: StudyFolder, row: Experiment | None, words: Mapping[str, Any])
 
 
 def verdict_line(verdict: Verdict) -> str:
-    """Return `- confirmed: the claim. 4 of 6 support it, ...`, with each comparison if they are few, else the two
-    ends."""
+    """`- confirmed: the claim. 4 of 6 support it, ...`, with each comparison if they are few, else the two ends."""
     if not verdict.comparisons:
         return f"- **{verdict.outcome}**: {verdict.claim} This study has no row for it."
     if len(verdict.comparisons) <= SHOWN:

@@ -73,8 +73,7 @@ def _at_most_by_chance(rows: pd.DataFrame) -> str:
 
 
 def stability(study: StudyFolder) -> list[str]:
-    """Return a line per search and source of randomness: the overlap of two regions of a task, least stable task
-    first."""
+    """A line per search and source of randomness: the overlap of two regions of a task, least stable task first."""
     if "stability" not in study.tables():
         return []
     lines = []
@@ -236,8 +235,7 @@ def _ece_less(row: Mapping[Any, Any], rival: str) -> str:
 
 
 def per_task(tables: Tables, main: float | None, row: Experiment | None) -> list[str]:
-    """Return one row per task: score, agreement, complement and size needed; calibration; and the same on other
-    data."""
+    """One row per task: score, agreement, complement and size needed; calibration; and the same on other data."""
     rows = tested(tables["scores"])
     localizer = rows["localizer"].fillna("")
     rows = at_size(rows[localizer.isin(("", MAIN_SEARCH, "movement"))], main)
@@ -433,8 +431,7 @@ def checkpoints(tables: Tables, main: float | None, row: Experiment | None) -> l
 
 
 def sensitivity(tables: Tables, main: float | None, row: Experiment | None) -> list[str]:
-    """Return the searches' constants against size and the task's metric, over mask seeds; numbers of steps as
-    columns."""
+    """The searches' constants against size and the task's metric, over mask seeds; numbers of steps as columns."""
     rows = of_task_metric(tables["sensitivity"])
     steps = sorted(rows["steps"].dropna().unique())
     lines = []

@@ -32,8 +32,7 @@ COLUMNS = ("experiment", "command", "models", "runs", "scores", "one GPU", "GPU 
 
 
 def headers(folder: Path) -> Path:
-    """Return a folder with RoBERTa-base's configuration and the header of its weights; the values are a hole in the
-    file."""
+    """A folder with RoBERTa-base's configuration and the header of its weights; the values are a hole in the file."""
     config = RobertaConfig(
         vocab_size=50_265, max_position_embeddings=514, type_vocab_size=1, pad_token_id=1, bos_token_id=0,
         eos_token_id=2, layer_norm_eps=1e-5, architectures=["RobertaForMaskedLM"],

@@ -1,5 +1,4 @@
-"""Take pictures and measures of every page: `python docs/screenshots.py` renews docs/screenshots/, pages.csv and
-pages.md.
+"""Write docs/screenshots/, pages.csv and pages.md, pictures and measures of every page: `python docs/screenshots.py`.
 
 This starts the dashboard on a free port with the shipped runs. It opens each page in headless Chromium on the run that
 the dashboard opens on (`--run` names another), and writes, for light and dark,
@@ -181,8 +180,7 @@ def visited(browser: Browser, url: str, name: str, out: Path | None) -> dict[str
 
 @contextmanager
 def dashboard(project: Path) -> Iterator[str]:
-    """Start this checkout's dashboard with its shipped runs and an empty folder of the user's runs, and yield its
-    address."""
+    """Start this checkout's dashboard with its shipped runs and no user's runs, and yield its address."""
     with tempfile.TemporaryDirectory() as runs, served(project, more={"SKILLVIZ_RUNS": runs}) as address:
         yield address
 
@@ -193,8 +191,7 @@ def addresses(pages: list[str], run: str) -> dict[str, str]:
 
 
 def measured(project: Path, pages: list[str], run: str, out: Path | None) -> list[dict[str, Any]]:
-    """Return one row per page; a page that fails is tried again, and the last failure is raised after the other
-    pages."""
+    """One row per page; a page that fails is tried again, and the last failure is raised after the other pages."""
     rows, failure = [], None
     with dashboard(project) as address, sync_playwright() as playwright:
         chromium = shutil.which("chromium") or shutil.which("google-chrome")

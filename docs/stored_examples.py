@@ -170,8 +170,7 @@ def rates(store: Store) -> list[str]:
 
 
 def across_tasks(store: Store) -> list[str]:
-    """Return a sentence on the correlation, over tasks, of movement's concentration in few parameters with the search's
-    lead.
+    """A sentence on the correlation, over tasks, of movement's concentration in few parameters with the search's lead.
 
     For each task that is scored by accuracy, the newest model with both searches is used.
     """

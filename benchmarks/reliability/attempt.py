@@ -12,8 +12,7 @@ from pathlib import Path
 import pandas as pd
 
 Tries = Callable[[int, Path], Iterator[str]]
-"""A function of the number of tries and an empty folder that yields, for each try, its loss in a sentence; "" if
-none."""
+"""A function of the number of tries and an empty folder that yields each try's loss in a sentence, "" for none."""
 
 SHOWN = 40  # losses that are printed one by one
 COLUMNS = ("promise", "attempt", "form", "tried", "lost", "loss", "seconds", "day", "cores")
@@ -56,8 +55,7 @@ class Attempt:
         self, form: str, work: Path, report: Callable[[str], None],
         until_lost: bool = False, minutes: float | None = None,
     ) -> dict[str, object]:  # fmt: skip
-        """Return the row of reliability.csv after all tries, or after those made in `minutes`; with `until_lost`, after
-        the first loss."""
+        """Return the row of reliability.csv after all tries, `minutes`, or with `until_lost` the first loss."""
         begun, tried, losses = time.monotonic(), 0, list[str]()
         for loss in self.function()(getattr(self, form), work):
             tried += 1

@@ -1,5 +1,4 @@
-"""Check that bad input is refused in a sentence: every reader on mutated inputs, in children with limits on memory and
-time."""
+"""Check that bad input is refused in a sentence: every reader on mutated inputs, with limits on memory and time."""
 
 from __future__ import annotations
 
@@ -62,8 +61,7 @@ Draw = np.random.Generator
 
 @dataclass(frozen=True)
 class Reader:
-    """A reader of one kind of input. `make(draw)` returns an action on a mutated input, which may raise
-    SkillvizError."""
+    """A reader of one kind of input; `make(draw)` returns an action that may raise SkillvizError."""
 
     name: str
     share: float

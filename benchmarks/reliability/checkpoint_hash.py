@@ -1,5 +1,4 @@
-"""Check that a damaged checkpoint is noticed: changed bits and zeroed bytes in checkpoints of searches and
-fine-tunings."""
+"""Check that a damaged checkpoint is noticed: changed bits and zeroed bytes, for searches and fine-tunings."""
 
 from __future__ import annotations
 

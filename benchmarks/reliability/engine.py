@@ -198,8 +198,7 @@ def kill_at(root: Path, number: int) -> None:
 
 
 def cut_power_at(root: Path, number: int) -> None:
-    """Simulate a power failure before the `number`-th step: files that were not synced lose the second half of their
-    bytes."""
+    """Simulate a power failure before the `number`-th step: unsynced files lose the second half of their bytes."""
     synced: set[int] = set()
     sync = os.fsync
 

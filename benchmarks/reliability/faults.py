@@ -15,8 +15,7 @@ from typing import Any
 from benchmarks.reliability.table import ATTEMPTS
 
 HEAVY = ("torch", "transformers", "streamlit.testing.v1")
-"""Packages that attempts need, imported once for the children of all faults. skillviz is not among them, because faults
-change it."""
+"""Packages of attempts, imported once for the children of all faults; not skillviz, because faults change it."""
 
 
 @dataclass(frozen=True)

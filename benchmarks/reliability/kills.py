@@ -1,5 +1,4 @@
-"""Check that no run is lost or incomplete: kills, power cuts and full disks at every step, and simultaneous
-processes."""
+"""Check that no run is lost or incomplete: kills, power cuts, full disks, and simultaneous processes."""
 
 from __future__ import annotations
 
@@ -73,8 +72,7 @@ def resumed(engine: FakeEngine, store: Store) -> str:
 
 
 def random_kills(number: int, work: Path) -> Iterator[str]:
-    """Yield the losses after a kill -9 at a random moment of a run; a third of them are killed again during the
-    resume."""
+    """The losses after a kill -9 at a random moment of a run; a third of them are killed again during the resume."""
     engine, draw = FakeEngine(work), np.random.default_rng(17)
     begun = time.monotonic()
     ended(forked(lambda: engine.produce(Store(work / "timed"))))
@@ -113,8 +111,7 @@ def full_disks(number: int, work: Path) -> Iterator[str]:
 
 
 def _at_steps(number: int, work: Path, fault: Callable[[Path, int], None], with_resume: bool = False) -> Iterator[str]:
-    """Yield the losses of the fault at evenly spread steps of a run; with `with_resume` also of resuming a killed
-    run."""
+    """The losses of the fault at evenly spread steps of a run; with `with_resume` also of resuming a killed run."""
     engine = FakeEngine(work)
     bodies: list[Callable[[Store], None]] = [engine.produce, *([engine.finish_all] if with_resume else [])]
     each = max(1, number // len(bodies))
@@ -150,8 +147,7 @@ def _wrong_states(store: Store) -> list[str]:
 
 
 def read_only(number: int, work: Path) -> Iterator[str]:
-    """Yield the losses in a store that cannot be written: everything can be read, and writes are refused in a
-    sentence."""
+    """The losses in a store that cannot be written: everything can be read, and writes are refused in a sentence."""
     engine, store = FakeEngine(work), Store(work / "runs")
     ended(forked(lambda: engine.produce(store)))
     _cut(engine, store)
@@ -263,8 +259,7 @@ def at_once(number: int, work: Path) -> Iterator[str]:
 
 
 def clock_steps(number: int, work: Path) -> Iterator[str]:
-    """Yield the losses if the clock is set during a run: it must count as running and not be resumed until it is
-    killed."""
+    """The losses if the clock is set during a run: it must count as running and not be resumed until it is killed."""
     engine, draw = FakeEngine(work, steps=2000), np.random.default_rng(5)
     for index in range(number):
         store = Store(work / f"runs-{index}")

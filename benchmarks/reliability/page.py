@@ -20,8 +20,7 @@ WRITER = "written by python -m benchmarks reliability"
 
 
 def tables(results: Path = RESULTS) -> dict[str, list[str]]:
-    """Return the lines of each table by its name: the attempts on every promise, the planted faults, and many
-    visitors."""
+    """The lines of each table by its name: the attempts on every promise, the planted faults, and many visitors."""
     rows = stored(results / FILE)
     return {"attempts": _attempts(rows), "faults": _faults(), "visitors": _visitors()}
 

@@ -1,5 +1,4 @@
-"""Check that no run is lost if a real process is killed: a job, the dashboard's server, the worker of the live
-pages."""
+"""Check that no run is lost if a real process is killed: a job, the dashboard's server, the live pages' worker."""
 
 from __future__ import annotations
 
@@ -65,8 +64,7 @@ def _after_kill(store: Store, name: str, whole: Run) -> str:
 
 
 def server_kills(number: int, work: Path) -> Iterator[str]:
-    """Yield the losses if the server is killed while it makes pages beside a job: the job must finish, and a new server
-    show all."""
+    """Yield the losses if the server is killed beside a job: the job must finish, and a new server show all."""
     spec, draw = _job_spec(work), random.Random(42)
     whole = _finished(spec, Store(work / "whole"))
     for index in range(number):

@@ -1,5 +1,4 @@
-"""Check that resume is exact: the real engine and fine-tuning, killed or interrupted anywhere, end with the same
-result."""
+"""Check that resume is exact: the real engine and fine-tuning, killed or interrupted anywhere."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Check that the numbers are right: our metrics against other programs', and stored metrics against stored
-predictions."""
+"""Check that the numbers are right: against other programs' metrics, and against stored predictions."""
 
 from __future__ import annotations
 
@@ -33,8 +32,7 @@ def reference(number: int, work: Path) -> Iterator[str]:
 
 
 def stored(number: int, work: Path) -> Iterator[str]:
-    """Yield the difference of each metric of each state in run.json of shipped runs, computed again from the
-    predictions."""
+    """The difference of each metric of each state in run.json of shipped runs, computed again from the predictions."""
     runs = [run for run in library(work / "none").list() if "predictions.parquet" in run.files]
     for run in (runs[i] for i in np.linspace(0, len(runs) - 1, min(number, len(runs))).astype(int)):
         yield from _of_run(run)

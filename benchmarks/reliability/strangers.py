@@ -36,8 +36,10 @@ REPORTED = 25  # one try in this number makes a whole report, the others the sum
 
 
 def visitor_paths(number: int, work: Path) -> Iterator[str]:
-    """Yield the losses of random paths through folders, links and variables; an accepted path out of the only root is a
-    loss."""
+    """Yield the losses of random paths through folders, links and variables.
+
+    An accepted path that leads out of the only root is a loss.
+    """
     root, outside, draw = work / "root", work / "outside", np.random.default_rng(31)
     for folder in (root, outside):
         (folder / "sub" / "deeper").mkdir(parents=True)
@@ -109,8 +111,10 @@ PIECES = (
 
 
 def markup(number: int, work: Path) -> Iterator[str]:
-    """Yield the losses of a run named with random markup; other elements in its report or card, or a formula in its
-    CSV, are losses."""
+    """Yield the losses of a run named with random markup.
+
+    Other elements in its report or card, or a formula in its CSV, are losses.
+    """
     draw = np.random.default_rng(32)
     of_plain = cache(lambda make: _structure(make(fake_run(Store(work / "plain"), **SMALL))))
     for index in range(number):
@@ -169,8 +173,10 @@ def _is_formula(cell: str) -> bool:
 
 
 def public_demo(number: int, work: Path) -> Iterator[str]:
-    """Yield the losses of actions in a read-only dashboard: each must be refused in one sentence, without changing the
-    store."""
+    """Yield the losses of actions in a read-only dashboard.
+
+    Each action must be refused in one sentence, without changing the store.
+    """
     store = Store(work / "runs")
     run = fake_run(store, **SMALL)
     unfinished = store.create(run.spec.model_copy(update={"seed": 7}), size=10)

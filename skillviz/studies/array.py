@@ -169,8 +169,7 @@ def _note(
     seconds: float | None = None,
     error: Failure | None = None,
 ) -> None:
-    """Store a step's result in study.json and append it to events and log; steps on several nodes take turns by a
-    lock."""
+    """Store a step's result in study.json, and report it; steps on several nodes take turns by a lock."""
     number = next(number for number, one in enumerate(the_plan.steps, start=1) if one.key == step.key)
     with _locked(path) as record:
         if record is not None and record.status == "running":

@@ -4,7 +4,6 @@ import os
 
 
 def cores() -> int:
-    """Return the number of processors that this process may run on, or the machine's number if the system has no
-    affinity."""
+    """The number of processors that this process may run on, or the machine's number if the system has no affinity."""
     affinity = getattr(os, "sched_getaffinity", None)
     return len(affinity(0)) if affinity else os.cpu_count() or 1

@@ -213,8 +213,7 @@ class _Course:
         self.on_step(self.numbers[step.key], len(self.plan.steps), step, what)
 
     def left(self) -> float | None:
-        """Return the seconds until the study is finished, at the pace of the steps done so far; None before the
-        first."""
+        """The seconds until the study is finished, at the pace of the steps done so far; None before the first."""
         gone = self.done | self.lost
         missing = [s for s in self.plan.steps if s.key not in gone and not self.at.is_there(s)]
         if not self.worked:
@@ -223,8 +222,7 @@ class _Course:
 
 
 def _side_by_side(course: _Course, count: int, command: str | None) -> None:
-    """Run all steps but the tables in several processes; steps of one pair stay in one process if that costs no
-    time."""
+    """Run all steps but the tables in several processes; steps of one pair share a process if that costs no time."""
     threads = max(1, cores() // count)
     environment = {FINETUNED_VARIABLE: str(finetuned_root())}
     setup = Setup(course.plan.study.model_dump(), str(course.at.store.root), threads, command, environment)

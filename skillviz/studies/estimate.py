@@ -149,8 +149,7 @@ class PlanClock:
         return A_ROW * (1 + sum(s.kind in (LOCALIZE, SCORE) for s in self.plan.steps)) + self.recomputed()
 
     def recomputed(self) -> float:
-        """Return the seconds for recomputing with the models, for the experiment's tables: gains, purification and
-        bootstrap."""
+        """The seconds for recomputing with the models, for the experiment's tables: gains, purification, bootstrap."""
         experiment, seconds = EXPERIMENTS.get(self.plan.study.experiment or ""), 0.0
         for one in experiment.passes(self.plan) if experiment else ():
             facts = self.facts(one.spec, self.kind(one.spec.device))
@@ -162,8 +161,7 @@ class PlanClock:
         return seconds
 
     def facts(self, spec: RunSpec, device: str) -> Facts | None:
-        """Return the facts of a run, read from the base alone: the fine-tuned model may not exist yet. None if
-        unreadable."""
+        """The facts of a run, read from the base alone: the fine-tuned model may not exist yet. None if unreadable."""
         fields = spec.model_dump(include=set(OF_FACTS))
         key = *fields.values(), device
         try:

@@ -1,5 +1,4 @@
-"""Store a study's fine-tuned models by the hash of their spec: written atomically, and made again if a source
-changed."""
+"""Store a study's fine-tuned models by the hash of their spec, atomically; a changed source makes them again."""
 
 from __future__ import annotations
 
@@ -61,8 +60,7 @@ SAMPLE = ("k_shot", "data_seed", "max_train", "max_validation")
 
 
 class Sources(NamedTuple):
-    """The sources of a model: fingerprints of the base and of each task's data, a hash of each run's region and of each
-    task's definition."""
+    """The sources of a model: fingerprints of base and data, and hashes of each run's region and task's definition."""
 
     base: str
     data: dict[str, str]
@@ -127,8 +125,7 @@ class FineTunedArtifact:
         return {key: model for key, model in models.items() if model is not None}
 
     def check(self, checker: Checker, deep: bool) -> None:
-        """Check the tasks, that one model can learn them together, and that the base can be fine-tuned with the
-        readout."""
+        """Check the tasks, that one model can learn them, and that the base can be fine-tuned with the readout."""
         spec = self.spec
         names = [task_name(task) for task in spec.tasks]
         if len(set(names)) < len(names):
@@ -249,8 +246,7 @@ def _fingerprint(task: str, state: tuple[Any, ...], sample: tuple[tuple[str, Any
 
 
 def finetuned_record(folder: Path) -> dict[str, Any] | None:
-    """Return finetuned_model.json, or None if the folder holds no finished model of this version; it is then made
-    again."""
+    """Return finetuned_model.json, or None if the folder has no finished model of this version, which is then made."""
     try:
         record = content_of(folder / RECORD)
         refuse_another(record, str(folder))

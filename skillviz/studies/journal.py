@@ -97,8 +97,7 @@ class Journal:
         _log(self.path, line)
 
     def note(self, step: Step, state: str, seconds: float | None = None, error: Failure | None = None) -> None:
-        """Store the result of a step; study.json is written at once if the step began or failed, else within EVERY
-        seconds."""
+        """Store a step's result; study.json is written at once if it began or failed, else within EVERY seconds."""
         known = self.notes[step.key]
         update = {"state": state, "error": error, "seconds": known.seconds if seconds is None else round(seconds, 3)}
         self.notes[step.key] = known.model_copy(update=update)

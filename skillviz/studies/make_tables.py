@@ -60,7 +60,6 @@ def tables_of_any_study(results: Results) -> dict[str, pd.DataFrame]:
 
 
 def tables_of_runs(results: Results) -> dict[str, pd.DataFrame]:
-    """Return `scores` and `differences` of all finished runs, pair by pair, as in analysis.run_tables; valid at any
-    time."""
+    """`scores` and `differences` of all finished runs, pair by pair, as in analysis.run_tables; valid at any time."""
     runs = results.runs()
     return {"scores": run_tables.table(runs), "differences": run_tables.differences(runs)}

@@ -40,8 +40,7 @@ is 5.0.
 
 @dataclass(frozen=True)
 class Needs:
-    """The remaining needs of a study: counts of steps, seconds by device at an assumed speed, peak bytes, bytes on
-    disk.
+    """The remaining needs of a study: counts of steps, seconds by device at an assumed speed, peak memory, disk.
 
     `host` is main memory in bytes by device, `device` the GPU's memory in bytes. `unknown` counts the steps whose
     models or data could not be read; each counts as a minute and no memory.

@@ -31,8 +31,7 @@ Files = Mapping[str, Callable[[], bytes]]
 
 @dataclass(frozen=True)
 class Packed:
-    """The numbers of runs and scores that were packed or copied, of those that were there already, and the bytes
-    written."""
+    """The numbers of runs and scores that were packed or copied, of existing ones, and of the bytes written."""
 
     runs: int
     scores: int

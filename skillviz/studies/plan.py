@@ -353,8 +353,7 @@ class _Entry:
         return {**options, name: region_of(spec, values)}
 
     def _named(self, expression: Any, task: str) -> Any:
-        """Return an expression with each `{"run": {fields}}` replaced by that run's key; the run becomes a step of the
-        study."""
+        """Return an expression with each `{"run": {fields}}` replaced by a key; the run becomes a step."""
         if isinstance(expression, list | tuple):
             return [self._named(part, task) for part in expression]
         if not isinstance(expression, dict):

@@ -53,8 +53,7 @@ class Step:
 
 
 def name_of(task: str | None) -> str:
-    """Return the name of a task; if its file cannot be read, the file's stem, and the study's check reports the
-    error."""
+    """The name of a task; if its file cannot be read, the file's stem, and the study's check reports the error."""
     try:
         return task_name(task or "")
     except BadInput:

@@ -30,8 +30,7 @@ TABLES_VERSION = 4
 
 
 class StepNote(Frozen):
-    """The note about a step in study.json: its state (missing, running, finished, failed or not reached) and its
-    seconds."""
+    """A step in study.json: its state (missing, running, finished, failed or not reached) and its seconds."""
 
     kind: str
     title: str

@@ -103,8 +103,10 @@ def model_fields(results: Results, of: Run | Score) -> dict[Name, Any]:
 
 
 def run_variants(results: Results) -> list[str]:
-    """Return each run's label that separates it from others of its task and localizer, besides size and seeds: base,
-    recipe, training, options."""
+    """Return labels that separate each run from others of its task and localizer.
+
+    They name base, recipe, training and options, but not size and seeds.
+    """
     runs = results.runs()
     return label_variants(
         [((run.record.task_name, run.spec.localizer), _run_fields(results, run)) for run in runs], run_label
@@ -123,8 +125,7 @@ def finetuned_labels(results: Results) -> Callable[[Run], dict[str, Any]]:
 
 
 def _run_fields(results: Results, run: Run) -> dict[Name, Any]:
-    """Return the fields of model and search; the search's options, such as its steps, are under the localizer's
-    name."""
+    """The fields of model and search; the search's options, such as its steps, are under the localizer's name."""
     spec = run.spec
     model = {"recipe": results.entry(run).get("recipe", PAIR_RECIPE), **model_fields(results, run)}
     search: dict[Name, Any] = {(spec.localizer, name): value for name, value in spec.search_fields().items()}

@@ -82,8 +82,7 @@ def _setting(results: Results, run: Run) -> tuple[Any, ...]:
 
 
 def overlap_and_notes(results: Results) -> tuple[dict[str, pd.DataFrame], list[str]]:
-    """Return `overlap` and `isolation` of the regions of a model of several tasks, with notes; nothing without two
-    regions."""
+    """`overlap` and `isolation` of the regions of a model of several tasks, with notes; nothing without two regions."""
     runs = region_runs(results)
     regions = {task: {seed: run.region() for seed, run in by_seed.items()} for task, by_seed in runs.items()}
     # a size that is an outcome may be zero
@@ -195,8 +194,7 @@ def mean_relative_gain(scored: TaskScores, graft: Sequence[np.ndarray]) -> Inter
 
 @dataclass
 class TaskSessions:
-    """The tasks of one model, each with its own head and training examples; all stay loaded, because all give
-    gradients.
+    """The tasks of one model, each with its own head and training examples; all stay loaded for their gradients.
 
     `specs` are by task.
     """

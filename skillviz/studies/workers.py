@@ -75,8 +75,7 @@ class Pool:
             worker.connection.send((step.key, stored))
 
     def replies(self) -> Iterator[tuple[Step, Reply]]:
-        """Yield the steps that ended, at least one; if a worker's process is gone, it is removed and its step has
-        failed."""
+        """The steps that ended, at least one; if a worker's process is gone, it is removed and its step has failed."""
         busy = {worker.connection: worker for worker in self.workers if worker.step is not None}
         for ready in wait(list(busy)):
             worker = busy[ready]  # type: ignore[index]

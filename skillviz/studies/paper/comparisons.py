@@ -44,8 +44,7 @@ def small_shift(id_task: str, task: str) -> bool:
 
 
 def rows_of(study: StudyTables, a: str, b: str, metric: str, keep: Keep = own_task) -> pd.DataFrame:
-    """Return the rows a - b of `differences`, or b - a turned round, at the main size, of the search used for the
-    paper's.
+    """The rows a - b of `differences`, or b - a turned round, at the main size, of the search used for the paper's.
 
     Rows of a graft are limited to tasks on which fine-tuning gains; on other tasks there is no gain to recover.
     """
@@ -72,7 +71,7 @@ def where(row: Mapping[Any, Any]) -> str:
 
 
 def less(a: str, b: str, metric: str = TASK_METRIC, sign: int = 1, keep: Keep = own_task, limit: float = 0) -> Compare:
-    """Return a comparison that supports a - b above `limit` (below it for sign -1)."""
+    """Return a comparison: a - b is above `limit` (below it for sign -1)."""
 
     def compare(study: StudyTables) -> list[Comparison]:
         return [
@@ -87,7 +86,7 @@ def less(a: str, b: str, metric: str = TASK_METRIC, sign: int = 1, keep: Keep = 
 
 
 def alike(a: str, b: str, metric: str = TASK_METRIC, keep: Keep = own_task, margin: float = ALIKE) -> Compare:
-    """Return a comparison that supports a - b within the margin."""
+    """Return a comparison: a - b is within the margin."""
 
     def compare(study: StudyTables) -> list[Comparison]:
         return [
@@ -126,8 +125,7 @@ def level(study: StudyTables, method: str, metric: str, task: str, setting: str,
 
 
 def keeps(share: float) -> Compare:
-    """Return a comparison that supports a graft's share of the fine-tuned score above `share`; none for a score of
-    0."""
+    """Return a comparison: a graft's share of the fine-tuned score is above `share`; none for a score of 0."""
 
     def compare(study: StudyTables) -> list[Comparison]:
         comparisons = []
@@ -161,8 +159,7 @@ def curves_meet(study: StudyTables) -> list[Comparison]:
 
 
 def recovers_less(recipe: str, than: str, sign: int = 1) -> Compare:
-    """Return a comparison that supports grafts of `than` models recovering more than grafts of `recipe` models, at the
-    main size."""
+    """Return a comparison: grafts of `than` models recover more than grafts of `recipe` models, at the main size."""
 
     def compare(study: StudyTables) -> list[Comparison]:
         rows = study.table("scores")

@@ -66,8 +66,7 @@ def published(name: str) -> pd.DataFrame:
 
 
 def numbers(name: str) -> pd.DataFrame:
-    """Return the single numbers that text and captions state about a table or figure; see `figures.csv` for the
-    columns."""
+    """The single numbers that text and captions state about a table or figure; see `figures.csv` for the columns."""
     rows = _read(FIGURES)
     word, number = name.rstrip("0123456789"), name.lstrip("abcdefghijklmnopqrstuvwxyz")
     named = rows["where"].str.contains(rf"\b{word} {number}\b") if number else rows["where"].str.contains("$^")
@@ -110,8 +109,7 @@ def beside(names: Sequence[str], tables: Mapping[str, pd.DataFrame]) -> pd.DataF
 
 @cache
 def as_tables(names: tuple[str, ...]) -> Mapping[str, pd.DataFrame]:
-    """Return the main setting of published tables in the form of a study's tables, so that both use the same claim
-    code.
+    """The main setting of published tables in the form of a study's tables, so that both use the same claim code.
 
     The tables are `scores`, `differences` of every two methods of a task and size, `overlap` with the FISH mask and the
     `stages` of a sequence; no value has an interval.
@@ -147,8 +145,7 @@ def as_tables(names: tuple[str, ...]) -> Mapping[str, pd.DataFrame]:
 
 
 def stated(quantity: str) -> str:
-    """Return a single published number in words, `at least 5 points`; raises BadInput for a quantity that is not
-    printed."""
+    """A single published number in words, `at least 5 points`; raises BadInput for a quantity that is not printed."""
     rows = _read(FIGURES)
     rows = rows[rows["quantity"] == quantity]
     if rows.empty:

@@ -22,7 +22,7 @@ SURE = 0.95  # the lower limit of "top probability near 1"
 
 
 def shares_little(limit: float) -> Compare:
-    """Return a comparison that supports two regions of one model sharing less than `limit` of their entries."""
+    """Return a comparison: two regions of one model share less than `limit` of their entries."""
 
     def compare(study: StudyTables) -> list[Comparison]:
         rows = study.table("overlap")
@@ -84,7 +84,7 @@ def related_share_more(study: StudyTables) -> list[Comparison]:
 
 
 def gains(limit: float, several: bool, purified: bool) -> Compare:
-    """Return a comparison that supports a relative gain of at least `limit` on a region's or a union's own tasks."""
+    """Return a comparison: a region, or a union, has at least this relative gain on its own tasks."""
 
     def compare(study: StudyTables) -> list[Comparison]:
         rows = study.table("gain")

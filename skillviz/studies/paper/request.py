@@ -80,8 +80,7 @@ def resolved(request: ExperimentRequest) -> Scale:
 
 
 def anywhere(request: ExperimentRequest) -> ExperimentRequest:
-    """Return the request with its paths made absolute, so that the study and its command mean the same from any
-    folder."""
+    """The request with its paths made absolute, so that the study and its command mean the same from any folder."""
     here = Path.cwd()
 
     def files(given: tuple[str, ...]) -> tuple[str, ...]:
@@ -231,8 +230,7 @@ def other_tasks(scale: Scale, names: Sequence[str], files: Mapping[str, str] = N
 
 
 def with_others(scale: Scale, also: Sequence[str]) -> Scale:
-    """Return the scale with the other tasks on which each task's models are scored: those in `also` that fit its
-    labels.
+    """The scale with the other tasks on which each task's models are scored: those in `also` that fit its labels.
 
     Requested tasks with the same labels are scored on each other if at least one of them is a user's file. Raises
     BadInput if a task in `also` fits no task.
@@ -323,8 +321,7 @@ def _fits(task: Task, other: Task) -> bool:
 
 
 def _suffix(chosen: Scale, request: ExperimentRequest) -> str:
-    """Return the suffix that separates this study from the scale's own: changed tasks, seeds or models; it may be
-    empty."""
+    """The suffix that separates this study from the scale's own: changed tasks, seeds or models; it may be empty."""
     counts = {"seeds": request.seeds or 1, "samples": request.samples or 1}
     words = [f"-{count}-{name}" for name, count in counts.items() if count > 1]
     every = chosen.chosen == chosen.roles.get(EVERY)

@@ -30,8 +30,7 @@ def size_text(share: float) -> str:
 
 
 def share_of(text: str) -> float:
-    """Return the share for `0.01%` or `0.0001`; raises BadInput for a number of parameters, or for text that is no
-    size."""
+    """The share for `0.01%` or `0.0001`; raises BadInput for a number of parameters, or for text that is no size."""
     size = parse_size(text, WHOLE)
     if re.fullmatch(r"\s*\+?\d+\s*", text, re.ASCII):
         raise BadInput(
@@ -68,8 +67,7 @@ class Scale:
     options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Fields of a run by localizer: fewer or smaller steps than the defaults."""
     caps: Mapping[str, Any] = field(default_factory=dict)
-    """Fields of every run: `k_shot`, limits on the numbers of examples, and `data_seed` if several samples are
-    drawn."""
+    """Fields of every run: `k_shot`, limits on the numbers of examples, and `data_seed` for several samples."""
     steps: int | None = None
     """The steps of each search, if the user gave a number."""
     large: tuple[float, ...] = ()
@@ -102,8 +100,7 @@ class Scale:
         return (self.sizes[0], *(size for size in sizes if size != self.sizes[0]))
 
     def file(self, task: str) -> str:
-        """Return a task's name in a run: a file of the scale's folder, or unchanged if it is a YAML file or a registry
-        name."""
+        """The task's name in a run: a file of the scale's folder; a YAML file or a registry name is unchanged."""
         return task if is_file(task) or not self.folder else f"{self.folder}/{task}.yaml"
 
     def every(self) -> tuple[str, ...]:
@@ -219,8 +216,7 @@ class Scale:
         return "finetuned" in self.finetuned_model(task)
 
     def scored(self, model: Entry, also: Sequence[str] = ()) -> Entry:
-        """Return an entry that fine-tunes a model and scores it, on its own task and on these files, without a
-        region."""
+        """An entry that fine-tunes a model and scores it, on its own task and on these files, without a region."""
         return {**model, "localizer": "none", **({"also": list(also)} if also else {})}
 
     def with_choices(

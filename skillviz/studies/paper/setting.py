@@ -35,8 +35,7 @@ class SettingRow(NamedTuple):
 
 
 def setting(scale: Scale) -> list[SettingRow]:
-    """Return the settings that every experiment of a scale shares, model first; rows may be the same here as in the
-    paper."""
+    """The settings that every experiment of a scale shares, model first; rows may be the same here as in the paper."""
     is_paper_s = PurePath(scale.base).name.lower() == PAPERS
     model = "RoBERTa-base" if is_paper_s else "RoBERTa-base (85 million graftable parameters)"
     return [
@@ -60,8 +59,7 @@ def tuning_row(scale: Scale, here: str) -> SettingRow:
 
 
 def trained(scale: Scale, how: str = "plain SGD", steps: int | None = None) -> str:
-    """Return the training of a model at this scale in words: recipe, steps, batch and rate; `steps` replaces the
-    scale's."""
+    """The training of a model at this scale in words: recipe, steps, batch and rate; `steps` replaces the scale's."""
     values = scale.training
     if values.get("grid") == "paper" and not steps:
         return f"{how}, a grid of nine points" + (f", {values['steps']:,} steps" if values.get("steps") else "")

@@ -27,8 +27,7 @@ ADAMW = ("adamw", "adamw-l1")
 
 
 def entries(scale: Scale) -> list[Entry]:
-    """Return the default search on the models of three recipes, and top movement, for a few tasks or those
-    requested."""
+    """The default search on the models of three recipes, and top movement, for a few tasks or those requested."""
     runs = []
     for task in scale.some("few"):
         models = [scale.first(task, recipe, **scale.adamw) for recipe in ADAMW]

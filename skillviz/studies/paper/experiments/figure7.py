@@ -31,8 +31,7 @@ ESTIMATE = ("value", "low", "high", "debiased")
 
 
 def entries(scale: Scale) -> list[Entry]:
-    """Return runs of several sizes for each task with a shifted partner, and paths between the models at the main
-    size."""
+    """Runs of several sizes for each task with a shifted partner, and paths between the models at the main size."""
     runs = []
     for task in scale.some("shift"):
         model, others = scale.finetuned_model(task), scale.others(task)

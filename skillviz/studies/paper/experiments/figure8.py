@@ -92,8 +92,7 @@ def _from_models(results: Results, runs: Runs, regions: Mapping[str, Mapping[int
 
 
 def bootstrapped(session: Session, run: Run) -> list[Region]:
-    """Return linearized regions of bootstrap samples of the run's training examples, each as large as the run's
-    region."""
+    """Linearized regions of bootstrap samples of the run's training examples, each as large as the run's region."""
     pair, encoded = session.pair(run.spec), session.encoded(run.spec)
     problem, options = pair.problem(encoded["train"]), LinearizedOptions(examples=EXAMPLES)
     return list(bootstrap_regions(problem, run.record.size or 1, resamples=BOOTSTRAPS, options=options).regions)

@@ -34,8 +34,7 @@ def compared() -> list[str]:
 
 
 def entries(scale: Scale) -> list[Entry]:
-    """Return each localizer on models of three fine-tuning seeds, with one mask seed each, for one task or those
-    requested.
+    """Each localizer on models of three fine-tuning seeds, with one mask seed each, for one task or those requested.
 
     Every search has a null of shuffled movement at the main size; the main search has all nulls, at every size.
     """

@@ -1,5 +1,4 @@
-"""Test the constants of the searches: learning rate, steps and bias of the learned mask, steps and batch of the
-others."""
+"""Test the constants of the searches: rate, steps and bias of the learned mask, steps and batch of the others."""
 
 from __future__ import annotations
 

@@ -31,8 +31,7 @@ PAIRS = (
 
 
 def entries(scale: Scale) -> list[Entry]:
-    """Return the default search and top movement at the same sizes for every task; on a few tasks the published search
-    too.
+    """The default search and top movement at the same sizes for every task; on a few tasks the published search too.
 
     The published search has one fine-tuning seed: its size is an outcome, and it costs most.
     """

@@ -29,8 +29,7 @@ if TYPE_CHECKING:
 LOCALIZER = "stagewise"
 METHODS = {**MODES, INDEPENDENT: INDEPENDENT}
 SIZE = {"small": 0.01, "paper": 0.0001}
-"""The share of each task's region. A union of three regions of the published 0.01% is too small for a small model's
-skills."""
+"""The share of each task's region. At the published 0.01%, a union of three is too small for a small model's skills."""
 
 
 def entries(scale: Scale) -> list[Entry]:
@@ -91,8 +90,7 @@ def _scores(sequence: TaskSequence, alone: Mapping[str, Run]) -> list[dict[str, 
 
 
 def _differences(sequence: TaskSequence) -> list[dict[str, Any]]:
-    """Return differences after the last stage, on the same examples: each mode − independent models, grafting −
-    naive."""
+    """Differences after the last stage, on the same examples: each mode − independent models, grafting − naive."""
     rows = []
     for name, task in ((name, sequence.tasks[name]) for name in sequence.order):
         for a, b in ((NAIVE, INDEPENDENT), (GRAFTING, INDEPENDENT), (GRAFTING, NAIVE)):
