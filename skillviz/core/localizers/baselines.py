@@ -23,9 +23,9 @@ def random_matched(
 ) -> Search:
     """A uniform draw within each tensor, of as many entries as the reference has there (ours): a matched null.
 
-    The reference is top movement, or the region in `reference_indices`, from which a smaller `size` is drawn. The
-    draw may hold entries of the reference, as any draw from these tensors may. Raises BadSize where the reference
-    has fewer than `size` entries.
+    The reference is top movement, or the region in `reference_indices`, from which a smaller `size` is drawn. The draw
+    may include entries of the reference, like any draw from these tensors. Raises BadSize if the reference has fewer
+    than `size` entries.
     """
     begun = perf_counter()
     if options.reference_indices is None:
@@ -46,7 +46,7 @@ def random_matched(
 def magnitude(problem: Problem, size: int, *, seed: int, options: NoOptions, resume: State | None = None) -> Search:
     """The entries with the largest |fine-tuned value|: magnitude pruning's choice (Han et al. 2015), grafted.
 
-    Entries that did not move come last (ours).
+    Entries that did not move are last (ours).
     """
     begun = perf_counter()
     order = top(moved_first(problem.finetuned.float().abs(), problem.tau), size)
@@ -58,12 +58,12 @@ def magnitude(problem: Problem, size: int, *, seed: int, options: NoOptions, res
 def tall_mask(
     problem: Problem, size: int, *, seed: int, options: ThresholdOptions, resume: State | None = None
 ) -> Search:
-    """The entries with the largest |fine-tuned - base| relative to what other tasks' models moved, or to |base|.
+    """The entries with the largest |fine-tuned - base| relative to the movement of other tasks' models, or to |base|.
 
     TALL-masks (Wang et al. 2024, Eq. 5) keep the entries with |tau_t| >= lambda |tau_MTL - tau_t|, tau_MTL the sum of
     several tasks' vectors; tau_MTL - tau_t is the sum of the others', `other_movement` [d]. One pair has no other
-    tasks: theta_ft then stands for tau_MTL, and the right side is lambda |theta_pre|. lambda is what gives exactly
-    `size`. Of equals (a right side of zero) those that moved more.
+    tasks: theta_ft then replaces tau_MTL, and the right side is lambda |theta_pre|. lambda is the value that gives
+    exactly `size` entries. Ties (a right side of zero) go to the larger movement.
     """
     begun = perf_counter()
     distance = problem.tau.abs()

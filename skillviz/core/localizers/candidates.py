@@ -1,4 +1,4 @@
-"""Which entries may be chosen: a search keeps scores for the largest movers alone; a ranking may keep to the biases."""
+"""The entries that may be chosen: a search scores only the largest movers; a ranking may be limited to the biases."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from skillviz.errors import BadSize
 class Candidates:
     """The `count` largest movers: `index` [c] into the d entries, ascending; `tau` [c] their movement.
 
-    With `free_signs` the search chooses the sign of each entry's movement: that of the gains accumulated so far, which
-    are those of +|tau|. An entry without evidence has none yet and stays at the base.
+    With `free_signs` the search chooses the sign of each entry's movement: the sign of the gains accumulated so far,
+    which are the gains of +|tau|. An entry without evidence has no sign yet and stays at the base.
     """
 
     index: Tensor
@@ -27,9 +27,9 @@ class Candidates:
 
     @classmethod
     def of(cls, problem: Problem, share: float, size: int) -> Candidates:
-        """The top `share` of all entries by movement, and never fewer than twice the size (or all d).
+        """Return the top `share` of all entries by movement, and never fewer than twice the size (or all d).
 
-        Entries that did not move are among them only where fewer moved than the size.
+        Entries that did not move are included only if fewer moved than the size.
         """
         count = min(problem.d, max(round(share * problem.d), 2 * size))
         index, tau = problem.largest_movers(count)
@@ -43,15 +43,15 @@ class Candidates:
         return len(self.index)
 
     def gain(self, problem: Problem) -> Tensor:
-        """-g * tau [c] of the last gradient: what switching an entry on gains, to first order."""
+        """Return -g * tau [c] of the last gradient: the first-order gain of switching an entry on."""
         return problem.gradient_at(self.index).mul_(self.tau).neg_()
 
     def worth(self, score: Tensor) -> Tensor:
-        """What entries are chosen by: their accumulated gains [c]; of free signs those with the better sign."""
+        """The scores [c] that rank entries: their accumulated gains; with free signs, the better sign's."""
         return score.abs() if self.free_signs else score
 
     def signs(self, score: Tensor) -> Tensor | None:
-        """The sign -1, 0 or 1 of each entry [c] after these accumulated gains; None where it is the movement's own."""
+        """The sign -1, 0 or 1 of each entry [c] after these accumulated gains; None if it is the movement's own."""
         return score.sign() if self.free_signs else None
 
     def graft(self, problem: Problem, selected: Tensor, score: Tensor) -> None:
@@ -63,21 +63,21 @@ class Candidates:
             problem.set_soft_at(self.index, signs * selected, self.tau)
 
     def selection(self, order: Tensor, signs: Tensor | None, notes: tuple[str, ...] = ()) -> Selection:
-        """The result of a search: places among the candidates, best first, and the candidates' signs [c]."""
+        """Return the result of a search: indices of candidates, best first, and the candidates' signs [c]."""
         chosen = None if signs is None else signs[order].cpu().numpy()
         return Selection(self.index[order].cpu().numpy(), notes, chosen)
 
     def best(self, scores: Tensor, among: Tensor) -> Tensor:
-        """The places `among` the candidates by their scores [c], best first; those that did not move come last."""
+        """Sort candidates' indices `among` by their scores [c], best first; entries that did not move are last."""
         return among[top(moved_first(scores[among], self.tau[among]), len(among))]
 
     def movers(self, count: int) -> Tensor:
-        """Places among the candidates of the `count` largest movers."""
+        """Return the candidates' indices of the `count` largest movers."""
         return top(self.tau.abs(), count)
 
 
 def allowed(problem: Problem, within: str, size: int) -> Tensor | None:
-    """Entries that may be chosen, ascending, int64; None where all may. Raises BadSize where `size` is more."""
+    """Return the entries that may be chosen, ascending, int64; None for all. Raises BadSize if `size` is larger."""
     if within == "all":
         return None
     inside = biases_of(problem)
@@ -90,7 +90,7 @@ def allowed(problem: Problem, within: str, size: int) -> Tensor | None:
 
 
 def biases_of(problem: Problem) -> Tensor:
-    """Every entry of a bias among the graftable parameters, those of LayerNorm too, ascending, int64."""
+    """Return every entry of a bias among the graftable parameters, including LayerNorm's, ascending, int64."""
     table = problem.table
     ends = zip(table.parameters, table.offsets[:-1], table.offsets[1:], strict=True)
     spans = [torch.arange(int(a), int(b)) for parameter, a, b in ends if parameter.is_bias]

@@ -12,9 +12,9 @@ from torch import Tensor
 class Linear:
     """Logits as a linear function of gamma [c] around `at`.
 
-    `logits` [n, label] are those at `at`; `jacobian` [n, label - 1, c] are the gradients, by gamma, of
-    the logits of classes 1.. minus that of class 0 (a shift of all logits changes no probability).
-    `weights` [n] say how often each example counts, summing to n: once each where there are none.
+    `logits` [n, label] are the logits at `at`; `jacobian` [n, label - 1, c] are the gradients, by gamma, of the logits
+    of classes 1.. minus the logit of class 0 (a shift of all logits changes no probability). `weights` [n] are the
+    counts of each example, summing to n: one each by default.
     """
 
     logits: Tensor
@@ -24,7 +24,7 @@ class Linear:
     weights: Tensor | None = None
 
     def gradient(self, gamma: Tensor) -> tuple[float, Tensor]:
-        """The mean cross-entropy in nats and its gradient [c] by gamma."""
+        """Return the mean cross-entropy in nats and its gradient [c] by gamma."""
         n, differences, c = self.jacobian.shape
         change = (self.jacobian.view(-1, c) @ (gamma - self.at)).view(n, differences)
         logits = self.logits.clone()
@@ -41,9 +41,9 @@ class Linear:
 
 
 def project(point: Tensor, size: float) -> Tensor:
-    """The nearest point with 0 <= gamma <= 1 and sum(gamma) <= size.
+    """Return the nearest point with 0 <= gamma <= 1 and sum(gamma) <= size.
 
-    The shift that meets the sum is found by bisection, until float32 cannot tell its two ends apart.
+    The shift that gives this sum is found by bisection, to the precision of float32.
     """
     clipped = point.clamp(0, 1)
     if float(clipped.sum(dtype=torch.float64)) <= size:
@@ -61,10 +61,10 @@ def project(point: Tensor, size: float) -> Tensor:
 def minimise(
     linear: Linear, size: int, iterations: int, tolerance: float = 1e-5, start: Tensor | None = None
 ) -> tuple[Tensor, float]:
-    """gamma [c] and its loss, by accelerated projected gradients with backtracking and restarts.
+    """Return gamma [c] and its loss, by accelerated projected gradients with backtracking and restarts.
 
-    Begins at `start`, by default where the model was linearized. Stops early when a whole step lowers the loss by
-    less than `tolerance`, relative.
+    Starts at `start`, by default at the point of linearization. Stops early if a whole step lowers the loss by less
+    than `tolerance`, relative.
     """
     gamma = ahead = (linear.at if start is None else start).clone()
     momentum, rate = 1.0, _first_rate(linear, size)
@@ -84,7 +84,7 @@ def minimise(
 
 
 def _first_rate(linear: Linear, size: int) -> float:
-    """A step that would move the `size` steepest entries all the way, on average, at the slope they have now."""
+    """Return a step that would move the `size` steepest entries all the way, on average, at their current slope."""
     slope = linear.gradient(linear.at)[1]
     return float(1 / slope.abs().topk(min(size, len(slope))).values.mean().clamp(min=1e-12))
 
@@ -92,7 +92,7 @@ def _first_rate(linear: Linear, size: int) -> float:
 def _backtrack(
     linear: Linear, point: Tensor, loss: float, slope: Tensor, size: int, rate: float
 ) -> tuple[Tensor, float, float]:
-    """The projected step, its loss and the rate at which the quadratic bound holds."""
+    """Return the projected step, its loss and the rate at which the quadratic bound holds."""
     while True:
         following = project(point - rate * slope, size)
         move = following - point

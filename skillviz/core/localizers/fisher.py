@@ -21,12 +21,12 @@ REPORT_EVERY = 64
 def fisher(problem: Problem, size: int, *, seed: int, options: FisherOptions, resume: State | None = None) -> Search:
     """The `size` entries with the largest mean over examples of E_{y ~ p(y|x)} (d log p(y|x) / d theta)^2.
 
-    At the base, with the expectation over the classes taken exactly, so no label is looked at. One forward and
-    n - 1 backwards an example. Nothing of the fine-tuned model is used but its head (Sung et al. 2021), and which
-    entries moved: the others come last (ours).
+    At the base, with the exact expectation over the classes, so no label is used. One forward and n - 1 backwards per
+    example. It uses nothing of the fine-tuned model except its head (Sung et al. 2021), and the set of entries that
+    moved: the others are last (ours).
     """
     begun, objective = perf_counter(), problem.train
-    # in ascending order: equal sets of examples then give equal sums
+    # in ascending order, so that equal sets of examples give equal sums
     rows = np.sort(next(problem.draws(options.examples, seed)))
     total, behind = -(-len(rows) // REPORT_EVERY), done(resume)
     summed = torch.zeros(problem.d, device=problem.flat.device)
@@ -47,10 +47,10 @@ def fisher(problem: Problem, size: int, *, seed: int, options: FisherOptions, re
 
 
 def add_information(objective: Objective, singles: Singles, summed: Tensor) -> float:
-    """The loss of some examples in nats; their expected squared gradients [d] are added to `summed`.
+    """Return the loss of some examples in nats, and add their expected squared gradients [d] to `summed`.
 
-    d log p(c) is h_c - sum_k p_k h_k, with h_c the gradient of logit c: the expectation is the variance of h_c under
-    p. It grows class by class (West 1979) by the square of w_c (h_c - the mean of those before): nothing cancels.
+    d log p(c) is h_c - sum_k p_k h_k, with h_c the gradient of logit c: the expectation is the variance of h_c under p.
+    It grows class by class (West 1979) by the square of w_c (h_c - the mean of the classes before): nothing cancels.
     """
     log_p = singles.logits.double().log_softmax(1)
     p = log_p.exp()
@@ -64,7 +64,7 @@ def add_information(objective: Objective, singles: Singles, summed: Tensor) -> f
         weights = -p / before[:, c : c + 1]
         weights[:, c], weights[:, c + 1 :] = 1, 0
         weights *= (p[:, c] * before[:, c] / (p[:, c] + before[:, c])).sqrt().unsqueeze(1)
-        # a class of no probability, or none before it, adds nothing
+        # a class of probability 0, or without a class before it, adds nothing
         weights = weights.nan_to_num(0, 0, 0).to(singles.logits.dtype)
         singles.backward(weights, add, last=c + 1 == objective.n_labels)
     labels = torch.as_tensor(objective.labels[singles.rows]).to(log_p.device)

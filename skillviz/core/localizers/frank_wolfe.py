@@ -1,4 +1,4 @@
-"""Frank-Wolfe over fractional regions of a fixed size, settled bit by bit. Ours."""
+"""Frank-Wolfe over fractional regions of a fixed size, settled step by step. Ours."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ def frank_wolfe(
 ) -> Search:
     """The region nearest to the minimum over {0 <= gamma <= 1, sum = size}, by conditional gradients.
 
-    Starts at top movement. Each step moves gamma towards the vertex that gains most to first order at
-    the soft graft. In the last steps the largest gamma are settled at 1, an equal number a step, and the
-    rest goes on around them: rounded all at once, entries that only work half-way overshoot together
-    (seen where the size is generous: training loss 0.002 before the rounding, 2.3 after, 0.003 so).
+    Starts at top movement. Each step moves gamma towards the vertex that gains most to first order at the soft graft.
+    In the last steps the largest gamma are settled at 1, equally many per step, and the rest adapts to them: if rounded
+    all at once, entries that only work half-way overshoot together (seen at generous sizes: training loss 0.002 before
+    the rounding, 2.3 after; 0.003 with settling).
     """
     begun = perf_counter()
     candidates = Candidates.of(problem, options.candidate_share, size)
@@ -61,12 +61,12 @@ class Fraction:
         self.order: list[Tensor] = []
 
     def state(self, step: int) -> State:
-        """What this fraction is after a step."""
+        """Return the resumable state after a step."""
         settled = torch.cat([*self.order, self.gamma.new_empty(0, dtype=torch.long)])
         return {"step": number(step), "gamma": self.gamma, "gained": self.gained, "settled": settled}
 
     def restore(self, state: State) -> None:
-        """Put it where it was."""
+        """Restore a state returned by `state`."""
         self.gamma.copy_(state["gamma"])
         self.gained.copy_(state["gained"])
         self.order = [state["settled"].to(self.gamma.device)]
@@ -74,11 +74,11 @@ class Fraction:
 
     @property
     def count(self) -> int:
-        """Entries settled so far."""
+        """The number of entries settled so far."""
         return sum(len(part) for part in self.order)
 
     def move(self, gain: Tensor, rate: float) -> None:
-        """A step of this rate towards the vertex: the free entries that gain most, if they gain at all."""
+        """Take a step of this rate towards the vertex: the free entries that gain most, if they gain at all."""
         self.gained += gain
         vertex = top(gain.masked_fill(self.settled, float("-inf")), self.size - self.count)
         self.gamma.mul_(1 - rate)
@@ -86,7 +86,7 @@ class Fraction:
         self.gamma[self.settled] = 1.0
 
     def settle(self, count: int) -> None:
-        """Settle the best free entries until `count` are; the others keep within the budget left to them."""
+        """Settle the best free entries until `count` are settled; the others stay within the remaining budget."""
         new = self._best(count - self.count)
         self.order.append(new)
         self.settled[new] = True
@@ -97,13 +97,15 @@ class Fraction:
             self.gamma[free] *= left / used
 
     def region(self) -> Tensor:
-        """The region that rounding would give now, bool [c]: settled entries, then the largest gamma."""
+        """Return the region that rounding would give now, bool [c]: settled entries, then the largest gamma."""
         region = self.settled.clone()
         region[self._best(self.size - self.count)] = True
         return region
 
     def _best(self, count: int) -> Tensor:
-        """Places of the `count` best free entries: by gamma, then by accumulated gain, then by index; those that did
-        not move last."""
+        """Return the indices of the `count` best free entries: by gamma, then accumulated gain, then index.
+
+        Entries that did not move are last.
+        """
         free = moved_first(self.gamma, self.tau).masked_fill(self.settled, float("-inf"))
         return top_of_two(free, self.gained, count)

@@ -1,4 +1,4 @@
-"""Masks relaxed to numbers between 0 and 1 and trained on the task: of Localize-and-Stitch and of diff pruning."""
+"""Masks relaxed to numbers between 0 and 1 and trained on the task: those of Localize-and-Stitch and diff pruning."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from skillviz.core.problem import Problem
 from skillviz.core.ranking import moved_first, top, top_of_two
 
 TEMPERATURE, STRETCH_LOW, STRETCH_HIGH = 2 / 3, -0.1, 1.1
-"""The hard concrete distribution's, as published (Louizos et al. 2018)."""
+"""Parameters of the hard concrete distribution, as published (Louizos et al. 2018)."""
 CLOSED = TEMPERATURE * log(-STRETCH_LOW / STRETCH_HIGH)
 """A gate is open with probability sigmoid(log-odds - CLOSED)."""
 START = 2.0
-"""The log-odds of every gate at the beginning: most are open, as at the beginning of diff pruning (ours)."""
+"""The initial log-odds of every gate: most are open, as at the start of diff pruning (ours)."""
 
 
 def localize_and_stitch(
@@ -29,8 +29,8 @@ def localize_and_stitch(
 ) -> Search:
     """The `size` largest S after descent of the loss at base + sigmoid(S) * tau (He et al. 2024, Eq. 2).
 
-    S begins at +bias for the largest movers and -bias elsewhere. The published mask is S > 0, whose size is an outcome,
-    and takes full passes for its steps; here the cut is exact and a step takes a batch (ours).
+    S starts at +bias for the largest movers and -bias elsewhere. The published mask is S > 0, whose size is an outcome,
+    and uses full passes for its steps; here the cut is exact and a step uses a batch (ours).
     """
     begun, behind, distance = perf_counter(), done(resume), problem.tau.abs()
     scores = torch.full_like(distance, -options.bias)
@@ -61,10 +61,10 @@ def localize_and_stitch(
 def l0_gates(problem: Problem, size: int, *, seed: int, options: GateOptions, resume: State | None = None) -> Search:
     """The `size` entries whose gates are most likely open, after descent of loss + price * expected open gates.
 
-    The gates are hard concrete, drawn again each step (Louizos et al. 2018). Diff pruning (Guo et al. 2021) trains
-    them together with the movement; here the movement is that of the fine-tuned model, so that the region is a graft.
-    The price is `penalty` times the size-th largest first-order gain at the base; a step moves the log-odds by `lr`
-    for each gradient as large as the price.
+    The gates are hard concrete, drawn again each step (Louizos et al. 2018). Diff pruning (Guo et al. 2021) trains them
+    together with the movement; here the movement is the fine-tuned model's, so the region is a graft. The price is
+    `penalty` times the size-th largest first-order gain at the base; a step moves the log-odds by `lr` for each
+    gradient as large as the price.
     """
     begun, behind, distance = perf_counter(), done(resume), problem.tau.abs()
     odds = torch.full_like(distance, START)
@@ -94,23 +94,23 @@ def l0_gates(problem: Problem, size: int, *, seed: int, options: GateOptions, re
 
 
 def _draw(odds: Tensor, seed: int, step: int, gate: Tensor, slope: Tensor, rest: Tensor) -> None:
-    """Fills `gate` [d] with a draw of the gates, 0..1, and `slope` [d] with its derivative by the log-odds.
+    """Fill `gate` [d] with a draw of the gates, 0..1, and `slope` [d] with its derivative by the log-odds.
 
-    `rest` [d] is overwritten. No vector is made: a new one of ten million entries costs as much as several passes.
+    `rest` [d] is overwritten. No vector is allocated: a new one of ten million entries costs as much as several passes.
     """
     generator = torch.Generator(gate.device).manual_seed(seed * 1_000_003 + step)
     torch.rand(len(odds), generator=generator, out=gate)
     gate.clamp_(1e-6, 1 - 1e-6).logit_().add_(odds).div_(TEMPERATURE).sigmoid_()
     torch.sub(1, gate, out=slope).mul_(gate)
     gate.mul_(STRETCH_HIGH - STRETCH_LOW).add_(STRETCH_LOW)
-    # 1 inside and 0 outside as numbers: to multiply by truth values takes several times as long
+    # 1 inside and 0 outside as floats: multiplying by booleans takes several times as long
     slope.mul_(torch.gt(gate, 0, out=rest)).mul_(torch.lt(gate, 1, out=rest))
     slope.mul_((STRETCH_HIGH - STRETCH_LOW) / TEMPERATURE)
     gate.clamp_(0, 1)
 
 
 def _crossing_rate(problem: Problem, scores: Tensor, size: int, options: StitchOptions, seed: int) -> float:
-    """The rate at which an entry with the size-th largest gain at the start would cross 0 at the last step."""
+    """Return the rate at which an entry with the size-th largest initial gain would cross 0 at the last step."""
     problem.set_soft(scores.sigmoid())
     problem.train.backward(next(problem.draws(options.batch_size, seed)))
     gain, b = gain_at(-(problem.flat.grad * problem.tau), size), options.bias
@@ -118,7 +118,7 @@ def _crossing_rate(problem: Problem, scores: Tensor, size: int, options: StitchO
 
 
 class _Chosen:
-    """The entries among the `size` best and above 0, and how they change from step to step."""
+    """The entries among the `size` best and above 0, and their changes from step to step."""
 
     def __init__(self, scores: Tensor, distance: Tensor, size: int) -> None:
         self.distance, self.size = distance, size
@@ -127,7 +127,7 @@ class _Chosen:
         self.inside[self.now] = True
 
     def after(self, scores: Tensor) -> tuple[int, int, int]:
-        """How many are chosen by these scores [d], and how many were added and removed since the scores before."""
+        """Return how many are chosen by these scores [d], and how many were added and removed since the last scores."""
         before, self.now = self.now, self._of(scores)
         common = int(torch.count_nonzero(self.inside[self.now]))
         self.inside[before] = False
@@ -135,7 +135,7 @@ class _Chosen:
         return len(self.now), len(self.now) - common, len(before) - common
 
     def _of(self, scores: Tensor) -> Tensor:
-        torch.le(scores, 0, out=self.above).logical_not_()  # what is no number counts: ranking refuses it
+        torch.le(scores, 0, out=self.above).logical_not_()  # NaN counts as above, so ranking rejects it
         if int(torch.count_nonzero(self.above)) <= self.size:
             chosen = self.above.nonzero().squeeze(1)
             if not scores[chosen].isnan().any():

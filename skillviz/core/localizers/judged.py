@@ -1,4 +1,4 @@
-"""Stagewise that judges itself: on examples its gradients never see, with top movement to fall back to. Ours."""
+"""Stagewise search judged on examples that its gradients never see, with top movement as a fallback. Ours."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from skillviz.core.ranking import top_of_two
 from skillviz.core.stratified import stratified
 
 LAST_CAP = 0.05
-"""Part of the switches that the last step may still make. Measured on MiniLM, SST-2: docs/localizers.md."""
+"""The share of the switches that the last step may still make. Measured on MiniLM, SST-2: docs/localizers.md."""
 
 
 def stagewise_judged(
     problem: Problem, size: int, *, seed: int, options: JudgedOptions, resume: State | None = None
 ) -> Search:
-    """The best on held examples of the search's last regions and top movement; exact size.
+    """The best of the search's last regions and top movement on held-out examples; exact size.
 
-    Grows as `stagewise` does, with three changes: each step's gains are scaled down to the running median of their
-    norm, so that one bad batch does not outshout all others; once the region is full, the number of switches falls
-    linearly; and the last regions are judged, forward only, so that the last batch does not choose.
+    Grows like `stagewise`, with three changes: each step's gains are scaled down to the running median of their norm,
+    so one bad batch does not dominate all others; once the region is full, the number of switches falls linearly; and
+    the last regions are judged, forward only, so the last batch does not choose.
     """
     begun = perf_counter()
     candidates = Candidates.of(problem, options.candidate_share, size)
@@ -63,10 +63,10 @@ def stagewise_nested(
 ) -> Search:
     """One search whose first k entries are a good region for every k up to `size`.
 
-    Climbs rungs of a fixed ladder of sizes. On each the region grows as in `stagewise_judged`, but what the rung
-    below chose stays, and gains are added up anew: those at a smaller graft say little about a larger one. The last
-    regions of the rung and the region filled up with the largest movers are judged on held examples, and the best is
-    kept. Nothing depends on `size` but where the climb ends.
+    Climbs rungs of a fixed ladder of sizes. On each the region grows as in `stagewise_judged`, but the entries chosen
+    on lower rungs stay, and gains are accumulated from zero: gains at a smaller graft say little about a larger one.
+    The last regions of the rung and the region filled up with the largest movers are judged on held-out examples, and
+    the best is kept. Only the end of the climb depends on `size`.
     """
     begun, d = perf_counter(), problem.d
     rungs = ladder(d)
@@ -87,7 +87,7 @@ def stagewise_nested(
             fixed = torch.isin(candidates.index, order)
             start = max(int(fixed.sum()), 1)
             growth = Growth(candidates, rung, options.steps, rate, start, fixed)
-            if candidates.free_signs:  # what the rung below chose keeps its sign: no gain outweighs it
+            if candidates.free_signs:  # entries of lower rungs keep their sign: no gain outweighs it
                 places = torch.searchsorted(candidates.index, order)
                 growth.score[places] = torch.where(signs == 0, 0.0, signs * float("inf"))
             judge.forget()
@@ -144,21 +144,21 @@ class Growth:
         self.fixed = torch.zeros_like(self.score, dtype=torch.bool) if fixed is None else fixed
         self.selected = self.movers(start)
         self.norms: list[float] = []
-        self.full_at = 0  # the step that first found the region full; 0: none has yet
+        self.full_at = 0  # the first step with a full region; 0: none yet
 
     def movers(self, count: int) -> Tensor:
-        """The fixed entries and the largest movers, `count` in all, bool [c]."""
+        """Return the fixed entries and the largest movers, `count` in all, bool [c]."""
         return self._best(self.candidates.tau.abs(), torch.zeros_like(self.score), count)
 
     def add(self, gain: Tensor) -> None:
-        """Accumulate gains [c], scaled down where their norm is above the median of all steps so far."""
+        """Accumulate gains [c], scaled down if their norm is above the median of all steps so far."""
         self.norms.append(norm := float(gain.norm()))
         if (usual := median(self.norms)) < norm:
             gain = gain * (usual / norm)
         self.score += gain
 
     def switch(self, step: int) -> tuple[int, int]:
-        """Entries switched on and off at the end of this step, counted from 1."""
+        """Switch entries at the end of this step, counted from 1; return how many were switched on and off."""
         if not self.full_at and int(self.selected.sum()) >= self.size:
             self.full_at = step
         past = (step - self.full_at) / max(1, self.steps - self.full_at) if self.full_at else 0.0
@@ -167,21 +167,21 @@ class Growth:
         return switch(score, self.selected, self.size, most, step == self.steps)
 
     def filled(self) -> Tensor:
-        """A region of exactly the size, bool [c]: the members and then the best scores."""
+        """Return a region of exactly the size, bool [c]: the members and then the best scores."""
         return self._best(self.selected.to(self.score.dtype), self.candidates.worth(self.score), self.size)
 
     def order(self, region: Tensor) -> Tensor:
-        """The places of a region's entries that are not fixed, best score first."""
+        """Return the indices of a region's entries that are not fixed, best score first."""
         chosen = (region & ~self.fixed).nonzero().squeeze(1)
         return self.candidates.best(self.candidates.worth(self.score), chosen)
 
     def state(self) -> State:
-        """What cannot be computed again."""
+        """Return the state that cannot be computed again."""
         norms = torch.tensor(self.norms, dtype=torch.float64)
         return {"score": self.score, "member": self.selected, "norms": norms, "full_at": number(self.full_at)}
 
     def restore(self, state: State) -> None:
-        """Put it where it was."""
+        """Restore a state returned by `state`."""
         self.score.copy_(state["score"])
         self.selected.copy_(state["member"])
         self.norms, self.full_at = state["norms"].tolist(), int(state["full_at"])
@@ -193,9 +193,9 @@ class Growth:
 
 
 class Judge:
-    """Which region has the smallest loss on `rows`, held training examples; `others` are those to search on.
+    """The region with the smallest loss on `rows`, held-out training examples; `others` are the examples to search on.
 
-    Of equals the earlier stays. With fewer than four examples all are judged on, and searched on too.
+    On a tie the earlier region is kept. With fewer than four examples all are used for both judging and searching.
     """
 
     def __init__(self, problem: Problem, examples: int, seed: int) -> None:
@@ -207,7 +207,7 @@ class Judge:
         self.forget()
 
     def forget(self) -> None:
-        """Begin again: nothing was judged yet."""
+        """Reset: nothing has been judged yet."""
         self.step, self.loss = -1, float("inf")
         self.region = torch.empty(0, dtype=torch.bool)
         self.signs: Tensor | None = None
@@ -221,12 +221,12 @@ class Judge:
             self.signs = candidates.signs(score)
 
     def state(self) -> State:
-        """What is kept so far."""
+        """Return the best region so far, as a resumable state."""
         kept = {"best_step": number(self.step), "best_loss": number(self.loss), "best_region": self.region}
         return kept if self.signs is None else {**kept, "best_signs": self.signs}
 
     def restore(self, state: State) -> None:
-        """Go on from what was kept."""
+        """Resume from a state returned by `state`."""
         self.step, self.loss = int(state["best_step"]), float(state["best_loss"])
         self.region = state["best_region"].to(self.problem.device)
         self.signs = state["best_signs"].to(self.problem.device) if "best_signs" in state else None

@@ -1,4 +1,4 @@
-"""The paper's learned mask (Eq. 3 and 4), and a variant of it that ends at exactly the size asked for."""
+"""The paper's learned mask (Eq. 3 and 4), and a variant that ends at exactly the requested size."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from skillviz.errors import BadInput
 
 
 class Mask:
-    """Scores S [d] whose sigmoid(S - bias) says how far each entry departs from its base state."""
+    """Scores S [d]; sigmoid(S - bias) is the degree to which each entry departs from its base state."""
 
     def __init__(self, problem: Problem, base: Tensor, bias: float, seed: int) -> None:
         generator = torch.Generator().manual_seed(seed)
@@ -33,7 +33,7 @@ class Mask:
         self.u = torch.empty_like(self.scores)
 
     def confine(self, inside: Tensor) -> None:
-        """Let these entries alone be chosen: the others' scores are -inf, which no step moves."""
+        """Let only these entries be chosen: the others' scores are -inf, which no step changes."""
         outside = torch.ones(self.problem.d, dtype=torch.bool, device=inside.device)
         outside[inside] = False
         self.base = self.base[~outside[self.base]]
@@ -51,19 +51,19 @@ class Mask:
         self.u[self.base] = inside
 
     def descend(self, lr: float) -> None:
-        """S - lr * dL/dS, with dL/dS = (1 - 2 base) * tau * dL/dtheta * u * (1 - u) at the soft graft."""
+        """Set S to S - lr * dL/dS, with dL/dS = (1 - 2 base) * tau * dL/dtheta * u * (1 - u) at the soft graft."""
         slope = torch.mul(self.problem.flat.grad, self.direction)
         self.scores.addcmul_(slope.mul_(self.u), self.u.neg_().add_(1), value=-lr)
 
     def region(self) -> Tensor:
-        """Entries of the rounded mask, base XOR (S > bias), ascending."""
+        """Return the entries of the rounded mask, base XOR (S > bias), ascending."""
         flipped = self.scores > self.bias
         chosen = flipped.clone()
         chosen[self.base] = ~flipped[self.base]
         return chosen.nonzero().squeeze(1)
 
     def evidence(self) -> Tensor:
-        """How strongly each entry belongs to the mask: S - bias, with its sign turned inside the base."""
+        """Return how strongly each entry belongs to the mask: S - bias, with its sign reversed inside the base."""
         evidence = self.scores - self.bias
         evidence[self.base] *= -1
         return evidence
@@ -72,7 +72,7 @@ class Mask:
 def learned(problem: Problem, size: int, *, seed: int, options: LearnedOptions, resume: State | None = None) -> Search:
     """The published mask: its final size is an outcome of its steps, not `size`, which is not used.
 
-    The rounded mask that scores best is kept, the starting one included (the later of two equals loses).
+    The rounded mask with the best score is kept, including the initial one (on a tie, the earlier one).
     """
     mask = Mask(problem, _base(problem, options), options.bias, seed)
     best = _Best(problem, options, seed)
@@ -143,7 +143,8 @@ def _state(step: int, lr: float, mask: Mask, best: _Best | None) -> State:
 class _Best:
     """The rounded mask with the strictly largest score so far, on SCORED_EXAMPLES of a split: a stratified sample.
 
-    A search that was interrupted when the first rows were taken goes on with those: its scores stay comparable.
+    An interrupted search of an older version, which took the first rows, continues with them: its scores stay
+    comparable.
     """
 
     def __init__(self, problem: Problem, options: LearnedOptions, seed: int) -> None:
@@ -165,13 +166,13 @@ class _Best:
             self.step, self.score, self.region, self.judged = step, score, region, True
 
     def state(self) -> State:
-        """What is kept so far."""
+        """Return the best mask so far, as a resumable state."""
         numbers = {"best_step": self.step, "best_score": self.score, "judged": int(self.judged)}
         numbers["drawn_rows"] = int(self.has_drawn_rows)
         return {**{name: number(value) for name, value in numbers.items()}, "best_region": self.region}
 
     def restore(self, state: State) -> None:
-        """Go on from what was kept, on the same rows."""
+        """Resume from a state returned by `state`, on the same rows."""
         self.has_drawn_rows = bool(state.get("drawn_rows", 0))
         if not self.has_drawn_rows:
             self.objectives = [(o, np.arange(min(o.n, SCORED_EXAMPLES))) for o, _ in self.objectives]
@@ -195,6 +196,6 @@ def _calibrated(problem: Problem, mask: Mask, size: int, options: LearnedOptions
 
 
 def gain_at(gains: Tensor, size: int) -> float:
-    """The `size`-th largest of the gains [d], at most the median of those above 0; 0 where there are none."""
+    """Return the `size`-th largest of the gains [d], at most the median of the positive ones; 0 if none is positive."""
     gaining = int(torch.count_nonzero(gains > 0))
     return float(torch.topk(gains, min(size, (gaining + 1) // 2)).values.min()) if gaining else 0.0

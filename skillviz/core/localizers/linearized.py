@@ -1,6 +1,6 @@
 """Linearized: one Jacobian, then a convex problem whose solution is nearly a region already. Ours.
 
-The same Jacobian answers bootstrap samples of its examples too (`linearization`).
+The same Jacobian serves bootstrap samples of its examples too (`linearization`).
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ def linearized(
 ) -> Search:
     """The region that solves the task with the model linearized in its entries.
 
-    Minimises the mean cross-entropy of f + J (gamma - gamma_0) over 0 <= gamma <= 1, sum(gamma) <= size,
-    where J holds each example's gradients of its logit differences, times the movement, at the graft
-    gamma_0 (at first the base). Entries beyond the solution's support are filled by their gain.
-    A resumed search takes the Jacobian of its round again: gigabytes are not worth storing for that.
+    Minimizes the mean cross-entropy of f + J (gamma - gamma_0) over 0 <= gamma <= 1, sum(gamma) <= size, where J has
+    each example's gradients of its logit differences, times the movement, at the graft gamma_0 (at first the base).
+    Entries beyond the solution's support are filled by their gain. A resumed search computes the Jacobian of its round
+    again, because storing it would take gigabytes.
     """
     begun = perf_counter()
     candidates = candidates_of(problem, size, options)
@@ -62,14 +62,14 @@ def linearized(
 
 
 def candidates_of(problem: Problem, size: int, options: LinearizedOptions) -> Candidates:
-    """As usual, but bounded so that at least 64 Jacobian rows fit in memory."""
+    """Return the usual candidates, but so few that at least 64 Jacobian rows fit in memory."""
     most = int(options.jacobian_gib * 2**30 / 4 / 64)
     share = min(options.candidate_share, most / problem.d)
     return Candidates.of(problem, share, min(size, most // 2))
 
 
 def rows_of(problem: Problem, count: int, options: LinearizedOptions, seed: int) -> np.ndarray:
-    """Training examples whose Jacobian rows over `count` candidates fit in memory."""
+    """Return training examples whose Jacobian rows over `count` candidates fit in memory."""
     differences = problem.train.n_labels - 1
     most = int(options.jacobian_gib * 2**30 / 4 / count) // differences
     return next(problem.draws(max(1, min(options.examples, most)), seed))
@@ -77,7 +77,7 @@ def rows_of(problem: Problem, count: int, options: LinearizedOptions, seed: int)
 
 @dataclass(frozen=True)
 class Reports:
-    """The steps within one round's Jacobian; those `behind` a resumed search are not repeated."""
+    """The steps within one round's Jacobian; the `behind` steps before a resumed search are not repeated."""
 
     round: int
     steps: int
@@ -87,7 +87,7 @@ class Reports:
     chosen: Tensor
 
     def after(self, examples: int, loss: float) -> Generator[Step, None, None]:
-        """The step that this many examples complete, if it is news."""
+        """Yield the step that this many examples complete, unless it was reported before."""
         step, total = self.round * self.steps + examples // REPORT_EVERY, self.rounds * self.steps
         if step > self.behind:
             state = partial(_state, step, self.round, self.chosen)
@@ -95,14 +95,14 @@ class Reports:
 
 
 def _state(step: int, round_: int, chosen: Tensor) -> State:
-    """`chosen` is the graft at which the Jacobian of `round_` is taken."""
+    """Return the resumable state; `chosen` is the graft at which the Jacobian of `round_` is computed."""
     return {"step": number(step), "round": number(round_), "chosen": chosen}
 
 
 def linearize(
     problem: Problem, candidates: Candidates, rows: np.ndarray, gamma: Tensor, reports: Reports
 ) -> Generator[Step, None, Linear]:
-    """The linear model at the current graft: logits f [n, label] and Jacobian [n, label - 1, c]."""
+    """Return the linear model at the current graft: logits f [n, label] and Jacobian [n, label - 1, c]."""
     objective = problem.train
     device = problem.flat.device
     jacobian = torch.empty(len(rows), objective.n_labels - 1, len(candidates), device=device)
@@ -131,20 +131,22 @@ def _put(
     parts: Mapping[int, tuple[Tensor, Tensor, slice]], jacobian: Tensor, where: Sequence[int],
     example: int, number: int, gradient: Tensor,
 ) -> None:  # fmt: skip
-    """Puts one parameter's gradient at its candidates, times their movement, where it belongs in [n, c]."""
+    """Write one parameter's gradient at its candidates, times their movement, to its place in [n, c]."""
     if number in parts:
         local, tau, columns = parts[number]
         torch.index_select(gradient, 0, local, out=jacobian[where[example], columns]).mul_(tau)
 
 
 def rounded(gamma: Tensor, linear: Linear, size: int, tau: Tensor) -> Tensor:
-    """Places of the `size` largest gamma, best first; among equals the one that gains most. Those that did not move
-    come last."""
+    """Return the indices of the `size` largest gamma, best first; ties go to the one that gains most.
+
+    Entries that did not move are last.
+    """
     return top_of_two(moved_first(gamma, tau), -linear.gradient(gamma)[1], size)
 
 
 def filled(problem: Problem, candidates: Candidates, chosen: Tensor, size: int, examples: int) -> Selection:
-    """The chosen places as entries, best first; beyond the candidates filled by movement."""
+    """Return the chosen candidates as entries, best first; beyond the candidates filled by movement."""
     order = candidates.index[chosen]
     notes = [f"Linearized on {examples:,} examples and {len(candidates):,} candidate entries."]
     if size > len(order):
@@ -168,14 +170,14 @@ class Linearization:
 
     @property
     def examples(self) -> int:
-        """Training examples in the Jacobian."""
+        """The number of training examples in the Jacobian."""
         return len(self.linear.labels)
 
     def order(self, weights: np.ndarray | None = None) -> np.ndarray:
-        """The region's entries as global flat indices, best first, int64 [size].
+        """Return the region's entries as global flat indices, best first, int64 [size].
 
-        With `weights` [examples], how often a sample draws each example, the problem is solved again for the sample,
-        beginning at the solution for all and to the same tolerance.
+        With `weights` [examples], the number of times a sample draws each example, the problem is solved again for the
+        sample, starting at the solution for all and to the same tolerance.
         """
         inside, linear, gamma = min(self.size, len(self.candidates)), self.linear, self.gamma
         if weights is not None:
@@ -187,12 +189,12 @@ class Linearization:
 
 
 def linearization(problem: Problem, size: int, *, seed: int, options: LinearizedOptions) -> Linearization:
-    """What `linearized` computes in its first round; the model is at base afterwards."""
+    """Return the model linearized as in the first round of `linearized`; it is at base afterwards."""
     candidates = candidates_of(problem, size, options)
     rows = rows_of(problem, len(candidates), options, seed)
     nothing = torch.zeros(len(candidates), device=problem.flat.device)
     empty = torch.empty(0, dtype=torch.long, device=problem.flat.device)
-    steps = Reports(0, 1, 1, len(rows), perf_counter(), empty)  # all lie behind: nobody listens
+    steps = Reports(0, 1, 1, len(rows), perf_counter(), empty)  # all steps count as past, so none is reported
     with problem.at_base_afterwards():
         problem.reset()
         work = linearize(problem, candidates, rows, nothing, steps)

@@ -19,10 +19,10 @@ NOTE = (
 
 
 def lottery(problem: Problem, size: int, *, seed: int, options: LotteryOptions, resume: State | None = None) -> Search:
-    """The `size` entries kept where all others are zero: gamma * theta_ft + (1 - gamma) * 0 (PAPER.md, section 5).
+    """The `size` entries kept while all others are zero: gamma * theta_ft + (1 - gamma) * 0 (PAPER.md, section 5).
 
-    The learned mask with delta = theta_ft: its "movement" is the weight itself, so it departs from the largest
-    weights as the published one departs from top movement. No re-training. Exactly `size` (ours).
+    The learned mask with delta = theta_ft: its "movement" is the weight itself, so it starts from the largest weights
+    like the published one starts from top movement. No re-training. Exactly `size` (ours).
     """
     zeroed = Problem(problem.flat, torch.zeros_like(problem.base), problem.finetuned, problem.train, problem.selection)
     largest = _largest(problem, size)

@@ -1,4 +1,4 @@
-"""Regions that are described, not searched for, and have a size of their own: biases, layers, kinds, by hand."""
+"""Regions that are described instead of searched for, each with its own size: biases, layers, kinds, by hand."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from skillviz.errors import BadInput
 
 
 def biases(problem: Problem, size: int, *, seed: int, options: NoOptions, resume: State | None = None) -> Search:
-    """All biases of the graftable parameters, those that moved most first; `size` is not used (paper, Fig. 4a).
+    """All biases of the graftable parameters, largest movement first; `size` is not used (paper, Fig. 4a).
 
-    BitFit trains the same entries. Raises BadInput where the model has none.
+    BitFit trains the same entries. Raises BadInput if the model has none.
     """
     inside = biases_of(problem)
     if not len(inside):
@@ -29,7 +29,7 @@ def biases(problem: Problem, size: int, *, seed: int, options: NoOptions, resume
 
 
 def layers(problem: Problem, size: int, *, seed: int, options: LayersOptions, resume: State | None = None) -> Search:
-    """Every graftable entry of these blocks, those that moved most first; `size` is not used (ours)."""
+    """Every graftable entry of these blocks, largest movement first; `size` is not used (ours)."""
     if options.layers == EVERY:
         note = f"All {problem.table.layers} blocks: every graftable entry."
         return (yield from _described(problem, {}, note, resume))
@@ -39,7 +39,7 @@ def layers(problem: Problem, size: int, *, seed: int, options: LayersOptions, re
 
 
 def kinds(problem: Problem, size: int, *, seed: int, options: KindsOptions, resume: State | None = None) -> Search:
-    """Every graftable entry of these module kinds, those that moved most first; `size` is not used (ours)."""
+    """Every graftable entry of these module kinds, largest movement first; `size` is not used (ours)."""
     if options.kinds == EVERY:
         return (yield from _described(problem, {}, "All module kinds: every graftable entry.", resume))
     note = f"Whole module kinds: {options.kinds.replace(',', ', ')}."
@@ -49,14 +49,14 @@ def kinds(problem: Problem, size: int, *, seed: int, options: KindsOptions, resu
 def by_hand(
     problem: Problem, size: int, *, seed: int, options: ExpressionOptions, resume: State | None = None
 ) -> Search:
-    """The entries that a region expression describes, those that moved most first; `size` is not used (ours)."""
+    """The entries that a region expression describes, largest movement first; `size` is not used (ours)."""
     return (yield from _described(problem, parsed(options.expression), "", resume, options.stored))
 
 
 def _described(
     problem: Problem, expression: RegionExpression, note: str, resume: State | None, stored: Stored | None = None
 ) -> Search:
-    """The region of an expression; raises BadInput where it is empty, or names what this model does not have."""
+    """The region of an expression; raises BadInput if it is empty, or has a name that is not in this model."""
     inside = torch.from_numpy(region_of(expression, problem.table, stored).flat()).to(problem.flat.device)
     if not len(inside):
         described = canonical(expression)
@@ -65,7 +65,7 @@ def _described(
 
 
 def _whole(problem: Problem, inside: Tensor, note: str, resume: State | None) -> Search:
-    """All of `inside` by movement."""
+    """Select all of `inside`, ordered by movement."""
     begun = perf_counter()
     if resume is None:
         order = inside[top(problem.tau[inside].abs(), len(inside))]

@@ -1,4 +1,4 @@
-"""What a localizer yields at each step, what it returns at the end, and what it needs to go on from a step."""
+"""The output of a localizer at each step and at the end, and the state from which it resumes."""
 
 from __future__ import annotations
 
@@ -16,16 +16,18 @@ from skillviz.core.region import Region
 from skillviz.errors import BadSize
 
 State = dict[str, Tensor]
-"""All that a search cannot compute again from its problem, seed and options: small numbers as tensors too."""
+"""The state of a search that its problem, seed and options do not determine: small numbers as tensors too."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """One step: mean loss in nats on its batch *before* the switch, the region's size after it,
-    the entries switched on and off, seconds since the search began, and how many steps there will be.
+    """One step of a search.
 
-    `state` gives what the localizer takes as `resume` to go on after this step, bit for bit. Its tensors are
-    those of the search: they hold until the next step is asked for. None: it can only start over.
+    It has the mean loss in nats on its batch *before* the switch, the region's size after it, the entries switched on
+    and off, seconds since the search began, and the total number of steps.
+
+    `state` returns the state that the localizer takes as `resume` to continue after this step, bit for bit. Its tensors
+    belong to the search: they are valid until the next step is requested. None: it can only start over.
     """
 
     step: int
@@ -39,7 +41,7 @@ class Step:
 
     @property
     def finite_loss(self) -> float | None:
-        """The loss, None where the step has none."""
+        """The loss, None if the step has none."""
         return self.loss if isfinite(self.loss) else None
 
 
@@ -47,7 +49,7 @@ class Step:
 class Selection:
     """The chosen entries as global flat indices, best first, int64 [size]; and remarks for the reader.
 
-    `signs` float32 [size] are -1, 0 or 1 for each entry where the search chose them (`Problem.has_free_signs`).
+    `signs` float32 [size] are -1, 0 or 1 for each entry if the search chose them (`Problem.has_free_signs`).
     """
 
     order: np.ndarray
@@ -55,9 +57,9 @@ class Selection:
     signs: np.ndarray | None = None
 
     def counted(self, problem: Problem) -> Selection:
-        """With a remark where some of the chosen entries did not move: to copy them changes nothing.
+        """Add a remark if some of the chosen entries did not move, because copying them changes nothing.
 
-        Raises BadSize where one of them is to stay out of the region.
+        Raises BadSize if one of them is excluded from the region.
         """
         if problem.outside is not None and (inside := int(np.isin(self.order, problem.outside).sum())):
             raise BadSize(
@@ -72,7 +74,7 @@ class Selection:
         return replace(self, notes=(*self.notes, note))
 
     def region(self, table: ParameterTable, size: int | None = None) -> Region:
-        """The region of the first `size` entries (all of them by default)."""
+        """Return the region of the first `size` entries (all of them by default)."""
         return Region.from_flat(self.order[:size], table.shapes)
 
 
@@ -80,10 +82,10 @@ Search = Generator[Step, None, Selection]
 
 
 def number(value: float) -> Tensor:
-    """A number as a state holds it: float64 for fractions, int64 for counts, so that nothing is rounded."""
+    """Return a number in the form of a state: float64 for fractions, int64 for counts, so nothing is rounded."""
     return torch.tensor(value, dtype=torch.float64 if isinstance(value, float) else torch.int64)
 
 
 def done(resume: State | None) -> int:
-    """Steps that lie behind a search: 0 at its beginning."""
+    """Return the number of steps that a search has done: 0 at its start."""
     return int(resume["step"]) if resume else 0

@@ -19,7 +19,7 @@ def movement(
 ) -> Search:
     """The entries that moved most: the largest |fine-tuned - base| (paper, Fig. 2).
 
-    Exactly `size`: unmoved entries come last.
+    Exactly `size`: entries that did not move are last.
     """
     begun = perf_counter()
     inside = allowed(problem, options.within, size)
@@ -44,8 +44,8 @@ def first_order(
 ) -> Search:
     """The entries whose fine-tuned value lowers the loss most to first order at the base: -g * tau.
 
-    One gradient, no interaction between entries (ours, as the natural baseline of the learned mask:
-    PAPER.md, section 4, shows that mask to be a thresholded first-order score).
+    One gradient, no interaction between entries (ours, as the natural baseline of the learned mask: PAPER.md, section
+    4, shows that mask to be a thresholded first-order score).
     """
     begun = perf_counter()
     if resume is not None:
@@ -57,5 +57,5 @@ def first_order(
 
 
 def only_step(size: int, loss: float, begun: float, order: Tensor) -> Step:
-    """The one step of a region that needs no search."""
+    """Return the only step of a region that needs no search."""
     return Step(1, loss, size, size, 0, perf_counter() - begun, 1, lambda: {"step": number(1), "order": order})

@@ -1,4 +1,4 @@
-"""Stagewise: a region grown and mended in small steps, each judged at the graft as it then stands. Ours."""
+"""Stagewise: a region grown and corrected in small steps, each judged at the current graft. Ours."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ def stagewise(
 ) -> Search:
     """The region that grows by the accumulated first-order gain, few entries between two gradients.
 
-    Each step takes the gradient at the current graft and adds -g * tau to every candidate's score. The
-    best outsiders come in, members whose score has turned negative go out; both at most `switch_share`
-    of the size. So entries are chosen for what they add to those already there. Where signs are free, an entry has
-    the sign of its score, and none goes out: it changes its sign.
+    Each step takes the gradient at the current graft and adds -g * tau to every candidate's score. The best outsiders
+    are added, and members whose score has become negative are removed; both at most `switch_share` of the size. So
+    entries are chosen for their gain in addition to the current members. If signs are free, an entry has the sign of
+    its score, and none is removed: it changes its sign.
     """
     begun = perf_counter()
     candidates = Candidates.of(problem, options.candidate_share, size)
@@ -56,10 +56,10 @@ def _state(step: int, score: Tensor, selected: Tensor) -> State:
 
 
 def switch(score: Tensor, selected: Tensor, size: int, most: int, last: bool) -> tuple[int, int]:
-    """Entries switched on and off in `selected`, which is changed in place; the last step ends at `size`."""
+    """Switch entries on and off in `selected`, in place, and return how many; the last step ends at `size`."""
     before = int(selected.sum())
     bad = torch.where(selected & (score < 0), -score, float("-inf"))
-    spare = len(score) - size if last else most  # what goes out at the end needs someone to come in
+    spare = len(score) - size if last else most  # at the end, each removed entry needs a replacement
     out = top(bad, min(most, spare, int((bad > 0).sum())))
     room = size - before + len(out)
     outside = torch.where(selected, float("-inf"), score)

@@ -1,8 +1,8 @@
 """The localizers: one row each, without torch. To add one: docs/extending.md.
 
-A row says everything about a localizer but its arithmetic: words, options, promises, cost, looks. The arithmetic is
-the generator that `run` names; it is imported when a search starts. Commands, pages, figures, studies and estimates
-of time read this table.
+A row has everything about a localizer except its arithmetic: words, options, promises, cost, style. The arithmetic is
+the generator named by `run`; it is imported when a search starts. Commands, pages, figures, studies and estimates of
+time read this table.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ EVERY = "all"
 Value = int | float | str
 
 
-# Options: frozen dataclasses whose fields describe themselves.
+# Options: frozen dataclasses whose fields have their own descriptions.
 
 
 @dataclass(frozen=True)
 class Option:
-    """One option in words: its range or choices, and the published value, None where there is none.
+    """The description of one option: its range or choices, and the published value, None if there is none.
 
-    `parse` gives a typed text in its one form and raises ValueError; `expects` completes "... is not". `names_models`:
-    it names folders, so that no page has a field for it. `name` and `default` are those of the field.
+    `parse` returns a typed text in canonical form and raises ValueError; `expects` completes "... is not".
+    `names_models`: it names folders, so no page has a field for it. `name` and `default` are the field's.
     """
 
     title: str
@@ -55,7 +55,7 @@ class Option:
     default: Value = 0
 
     def read(self, value: Any) -> Value:
-        """The value in this option's type and form; raises BadInput with what is allowed."""
+        """Return the value in this option's type and form; raises BadInput with the allowed values."""
         try:
             if self.parse is not None:
                 result: Value = self.parse(value)
@@ -76,17 +76,17 @@ class Option:
 
 
 def option(default: Value, title: str, sentence: str, **more: Any) -> Any:
-    """A field of an options class that people may set; `more` are further fields of `Option`."""
+    """Return a field of an options class that users may set; `more` are further fields of `Option`."""
     return field(default=default, metadata={"option": Option(title, sentence, **more)})
 
 
 def filled(default: Any, instead: str) -> Any:
-    """A field that a file or a stored run fills, never a user; `instead` says what to give in its place."""
+    """Return a field that a file or a stored run fills, never a user; `instead` says what to set instead."""
     return field(default=default, repr=False, metadata={"instead": instead})
 
 
 def layers_text(value: object) -> str:
-    """`all`, or the numbers of layers, sorted, with commas; raises ValueError."""
+    """Return `all`, or the numbers of layers, sorted, with commas; raises ValueError."""
     words = _words(value)
     if words == [EVERY]:
         return EVERY
@@ -97,7 +97,7 @@ def layers_text(value: object) -> str:
 
 
 def kinds_text(value: object) -> str:
-    """`all`, or the names of module kinds in their order, with commas; raises ValueError."""
+    """Return `all`, or the names of module kinds in their order, with commas; raises ValueError."""
     words = _words(value)
     if words == [EVERY]:
         return EVERY
@@ -107,12 +107,12 @@ def kinds_text(value: object) -> str:
 
 
 def models_text(value: object) -> str:
-    """Folders or names of models with commas, in their order; raises ValueError."""
+    """Return folders or names of models with commas, in their order; raises ValueError."""
     return ",".join(dict.fromkeys(_words(value)))
 
 
 def _words(value: object) -> list[str]:
-    """The items of a list, or of a text with commas; a single number is one item."""
+    """Return the items of a list, or of a text with commas; a single number is one item."""
     if isinstance(value, bool | float):
         raise ValueError(value)
     items = value if isinstance(value, list | tuple) else str(value).split(",")
@@ -179,12 +179,12 @@ def _selection(default: str, paper: str | None = None) -> Any:
 
 @dataclass(frozen=True)
 class NoOptions:
-    """Nothing to choose."""
+    """A localizer without options."""
 
 
 @dataclass(frozen=True)
 class StagewiseOptions:
-    """`start_share` of the size comes from top movement; at most `switch_share` of it is switched a step."""
+    """`start_share` of the size comes from top movement; at most `switch_share` of it is switched per step."""
 
     steps: int = _steps(50)
     batch_size: int = _batch_size(128)
@@ -200,8 +200,11 @@ class StagewiseOptions:
 
 @dataclass(frozen=True)
 class JudgedOptions:
-    """`examples` training examples (at most a quarter) are held out of the gradients; the last `judged` regions are
-    compared on them. At most size / (`grow_share` * `steps`) entries are switched on, and as many off, in a step."""
+    """`examples` training examples (at most a quarter) are held out to compare the last `judged` regions.
+
+    Gradients do not use the held-out examples. At most size / (`grow_share` * `steps`) entries are switched on, and as
+    many off, in a step.
+    """
 
     steps: int = _steps(50)
     batch_size: int = _batch_size(128)
@@ -219,7 +222,7 @@ class JudgedOptions:
 
 @dataclass(frozen=True)
 class NestedOptions:
-    """As `JudgedOptions`, for each rung of a ladder of sizes; `steps` and `judged` are those of one rung."""
+    """Like `JudgedOptions`, for each rung of a ladder of sizes; `steps` and `judged` are per rung."""
 
     steps: int = option(
         15, "Steps a rung", "Gradient steps for each rung of the ladder of sizes, about three times apart."
@@ -248,9 +251,9 @@ class FrankWolfeOptions:
 
 @dataclass(frozen=True)
 class LinearizedOptions:
-    """`examples` give one Jacobian row for each class but one; `rounds` > 1 takes it again at the graft.
+    """`examples` give one Jacobian row for each class but one; `rounds` > 1 computes it again at the graft.
 
-    `jacobian_gib` bounds its memory: fewer examples are used where it would be larger.
+    `jacobian_gib` limits its memory: fewer examples are used if it would be larger.
     """
 
     examples: int = _examples(768)
@@ -267,9 +270,9 @@ class LinearizedOptions:
 class LearnedOptions:
     """The published constants: 100 steps of 1024 examples, learning rate 1e7, bias 10.
 
-    `base`: where the mask starts: `movement` (the top `base_share` of d by movement) or `empty`; the entries in
-    `base_indices` instead, where there are any. `selection`: what picks the best step, scored every `score_every`
-    steps and at the last; `train+validation` is the published rule.
+    `base`: the start of the mask: `movement` (the top `base_share` of d by movement) or `empty`; the entries in
+    `base_indices` instead, if there are any. `selection`: the examples that select the best step, scored every
+    `score_every` steps and at the last; `train+validation` is the published rule.
     """
 
     steps: int = _steps(100, paper=100)
@@ -287,12 +290,12 @@ class LearnedOptions:
 
 @dataclass(frozen=True)
 class RankedOptions(LearnedOptions):
-    """As `LearnedOptions`, from an empty base; `lr` 0 means calibrated to the size asked for.
+    """Like `LearnedOptions`, from an empty base; `lr` 0 means calibrated to the requested size.
 
-    The calibrated rate is exp(bias - 0.5) / (steps * c_k), with c_k the k-th largest first-order gain
-    at the start (PAPER.md, section 4): about `size` entries then flip within the given steps. k is the
-    size, but at most half of the entries that gain: the last of them gain next to nothing, and a rate
-    that flips those would throw all others over in one step. `within` `biases` lets only biases be chosen.
+    The calibrated rate is exp(bias - 0.5) / (steps * c_k), with c_k the k-th largest first-order gain at the start
+    (PAPER.md, section 4): about `size` entries then flip within the given steps. k is the size, but at most half of the
+    entries that gain: the last of them gain next to nothing, and a rate that flips those would flip all others in one
+    step. `within` `biases` lets only biases be chosen.
     """
 
     steps: int = _steps(50)
@@ -305,7 +308,7 @@ class RankedOptions(LearnedOptions):
 
 @dataclass(frozen=True)
 class FirstOrderOptions:
-    """Training examples in the one pass."""
+    """`examples`: the training examples in the one pass."""
 
     examples: int = _examples(1024)
 
@@ -319,8 +322,7 @@ class MovementOptions:
 
 @dataclass(frozen=True)
 class ExpressionOptions:
-    """`expression`: a region expression as JSON; `{}` is all d entries. `stored` gives the
-    regions of the runs it names."""
+    """`expression`: a region expression as JSON; `{}` is all d entries. `stored` returns regions of the runs in it."""
 
     expression: str = option(
         "{}", "Region (JSON)", 'What the region is, such as {"layers": [0, 1], "kinds": ["value"]}; the Surgery page '
@@ -352,8 +354,11 @@ class KindsOptions:
 
 @dataclass(frozen=True)
 class MatchedOptions:
-    """`reference`: the region whose number of entries in each tensor is matched: top movement of the size asked for, or
-    that of a region file or of a study's run, whose entries `reference_indices` then holds."""
+    """`reference`: the region whose number of entries in each tensor is matched.
+
+    It is top movement of the requested size, or the region of a region file or of a study's run, whose entries are then
+    in `reference_indices`.
+    """
 
     reference: str = option(
         "movement", "Match", "The region whose layers and modules are matched: top movement, or a region file.",
@@ -364,7 +369,7 @@ class MatchedOptions:
 
 @dataclass(frozen=True)
 class ThresholdOptions:
-    """`other_models`: fine-tuned models of the same base, whose summed movements [d] `other_movement` then holds."""
+    """`other_models`: fine-tuned models of the same base, whose summed movements [d] are then in `other_movement`."""
 
     other_models: str = option(
         "", "Models of other tasks", "Other fine-tuned models of the same base, with commas; without any, the base's "
@@ -376,10 +381,12 @@ class ThresholdOptions:
 
 @dataclass(frozen=True)
 class StitchOptions:
-    """The published constants of the language tasks (`l1` 0 there, so there is no penalty here): 10 full passes, one
-    step each, learning rate 1e7, bias 3, from the 0.001% largest movers. `lr` 0 means calibrated to the size: c_k the
-    k-th largest first-order gain at the start, exp(b) - exp(-b) + 2 b over (steps * c_k), the rate at which an entry of
-    constant gain c_k would just cross to the other side."""
+    """The published constants of the language tasks, with `l1` 0, so there is no penalty here.
+
+    They are 10 full passes, one step each, learning rate 1e7, bias 3, from the 0.001% largest movers. `lr` 0 means
+    calibrated to the size: with c_k the k-th largest first-order gain at the start, exp(b) - exp(-b) + 2 b over
+    (steps * c_k), the rate at which an entry of constant gain c_k would just cross to the other side.
+    """
 
     steps: int = _steps(50)
     batch_size: int = _batch_size(128)
@@ -404,7 +411,7 @@ class GateOptions:
 
 @dataclass(frozen=True)
 class FisherOptions:
-    """Training examples over which the information is averaged.
+    """`examples`: the training examples over which the information is averaged.
 
     The paper gives no number; 1,024 is the batch of its learned mask (PAPER.md, section 5).
     """
@@ -414,7 +421,7 @@ class FisherOptions:
 
 @dataclass(frozen=True)
 class LotteryOptions:
-    """The others are those of `learned-ranked`."""
+    """`by` is the lottery's own; the other options are those of `learned-ranked`."""
 
     by: str = option(
         "learned", "Choose by", "The paper's learned mask, started at the largest weights, or only their magnitude.",
@@ -427,19 +434,19 @@ class LotteryOptions:
 
 
 LEAN_CANDIDATES = 0.01
-"""The `candidate_share` of lean mode, unless another is given: some 60 bytes are kept of each candidate."""
+"""The default `candidate_share` of lean mode: some 60 bytes are kept of each candidate."""
 GROUP_SHARE = 0.13
-"""Bytes of the gradients that lean mode keeps at a time where all are wanted, over those of the model."""
+"""The limit of lean mode on the gradients in memory when all are needed, as a share of the model's bytes."""
 
 
-# Costs: what a search does to a model, so that runs.estimate can say how long it takes.
+# Costs: the operations of a search on a model, from which runs.estimate computes its duration.
 
-SCORED_EXAMPLES = 512  # of a split, drawn by class, for each rounded mask that `learned` compares
+SCORED_EXAMPLES = 512  # examples of a split, drawn by class, for each rounded mask that `learned` compares
 
 
 @dataclass(frozen=True)
 class Workload:
-    """What a search works on: graftable entries `d`, classes, examples by split, the largest size in entries."""
+    """The dimensions of a search: graftable entries `d`, classes, examples by split, the largest size in entries."""
 
     d: int
     labels: int
@@ -450,7 +457,7 @@ class Workload:
 
 @dataclass(frozen=True)
 class Cost:
-    """One search: examples forward and backward, examples forward, vectors of d float32 held, further bytes."""
+    """The cost of one search: examples forward and backward, examples forward, vectors of d float32, further bytes."""
 
     backward: float = 0
     forward: float = 0
@@ -466,13 +473,13 @@ def _stepwise(vectors: float) -> Callable[[Any, Workload], Cost]:
 
 
 def _judged_cost(o: JudgedOptions, work: Workload) -> Cost:
-    regions = min(o.judged, o.steps) + 1  # top movement too
+    regions = min(o.judged, o.steps) + 1  # and top movement
     forward = regions * (min(o.examples, work.train // 4) or work.train)
     return Cost(backward=o.steps * min(o.batch_size, work.train), forward=forward, vectors=0.7)
 
 
 def ladder(d: int) -> list[int]:
-    """Sizes that a nested search climbs, ascending to d: each about three times the one below."""
+    """Return the sizes that a nested search climbs, ascending to d: each about three times the one below."""
     return sorted({ceil(d * 10 ** (-k / 2)) for k in range(10)})
 
 
@@ -509,8 +516,10 @@ def _fisher_cost(o: FisherOptions, work: Workload) -> Cost:
 
 
 def _single_gradients(rows: float, work: Workload) -> float:
-    """Passes that the gradients of single examples are worth: a forward one, and for each class but the first a
-    backward one, a fifth slower than that of a batch."""
+    """Return the number of passes that take as long as the gradients of single examples.
+
+    A forward pass, and for each class but the first a backward pass, a fifth slower than a batch's.
+    """
     return rows * (1 + 2 * 1.2 * max(1, work.labels - 1)) / 3
 
 
@@ -528,15 +537,15 @@ def _shown_options(options: type) -> tuple[Option, ...]:
 class Localizer:
     """A named way to choose a region.
 
-    `title` stands in legends and sentences, `run` is "module:function" of its generator, `color`, `marker` and `dash`
-    are plotly's. `budgeted`: it returns exactly the size asked for; otherwise the size is an outcome. `nested`: a
-    smaller region is the beginning of a larger one's ranking. `seeded`: the seed changes the outcome. `rest`: what
-    the graftable entries outside the region are: the base's values, or zero. `rescaled`: the values inside are not the
-    fine-tuned ones but base + movement * d / size. `lean`: it needs no vector of all entries, so lean mode has it.
-    `compares_answers`: it takes the gradient of each answer's score, so that there must be several; not where a text is
-    generated. `has_null`: its result on a null movement is its null (core/nulls.py); not where the places are drawn or
-    given, or where it makes no graft. `learns_signs`: it accumulates first-order scores, so that it can choose the sign
-    of each entry too. `method` is its graft in tables of studies, where comparisons have names of their own.
+    `title` is used in legends and sentences, `run` is "module:function" of its generator, `color`, `marker` and `dash`
+    are plotly's. `budgeted`: it returns exactly the requested size; otherwise the size is an outcome. `nested`: a
+    smaller region is a prefix of a larger one's ranking. `seeded`: the seed changes the outcome. `rest`: the values of
+    the graftable entries outside the region: the base's, or zero. `rescaled`: the values inside are not the fine-tuned
+    ones but base + movement * d / size. `lean`: it needs no vector of all entries, so lean mode supports it.
+    `compares_answers`: it takes the gradient of each answer's score, so there must be several; not if a text is
+    generated. `has_null`: its result on a null movement is its null (core/nulls.py); not if the places are drawn or
+    given, or if it makes no graft. `learns_signs`: it accumulates first-order scores, so it can choose the sign of each
+    entry too. `method` is its graft in tables of studies, where comparisons have their own names.
     """
 
     name: str
@@ -562,12 +571,12 @@ class Localizer:
 
     @property
     def is_one_search(self) -> bool:
-        """Whether one search answers all sizes asked for."""
+        """True if one search gives the regions of all requested sizes."""
         return self.nested or not self.budgeted
 
     @property
     def makes_graft(self) -> bool:
-        """Whether its region with the fine-tuned values on the base is what is scored, so that it can be exported."""
+        """True if its region is scored with the fine-tuned values on the base, so that it can be exported."""
         return self.rest == "base" and not self.rescaled
 
     @property
@@ -578,25 +587,25 @@ class Localizer:
 
     @property
     def is_search(self) -> bool:
-        """Whether it looks for a graft step by step with the task's examples: no ranking, control or list of parts."""
+        """True if it searches for a graft in steps on the task's examples: no ranking, control or list of parts."""
         return self.seeded and not self.nested and self.rest == "base"
 
     @property
     def is_from_paper(self) -> bool:
-        """Whether the paper uses or compares it."""
+        """True if the paper uses or compares it."""
         return self.source.startswith(PAPER)
 
     @property
     def shown_options(self) -> tuple[Option, ...]:
-        """The options that people may set, in order."""
+        """The options that users may set, in order."""
         return _shown_options(self.options)
 
     def option(self, name: str) -> Option | None:
-        """The option of this name, None if the localizer has none."""
+        """Return the option of this name, None if the localizer has none."""
         return next((row for row in self.shown_options if row.name == name), None)
 
     def make_options(self, given: Mapping[str, Any]) -> Any:
-        """The options with the given values in place of defaults; raises BadInput for an unknown or wrong one."""
+        """Return the options with the given values, else defaults; raises BadInput for an unknown or wrong one."""
         known = {f.name for f in fields(self.options)}
         rows = {row.name: row for row in self.shown_options}
         for name in given:
@@ -608,9 +617,9 @@ class Localizer:
         )
 
     def search(self, problem: Problem, size: int, *, seed: int, options: Any, resume: State | None = None) -> Search:
-        """The steps of a search, and at its end what it found, with how much of it moved; imports torch."""
+        """Yield the steps of a search; return its selection, with a remark if entries did not move. Imports torch."""
         module, _, function = self.run.partition(":")
-        state = {} if resume is None else {"resume": resume}  # one that yields no state need not take the word
+        state = {} if resume is None else {"resume": resume}  # a stateless one need not accept `resume`
         found = yield from getattr(import_module(module), function)(problem, size, seed=seed, options=options, **state)
         return found.counted(problem) if self.rest == "base" else found
 
@@ -791,14 +800,14 @@ EXPRESSION = "expression"
 
 
 def localizer(name: str) -> Localizer:
-    """The row of that name; raises UnknownLocalizer with the known names."""
+    """Return the row of that name; raises UnknownLocalizer with the known names."""
     if name not in LOCALIZERS:
         raise UnknownLocalizer(f"'{name}' is not a localizer; known: {', '.join(LOCALIZERS)}.")
     return LOCALIZERS[name]
 
 
 OUTCOME_SIZED = tuple(row.name for row in LOCALIZERS.values() if not row.budgeted)
-"""Localizers whose regions' size is what comes out, not what was asked for."""
+"""Localizers whose regions' size is an outcome, not the requested size."""
 
 
 RIVALS = tuple(
@@ -810,25 +819,25 @@ RIVALS = tuple(
 
 
 def makes_graft(name: str) -> bool:
-    """Whether the regions of this localizer are grafts, which can be exported; not those of controls."""
+    """True if the regions of this localizer are grafts, which can be exported; false for controls."""
     return name not in LOCALIZERS or LOCALIZERS[name].makes_graft
 
 
 def has_null(name: str) -> bool:
-    """Whether the search of this localizer can be made on null movements too (core/nulls.py)."""
+    """True if the search of this localizer can also be run on null movements (core/nulls.py)."""
     return name in LOCALIZERS and LOCALIZERS[name].has_null
 
 
 def is_rescaled(name: str) -> bool:
-    """Whether the values inside a region of this localizer are not the fine-tuned ones but rescaled."""
+    """True if the values inside a region of this localizer are rescaled instead of the fine-tuned ones."""
     return name in LOCALIZERS and LOCALIZERS[name].rescaled
 
 
 def rest_of(name: str) -> str:
-    """What the graftable entries outside a region of this localizer are: `base`, or `zero` for a control."""
+    """The values of the graftable entries outside a region of this localizer: `base`, or `zero` for a control."""
     return LOCALIZERS[name].rest if name in LOCALIZERS else "base"
 
 
 def has_outcome_size(name: str) -> bool:
-    """Whether the size of this localizer's regions is what comes out, not what was asked for."""
+    """True if the size of this localizer's regions is an outcome, not the requested size."""
     return name in OUTCOME_SIZED
