@@ -1,4 +1,4 @@
-"""Whether two models answer alike: agreement, and McNemar's test of their accuracies."""
+"""Agreement of two models' predictions, and McNemar's test of their accuracies."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from skillviz.errors import BadInput
 
 
 class McNemar(NamedTuple):
-    """Two-sided exact p, and the examples that one model alone gets right: n01 = only b, n10 = only a."""
+    """The two-sided exact p, and the examples that only one model gets right: n01 only b, n10 only a."""
 
     p: float
     n01: int
@@ -21,12 +21,12 @@ class McNemar(NamedTuple):
 
 
 def agreement(logits_a: ArrayLike, logits_b: ArrayLike) -> float:
-    """Share of examples for which both models predict the same class."""
+    """Return the share of examples for which both models predict the same class."""
     return float(_same(logits_a, logits_b).mean())
 
 
 def agreement_interval(logits_a: ArrayLike, logits_b: ArrayLike, level: float = LEVEL) -> Interval:
-    """Agreement with its Wilson interval."""
+    """Return the agreement with its Wilson interval."""
     same = _same(logits_a, logits_b)
     low, high = wilson(float(same.sum()), float(len(same)), level)
     return Interval(float(same.mean()), low, high)
@@ -42,14 +42,14 @@ def _same(logits_a: ArrayLike, logits_b: ArrayLike) -> NDArray[np.bool_]:
 
 
 def mcnemar(logits_a: ArrayLike, logits_b: ArrayLike, labels: ArrayLike) -> McNemar:
-    """McNemar's exact test that both models are equally often right on the same examples."""
+    """Return McNemar's exact test of the hypothesis that both models are right equally often on the same examples."""
     right_a, right_b = correct(logits_a, labels), correct(logits_b, labels)
     n01, n10 = int((~right_a & right_b).sum()), int((right_a & ~right_b).sum())
     return McNemar(_binomial_two_sided(min(n01, n10), n01 + n10), n01, n10)
 
 
 def _binomial_two_sided(k: int, n: int) -> float:
-    """Twice the chance of at most k heads in n fair throws, at most 1; whole numbers until the last division."""
+    """Twice the probability of at most k heads in n fair coin flips, capped at 1; integers until the last division."""
     term, total = 1, 0
     for i in range(k + 1):
         total += term

@@ -1,8 +1,8 @@
-"""Where the blocks, modules and heads of each model family are: data, read by `parameters` and `attention_heads`.
+"""The names of blocks, modules and heads in each model family: data, read by `parameters` and `attention_heads`.
 
 A family follows a naming scheme. Names are matched as regular expressions against the part of a parameter's name after
-its block number; the first match wins. Sources: the modelling files of the transformers library, read tensor by tensor.
-docs/architectures.md is this table as it was tried.
+its block number; the first match wins. Sources: the modeling files of the transformers library, read tensor by tensor.
+docs/architectures.md is this table as it was tested.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from dataclasses import dataclass, field, replace
 
 QUERY, KEY, VALUE, ATTENTION_OUTPUT = "query", "key", "value", "attention output"
 KEY_AND_VALUE = "key and value"
-"""What keys and values are both computed from, where attention compresses them into one vector."""
+"""The shared projection from which both keys and values are computed, in attention that compresses them into one
+vector."""
 CROSS_QUERY, CROSS_KEY, CROSS_VALUE, CROSS_OUTPUT = "cross query", "cross key", "cross value", "cross output"
 GATE, UP, MLP_IN, MLP_OUT = "MLP gate", "MLP up", "MLP in", "MLP out"
 """A gated MLP is out(activation(gate(x)) * up(x)), a plain one out(activation(in(x)))."""
@@ -47,7 +48,7 @@ HEADED: Mapping[str, str] = {
     QUERY: ROW, KEY: ROW, VALUE: ROW, ATTENTION_OUTPUT: COLUMN,
     CROSS_QUERY: ROW, CROSS_KEY: ROW, CROSS_VALUE: ROW, CROSS_OUTPUT: COLUMN,
 }  # fmt: skip
-"""Along which axis of a weight its heads lie, in equal consecutive parts."""
+"""The axis of a weight along which its heads lie, in equal consecutive parts."""
 
 EQUAL = "equal"
 QUERY_FIRST = "query first"
@@ -69,9 +70,9 @@ LAYOUTS = {
 
 @dataclass(frozen=True)
 class Split:
-    """A tensor that holds several modules: their `kinds` in order, and which of LAYOUTS divides its rows.
+    """A tensor that holds several modules: their `kinds` in order, and the layout (of LAYOUTS) that divides its rows.
 
-    In a `transposed` weight they are columns. A bias is divided as the weight's rows are.
+    In a `transposed` weight they are columns. A bias is divided like the weight's rows.
     """
 
     pattern: str
@@ -80,7 +81,7 @@ class Split:
     transposed: bool = False
 
 
-# Of any family: poolers, and the heads of sequence-classification classes.
+# Poolers and the heads of sequence-classification classes, the same in every family.
 CLASS_HEADS = (
     r"(^|\.)pooler\.",
     r"^(pre_)?classifier\.",
@@ -93,13 +94,13 @@ CLASS_HEADS = (
 
 @dataclass(frozen=True)
 class Family:
-    """One model family: where its blocks, their modules and its class head are.
+    """The naming scheme of one model family: its blocks, their modules and its class head.
 
-    `block` ends before a module's name; its numbered groups say which block, a group called `stack` which of `stacks`.
-    `splits` come before `kinds`. `buffers` are no parameters, but checkpoints list them beside the parameters.
-    `heads_keys` are the configuration's names for the number of attention heads; where they disagree it is not known.
-    `head_axes` is empty where heads do not lie in equal consecutive parts. In a family of `shared` blocks one block is
-    used several times.
+    `block` ends before a module's name; its numbered groups give the block's number, and a group called `stack` gives
+    its stack, one of `stacks`. `splits` are matched before `kinds`. `buffers` are not parameters, but checkpoints list
+    them beside the parameters. `heads_keys` are the configuration's names for the number of attention heads; if they
+    disagree, the number is unknown. `head_axes` is empty if heads do not lie in equal consecutive parts. In a family
+    with `shared` blocks one block is used several times.
     """
 
     block: str
@@ -127,7 +128,7 @@ BERT = Family(
     ),
     head=(r"(^|\.)pooler\.", r"^classifier\."),
 )
-# A second set of projections for tokens that attend to all, or from words to entities.
+# These models have a second set of projections, for tokens that attend to all others or from words to entities.
 IBERT = replace(BERT, buffers=r"(_integer|_scaling_factor|\.x_min|\.x_max|\.shift)$")
 LONGFORMER = replace(
     BERT,
@@ -178,7 +179,7 @@ DEBERTA_V2 = replace(
         *BERT.kinds,
     ),
 )
-# Half of the heads' output comes from a convolution, which has no query of its own: heads cannot be told apart.
+# Half of the heads' output comes from a convolution without a query of its own, so heads cannot be separated.
 CONVBERT = replace(BERT, head_axes={})
 CANINE = replace(
     BERT,
@@ -277,7 +278,8 @@ MODERNBERT = Family(
         (r"^attn\.Wo\.", ATTENTION_OUTPUT),
         (r"^mlp\.Wo\.", MLP_OUT),
     ),
-    # what passes the activation comes first; the modelling file calls it the input, and the other half the gate
+    # The half that passes through the activation is first; the modeling file calls it the input, and the other the
+    # gate.
     splits=(Split(r"^attn\.Wqkv\.", QKV), Split(r"^mlp\.Wi\.", GATE_UP)),
 )
 
@@ -406,9 +408,9 @@ GTE = replace(LLAMA, block=r"(?:^|\.)layers?\.(\d+)\.")  # in files the block is
 PHI3 = replace(LLAMA, splits=(Split(r"^self_attn\.qkv_proj\.", QKV, QUERY_FIRST), *LLAMA.splits))
 NEMOTRON = replace(LLAMA, kinds=(*ATTENTION, *PLAIN_MLP), splits=())  # no gate: up is the first of two layers
 APERTUS = replace(NEMOTRON, buffers=r"^mlp\.act_fn\.(beta|eps)$")
-# Each head attends with a query of its own and the values of a pair of heads.
+# Each head attends with its own query and the values of a pair of heads.
 DIFFLLAMA = replace(LLAMA, head_axes={})
-# In files an expert has tensors of its own; in the model, one tensor holds the same matrix of all experts.
+# In files each expert has its own tensors; in the model, one tensor holds the same matrix of all experts.
 EXPERTS = (
     (r"(?<!shared_)experts\.down_proj(_bias|\.|$)|experts\.\d+\.(down_proj|w2)\.", EXPERT_OUT),
     (r"experts\.\d+\.(gate_proj|w1)\.", EXPERT_GATE),
@@ -514,7 +516,7 @@ T5GEMMA = replace(
     stacks=TWO_STACKS,
 )
 
-# Answers for anything else: blocks by the first number in a name, kinds unknown, usual names of heads.
+# The fallback for other families: blocks by the first number in a name, kinds unknown, usual names of heads.
 UNKNOWN = Family(
     block=r"(?:^|\.)(?:layers?|blocks?|h|encoder|decoder|group|groups|albert_layer_groups)\.(?:layers?\.)?(\d+)\.",
     kinds=(),

@@ -1,4 +1,4 @@
-"""Which entries of a tensor belong to which attention head."""
+"""The assignment of a tensor's entries to attention heads."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from skillviz.core.parameters import Parameter, ParameterTable
 
 
 def head_count(table: ParameterTable, length: int) -> int:
-    """How many heads an axis of this length holds: with grouped queries, key and value have fewer than the query.
+    """The number of heads along an axis: with grouped queries, key and value have fewer than the query.
 
-    0 where the table does not tell, or the heads do not divide the axis.
+    0 if the table does not say, or the heads do not divide the axis.
     """
     if not table.head_axes:
         return 0
@@ -20,19 +20,19 @@ def head_count(table: ParameterTable, length: int) -> int:
 
 
 def heads_of_kind(table: ParameterTable, parameter: Parameter, kind: str) -> int:
-    """How many heads the parameter's part of this kind holds; 0 where it is not divided into heads."""
+    """Return how many heads the parameter's part of this kind holds; 0 if it is not divided into heads."""
     axis = table.head_axes.get(kind)
-    if axis is None or (parameter.is_bias and kind in (ATTENTION_OUTPUT, CROSS_OUTPUT)):  # its bias is of no head
+    if axis is None or (parameter.is_bias and kind in (ATTENTION_OUTPUT, CROSS_OUTPUT)):  # heads share its bias
         return 0
     count = head_count(table, _length(parameter, kind, axis))
-    # the output takes in every head; where it does not, its columns are those of a group of a convolution
+    # The output reads every head; if the counts differ, its columns belong to a group of a convolution.
     return 0 if kind in (ATTENTION_OUTPUT, CROSS_OUTPUT) and count != table.heads else count
 
 
 def head_numbers(table: ParameterTable, parameter: Parameter, flat: np.ndarray) -> np.ndarray:
-    """The head of each entry, from 0, for flat indices into the tensor: int64 [n]; -1 for an entry of no head.
+    """The head of each entry, from 0, for flat indices into the tensor: int64 [n]; -1 for an entry without a head.
 
-    Key and value heads are numbered among themselves: with grouped queries several query heads share one.
+    Key and value heads have their own numbers: with grouped queries several query heads share one.
     """
     numbers = np.full(len(flat), -1, dtype=np.int64)
     parts = parameter.kind_numbers(flat)
@@ -45,7 +45,7 @@ def head_numbers(table: ParameterTable, parameter: Parameter, flat: np.ndarray) 
 
 
 def _length(parameter: Parameter, kind: str, axis: str) -> int:
-    """Entries of the kind's part along the axis of its heads."""
+    """Return the length of the kind's part along the axis of its heads."""
     shape = parameter.part_shape(parameter.kinds.index(kind))
     rows = shape[0] if len(shape) > 1 else 1
     is_row = axis == ROW and not parameter.is_bias
@@ -53,7 +53,7 @@ def _length(parameter: Parameter, kind: str, axis: str) -> int:
 
 
 def _along(table: ParameterTable, parameter: Parameter, flat: np.ndarray, part: int) -> np.ndarray:
-    """The place of each entry of a part along the axis of its heads, counted inside the part."""
+    """Return the position of each entry of a part along the axis of its heads, counted inside the part."""
     if parameter.fused is not None:
         kinds = parameter.fused.kind_numbers(parameter.shape)
         return (np.cumsum(kinds == part) - 1)[np.unravel_index(flat, parameter.shape)[parameter.fused.axis]]

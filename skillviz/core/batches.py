@@ -11,15 +11,15 @@ from torch import Tensor
 
 from skillviz.core.encoded import Encoded
 
-# Padded tokens in a micro-batch. CPU: 16 sentences of ~30 tokens were the fastest of 16, 32 and 64
+# The most padded tokens in a micro-batch. On a CPU, 16 sentences of about 30 tokens were the fastest of 16, 32 and 64
 # (MiniLM-L6, two cores, forward and backward: 77, 72 and 64 examples a second).
 MICRO_TOKENS = {"cpu": 512, "cuda": 32_768}
 UNLABELLED = -100
-"""The label that torch's cross-entropy leaves out."""
+"""The label that torch's cross-entropy ignores."""
 
 
 def rounded_up(n: int) -> int:
-    """The next multiple of 8, and from 64 on of a quarter of the power of two below: four values a doubling."""
+    """Round n up to a multiple of 8, from 64 on of a quarter of the power of two below: four values per doubling."""
     step = max(8, 2 ** (n.bit_length() - 3))
     return -(-n // step) * step
 
@@ -39,10 +39,10 @@ class Batch:
 
 
 class Batches:
-    """The examples as padded tensors on the device, moved there once.
+    """The examples as padded tensors, moved to the device once.
 
-    For the causal readout every example is `n_labels` sequences, prompt and answer; `answers`
-    [n, label, length] is True where a token belongs to the answer.
+    In the causal readout every example is `n_labels` sequences, prompt and answer; `answers` [n, label, length] is True
+    for tokens of the answer.
     """
 
     def __init__(self, encoded: Encoded, device: torch.device, micro_tokens: int | None = None) -> None:
@@ -63,12 +63,12 @@ class Batches:
         return len(self.encoded)
 
     def micro(self, rows: np.ndarray) -> Iterator[Batch]:
-        """Micro-batches over these rows, shortest first, none above `micro_tokens` padded tokens."""
+        """Yield micro-batches over these rows, shortest first, each of at most `micro_tokens` padded tokens."""
         for part in self.plan(rows):
             yield self.batch(part)
 
     def plan(self, rows: np.ndarray) -> list[np.ndarray]:
-        """The rows grouped by length; a single longer example makes a batch of its own."""
+        """Group the rows by length; a single longer example is a batch of its own."""
         rows = np.asarray(rows, dtype=np.int64)
         rows = rows[self.by_length(rows)]
         width = 1 if self.encoded.answers is None else self.encoded.n_labels
@@ -82,11 +82,11 @@ class Batches:
         return parts
 
     def by_length(self, rows: np.ndarray) -> np.ndarray:
-        """The order in which `micro` visits these rows: shortest first, equals as given. int64 [n]."""
+        """Return the order in which `micro` visits these rows: shortest first, ties in the given order. int64 [n]."""
         return np.argsort(self.lengths[rows], kind="stable")
 
     def batch(self, rows: np.ndarray, longest: int = 0) -> Batch:
-        """The padded batch of these rows, cut at its longest, or at a larger `longest` that the examples have."""
+        """Return the padded batch of these rows, cut at its longest row, or at `longest` if that is larger."""
         longest = min(max(longest, int(self.lengths[rows].max())), self.ids.shape[-1])
         index = torch.from_numpy(rows).to(self.device, non_blocking=True)
         ids = self.ids[index, ..., :longest]
@@ -104,9 +104,9 @@ class Batches:
         )
 
     def padded(self, rows: np.ndarray, n: int) -> Batch:
-        """The batch of these rows in one of few shapes: of `n` rows, the last one repeated, without labels.
+        """Return the batch of these rows in one of few shapes: `n` rows, the last one repeated, without labels.
 
-        The labels that are not there are UNLABELLED, which no loss counts.
+        The repeated rows have the label UNLABELLED, which no loss counts.
         """
         batch = self.batch(np.pad(rows, (0, n - len(rows)), mode="edge"), rounded_up(int(self.lengths[rows].max())))
         batch.labels[len(rows) :] = UNLABELLED
@@ -127,7 +127,7 @@ def _padded(rows: list[np.ndarray], length: int, fill: int) -> np.ndarray:
 
 
 def _sequences(encoded: Encoded, length: int) -> tuple[np.ndarray, np.ndarray | None]:
-    """Token ids [n, length] (causal: [n, label, length]) and where the answers are."""
+    """Return token ids [n, length] (causal: [n, label, length]) and the mask of the answers' tokens."""
     if encoded.answers is None:
         return _padded(encoded.input_ids, length, encoded.pad_id), None
     ids = np.full((len(encoded), encoded.n_labels, length), encoded.pad_id, dtype=np.int64)

@@ -1,4 +1,4 @@
-"""Beyond the null: how much better a searched graft does than the same search on null movements (core/nulls.py)."""
+"""The margin of a searched graft over the same search on null movements (core/nulls.py)."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from skillviz.errors import BadData
 
 
 def beyond_null(graft: ArrayLike, nulls: ArrayLike) -> SeedsInterval:
-    """The mean score of the graft minus that of its nulls, with a 95% interval over draws and examples.
+    """Return the mean score of the graft minus its nulls' mean, with a 95% interval over draws and examples.
 
     `graft` [n] and `nulls` [draw, n] are scores of the same examples, higher is better: 1 for a right answer and 0 for
-    a wrong one, or minus the loss in nats. One draw has the interval over examples alone, and its sd is NaN. Raises
+    a wrong one, or minus the loss in nats. With one draw the interval is over examples alone, and its sd is NaN. Raises
     BadData for other shapes, fewer than two examples, or scores that are not finite.
     """
     by_draw = _by_draw(graft, nulls)
@@ -25,7 +25,7 @@ def beyond_null(graft: ArrayLike, nulls: ArrayLike) -> SeedsInterval:
 
 
 def _by_draw(graft: ArrayLike, nulls: ArrayLike) -> NDArray[np.float64]:
-    """How much better the graft is than each draw on each example [draw, n]."""
+    """Return the graft's score minus each draw's on each example [draw, n]."""
     own, drawn = np.asarray(graft, dtype=np.float64), np.asarray(nulls, dtype=np.float64)
     if own.ndim != 1 or drawn.ndim != 2 or drawn.shape[1:] != own.shape or not len(drawn) or len(own) < 2:
         raise BadData(
@@ -40,10 +40,10 @@ def _examples_sd(by_example: NDArray[np.float64]) -> float:
 
 
 def beyond_of_models(grafts: Sequence[ArrayLike], nulls: Sequence[ArrayLike]) -> SeedsInterval:
-    """The mean of `beyond_null` over fine-tuned models, with a 95% interval over models, their draws and examples.
+    """Return the mean of `beyond_null` over fine-tuned models, with a 95% interval over models, draws and examples.
 
-    `grafts` [model][n] and `nulls` [model][draw, n] are scores of the same examples. What the draws of a model add is
-    in the spread of the models, so their number may differ. One model has the interval of `beyond_null`.
+    `grafts` [model][n] and `nulls` [model][draw, n] are scores of the same examples. The spread of the models includes
+    the variance from their draws, so their number of draws may differ. One model has the interval of `beyond_null`.
     """
     if len(grafts) != len(nulls) or not len(grafts):
         raise BadData(f"every fine-tuned model needs its nulls; got {len(grafts)} grafts and nulls of {len(nulls)}.")

@@ -1,7 +1,7 @@
-"""How well confidence matches accuracy, bin by bin: the reliability table and the histogram of confidence.
+"""The match of confidence and accuracy, bin by bin: the reliability table and the histogram of confidence.
 
-The confidence of an example is the probability of its predicted class. The paper gives no number of bins and
-uses an implementation with 15 of equal width, half-open (lower, upper]; so do we (PAPER.md, section 6).
+The confidence of an example is the probability of its predicted class. The paper gives no number of bins and uses an
+implementation with 15 bins of equal width, half-open (lower, upper]; so do we (PAPER.md, section 6).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from skillviz.core.scores import Floats, checked, confidence, correct, probabili
 
 
 def reliability(logits: ArrayLike, labels: ArrayLike, bins: int = BINS, equal_mass: bool = False) -> pd.DataFrame:
-    """One row a bin: bin, lower, upper, count, confidence (mean), accuracy, and its 95% Wilson low, high.
+    """Return one row per bin: bin, lower, upper, count, confidence (mean), accuracy, and its 95% Wilson low, high.
 
     An empty bin has count 0 and NaN for the last four. `equal_mass` puts about as many examples in each bin.
     """
@@ -46,7 +46,7 @@ def _per_count(totals: np.ndarray, count: np.ndarray) -> Floats:
 
 
 def confidence_histogram(logits: ArrayLike, labels: ArrayLike, bins: int = 20) -> pd.DataFrame:
-    """One row a bin from 1/classes to 1: bin, lower, upper, count, share (of all examples), correct (count)."""
+    """One row per bin from 1/classes to 1: bin, lower, upper, count, share (of all examples), correct (count)."""
     z, y = checked(logits, labels)
     sure = confidence(probabilities(z))
     edges = equal_width_edges(bins, lowest=1.0 / z.shape[1] if z.shape[1] > 1 else 0.0)

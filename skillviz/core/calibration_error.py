@@ -2,15 +2,15 @@
 
 The plug-in error (Eq. 6 of the paper) is biased upwards: the gap of every bin is |signal + noise|, so a perfectly
 calibrated model shows an error of several points on a few hundred examples, and a bootstrap adds the noise once more.
-The interval here inverts a test instead. For a candidate error, each bin is given the gap that fits the data best;
-under these gaps the plug-in is a sum of folded normals of known mean and variance. The ends are the candidates at
-which the observed plug-in lies `Z` standard deviations from that mean; `debiased` is the one at which it equals it.
+The interval here inverts a test instead. For a candidate error, each bin gets the gap that fits the data best; with
+these gaps the plug-in is a sum of folded normals of known mean and variance. The ends are the candidates at which the
+observed plug-in is `Z` standard deviations from that mean; `debiased` is the candidate at which the two are equal.
 
 Sources: test inversion with the nuisance at its constrained estimate (Chuang and Lai 2000, hybrid resampling); gaps
-shrink towards the candidate by the non-negative garrote (Breiman 1995); the noise of a bin is Wilson's (1927), taken
-at the candidate. In l2 `debiased` takes the noise of each bin off its square, as Kumar, Liang and Ma (2019) do. The
-difference joins two intervals by MOVER (Zou and Donner 2008). That they go together, and the constants, is ours:
-`python -m benchmarks coverage` measures them, and docs/coverage.md says what came out.
+shrink towards the candidate by the non-negative garrote (Breiman 1995); the noise of a bin is Wilson's (1927), taken at
+the candidate. In l2 `debiased` subtracts the noise of each bin from its square, like Kumar, Liang and Ma (2019). The
+difference joins two intervals by MOVER (Zou and Donner 2008). The combination and the constants are our own:
+`python -m benchmarks coverage` measures them, and docs/coverage.md has the results.
 """
 
 from __future__ import annotations
@@ -30,31 +30,32 @@ from skillviz.errors import BadData, BadInput
 Norm = Literal["l1", "l2"]
 Binning = Literal["width", "mass"]
 Z = {"l1": (2.1, 2.1), "l2": (2.4, 2.1)}
-"""Standard deviations to the lower and the upper end. A normal estimate has 1.96; more is needed for what the gaps of
+"""Standard deviations to the lower and the upper end. A normal estimate has 1.96; the rest makes up for gaps that
 single bins hide, and downwards in l2 for the skew of a sum of squares (both measured)."""
 OVERALL = (2.3, 1.9)
 """The same for the gap of the sample as a whole."""
 PAIRED = {"l1": 0.93, "l2": 1.0}
-"""A difference reaches this much of its two parts joined, and"""
+"""A difference's interval reaches this share of its two parts joined (measured)."""
 FLOOR = 1.15
-"""each part at least this much of Z standard deviations downwards, also where an error is cut at 0 (both measured)."""
+"""The least reach of a part downwards, as a multiple of Z standard deviations, also for errors cut at 0 (measured)."""
 LEFT_OUT = {"l1": 0.5, "l2": 0.0}
-"""The share of an error that a difference leaves out where that error's interval reaches 0. Such an error is
-overestimated on average; where the other is underestimated, both biases add up (measured)."""
+"""The share of an error that a difference leaves out if that error's interval reaches 0. Such an error is overestimated
+on average; if the other is underestimated, both biases add up (measured)."""
 FADE = 0.1
-"""Nothing is left out from this many standard deviations of the lower end above 0; in between it fades linearly."""
+"""If the lower end is this many standard deviations above 0, nothing is left out; in between it fades linearly."""
 SLOPE = 2.0
-"""How soon a bin's sign counts as known in the correlation of two errors: its weight is 2 Phi(SLOPE |gap| / s) - 1."""
+"""The rate at which a bin's sign counts as known in the correlation of two errors: its weight is
+2 Phi(SLOPE |gap| / s) - 1."""
 RARE = 3
-"""Bins in which a calibrated model expects fewer errors than this have them counted exactly, not as normal."""
+"""Bins in which a calibrated model expects fewer errors than this have their errors counted exactly, not as normal."""
 STEPS = 14
-"""Of the bisection; one linear step follows, which leaves less than a thousandth of the interval's width."""
+"""Steps of the bisection; one linear step follows, which leaves less than a thousandth of the interval's width."""
 EDGES = 2.3
-"""Standard deviations of the noise of equal-mass edges, which an interval reaches beside its own (measured)."""
+"""Standard deviations of the noise of equal-mass edges that an interval reaches in addition to its own (measured)."""
 FEWEST = 10
 CELLS = 4_000_000  # simulated labels held at a time
 UNDERFLOW = 1000.0
-"""A logit so far below the largest has a probability of exactly 0."""
+"""A logit this far below the largest has a probability of exactly 0."""
 
 
 @dataclass(frozen=True)
@@ -63,8 +64,8 @@ class CalibrationError:
 
     `value` is the plug-in that papers publish. `debiased`, `low` and `high` are about the error of the population in
     the same norm: the plug-in is too large by the noise of its bins, so it may lie above `high`. A difference takes the
-    two estimates before they are cut at 0, and in l1 half of one whose interval reaches 0, so its `debiased` is not
-    always that of two models less one another.
+    two estimates before they are cut at 0, and in l1 half of an estimate whose interval reaches 0, so its `debiased` is
+    not always the difference of the two models' own.
     """
 
     value: float
@@ -79,10 +80,10 @@ class CalibrationError:
 
 @dataclass(frozen=True)
 class CalibrationTest:
-    """Whether the labels could have been drawn from the model's own confidences.
+    """The test of the hypothesis that the labels were drawn from the model's own confidences.
 
-    `statistic` is the plug-in error, a share; `p_value` that of the Monte Carlo test, whose size is exact: a
-    calibrated model is rejected at `p_value <= 0.05` in 5 of 100 cases.
+    `statistic` is the plug-in error, a share; `p_value` is from the Monte Carlo test, whose size is exact: a calibrated
+    model is rejected at `p_value <= 0.05` in 5 of 100 cases.
     """
 
     statistic: float
@@ -91,7 +92,7 @@ class CalibrationTest:
 
 
 class Binned(NamedTuple):
-    """What a sample says bin by bin, each [..., bin].
+    """The sums of a sample by bin, each [..., bin].
 
     Examples, and sums of confidence, hits, squared confidence, and squared gap (confidence - right).
     """
@@ -115,17 +116,16 @@ class Ends(NamedTuple):
 def calibration_error(
     logits: ArrayLike, labels: ArrayLike, bins: int = BINS, norm: Norm = "l1", binning: Binning = "width"
 ) -> CalibrationError:
-    """The binned calibration error of logits [n, label] on these examples, and what it says of the population.
+    """Return the binned calibration error of logits [n, label] on these examples, and its estimate for the population.
 
     `value` is the plug-in error of the examples, as papers publish it; `debiased`, with the 95% interval `low` to
     `high`, is about the error on all data. All are shares: 0.01 is one point.
 
-    `norm` "l1" is the paper's ECE, the mean over examples of |confidence - accuracy| of their bin; "l2" is the root
-    of the mean square. `binning` "mass" has bins of about equal count; their edges are the sample's quantiles, and the
-    interval is for the error between the population's. It is too narrow where gaps change their sign from bin to bin:
-    use "width" for a verdict.
-    A class may be masked by -inf. Raises BadData for fewer than 10 examples, other logits that are not finite, and
-    labels that are no class; BadInput for probabilities in place of logits.
+    `norm` "l1" is the paper's ECE, the mean over examples of |confidence - accuracy| of their bin; "l2" is the root of
+    the mean square. `binning` "mass" has bins of about equal count; their edges are the sample's quantiles, and the
+    interval is for the error between the population's quantiles. It is too narrow if gaps change their sign from bin to
+    bin: use "width" for a verdict. A class may be masked by -inf. Raises BadData for fewer than 10 examples, other
+    logits that are not finite, and labels that are not a class; BadInput for probabilities in place of logits.
     """
     _check(norm, binning, bins)
     sure, right = _outcomes(logits, labels)
@@ -143,10 +143,10 @@ def calibration_difference(
     norm: Norm = "l1",
     binning: Binning = "width",
 ) -> CalibrationError:
-    """The calibration error of a less that of b on the same examples, with a 95% interval: below zero, a is better.
+    """Return the calibration error of a minus b's on the same examples, with a 95% interval: below zero, a is better.
 
-    The edges of "mass" are quantiles of the pooled confidences of both models. The same predictions twice differ by
-    exactly 0. Raises as `calibration_error`.
+    The edges of "mass" are quantiles of the pooled confidences of both models. If both models have the same
+    predictions, the difference is exactly 0. Raises the errors of `calibration_error`.
     """
     _check(norm, binning, bins)
     logits_a, logits_b = numbers(logits_a, "logits_a"), numbers(logits_b, "logits_b")
@@ -185,10 +185,10 @@ def calibration_test(
     draws: int = 999,
     seed: int = 0,
 ) -> CalibrationTest:
-    """Whether the model can be told from a calibrated one: labels are drawn from its own confidences `draws` times.
+    """Test whether the model differs from a calibrated one: labels are drawn from its own confidences `draws` times.
 
-    The p-value counts the observed sample among the draws (Davison and Hinkley 1997, section 4.2), which makes the
-    size exact for any n, bins and norm. Raises as `calibration_error`.
+    The p-value counts the observed sample among the draws (Davison and Hinkley 1997, section 4.2), which makes the size
+    exact for any n, bins and norm. Raises the errors of `calibration_error`.
     """
     _check(norm, binning, bins)
     if isinstance(draws, bool) or not isinstance(draws, (int, np.integer)) or draws < 19:
@@ -212,13 +212,13 @@ def calibration_test(
         drawn = generator.random((rows, n)) < sure
         cell = (number + np.arange(rows)[:, None] * bins)[drawn]
         hits = np.bincount(cell, minlength=rows * bins).reshape(rows, bins)
-        # a draw that equals the observed sample counts as at least as large, whatever the rounding of its sum
+        # A draw that equals the observed sample counts as at least as large, despite the rounding of its sum.
         larger += int((statistic(observed.confidence - hits) >= value * (1 - 1e-12)).sum())
     return CalibrationTest(value, (1 + larger) / (1 + draws), draws)
 
 
 def binned(sure: Floats, right: NDArray[np.bool_], edges: Floats) -> Binned:
-    """The sums of a sample with confidences and outcomes [n], bin by bin."""
+    """Return the sums of a sample with confidences and outcomes [n], bin by bin."""
     number, bins = bin_numbers(sure, edges), len(edges) - 1
 
     def total(weights: Floats | NDArray[np.bool_] | None) -> Floats:
@@ -228,9 +228,9 @@ def binned(sure: Floats, right: NDArray[np.bool_], edges: Floats) -> Binned:
 
 
 def error_interval(sample: Binned, norm: Norm = "l1", noise: Floats | float = 0.0) -> Ends:
-    """The error of each sample with its interval; the leading axes of `sample` are samples of equal size.
+    """Return the error of each sample with its interval; the leading axes of `sample` are samples of equal size.
 
-    `noise` [...] is the standard deviation that the error has from its edges (`edge_noise`).
+    `noise` [...] is the standard deviation of the error due to its edges (`edge_noise`).
     """
     solved = _solved(sample, norm)
     debiased = np.clip(solved.debiased, 0.0, 1.0)
@@ -242,10 +242,10 @@ def error_interval(sample: Binned, norm: Norm = "l1", noise: Floats | float = 0.
 
 
 def difference_interval(a: Binned, b: Binned, products: Floats, norm: Norm = "l1", noise: Floats | float = 0.0) -> Ends:
-    """The difference a - b of each pair of samples with its interval.
+    """Return the difference a - b of each pair of samples with its interval.
 
-    `products` [..., bin of a, bin of b] are sums over examples of (confidence - right) of a times that of b. `noise` as
-    above, of the difference.
+    `products` [..., bin of a, bin of b] are sums over examples of (confidence - right) of a times the same of b.
+    `noise` is the difference's, see `error_interval`.
     """
     one, other = _solved(a, norm), _solved(b, norm)
     together = np.einsum("...i,...ij,...j->...", one.weights, products, other.weights) / one.n
@@ -262,10 +262,10 @@ def difference_interval(a: Binned, b: Binned, products: Floats, norm: Norm = "l1
 
 
 def _most(a: Binned, b: Binned, products: Floats, norm: Norm) -> Floats:
-    """How far two errors can be apart at all, where nearly every example is predicted alike.
+    """Return the largest possible difference of two errors, a bound for models that predict nearly every example alike.
 
-    In l1 two norms differ by at most the norm of the difference of their gaps; that one is taken three standard
-    deviations and four examples too large. In l2 the bins of two models have weights of their own: 1.
+    In l1 two norms differ by at most the norm of the difference of their gaps; this norm is taken three standard
+    deviations and four examples too large. In l2 the bins of two models have their own weights, so the bound is 1.
     """
     n = a.examples.sum(-1)
     if norm == "l2":
@@ -277,13 +277,13 @@ def _most(a: Binned, b: Binned, products: Floats, norm: Norm) -> Floats:
 
 
 def _joined(first: Floats, second: Floats, rho: Floats) -> Floats:
-    """How far the difference of two estimates reaches, from how far each does (Zou and Donner 2008)."""
+    """Return the reach of the difference of two estimates, from the reach of each (Zou and Donner 2008)."""
     return np.sqrt(np.maximum(first**2 + second**2 - 2 * rho * first * second, 0.0))
 
 
 def _solved(sample: Binned, norm: Norm) -> _Solved:
-    """The test inversion of a sample, remembered: the fine-tuned model is one half of every difference of a run."""
-    if np.ndim(sample.examples) > 1:  # many simulated samples are met once
+    """Return the test inversion of a sample, cached: the fine-tuned model is one half of every difference of a run."""
+    if np.ndim(sample.examples) > 1:  # each of many simulated samples is used only once
         return _Solved(sample, norm)
     return _remembered(b"".join(np.ascontiguousarray(part).tobytes() for part in sample), norm)
 
@@ -307,7 +307,7 @@ class _Solved:
         self.gap = size = np.abs(gap)
         sign = np.where(gap >= 0, 1.0, -1.0)
 
-        # Wilson's interval of each bin's accuracy: the variance towards 0, and away from it by the longer way
+        # Wilson's interval of each bin's accuracy gives the variance towards 0, and away from 0 by the longer side.
         low, high = _wilson(sample.hits, count)
         least, most = (sure - high) * share, (sure - low) * share
         towards = np.where(sign > 0, gap - least, most - gap)
@@ -324,21 +324,21 @@ class _Solved:
         self._slopes(sign, variances[1])
 
     def _as_one_bin(self, overall: Floats, sd_down: Floats, sd_up: Floats) -> None:
-        """Raises all three to what the sample says as one wide bin.
+        """Raise all three estimates to at least the estimates of the sample as one wide bin.
 
-        |mean confidence - accuracy| is at most the error, and where its sign is plain it has no bias: gaps that all
-        have one sign are known better together than bin by bin.
+        |mean confidence - accuracy| is at most the error, and it has no bias if its sign is clear: gaps that all have
+        one sign are estimated better together than bin by bin.
         """
         self.debiased = np.where(overall > 2 * sd_down, np.maximum(self.debiased, overall), self.debiased)
         self.low = np.maximum(self.low, overall - OVERALL[0] * sd_down)
         self.high = np.maximum(self.high, overall + OVERALL[1] * sd_up)
 
     def _norm(self, gaps: Floats) -> Floats:
-        """The norm of gaps times shares, [..., bin]."""
+        """Return the norm of gaps times shares, [..., bin]."""
         return gaps.sum(-1) if self.norm == "l1" else np.sqrt(_over(gaps**2, self.share).sum(-1))
 
     def _invert(self, variances: Floats, signs: Floats, targets: Floats) -> Floats:
-        """The candidate error at which the plug-in lies at each target, [3, ...], by bisection along the path."""
+        """Find by bisection along the path the candidate error at which the plug-in equals each target, [3, ...]."""
         targets = targets.reshape(3, *[1] * self.value.ndim)
         total = np.sqrt(np.maximum(variances.sum(-1, keepdims=True), 1e-300))
         shortest = -np.max(_over(self.gap, np.sqrt(variances)), -1) * (1 + 1e-9) - 1e-9  # every gap is 0
@@ -357,7 +357,7 @@ class _Solved:
         return np.where(at_zero <= targets, cut, found)
 
     def _gaps(self, step: Floats, variances: Floats, total: Floats) -> Floats:
-        """The gaps times shares at a step of the path: shrunk below 0, unchanged at 0, grown above 0."""
+        """Return the gaps times shares at a step of the path: shrunk below 0, unchanged at 0, grown above 0."""
         t = step[..., None]
         shrunk = self.gap - _over(t**2 * variances, np.broadcast_to(self.gap, variances.shape))
         return np.where(t < 0, np.maximum(shrunk, 0.0), self.gap + np.maximum(t, 0.0) * variances / total)
@@ -371,7 +371,7 @@ class _Solved:
         return statistic if self.norm == "l1" else np.sign(statistic) * np.sqrt(np.abs(statistic))
 
     def _deviation(self, gaps: Floats, signs: Floats) -> tuple[Floats, Floats]:
-        """By how many standard deviations the statistic exceeds its mean under these gaps, and that mean."""
+        """Return by how many standard deviations the statistic exceeds its mean under these gaps, and that mean."""
         slope = _over(gaps, np.broadcast_to(self.share, gaps.shape))
         accuracy = np.clip(self.sure - signs * slope, 0.0, 1.0)
         chance = accuracy * (1 - accuracy)
@@ -393,7 +393,7 @@ class _Solved:
         return (self._statistic - mean) / sd, mean
 
     def _fold(self, gaps: Floats, noise: Floats, accuracy: Floats, signs: Floats) -> Floats:
-        """E of the part of a noisy gap beyond 0: half of what folding adds to its mean, [..., bin]."""
+        """Return E of the part of a noisy gap beyond 0: half of the increase of its mean by folding, [..., bin]."""
         sd = np.sqrt(noise)
         x = np.minimum(np.divide(gaps, sd, out=np.full_like(gaps, 40.0), where=sd > 0), 40.0)
         density, tail = _normal(x)
@@ -412,7 +412,7 @@ class _Solved:
         return fold
 
     def _slopes(self, sign: Floats, variance: Floats) -> None:
-        """How the error follows each bin's gap, its standard deviation, and a difference's middle and reach."""
+        """Set the error's weights on each bin's gap, its standard deviation, and a difference's middle and reach."""
         x = np.minimum(_over(self.gap, np.sqrt(variance)), 40.0)
         known = 1 - 2 * _normal(SLOPE * x)[1]
         size = self.gap if self.norm == "l1" else _over(self.gap, self.share)
@@ -429,7 +429,7 @@ class _Solved:
 
 
 def _normal(x: Floats) -> tuple[Floats, Floats]:
-    """Density of the standard normal at x >= 0 and the probability beyond it, to 1e-7.
+    """Return the density of the standard normal at x >= 0 and the probability beyond it, to 1e-7.
 
     Abramowitz and Stegun (1964), 26.2.17: numpy has no error function.
     """
@@ -440,7 +440,7 @@ def _normal(x: Floats) -> tuple[Floats, Floats]:
 
 
 def _wilson(hits: Floats, count: Floats) -> tuple[Floats, Floats]:
-    """Ends of Wilson's 95% interval, unlike `intervals.wilson` defined for an empty bin too (0 to 1)."""
+    """Return the ends of Wilson's 95% interval, defined for an empty bin too (0 to 1), unlike `intervals.wilson`."""
     z2, size = 1.96**2, np.maximum(count, 1e-9)
     share = hits / size
     center = (share + z2 / (2 * size)) / (1 + z2 / size)
@@ -449,7 +449,7 @@ def _wilson(hits: Floats, count: Floats) -> tuple[Floats, Floats]:
 
 
 def _over(a: Floats, b: Floats) -> Floats:
-    """a / b, and 0 where b is 0."""
+    """Return a / b, and 0 where b is 0."""
     return np.divide(a, b, out=np.zeros(np.broadcast_shapes(np.shape(a), np.shape(b))), where=b > 0)
 
 
@@ -458,7 +458,7 @@ def _edges(binning: Binning, bins: int, sure: Floats) -> Floats:
 
 
 def _outcomes(logits: ArrayLike, labels: ArrayLike, name: str = "logits") -> tuple[Floats, NDArray[np.bool_]]:
-    """Confidence and whether the prediction is right, [n] each; a class that -inf masks has no probability."""
+    """Return confidence and correctness of the predictions, [n] each; a class masked by -inf has probability 0."""
     z = numbers(logits, name)
     if _are_probabilities(z):
         raise BadInput(
@@ -479,7 +479,7 @@ def _outcomes(logits: ArrayLike, labels: ArrayLike, name: str = "logits") -> tup
 
 
 def _are_probabilities(z: Floats) -> bool:
-    """Whether every row sums to 1 between 0 and 1, and some say more than which class it is."""
+    """True if every row is between 0 and 1 and sums to 1, and some rows are not one-hot."""
     if z.ndim != 2 or z.shape[1] < 2 or not len(z) or z.min() < 0 or z.max() > 1:
         return False
     return bool(np.allclose(z.sum(axis=1), 1.0, rtol=0, atol=0.01) and ((z > 0) & (z < 1)).any())
@@ -494,7 +494,7 @@ def _check(norm: str, binning: str, bins: int) -> None:
 
 
 def _plug_in(sure: Floats, right: NDArray[np.bool_], edges: Floats, norm: Norm) -> float:
-    """The error of the sample itself; in l1 `metrics.ece` to the last bit."""
+    """Return the error of the sample itself; in l1 it equals `metrics.ece` to the last bit."""
     number, bins = bin_numbers(sure, edges), len(edges) - 1
     gaps: Floats = np.bincount(number, weights=sure - right, minlength=bins).astype(np.float64)
     if norm == "l1":

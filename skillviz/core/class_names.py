@@ -1,4 +1,4 @@
-"""Two lists of class names matched: which of the one is which of the other, and whether that can be told at all."""
+"""Match two lists of class names: the correspondence between them, and whether it is certain."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from skillviz.core.comparison import Comparison
 
 SHORTEST = 3
-"""Letters of the shortest abbreviation that stands for a name that begins with it: `pos`, `neg`."""
+"""Letters of the shortest abbreviation that can match a name that begins with it: `pos`, `neg`."""
 BETWEEN = re.compile(r"(?<=[^\W\d_])[\s_-]+(?=[^\W_])|(?<=[^\W_])[\s_-]+(?=[^\W\d_])")
-"""What joins two words, but not two numbers."""
+"""The characters that join two words, but not two numbers."""
 WHOLE = re.compile(r"^(-?\d+)\.0+$")
-"""A whole number as pandas writes it beside a gap."""
+"""A whole number as pandas writes it in a column with missing values."""
 
 
 def _plain(name: str) -> str:
@@ -26,16 +26,16 @@ def _joined(name: str) -> str:
 
 
 KEYS: tuple[Callable[[str], str], ...] = (str, _plain, _joined)
-"""What two names must share to be one: every letter; else all but case and outer spaces; else what joins words too."""
+"""The forms in which two names must agree, in turn: exact; without case and outer spaces; with their words joined."""
 
 
 @dataclass(frozen=True)
 class Matching:
-    """The match of `names` with `labels`: `order` has each label's place among the names, None if one is not known.
+    """The match of `names` with `labels`: `order` has each label's index among the names, None if one is unknown.
 
-    SAME: every label has its name, in any order. DIFFERENT: a name stands in another label's place, and the
-    rest does not tell which is which. UNKNOWN: nothing speaks for or against taking both in their order. `taken` are
-    (name, label) that were matched though they differ by more than case: as an abbreviation, or as the last one left.
+    SAME: every label has its name, in any order. DIFFERENT: a name is at another label's index, and the rest does not
+    settle the order. UNKNOWN: there is no evidence for or against taking both in their order. `taken` are (name, label)
+    that were matched though they differ by more than case: as an abbreviation, or as the last pair left.
     """
 
     comparison: Comparison
@@ -50,7 +50,7 @@ class Matching:
 
 
 def places(names: Sequence[str], labels: Sequence[str]) -> list[int | None]:
-    """For each name the place of the label that it names, None where it names none or could name several."""
+    """Return for each name the index of its label, None if it matches no label or several."""
     found: list[int | None] = [None] * len(names)
     for key in KEYS:
         keys = [key(label) for label in labels]
@@ -60,7 +60,7 @@ def places(names: Sequence[str], labels: Sequence[str]) -> list[int | None]:
 
 
 def match(names: Sequence[str], labels: Sequence[str]) -> Matching:
-    """The match of these names with the labels; there may be more names than labels, and any of them may be missing."""
+    """Return the match of these names with the labels; there may be more names than labels, and any may be missing."""
     found = places(names, labels)
     found = [None if place is not None and found.count(place) > 1 else place for place in found]
     by_name = {place: at for at, place in enumerate(found) if place is not None}
@@ -81,6 +81,6 @@ def match(names: Sequence[str], labels: Sequence[str]) -> Matching:
 
 
 def _shortens(one: str, other: str) -> bool:
-    """True if one of two names is an abbreviation of the other: its first letters, and no number cut short."""
+    """True if one of two names is an abbreviation of the other: its first letters, with no number cut short."""
     short, whole = sorted((_joined(one), _joined(other)), key=len)
     return len(short) >= SHORTEST and whole.startswith(short) and not whole[len(short) :][:1].isdigit()

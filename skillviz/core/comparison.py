@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Comparison(StrEnum):
-    """The answer of a check of two things that should be equal; the last two are said beside the numbers."""
+    """The result of a check of two things that should be equal; the last two are shown beside the numbers."""
 
     SAME = "same"
     DIFFERENT = "different"

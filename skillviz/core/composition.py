@@ -1,4 +1,4 @@
-"""Where a region lies: its entries by parameter, layer and module kind (paper, Figs. 9 and 10)."""
+"""The composition of a region: its entries by parameter, layer and module kind (paper, Figs. 9 and 10)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ COLUMNS = ("parameter", "layer", "kind", "is_bias", "rows", "cols", "selected", 
 
 
 def composition(region: Region, table: ParameterTable) -> pd.DataFrame:
-    """One row a parameter and kind (a fused tensor gives several), with `selected` and `total` entries.
+    """Return one row per parameter and kind (a fused tensor gives several), with `selected` and `total` entries.
 
     `selected` sums to the region's size and `total` to d.
     """
@@ -24,7 +24,7 @@ def composition(region: Region, table: ParameterTable) -> pd.DataFrame:
 
 
 def composition_of_parts(parts: Iterable[tuple[Parameter, np.ndarray]]) -> pd.DataFrame:
-    """The same of a region that is told tensor by tensor, as chosen flat indices (`region_expression.parts`)."""
+    """Return the same table for a region given tensor by tensor, as chosen flat indices (`region_expression.parts`)."""
     rows = [row for parameter, indices in parts for row in _rows(parameter, indices)]
     return pd.DataFrame(rows, columns=list(COLUMNS)).astype({"layer": "Int64"})
 
@@ -49,10 +49,10 @@ def _rows(parameter: Parameter, indices: np.ndarray) -> list[tuple[object, ...]]
 
 
 def shared_composition(pairs: Sequence[tuple[Region, Region]], table: ParameterTable) -> pd.DataFrame:
-    """One row a parameter and kind: what two regions share there, on average over pairs.
+    """Return one row per parameter and kind: the entries that two regions share there, averaged over pairs.
 
-    parameter, kind, and as mean numbers of entries `only_a`, `both` and `only_b`; `expected` is the mean that random
-    regions with as many entries in each such part have in common, a b / total. Raises BadInput for regions of two
+    parameter, kind, and as mean numbers of entries `only_a`, `both` and `only_b`; `expected` is the mean overlap of
+    random regions with as many entries in each such part, a b / total. Raises BadInput for regions of two
     architectures.
     """
     frames = []

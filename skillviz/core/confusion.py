@@ -1,4 +1,4 @@
-"""Which classes are taken for which: confusion matrices, and precision, recall and F1 of every class."""
+"""Confusion matrices, and precision, recall and F1 of every class."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ COLUMNS = ("state", "class", "n", "predicted", "right", "metric", "value", "low"
 
 
 def confusion(logits: ArrayLike, labels: ArrayLike) -> Integers:
-    """Counts [true class, predicted class]; the diagonal is what is right, and they add up to the examples."""
+    """Counts [true class, predicted class]; the diagonal is correct, and they add up to the number of examples."""
     z, y = checked(logits, labels)
     classes = z.shape[1]
     return np.bincount(y * classes + z.argmax(axis=1), minlength=classes**2).reshape(classes, classes)
@@ -25,12 +25,12 @@ def confusion(logits: ArrayLike, labels: ArrayLike) -> Integers:
 def class_results(
     states: Mapping[str, ArrayLike], labels: ArrayLike, resamples: int = RESAMPLES, seed: int = 0
 ) -> pd.DataFrame:
-    """One row a state, class and metric (precision, recall, f1): value, and its 95% interval's low and high.
+    """Return one row per state, class and metric (precision, recall, f1): value, and its 95% interval's low and high.
 
-    `n` is the examples of the class, `predicted` those that the model puts into it, `right` those in both. Precision
-    and recall have Wilson's interval; F1, which is no share, the bootstrap's, all of them on the same resamples.
-    NaN where a share is of nothing, for F1 of a class that no example or every one has, and for F1's ends where no
-    resample differs: that tells nothing.
+    `n` is the examples of the class, `predicted` the examples that the model assigns to it, `right` those in both.
+    Precision and recall have Wilson's interval; F1, which is not a share, has the bootstrap's, all on the same
+    resamples. NaN for a share of zero examples, for F1 of a class that has no example or every one, and for F1's ends
+    if no resample differs, because the spread is then unknown.
     """
     y = np.asarray(labels)
     logits = {state: checked(z, y)[0] for state, z in states.items()}
@@ -44,7 +44,7 @@ def class_results(
 
 
 def _rows(state: str, c: int, counts: Integers, drawn: Floats) -> list[dict[str, object]]:
-    """The three rows of one state and class."""
+    """Return the three rows of one state and class."""
     right, n, predicted = (int(x) for x in (counts[c, c], counts[c].sum(), counts[:, c].sum()))
     common = {"state": state, "class": c, "n": n, "predicted": predicted, "right": right}
     f1 = float(f1_of(np.array([right, predicted - right, n - right], dtype=np.float64)))

@@ -1,7 +1,7 @@
-"""The likelihood of references, greedy decoding, and what is scored of both.
+"""The likelihood of references, greedy decoding, and the scores of both.
 
-Only prompts of equal length share a batch, so that nothing is padded and no family's way with padding can change a
-text. Keys and values of earlier tokens are kept where the model gives them; where it does not, whole texts are passed.
+Only prompts of equal length share a batch, so nothing is padded and a family's treatment of padding cannot change a
+text. Keys and values of earlier tokens are cached if the model returns them; otherwise whole texts are passed.
 """
 
 from __future__ import annotations
@@ -21,8 +21,10 @@ from skillviz.core.readout import PLAIN_DECODERS, CausalReadout
 
 @torch.no_grad()
 def scores_of_generated(model: Any, batches: Batches, readout: CausalReadout, rows: np.ndarray) -> Generated:
-    """The scores [n, 4] of these rows, in their order: of the reference, and of the text that the model generates from
-    the prompt, where one is to be generated."""
+    """Return the scores [n, 4] of these rows, in their order: of the reference, and of the generated text.
+
+    A text is generated from the prompt only if the examples ask for one.
+    """
     encoded, answers = batches.encoded.take(rows), np.empty((len(rows), 1), dtype=np.float32)
     parts = [readout.logits(model, batch).float() for batch in batches.micro(rows)]
     answers[batches.by_length(rows)] = torch.cat(parts).cpu().numpy()
@@ -34,7 +36,7 @@ def scores_of_generated(model: Any, batches: Batches, readout: CausalReadout, ro
 
 
 def scores_of_references(answers: np.ndarray, encoded: Encoded) -> Generated:
-    """The scores [n, 4] from the readout's own [n, 1], in the order of these examples; nothing is generated."""
+    """Return the scores [n, 4] from the readout's own [n, 1], in the order of these examples; nothing is generated."""
     assert encoded.answers is not None
     tokens = np.array([len(reference) for (reference,) in encoded.answers], dtype=np.int64)
     nats = answers[:, 0] * tokens.astype(np.float32) if encoded.by_length else answers[:, 0]
@@ -45,9 +47,9 @@ def scores_of_references(answers: np.ndarray, encoded: Encoded) -> Generated:
 def greedy(
     model: Any, prompts: list[np.ndarray], generation: Generation, device: torch.device, most_tokens: int
 ) -> list[list[int]]:
-    """The ids that the model generates after each prompt, each the likeliest; the one that ends a text is the last.
+    """Return the ids that the model generates greedily after each prompt, including the id that ends the text.
 
-    A batch has `most_tokens` at the most, or one prompt.
+    A batch has at most `most_tokens` tokens, or one prompt.
     """
     texts: list[list[int]] = [[] for _ in prompts]
     for rows in _of_equal_length(prompts, generation.max_new_tokens, most_tokens):
@@ -69,7 +71,7 @@ def greedy(
 
 
 def _of_equal_length(prompts: list[np.ndarray], more: int, most_tokens: int) -> Iterator[list[int]]:
-    """The prompts' numbers in batches of one length; each becomes `more` tokens longer."""
+    """Yield the prompts' numbers in batches of equal length; each prompt becomes `more` tokens longer."""
     by_length: dict[int, list[int]] = {}
     for row, prompt in enumerate(prompts):
         by_length.setdefault(len(prompt), []).append(row)
@@ -79,17 +81,17 @@ def _of_equal_length(prompts: list[np.ndarray], more: int, most_tokens: int) -> 
 
 
 def _next_scores(model: Any, feed: Tensor, cache: Any, shape: torch.Size) -> tuple[Tensor, Any]:
-    """Vocabulary scores [batch, vocabulary] of the next token, and the keys and values so far, None where none are."""
+    """Scores [batch, vocabulary] of the next token, and the cache of keys and values so far, None without one."""
     inputs = {"input_ids": feed, "attention_mask": torch.ones(shape, dtype=torch.long, device=feed.device)}
     if cache is not None:
         inputs["past_key_values"] = cache
-    if model.config.model_type in PLAIN_DECODERS:  # the head is run on the last position alone
+    if model.config.model_type in PLAIN_DECODERS:  # the head runs on the last position only
         out = model.base_model(**inputs, use_cache=True)
         scores = model.get_output_embeddings()(out.last_hidden_state[:, -1])
     else:
         out = model(**inputs, use_cache=True)
         scores = out.logits[:, -1]
     kept = getattr(out, "past_key_values", None)
-    # layers that compute activations again hand back a cache that they have left empty
+    # Layers that recompute activations return a cache that they have left empty.
     length = kept.get_seq_length() if hasattr(kept, "get_seq_length") else 0  # type: ignore[union-attr]
     return scores, kept if int(length) == shape[1] else None

@@ -1,13 +1,13 @@
-"""How far the calibration error of equal-mass bins moves with their edges, which are a sample's quantiles.
+"""The noise that edges add to the calibration error of equal-mass bins, because edges are a sample's quantiles.
 
-Where the gap changes its sign near an edge, a small shift of the edge puts examples of both signs into one bin, where
-they cancel, or takes them apart. An interval that takes the edges as given is then too narrow, by an amount that more
-examples do not mend. Here the edges are moved as those of another sample would lie: the ranks of a sample's quantiles
-under the population's distribution are a Brownian bridge over sqrt(n) (Doob 1949). The draws are fixed, so the same
-sample always has the same noise.
+If the gap changes its sign near an edge, a small shift of the edge puts examples of both signs into one bin, where they
+cancel, or separates them. An interval that takes the edges as fixed is then too narrow, by an amount that more examples
+do not reduce. Here the edges are moved to where another sample's would be: the ranks of a sample's quantiles under the
+population's distribution are a Brownian bridge over sqrt(n) (Doob 1949). The draws are fixed, so the same sample always
+has the same noise.
 
-Where signs change at most edges, the sample's error is too small on average, and no sample tells by how much: there
-the interval still falls short (docs/coverage.md).
+If signs change at most edges, the sample's error is too small on average, by an amount that no sample reveals: there
+the interval is still too narrow (docs/coverage.md).
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ DRAWS = 100
 def edge_noise(
     sures: Sequence[Floats], rights: Sequence[Floats | NDArray[np.bool_]], bins: int, norm: str = "l1"
 ) -> float:
-    """The root mean square change of the error when the edges move, a share; of two models, of the difference.
+    """The root mean square change of the error when the edges move, a share; for two models, of the difference.
 
     `sures` and `rights` are confidences and outcomes [n] of one or two models on the same examples; the edges are
-    quantiles of all confidences together, whose ranks are taken to move as those of n examples.
+    quantiles of all confidences together, whose ranks are assumed to move like the ranks of n examples.
     """
     n, pooled = len(sures[0]), np.sort(np.concatenate(list(sures)))
     most = len(pooled)
@@ -56,15 +56,18 @@ def _bridges(bins: int) -> Floats:
 
 
 class _Moves(NamedTuple):
-    """By how much the error of one model changes with each move of the edges, and the variance that this has by the
-    luck of the outcomes that change their bin, which another interval has in it, each [DRAWS]."""
+    """The change of one model's error with each move of the edges, and the part of its variance due to chance, [DRAWS].
+
+    This part comes from the outcomes that change their bin. The caller subtracts it, because another interval already
+    includes it.
+    """
 
     change: Floats
     by_luck: Floats
 
 
 def _moves(sure: Floats, right: Floats | NDArray[np.bool_], edges: Floats, norm: str) -> _Moves:
-    """`edges` are upper edges [1 + DRAWS, bin], the sample's own first."""
+    """Return the moves of one model's error; `edges` are upper edges [1 + DRAWS, bin], the sample's own first."""
     order, n = np.argsort(sure, kind="stable"), len(sure)
     places = np.searchsorted(sure[order], edges, side="right")
     gaps = sure[order] - right[order]

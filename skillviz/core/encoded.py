@@ -1,4 +1,4 @@
-"""Examples as token ids: what a readout needs, and nothing of where they came from."""
+"""Examples as token ids: the input of a readout, independent of their source."""
 
 from __future__ import annotations
 
@@ -10,21 +10,20 @@ import numpy as np
 from skillviz.core.generation import Generation
 
 NO_OPTION = -1e9
-"""The class score of an option that an example does not have: far below any log-likelihood, so that its probability
-is 0 at every temperature, and finite, so that nothing computed from it is undefined."""
+"""The class score of an option that an example does not have: far below any log-likelihood, so its probability is 0 at
+every temperature, and finite, so nothing computed from it is undefined."""
 
 
 @dataclass(frozen=True)
 class Encoded:
-    """Tokenised examples of one split; row i of every field is example i.
+    """Tokenized examples of one split; row i of every field is example i.
 
-    `positions` (prompt) is the place of the mask token in each row, `label_ids` [label] the vocabulary
-    ids of the label words. `answers[i][c]` (causal) are the token ids of the answer for class c after
-    the prompt of example i, tokenised in context, empty where the example has fewer options than `n_labels`;
-    `by_length` asks for its log-likelihood per token. Where there is a reference, with the token that ends it it is the
-    only answer, `n_labels` is 1, and `labels` say that it is the right one; `generation` says how a text is generated
-    beside it, None where none is. `notes` are sentences on what encoding changed in the texts, such as how many were
-    shortened.
+    `positions` (prompt) is the position of the mask token in each row, `label_ids` [label] the vocabulary ids of the
+    label words. `answers[i][c]` (causal) are the token ids of the answer for class c after the prompt of example i,
+    tokenized in context, empty if the example has fewer options than `n_labels`; `by_length` scores them by
+    log-likelihood per token. A reference, with the token that ends it, is the only answer: `n_labels` is 1, and all
+    `labels` say that it is the right one. `generation` defines how a text is generated as well; None if no text is
+    generated. `notes` are sentences on changes that encoding made to the texts, such as the number of shortened ones.
     """
 
     ids: list[str]
@@ -49,7 +48,7 @@ class Encoded:
 
     @property
     def has_reference(self) -> bool:
-        """Whether the only answer of each example is its reference."""
+        """True if the only answer of each example is its reference."""
         return self.n_labels == 1
 
     @property
@@ -61,7 +60,7 @@ class Encoded:
         return prompts + np.array([max(len(a) for a in row) for row in self.answers], dtype=np.int64)
 
     def take(self, rows: Sequence[int] | np.ndarray) -> Encoded:
-        """The examples at these row numbers, in that order."""
+        """Return the examples at these row numbers, in that order."""
         rows = np.asarray(rows, dtype=np.int64)
         return replace(
             self,
@@ -76,5 +75,5 @@ class Encoded:
 
 
 def encoding_notes(by_split: Mapping[str, Encoded]) -> tuple[str, ...]:
-    """The notes of each split, with the split's name in front, as in "test: 3 of 40 texts ..."."""
+    """Return the notes of each split, prefixed with the split's name, as in "test: 3 of 40 texts ..."."""
     return tuple(f"{split}: {note}" for split, encoded in by_split.items() for note in encoded.notes)

@@ -13,14 +13,14 @@ from skillviz.core.parameters import ParameterTable
 from skillviz.errors import BadModel
 
 Take = Callable[[int, Tensor], None]
-"""Is handed the gradient [size], float32, of the table's parameter of that number."""
+"""A callback that receives the gradient [size], float32, of the table's parameter of that number."""
 
 
 class FlatModel:
     """Binds a model's graftable parameters, in table order, to the vector `theta` [d].
 
-    Writing to `theta` changes the model. All other parameters are frozen, and the model is put in
-    evaluation mode: no dropout while a region is searched. `theta` has the parameters' own dtype.
+    Writing to `theta` changes the model. All other parameters are frozen, and the model is put in evaluation mode, so
+    there is no dropout during a search. `theta` has the parameters' own dtype.
     """
 
     def __init__(self, model: nn.Module, table: ParameterTable) -> None:
@@ -38,7 +38,7 @@ class FlatModel:
 
     @property
     def device(self) -> torch.device:
-        """Where the vector lies."""
+        """The device of the vector."""
         return self.theta.device
 
     @property
@@ -47,21 +47,21 @@ class FlatModel:
         return self.theta.dtype
 
     def views(self, vector: Tensor) -> list[Tensor]:
-        """A vector [d] seen as one tensor a parameter, in table order."""
+        """Return a vector [d] as views, one tensor per parameter, in table order."""
         sizes = [p.size for p in self.table.parameters]
         return [v.view(p.shape) for v, p in zip(vector.split(sizes), self.table.parameters, strict=True)]
 
     def gather(self, tensors: Mapping[str, Tensor]) -> Tensor:
-        """One vector [d] on this device from tensors by parameter name."""
+        """Concatenate tensors by parameter name to one vector [d] on this device."""
         parts = [tensors[name].detach().reshape(-1).to(self.theta) for name in self.table.names]
         return torch.cat(parts)
 
     @property
     def grad(self) -> Tensor:
-        """The gradient of the last `zero_grad` ... `backward`, float32 [d]; allocated when first asked for.
+        """The gradient of the last `zero_grad` ... `backward`, float32 [d]; allocated on first use.
 
-        Float32 parameters accumulate straight into it. Parameters of a narrower dtype are added here
-        in float32, one at a time, and their own gradient is freed at once.
+        Float32 parameters accumulate directly into it. Parameters of a narrower dtype are added here in float32, one at
+        a time, and their own gradient is freed at once.
         """
         if self._grad is None:
             self._grad = torch.zeros(len(self.theta), dtype=torch.float32, device=self.device)
@@ -79,10 +79,10 @@ class FlatModel:
 
     @contextmanager
     def handing_to(self, take: Take) -> Iterator[None]:
-        """Inside, a backward pass hands each parameter's gradient to `take` when it is complete, and frees it.
+        """Inside this context, a backward pass gives each parameter's complete gradient to `take`, and frees it.
 
-        Nothing is kept of it in `grad`: a gradient is read while the processor still has it at hand. A parameter that
-        takes no part in the pass is handed zeros at the end.
+        `grad` is not filled: a gradient is read while it is still in the processor's cache. A parameter that takes no
+        part in the pass gives zeros at the end.
         """
         views, seen = self.views(self.grad), set[int]()
 
@@ -110,7 +110,7 @@ class FlatModel:
             take(number, torch.zeros_like(views[number]).view(-1))
 
     def _pass_on(self, number: int, view: Tensor, parameter: Tensor) -> None:
-        """Takes a gradient from its parameter: into `grad`, or to who was to be handed it."""
+        """Move a gradient from its parameter into `grad`, or to the receiver if one is set."""
         gradient, parameter.grad = parameter.grad, None
         assert gradient is not None
         if self._receiver is None:
@@ -120,7 +120,7 @@ class FlatModel:
 
 
 def split(index: Tensor, table: ParameterTable) -> Iterator[tuple[int, Tensor, int, int]]:
-    """Ascending global flat indices by tensor: its number, the indices in it, and where among all they stand."""
+    """Split ascending global flat indices by tensor: its number, its local indices, and their range in `index`."""
     cuts = torch.searchsorted(index, torch.from_numpy(table.offsets).to(index.device)).tolist()
     for number, (a, b) in enumerate(zip(cuts[:-1], cuts[1:], strict=True)):
         if a < b:

@@ -1,4 +1,4 @@
-"""Numbers as text, for every reader: pages, figures, commands, reports, Markdown. Nothing here reads text back."""
+"""Numbers as text, for all output: pages, figures, commands, reports, Markdown. Nothing here parses text."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ MISSING = "n/a"
 MINUS = "\N{MINUS SIGN}"
 TO = "\N{EN DASH}"
 NO_INTERVAL = "no interval"
-MOST_MORE = 4  # decimals beyond a number's own; a share of a point that needs more is a computer's rounding error
+MOST_MORE = 4  # decimals beyond a number's own; a share of a point that needs more is rounding error
 
 Number = float | int | None
 
 
 def missing(value: Number) -> bool:
-    """Whether there is no number to show."""
+    """True if there is no number to show."""
     return value is None or not math.isfinite(value)
 
 
 def known(value: float) -> float | None:
-    """The number, None where a table has none."""
+    """Return the number, None if it is missing."""
     return None if missing(value) else float(value)
 
 
 def number(value: Number, digits: int = 3) -> str:
-    """`0.430`; a true minus sign, thousands separated, and `n/a` where there is no number."""
+    """`0.430`; a true minus sign, thousands separated, and `n/a` for a missing number."""
     if value is None or missing(value):
         return MISSING
     text = f"{abs(value):,.{digits}f}"
@@ -50,11 +50,11 @@ def percent(value: Number, digits: int = 1) -> str:
 
 
 def share(value: Number) -> str:
-    """A region's share of d: `0.1%`, `0.01%`, `12.5%`: as many decimals as two figures need."""
+    """A region's share of d: `0.1%`, `0.01%`, `12.5%`, with the decimals that two significant figures need."""
     if value is None or missing(value):
         return MISSING
     per_cent = 100 * value
-    if per_cent <= 0 or per_cent >= 10:  # below zero: of a damaged record
+    if per_cent <= 0 or per_cent >= 10:  # a share below zero is from a damaged record
         return percent(value)
     digits = 1 - math.floor(math.log10(per_cent))
     text = f"{round(per_cent, digits):.{max(digits, 1)}f}"
@@ -67,9 +67,9 @@ def points(value: Number, digits: int = 1) -> str:
 
 
 def digits_apart(low: float, high: float, digits: int) -> int:
-    """As many decimals as keep an interval that excludes zero from being written as if it held it; at least `digits`.
+    """Return the decimals that keep an interval that excludes zero from showing a zero end; at least `digits`.
 
-    Where low and high are both above or both below zero, the nearer one is not rounded to it.
+    If low and high are both above or both below zero, the nearer one is not rounded to it.
     """
     nearer = low if low > 0 else high
     if (low > 0 or high < 0) and not _rounded(nearer, digits):
@@ -78,9 +78,9 @@ def digits_apart(low: float, high: float, digits: int) -> int:
 
 
 def interval(low: Number, high: Number, digits: int = 3, scale: float = 1.0) -> str:
-    """`0.412–0.450`, `−0.2 to 0.4`: the ends in units of 1 / scale; `no interval` where one is missing.
+    """`0.412–0.450`, `−0.2 to 0.4`: the ends in units of 1 / scale; `no interval` if one is missing.
 
-    With more decimals where an end would else be rounded to a zero that the interval excludes.
+    It has more decimals if an end would otherwise be rounded to a zero that the interval excludes.
     """
     if low is None or high is None or missing(low) or missing(high):
         return NO_INTERVAL
@@ -97,9 +97,9 @@ def percent_interval(low: Number, high: Number, digits: int = 1) -> str:
 def estimate(
     value: Number, low: Number, high: Number, digits: int = 3, scale: float = 1.0, debiased: Number = None
 ) -> str:
-    """`82.5 (79.3–85.3)`: a value with its interval, where it has one.
+    """`82.5 (79.3–85.3)`: a value with its interval, if it has one.
 
-    A calibration error's interval is about its debiased value, which is read first: `3.9 (2.6–5.2), plug-in 4.3`.
+    A calibration error's interval is about its debiased value, which is shown first: `3.9 (2.6–5.2), plug-in 4.3`.
     """
     if value is None or missing(value):
         return MISSING
@@ -114,8 +114,11 @@ def estimate(
 
 
 def read_first(value: float, debiased: Number = None) -> tuple[float, float | None]:
-    """The value that is read first, and the plug-in value behind it: of a calibration error the debiased one comes
-    first; of any other metric, and without a debiased value, the value itself, with None behind."""
+    """Return the value to show first, and the plug-in value after it or None.
+
+    A calibration error shows its debiased value first. Any other metric, or an error without a debiased value, shows
+    the value itself.
+    """
     return (value, None) if debiased is None or missing(debiased) else (debiased, value)
 
 
@@ -125,7 +128,7 @@ def percent_estimate(value: Number, low: Number = None, high: Number = None, deb
 
 
 def by_chance(mean: Number, low: Number = None, high: Number = None) -> str:
-    """`1.2% (95%: 0.9–1.5%)`: a level by chance with the range that 95% of random draws lie in."""
+    """`1.2% (95%: 0.9–1.5%)`: a chance level with the range of 95% of random draws."""
     if mean is None or missing(mean):
         return MISSING
     if low is None or high is None or missing(low) or missing(high):
@@ -156,12 +159,12 @@ def listed(words: Sequence[str], most: int = 2) -> str:
 
 
 def capital(words: str) -> str:
-    """The words with their first letter large, the others as they are."""
+    """Return the words with their first letter in upper case, the rest unchanged."""
     return words[:1].upper() + words[1:]
 
 
 def seconds(value: Number) -> str:
-    """A duration that was measured: `4.2 s`, `3 min 20 s`, `2 h 5 min`."""
+    """A measured duration: `4.2 s`, `3 min 20 s`, `2 h 5 min`."""
     if value is None or missing(value):
         return MISSING
     if value < 60:
@@ -177,7 +180,7 @@ NOT_MEASURED = "time left: not measured yet"
 
 
 def rough_seconds(value: Number) -> str:
-    """A duration that is only estimated: `40 s`, `3 min`, `2.5 h`."""
+    """An estimated duration: `40 s`, `3 min`, `2.5 h`."""
     if value is None or missing(value):
         return MISSING
     if value < 90:
@@ -186,14 +189,14 @@ def rough_seconds(value: Number) -> str:
 
 
 def time_left(seconds: float | None) -> str:
-    """`about 12 s left`; says so where nothing is measured yet, and where the work takes longer than was measured."""
+    """`about 12 s left`; other words if nothing is measured yet, or if the work takes longer than measured."""
     if seconds is None:
         return NOT_MEASURED
     return f"about {rough_seconds(max(1.0, seconds))} left" if seconds > 0 else "longer than measured so far"
 
 
 def order_of_magnitude(seconds: float) -> str:
-    """A duration of which only the order of magnitude is known: `about a minute`, `minutes`, `about an hour`."""
+    """A duration known only to its order of magnitude: `about a minute`, `minutes`, `about an hour`."""
     bounds = ((20, "seconds"), (120, "about a minute"), (1500, "minutes"), (7200, "about an hour"), (86400, "hours"))
     return next((words for bound, words in bounds if seconds < bound), "days")
 
@@ -206,7 +209,7 @@ def byte_size(value: float) -> str:
 
 
 def day(stamp: str | None) -> str:
-    """`20 Nov 2026, 14:05 UTC` of an ISO time; the text itself where it is not one."""
+    """`20 Nov 2026, 14:05 UTC` from an ISO time; any other text is returned unchanged."""
     if not stamp:
         return MISSING
     try:
@@ -218,7 +221,7 @@ def day(stamp: str | None) -> str:
 
 
 def markdown_table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    """Lines of a Markdown table; one line where there are no rows."""
+    """Return the lines of a Markdown table; one line if there are no rows."""
     heading, *lines = [
         f"| {' | '.join(one_line(cell).replace('|', chr(92) + '|') for cell in row)} |" for row in (headings, *rows)
     ]
@@ -226,5 +229,5 @@ def markdown_table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> li
 
 
 def one_line(text: str) -> str:
-    """The text with its line breaks and tabs as spaces."""
+    """Return the text with line breaks and tabs replaced by spaces."""
     return " ".join(text.replace("\t", " ").splitlines())

@@ -1,7 +1,7 @@
 """The gain of a graft: one factor on the movement inside its region, fitted on validation examples.
 
 A graft of gain α has base + α (fine-tuned - base) in its region; α = 1 is the paper's graft. Ilharco et al. (2023)
-choose such a factor on task vectors by validation; ours is that of least NLL, with a bootstrap interval.
+choose such a factor on task vectors by validation; ours has the lowest NLL, and a bootstrap interval.
 """
 
 from __future__ import annotations
@@ -17,17 +17,16 @@ from skillviz.errors import BadData
 
 STEPS = np.arange(17) / 2
 GAINS = np.exp2(STEPS) - 1
-"""Where a fit looks: 0 (the base), 0.41, 1, 1.8, 3, ..., 255: steps of a factor of 1.4 in α + 1."""
+"""The gains that a fit tries: 0 (the base), 0.41, 1, 1.8, 3, ..., 255: steps of a factor of 1.4 in α + 1."""
 RESAMPLES, SEED = 1000, 20260
 OVERFLOWN = 1e6
-"""The loss in nats of a gain that is too large for the model's dtype: no fit chooses it."""
+"""The loss in nats of a gain that is too large for the model's dtype, so high that no fit chooses it."""
 
 
 class GainFit(NamedTuple):
-    """The gain of least NLL, its 95% interval over examples, and whether that ends below the largest gain tried.
+    """The gain with the lowest NLL, its 95% interval over examples, and whether that ends below the largest gain tried.
 
-    Where the curve still falls at the largest gain, `value` is that gain; `high` is infinite where the interval's end
-    is there.
+    If the curve still falls at the largest gain, `value` is that gain; `high` is infinite if the interval ends there.
     """
 
     value: float
@@ -36,16 +35,15 @@ class GainFit(NamedTuple):
 
     @property
     def is_bounded(self) -> bool:
-        """Whether a larger gain is ruled out by the examples."""
+        """True if the examples rule out a larger gain."""
         return math.isfinite(self.high)
 
 
 def gain_fit(logits: ArrayLike, labels: ArrayLike, resamples: int = RESAMPLES) -> GainFit:
-    """The gain of least mean NLL on these (validation) examples, from the grafts' logits [len(GAINS), n, label].
+    """Fit the gain of lowest mean NLL on these (validation) examples; `logits` [len(GAINS), n, label] are the grafts'.
 
-    Between the points tried it is the vertex of the parabola through the lowest and its neighbours, in log2(α + 1). The
-    interval is that of the same estimate on bootstrap samples of the examples. Raises BadData for another
-    number of gains.
+    Between the tried gains it is the vertex of the parabola through the lowest and its neighbors, in log2(α + 1). The
+    interval is from the same estimate on bootstrap samples of the examples. Raises BadData for another number of gains.
     """
     by_gain = np.asarray(logits)
     if len(by_gain) != len(GAINS):
@@ -60,12 +58,12 @@ def gain_fit(logits: ArrayLike, labels: ArrayLike, resamples: int = RESAMPLES) -
 
 
 def _losses(logits: np.ndarray, labels: ArrayLike) -> NDArray[np.float64]:
-    """The losses [n] of a graft; OVERFLOWN each where one of its logits is no number."""
+    """Return the losses [n] of a graft; all OVERFLOWN if one of its logits is not finite."""
     return losses(logits, labels) if np.isfinite(logits).all() else np.full(len(logits), OVERFLOWN)
 
 
 def _lowest(curves: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Where each curve [k, len(STEPS)] is lowest, in steps [k]."""
+    """Return the step [k] at which each curve [k, len(STEPS)] is lowest."""
     at = curves.argmin(axis=1)
     inside = np.clip(at, 1, len(STEPS) - 2)
     rows = np.arange(len(curves))

@@ -1,6 +1,6 @@
-"""A graft: a region with its fine-tuned or scaled values, as one small safetensors file, and how it is put on a model.
+"""A graft: a region with its fine-tuned or scaled values, stored as one small safetensors file, and its application.
 
-Values are copied into place, never added as differences, so that a graft is exact to the bit.
+Values are copied into place, never added as differences, so a graft is exact to the bit.
 """
 
 from __future__ import annotations
@@ -27,20 +27,19 @@ from skillviz.regular_file import regular
 
 HEAD, ROWS = "head.", "rows."
 DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
-"""Of values, heads and rows of added tokens."""
+"""The dtypes of values, heads and rows of added tokens."""
 NONE = np.empty(0, dtype=np.int64)
 
 
 @dataclass(frozen=True)
 class Graft:
-    """A region, the value of each of its entries in the graft, and the head where the readout has one.
+    """A region, the value of each of its entries in the graft, and the head if the readout has one.
 
-    The values are the fine-tuned ones; where `header` has a `gain`, base + gain * (fine-tuned - base).
-    `values[name]` lie in the order of `region.indices[name]`; `head[name]` are whole tensors by their
-    full parameter name. `header` is the provenance (base id, fingerprint, task, labels, metrics).
-    Where fine-tuning added tokens, `rows` are their rows [added, ...] of every tensor of the vocabulary, by parameter
-    name; `header["vocabulary"]` has the base's number of `rows`, and the `numbers` of the added ones: rows that the
-    base has spare, and rows behind its own.
+    The values are the fine-tuned ones or, if `header` has a `gain`, base + gain * (fine-tuned - base). `values[name]`
+    are in the order of `region.indices[name]`; `head[name]` are whole tensors by their full parameter name. `header` is
+    the provenance (base id, fingerprint, task, labels, metrics). If fine-tuning added tokens, `rows` are their rows
+    [added, ...] of every tensor of the vocabulary, by parameter name; `header["vocabulary"]` has the base's number of
+    `rows`, and the `numbers` of the added ones: unused rows of the base, and rows after its last.
     """
 
     region: Region
@@ -65,7 +64,7 @@ class Graft:
         header: Mapping[str, Any] | None = None,
         rows: Mapping[str, Tensor] | None = None,
     ) -> Graft:
-        """The graft of a region with values taken from full tensors by parameter name."""
+        """Return the graft of a region with values taken from full tensors by parameter name."""
         values = {
             name: tensors[name].detach().cpu().reshape(-1)[torch.from_numpy(indices.copy())]
             for name, indices in region.indices.items()
@@ -77,7 +76,7 @@ class Graft:
     def save(self, path: Path | str) -> None:
         """Write the graft file: `<name>.indices`, `<name>.values`, `head.<name>`, `rows.<name>`, and a JSON header.
 
-        Raises BadInput for values that `load` would refuse.
+        Raises BadInput for values that `load` would reject.
         """
         if wrong := _wrong_values(self.values, self.head, self.rows):
             raise BadInput(f"this graft cannot be a file: {wrong}; fine-tune the model again.")
@@ -99,7 +98,7 @@ class Graft:
 
     @classmethod
     def load(cls, path: Path | str) -> Graft:
-        """The graft of a file; raises CorruptFile where the file is not one, and OtherVersion."""
+        """Load a graft file; raises CorruptFile if it is not a valid one, and OtherVersion."""
         if Path(path).is_dir():
             raise BadInput(f"{path} is a folder; name the graft file itself (the one that export wrote).")
         try:
@@ -142,7 +141,7 @@ class Graft:
                 raise ValueError(wrong)
         except (BadInput, KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise CorruptFile(f"{path} is not a valid graft file ({error}); export it again.") from error
-        # values lie in the order of the indices, so indices that Region had to sort would misplace them
+        # Values are in the order of the indices, so indices that Region had to sort would misplace them.
         sound = all(
             np.array_equal(region.indices.get(n, NONE), tensors[f"{n}.indices"].numpy())
             and values[n].shape == tensors[f"{n}.indices"].shape
@@ -153,8 +152,10 @@ class Graft:
         return cls(region, values, head, header, rows)
 
     def apply(self, model: nn.Module) -> None:
-        """Copy the values, the head and the rows of added tokens into the model for good; a vocabulary without these
-        rows gets them, and a model that does not fit is left as it was."""
+        """Copy the values, the head and the rows of added tokens into the model permanently.
+
+        A vocabulary without these rows gets them. A model that does not fit is left unchanged.
+        """
         targets, heads, rows = self._targets(model), self._heads(model), self._with_rows(model)
         with torch.no_grad():
             for name, parameter in rows.items():
@@ -165,12 +166,14 @@ class Graft:
                 parameter.copy_(self.head[name])
 
     def _targets(self, model: nn.Module) -> dict[str, Tensor]:
-        """The model's own tensors that the region touches."""
+        """Return the model's own tensors that the region touches."""
         return {name: _own(model, name, self.region.shapes[name]) for name in self.region.indices}
 
     def is_extended(self, model: nn.Module) -> bool:
-        """Whether the model has room for the rows of added tokens; raises PairMismatch where it has another number of
-        rows than base or fine-tuned model."""
+        """True if the model has room for the rows of added tokens.
+
+        Raises PairMismatch if its number of rows is neither the base's nor the fine-tuned model's.
+        """
         before, after, sizes = int(self.header["vocabulary"]["rows"]), _rows_after(self.header), set[int]()
         for name, rows in self.rows.items():
             tensor = _parameter(model, name)
@@ -183,31 +186,31 @@ class Graft:
         return after in sizes
 
     def _with_rows(self, model: Any) -> dict[str, Tensor]:
-        """The model's own tensors of the vocabulary, with room for the rows of added tokens."""
+        """Return the model's own tensors of the vocabulary, with room for the rows of added tokens."""
         if self.rows and not self._fits_vocabulary(model):
             raise PairMismatch(
                 f"the graft adds rows to {', '.join(sorted(self.rows))}, and this model's vocabulary is in other "
                 "tensors; use the base that the graft was made for."
             )
         if self.rows and not self.is_extended(model):
-            with torch.random.fork_rng(devices=[]):  # new rows are drawn, and then overwritten
+            with torch.random.fork_rng(devices=[]):  # new rows are initialized at random, then overwritten
                 model.resize_token_embeddings(_rows_after(self.header), mean_resizing=False)
         return {
             name: _own(model, name, (_rows_after(self.header), *rows.shape[1:])) for name, rows in self.rows.items()
         }
 
     def _fits_vocabulary(self, model: Any) -> bool:
-        """Whether the rows are those of every tensor that grows with the model's vocabulary, tied ones once."""
+        """True if the rows cover every tensor that grows with the model's vocabulary, tied ones once."""
         own = {id(own) for name, own in model.named_parameters(remove_duplicate=False) if name in self.rows}
         return own == {id(parameter) for parameter in vocabulary_parameters(model).values()}
 
     def _heads(self, model: nn.Module) -> dict[str, Tensor]:
-        """The model's own tensors of the head."""
+        """Return the model's own tensors of the head."""
         return {name: _own(model, name, tuple(tensor.shape)) for name, tensor in self.head.items()}
 
 
 def vocabulary_parameters(model: Any) -> dict[str, nn.Parameter]:
-    """The parameters with one row for each token, by name; tied ones once."""
+    """Return the parameters with one row for each token, by name; tied ones once."""
     modules = (model.get_input_embeddings(), model.get_output_embeddings())
     vocabulary = {id(parameter) for module in modules if module is not None for parameter in module.parameters()}
     return {name: parameter for name, parameter in model.named_parameters() if id(parameter) in vocabulary}
@@ -215,7 +218,7 @@ def vocabulary_parameters(model: Any) -> dict[str, nn.Parameter]:
 
 @contextmanager
 def grafted(model: nn.Module, graft: Graft) -> Iterator[nn.Module]:
-    """The model with the graft on it; whatever happens inside, it is restored bit for bit.
+    """Apply the graft to the model for this context; on exit, also after an error, it is restored bit for bit.
 
     With `complement(graft, ...)` in place of a graft the same context gives the complement.
     """
@@ -239,7 +242,7 @@ def grafted(model: nn.Module, graft: Graft) -> Iterator[nn.Module]:
 
 
 def _wrong_values(*parts: Mapping[str, Tensor]) -> str:
-    """What is wrong with the first of these tensors that cannot be in a graft file; empty where all can."""
+    """Return the fault of the first of these tensors that cannot be in a graft file; empty if there is none."""
     for name, tensor in itertools.chain.from_iterable(part.items() for part in parts):
         if tensor.dtype not in DTYPES:
             return f"the values of '{name}' are {tensor.dtype}; allowed: {', '.join(map(str, DTYPES))}"
@@ -249,7 +252,7 @@ def _wrong_values(*parts: Mapping[str, Tensor]) -> str:
 
 
 def _wrong_numbers(vocabulary: Mapping[str, Any], rows: Mapping[str, Tensor]) -> str:
-    """The fault in the numbers of these rows of added tokens; empty if there is none."""
+    """Return the fault in the numbers of these rows of added tokens; empty if there is none."""
     numbers = _numbers({"vocabulary": vocabulary})
     behind = [number for number in numbers if number >= vocabulary["rows"]]
     if not numbers or {len(t) if t.dim() else 0 for t in rows.values()} != {len(numbers)}:
@@ -262,26 +265,26 @@ def _wrong_numbers(vocabulary: Mapping[str, Any], rows: Mapping[str, Tensor]) ->
 
 
 def _numbers(header: Mapping[str, Any]) -> list[int]:
-    """The numbers of the vocabulary rows of added tokens."""
+    """Return the numbers of the vocabulary rows of added tokens."""
     return [_whole(number, "number of an added row") for number in header["vocabulary"]["numbers"]]
 
 
 def _rows_after(header: Mapping[str, Any]) -> int:
-    """The rows of a vocabulary with room for added tokens."""
+    """Return the number of rows of a vocabulary with room for added tokens."""
     return max(_whole(header["vocabulary"]["rows"], "rows of its vocabulary"), 1 + max(_numbers(header)))
 
 
 def _whole(value: Any, what: str) -> int:
-    """A whole number of a graft's header; raises ValueError for any other value, also for one that rounds to it."""
+    """Return a whole number from a graft's header; raises ValueError for any other value, also for 3.0."""
     if type(value) is not int or value < 0:
         raise ValueError(f"the {what} in its header is no whole number of at least 0")
     return value
 
 
 def complement(region: Region, base: Mapping[str, Tensor]) -> Graft:
-    """The graft that, put on the *fine-tuned* model, takes the region back to base.
+    """Return the graft that resets the region to base when applied to the *fine-tuned* model.
 
-    What is then left shows what the rest of the movement can do without the region.
+    The result shows the effect of the rest of the movement without the region.
     """
     return Graft.of(region, base)
 
