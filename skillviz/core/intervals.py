@@ -1,6 +1,6 @@
 """Intervals: Wilson for shares, Tango for paired ones, percentile bootstrap for any metric, Student's t, jackknife.
 
-Bootstrap resamples are matrix products: a resample is how often it draws each example.
+Bootstrap resamples are matrix products: a resample is the number of times it draws each example.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ RESAMPLES = 1000
 CELLS = 4_000_000  # weights held at a time: 32 MB
 MOST_RESAMPLES = 1_000_000
 FEW = 10
-"""Where two models differ on fewer examples than this, a resample of their difference knows too little."""
+"""If two models differ on fewer examples than this, resamples of their difference vary too little."""
 HALVINGS = 34
-"""Of the search for an end: to 1e-10."""
+"""Halvings in the search for an interval's end: to 1e-10."""
 
 
 class Interval(NamedTuple):
     """An estimate with the ends of its interval; low <= value <= high.
 
-    Of a calibration error, in l1, low <= debiased <= high, and the plug-in `value` may lie outside; NaN for other
-    metrics.
+    For a calibration error, in l1, low <= debiased <= high, and the plug-in `value` may lie outside; `debiased` is NaN
+    for other metrics.
     """
 
     value: float
@@ -43,7 +43,7 @@ class Interval(NamedTuple):
 
 
 class SeedsInterval(NamedTuple):
-    """Mean over seeds with its t-interval, the standard deviation (n - 1) and the number of seeds."""
+    """The mean over seeds with its t-interval, the standard deviation (n - 1) and the number of seeds."""
 
     value: float
     low: float
@@ -53,7 +53,7 @@ class SeedsInterval(NamedTuple):
 
 
 def draws(n: int, resamples: int, seed: int, cells: int = CELLS) -> Iterator[Floats]:
-    """Weights [some, n] of `resamples` draws with replacement, in blocks of at most `cells` numbers.
+    """Yield weights [some, n] of `resamples` draws with replacement, in blocks of at most `cells` numbers.
 
     Each row sums to n. The draws depend on n and the seed alone, not on the blocks.
     """
@@ -67,7 +67,7 @@ def draws(n: int, resamples: int, seed: int, cells: int = CELLS) -> Iterator[Flo
 
 
 def resampled_values(statistics: Sequence[Statistic], n: int, resamples: int, seed: int) -> list[Floats]:
-    """Each statistic on the same resamples, one vector [resamples] a statistic."""
+    """Return each statistic on the same resamples, one vector [resamples] per statistic."""
     blocks = [[of(weights) for of in statistics] for weights in draws(n, resamples, seed)]
     return [np.concatenate(column) for column in zip(*blocks, strict=True)]
 
@@ -75,7 +75,7 @@ def resampled_values(statistics: Sequence[Statistic], n: int, resamples: int, se
 def whole_and_resampled(
     statistics: Sequence[Statistic], n: int, resamples: int = RESAMPLES, seed: int = 0
 ) -> list[tuple[float, Floats]]:
-    """Each statistic on all n examples, and on the same resamples of them [resample]."""
+    """Return each statistic on all n examples, and on the same resamples of them [resample]."""
     whole = np.ones((1, n))
     drawn = resampled_values(statistics, n, resamples, seed)
     return [(float(of(whole)[0]), draws) for of, draws in zip(statistics, drawn, strict=True)]
@@ -86,9 +86,9 @@ def wilson(successes: float, n: float, level: float = ...) -> tuple[float, float
 @overload
 def wilson(successes: NDArray[np.generic], n: ArrayLike, level: float = ...) -> tuple[Floats, Floats]: ...
 def wilson(successes: ArrayLike, n: ArrayLike, level: float = LEVEL) -> tuple[object, object]:
-    """Ends (low, high) of Wilson's score interval of a share: numbers for numbers, arrays for arrays.
+    """Return the ends (low, high) of Wilson's score interval of a share: numbers for numbers, arrays for arrays.
 
-    Exactly 0 where nothing succeeded and exactly 1 where everything did; NaN where n is 0.
+    Exactly 0 for no success and exactly 1 for n successes; NaN if n is 0.
     """
     hits, count = np.broadcast_arrays(np.asarray(successes, np.float64), np.asarray(n, np.float64))
     if (hits < 0).any() or (hits > count).any():
@@ -110,10 +110,10 @@ def tango(
     only_a: NDArray[np.generic], only_b: ArrayLike, n: ArrayLike, level: float = ...
 ) -> tuple[Floats, Floats]: ...
 def tango(only_a: ArrayLike, only_b: ArrayLike, n: ArrayLike, level: float = LEVEL) -> tuple[object, object]:
-    """Ends (low, high) of the score interval of a paired difference of shares (Tango 1998): numbers or arrays.
+    """The ends (low, high) of the score interval of a paired difference of shares (Tango 1998): numbers or arrays.
 
-    Of n pairs `only_a` succeed in a alone and `only_b` in b alone; the difference is (only_a - only_b) / n. It has a
-    width where no pair differs, too: a sample without differences does not exclude some. NaN where n is 0.
+    Among n pairs `only_a` succeed in a alone and `only_b` in b alone; the difference is (only_a - only_b) / n. The
+    interval has a width even if no pair differs: such a sample does not exclude a small difference. NaN if n is 0.
     """
     first, second, count = np.broadcast_arrays(*(np.asarray(x, np.float64) for x in (only_a, only_b, n)))
     if (first < 0).any() or (second < 0).any() or (first + second > count).any():
@@ -122,7 +122,7 @@ def tango(only_a: ArrayLike, only_b: ArrayLike, n: ArrayLike, level: float = LEV
     size = np.where(count > 0, count, np.nan)
 
     def is_likely(difference: Floats) -> NDArray[np.bool_]:
-        """Whether the sample is within z standard deviations under this difference."""
+        """True if the sample is within z standard deviations under this difference."""
         variance = score_variance(first, second, size, difference)
         return np.asarray((first - second - size * difference) ** 2 <= z**2 * np.maximum(variance, 0.0))
 
@@ -139,7 +139,7 @@ def tango(only_a: ArrayLike, only_b: ArrayLike, n: ArrayLike, level: float = LEV
 
 
 def score_variance(only_a: Floats, only_b: Floats, n: Floats, difference: Floats) -> Floats:
-    """The variance of only_a - only_b where the shares differ by `difference`, only_b at its likeliest (Tango 1998)."""
+    """The variance of only_a - only_b if the shares differ by `difference`, with the likeliest only_b (Tango 1998)."""
     b = (2 * n - only_a + only_b) * difference - only_a - only_b
     root = np.sqrt(np.maximum(b**2 + 8 * n * only_b * difference * (1 - difference), 0.0))
     return np.asarray(n * ((root - b) / (2 * n) + difference * (1 - difference)))
@@ -155,11 +155,11 @@ def bootstrap(
     bins: int = BINS,
     level: float = LEVEL,
 ) -> Interval:
-    """The metric with its percentile bootstrap interval over examples.
+    """Return the metric with its percentile bootstrap interval over examples.
 
-    Resampling adds noise to every bin, so resampled calibration errors lean upwards; the interval is stretched
-    to hold the estimate where it would not. NaN for all three where the metric is undefined, and for the ends where no
-    resample differs, as of a single example: that tells nothing.
+    Resampling adds noise to every bin, so resampled calibration errors are biased upwards; the interval is stretched to
+    include the estimate if necessary. All three are NaN if the metric is undefined, and the ends if no resample differs
+    (as with a single example), because the spread is then unknown.
     """
     z, y = checked(logits, labels)
     ((value, drawn),) = whole_and_resampled([statistic(metric, z, y, positive, bins)], len(y), resamples, seed)
@@ -177,9 +177,9 @@ def paired_bootstrap(
     bins: int = BINS,
     level: float = LEVEL,
 ) -> Interval:
-    """The difference a - b of a metric on the same examples, with its percentile bootstrap interval.
+    """Return the difference a - b of a metric on the same examples, with its percentile bootstrap interval.
 
-    Both models are scored on the same resampled examples, so what is common to them cancels.
+    Both models are scored on the same resampled examples, so shared noise cancels.
     """
     of = [statistic(metric, *checked(z, labels), positive, bins) for z in (logits_a, logits_b)]
     return _interval(of, len(np.asarray(labels)), lambda v: v[0] - v[1], resamples, seed, level)
@@ -196,7 +196,7 @@ def paired_differences(
     bins: int = BINS,
     level: float = LEVEL,
 ) -> list[dict[str, Interval]]:
-    """For each of the others, metric by metric, what `metric_difference` of it and the baseline gives.
+    """Return for each of the others, by metric, the `metric_difference` between it and the baseline.
 
     All are scored on the same resamples, which are drawn once for all of them.
     """
@@ -222,7 +222,7 @@ def paired_differences(
 
 
 def metric_interval(logits: ArrayLike, labels: ArrayLike, metric: str, positive: int = 1, bins: int = BINS) -> Interval:
-    """A metric of one model with the 95% interval that its row of the table names; NaN ends where there is none.
+    """Return a metric of one model with the kind of 95% interval in its row of METRICS; NaN ends if there is none.
 
     Calibration is in l1 everywhere, the norm of the ECE; fewer than 10 examples have no interval.
     """
@@ -243,7 +243,7 @@ def metric_difference(
 ) -> Interval:
     """The difference a - b of a metric on the same examples, with its paired 95% interval; NaN ends as above.
 
-    Of accuracy it is Tango's; of F1 the bootstrap's, stretched to hold the one that counts the predictions that differ.
+    Accuracy has Tango's interval; F1 the bootstrap's, stretched to include the one from the predictions that differ.
     """
     n, kind = len(np.asarray(labels)), METRICS[metric].interval
     if kind == "wilson":
@@ -259,9 +259,9 @@ def metric_difference(
 
 
 def accuracy_difference(logits_a: ArrayLike, logits_b: ArrayLike, labels: ArrayLike, level: float = LEVEL) -> Interval:
-    """The difference a - b of two accuracies on the same examples, with Tango's interval.
+    """Return the difference a - b of two accuracies on the same examples, with Tango's interval.
 
-    The same logits are of the same model and differ by exactly 0; so do other metrics.
+    Identical logits mean the same model, so they differ by exactly 0; so do other metrics.
     """
     if np.array_equal(logits_a, logits_b):
         return Interval(0.0, 0.0, 0.0)
@@ -279,7 +279,7 @@ def _stretched(
     positive: int,
     level: float = LEVEL,
 ) -> Interval:
-    """The resampled difference; of F1 stretched to what the predictions that differ allow, also if they are few.
+    """The resampled difference; F1's is stretched to include the range from the predictions that differ, even if few.
 
     With c the gain in hits on positive examples, d the gain on the others (shares of n), F the mean F1 and S the mean
     share of predicted plus actual positives, a - b is exactly ((2 - F) c + F d) / S. The intervals of c and d are
@@ -310,10 +310,10 @@ def _binning(metric: str) -> Binning:
 
 
 def relative_gain(grafted: ArrayLike, pretrained: ArrayLike, finetuned: ArrayLike) -> Floats:
-    """(P_gamma - P_0) / (P_1 - P_0), elementwise (paper, Eq. 5); below 0 and above 1 are possible.
+    """Return (P_gamma - P_0) / (P_1 - P_0), elementwise (paper, Eq. 5); below 0 and above 1 are possible.
 
-    The arguments are of `Metric.merit`: larger is better. NaN where fine-tuning gains nothing (P_1 <= P_0): there is
-    nothing to have a share of. In the paper P_1 is the multi-task model and P_0 the pre-trained one.
+    The arguments are values of `Metric.merit`: larger is better. NaN if fine-tuning gains nothing (P_1 <= P_0), because
+    there is then no gain to recover. In the paper P_1 is the multi-task model and P_0 the pre-trained one.
     """
     values = np.broadcast_arrays(*(np.asarray(p, dtype=np.float64) for p in (grafted, pretrained, finetuned)))
     gained = values[2] - values[1]
@@ -323,7 +323,7 @@ def relative_gain(grafted: ArrayLike, pretrained: ArrayLike, finetuned: ArrayLik
 def has_gain(
     pretrained: ArrayLike, finetuned: ArrayLike, labels: ArrayLike, metric: str = "accuracy", positive: int = 1
 ) -> bool:
-    """Whether the 95% interval of what fine-tuning gains lies above 0; otherwise no share of it is defined."""
+    """True if the 95% interval of the gain from fine-tuning lies above 0; otherwise no share of it is defined."""
     gain = metric_difference(finetuned, pretrained, labels, metric, positive)
     return gain.low > 0 if METRICS[metric].better == "higher" else gain.high < 0
 
@@ -339,11 +339,11 @@ def recovered_gain(
     positive: int = 1,
     level: float = LEVEL,
 ) -> Interval:
-    """Relative gain (Eq. 5) of the grafted logits, 1 = fine-tuned, with its paired bootstrap interval.
+    """Return the relative gain (Eq. 5) of the grafted logits, 1 = fine-tuned, with its paired bootstrap interval.
 
-    NaN where the interval of the gain reaches 0 (`has_gain`): a share of it would mean nothing. Where the graft differs
-    from one of the models on fewer than FEW examples, the interval is stretched to their difference's, as a share of
-    the gain.
+    NaN if the interval of the gain reaches 0 (`has_gain`): a share of it would be meaningless. If the graft differs
+    from one of the models on fewer than FEW examples, the interval is stretched to their difference's interval, as a
+    share of the gain.
     """
     models = grafted, pretrained, finetuned
     of, merit = [statistic(metric, *checked(z, labels), positive) for z in models], METRICS[metric].merit
@@ -351,7 +351,7 @@ def recovered_gain(
         return Interval(float("nan"), float("nan"), float("nan"))
     share = _interval(of, len(np.asarray(labels)), lambda v: relative_gain(*map(merit, v)), resamples, seed, level)
     if np.isfinite(share.value) and np.array_equal(grafted, finetuned):
-        return Interval(share.value, share.value, share.value)  # the same model has all of the gain, on any examples
+        return Interval(share.value, share.value, share.value)  # an identical model has all of the gain on any examples
     if METRICS[metric].interval != "wilson" or not np.isfinite(share.value):
         return share
     right = [correct(*checked(z, labels)) for z in models]
@@ -372,16 +372,16 @@ def _interval(
     seed: int,
     level: float,
 ) -> Interval:
-    """The combined statistics on all examples, and percentiles of the same on resampled ones."""
+    """Return the combined statistics on all examples, and percentiles of the same on resampled ones."""
     value = float(combine([of(np.ones((1, n))) for of in statistics])[0])
     return percentile_interval(value, combine(resampled_values(statistics, n, resamples, seed)), level)
 
 
 def percentile_interval(value: float, draws: Floats, level: float = LEVEL) -> Interval:
-    """Percentiles of the finite draws [resample], stretched to hold the value; NaN where there is no value or draw.
+    """Percentiles of the finite draws [resample], stretched to include the value; NaN without a value or a draw.
 
-    Draws that are all the value say nothing of how far it may be off, and give no interval; but for 0, the difference
-    of two models that are alike on every example.
+    Draws that all equal the value carry no information on its error and give no interval, except at 0: the difference
+    of two models with the same prediction on every example.
     """
     tail = (1 - _checked_level(level)) / 2
     draws = draws[np.isfinite(draws)]
@@ -394,20 +394,20 @@ def percentile_interval(value: float, draws: Floats, level: float = LEVEL) -> In
 
 
 def spread_interval(value: float, draws: Floats, level: float = LEVEL) -> Interval:
-    """`percentile_interval` of one model's metric: without ends where no draw differs, at 0 too."""
+    """Return `percentile_interval` of one model's metric: without ends if no draw differs, at 0 too."""
     interval = percentile_interval(value, draws, level)
     return interval if interval.high > interval.low else Interval(interval.value, float("nan"), float("nan"))
 
 
 def seeds_interval(values: ArrayLike, level: float = LEVEL) -> SeedsInterval:
-    """Mean of one value a seed, with Student's t-interval; NaN ends and sd for a single seed."""
+    """Return the mean of one value per seed, with Student's t-interval; NaN ends and sd for a single seed."""
     x = np.asarray(values, dtype=np.float64).ravel()
     if not len(x) or not np.isfinite(x).all():
         raise BadData("an interval over seeds needs at least one value, and every value finite.")
     mean, n = float(x.mean()), len(x)
     if n == 1:
         return SeedsInterval(mean, float("nan"), float("nan"), float("nan"), 1)
-    from scipy.special import stdtrit  # a fifth of a second, which a single seed need not wait for
+    from scipy.special import stdtrit  # importing takes 0.2 s, which a single seed does not need
 
     sd = float(x.std(ddof=1))
     half = float(stdtrit(n - 1, 0.5 + _checked_level(level) / 2)) * sd / math.sqrt(n)
@@ -415,15 +415,15 @@ def seeds_interval(values: ArrayLike, level: float = LEVEL) -> SeedsInterval:
 
 
 def jackknife_half(without: Sequence[Floats], level: float = LEVEL) -> float:
-    """Half the jackknife interval (Student's t) of a mean over pairs, which are no independent values (Arvesen 1969).
+    """Half the jackknife interval (Student's t) of a mean over pairs, which are not independent values (Arvesen 1969).
 
-    `without` has for each group of things that are drawn, such as the regions of a task, the mean without one of them,
-    one after the other; the groups' variances add up. NaN where nothing can be left out.
+    `without` has one array per group of drawn items, such as the regions of a task: the means without each one of them
+    in turn; the groups' variances add up. NaN if nothing can be left out.
     """
     least = min((len(means) for means in without), default=1)
     if least < 2 or any(np.isnan(means).any() for means in without):
         return float("nan")
-    from scipy.special import stdtrit  # a fifth of a second, which a single seed need not wait for
+    from scipy.special import stdtrit  # importing takes 0.2 s, which a single seed does not need
 
     variances = [(len(m) - 1) / len(m) * float(((m - m.mean()) ** 2).sum()) for m in without]
     return float(stdtrit(least - 1, 0.5 + _checked_level(level) / 2) * np.sqrt(sum(variances)))

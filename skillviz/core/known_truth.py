@@ -1,4 +1,4 @@
-"""How well a region finds a skill whose place is known, because it was planted there (skillviz.planted)."""
+"""Measures of how well a region finds a skill at a known place, where it was planted (skillviz.planted)."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from skillviz.errors import BadInput
 
 
 class Recovery(NamedTuple):
-    """What a region has of the true one; source: ours.
+    """The overlap of a region with the true one; source: ours.
 
     `precision` is the share of its moved entries that are true, `chance` that share among all moved entries, `recall`
-    the share of the true region's squared movement that it holds. `tensor` is the rank of the true tensor, the one with
-    most of the true movement, when tensors are ordered by the share of their entries in the region; 1 is the densest,
-    and of equal ones the mean of their ranks.
+    its share of the true region's squared movement. `tensor` is the rank of the true tensor, the one with most of the
+    true movement, when tensors are ordered by the share of their entries in the region; 1 is the densest, and ties
+    share the mean of their ranks.
     """
 
     precision: float
@@ -27,10 +27,10 @@ class Recovery(NamedTuple):
 
 
 def recovery(region: Region, true: Region, movement: np.ndarray) -> Recovery:
-    """The recovery of `true` by `region` in a fine-tuned model of this movement [d]; a precision of NaN where none of
-    the region's entries moved.
+    """Return the recovery of `true` by `region` in a fine-tuned model of this movement [d].
 
-    Raises BadInput for regions of other parameters, or a true region that did not move.
+    The precision is NaN if none of the region's entries moved. Raises BadInput for regions of other parameters, or a
+    true region that did not move.
     """
     if dict(region.shapes) != dict(true.shapes) or len(movement) != true.d:
         raise BadInput("the regions and the movement must be of the same parameters.")
@@ -49,7 +49,7 @@ def recovery(region: Region, true: Region, movement: np.ndarray) -> Recovery:
 
 
 def _rank(region: Region, true: Region, squares: np.ndarray) -> float:
-    """The rank of the true tensor by density of the region; ties share the mean of their ranks."""
+    """Return the rank of the true tensor by density of the region; ties share the mean of their ranks."""
     sizes = [prod(shape) for shape in region.shapes.values()]
     starts = np.cumsum([0, *sizes[:-1]])
     of_true = np.zeros_like(squares)

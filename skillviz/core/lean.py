@@ -1,8 +1,8 @@
-"""Lean mode: one copy of the model in memory, and of gradients, movements and scores only what is being looked at.
+"""Lean mode: one copy of the model in memory, and only the current part of gradients, movements and scores.
 
-The base's and the fine-tuned values are read tensor by tensor from where they are stored. The movement is taken in
-float32 from the stored values, so that one too small for the model's dtype still counts. A gradient is consumed when
-its tensor's is complete, and freed. Regions are those of the ordinary mode, bit for bit.
+The base's and the fine-tuned values are read tensor by tensor from storage. The movement is computed in float32 from
+the stored values, so a movement too small for the model's dtype still counts. A tensor's gradient is used as soon as it
+is complete, and freed. Regions equal those of the ordinary mode, bit for bit.
 """
 
 from __future__ import annotations
@@ -25,27 +25,27 @@ from skillviz.core.ranking import Best, moved_first, top_of_parts
 from skillviz.errors import BadInput, BadModel
 
 PART = 2**18
-"""Entries that are read at a time: what is computed of them takes some 5 MB."""
+"""Entries that are read at a time: computing on them takes some 5 MB."""
 
 
 class Vector(Protocol):
-    """The values [d] of one model of a pair, in table order, that are read when they are asked for."""
+    """The values [d] of one model of a pair, in table order, read on demand."""
 
     def __len__(self) -> int:
         """The number of graftable entries."""
 
     def part(self, number: int, start: int, end: int) -> Tensor:
-        """Entries start to end of the table's tensor of that number, as they are stored, on the CPU."""
+        """Return entries start to end of the table's tensor of that number, as they are stored, on the CPU."""
 
     def __getitem__(self, at: Any) -> Tensor:
-        """The values at global flat indices, or in a slice."""
+        """Return the values at global flat indices, or in a slice."""
 
 
 class LeanModel(FlatModel):
-    """A model whose graftable parameters stay where they are: `theta` does not exist.
+    """A model whose graftable parameters stay in place: `theta` does not exist.
 
-    The gradient is kept at the entries or tensors that were last named by `watch` or `watch_tensors`; all other
-    parameters are frozen. Parameters may lie on several devices; what is kept of them lies on `device`.
+    The gradient is kept at the entries or tensors given to the last `watch` or `watch_tensors`; all other parameters
+    are frozen. Parameters may be on several devices; the kept gradient is on `device`.
     """
 
     def __init__(self, model: nn.Module, table: ParameterTable) -> None:
@@ -62,12 +62,12 @@ class LeanModel(FlatModel):
 
     @property
     def theta(self) -> Tensor:  # type: ignore[override]
-        """There is none."""
+        """Raises BadInput: there is no such vector in lean mode."""
         raise BadInput("in lean mode the parameters are no vector; use the ordinary mode.")
 
     @property
     def device(self) -> torch.device:
-        """Where inputs, scores and what is kept of the gradient lie: that of the embeddings."""
+        """The device of the embeddings, which also has inputs, scores and the kept gradient."""
         return next(self.model.parameters()).device
 
     @property
@@ -77,15 +77,15 @@ class LeanModel(FlatModel):
 
     @property
     def grad(self) -> Tensor:
-        """What is kept of the gradient of the last `zero_grad` ... `backward`, float32 [watched]."""
+        """The kept part of the gradient of the last `zero_grad` ... `backward`, float32 [watched]."""
         return self._kept
 
     def zero_grad(self) -> None:
-        """Set what is kept to zero."""
+        """Set the kept gradient to zero."""
         self._kept.zero_()
 
     def watch(self, index: Tensor) -> None:
-        """From now on the gradient is kept at these entries, ascending global flat indices."""
+        """From now on keep the gradient at these entries, ascending global flat indices."""
         self._kept = torch.zeros(len(index), device=self.device)
         self._take = {
             number: partial(_add_at, self._kept[a:b], local) for number, local, a, b in split(index, self.table)
@@ -93,22 +93,22 @@ class LeanModel(FlatModel):
         self._thaw()
 
     def watch_tensors(self, numbers: Iterable[int]) -> None:
-        """From now on the gradient of these tensors is kept, flat, one after the other."""
+        """From now on keep the gradient of these tensors, flat, one after the other."""
         sizes = {number: self.table.parameters[number].size for number in numbers}
-        self._kept, self._take = torch.zeros(0), {}  # what was kept before goes first
+        self._kept, self._take = torch.zeros(0), {}  # free the previous gradient first
         self._kept = torch.zeros(sum(sizes.values()), device=self.device)
         views = self._kept.split(list(sizes.values()))
         self._take = {number: partial(_add_all, view) for number, view in zip(sizes, views, strict=True)}
         self._thaw()
 
     def put(self, index: Tensor, values: Tensor) -> None:
-        """Copies values to these entries, ascending global flat indices, each rounded to the parameters' dtype."""
+        """Copy values to these entries, ascending global flat indices, each rounded to the parameters' dtype."""
         for number, local, a, b in split(index, self.table):
             parameter = self.parameters[number].data
             parameter.put_(local.to(parameter.device), values[a:b].to(parameter))
 
     def take(self, index: Tensor) -> Tensor:
-        """The values at these entries, ascending, in the parameters' dtype."""
+        """Return the values at these entries, ascending, in the parameters' dtype."""
         taken = torch.empty(len(index), dtype=self.dtype, device=self.device)
         for number, local, a, b in split(index, self.table):
             parameter = self.parameters[number].data
@@ -116,12 +116,12 @@ class LeanModel(FlatModel):
         return taken
 
     def copy_from(self, values: Vector) -> None:
-        """Copies all graftable entries from a vector, part by part."""
+        """Copy all graftable entries from a vector, part by part."""
         for number, start, end in parts_of(self.table):
             self.parameters[number].data.view(-1)[start:end].copy_(values.part(number, start, end))
 
     def has_bits_of(self, values: Vector) -> bool:
-        """Whether each graftable entry has the bits of the vector's value in the parameters' dtype."""
+        """True if each graftable entry has the bits of the vector's value in the parameters' dtype."""
         kind = {2: torch.int16, 4: torch.int32, 8: torch.int64}[self.parameters[0].element_size()]
         for number, start, end in parts_of(self.table):
             own = self.parameters[number].data.view(-1)[start:end]
@@ -149,7 +149,7 @@ def _add_all(kept: Tensor, gradient: Tensor) -> None:
 
 
 def parts_of(table: ParameterTable, entries: int = PART) -> Iterator[tuple[int, int, int]]:
-    """Every tensor in parts of at most so many entries: the tensor's number, and the part's first entry and its end."""
+    """Yield every tensor in parts of at most `entries`: the tensor's number, and the part's first entry and its end."""
     for number, parameter in enumerate(table.parameters):
         for start in range(0, parameter.size, entries):
             yield number, start, min(start + entries, parameter.size)
@@ -157,9 +157,9 @@ def parts_of(table: ParameterTable, entries: int = PART) -> Iterator[tuple[int, 
 
 @dataclass(repr=False)
 class LeanProblem(Problem):
-    """A problem whose `base` and `finetuned` are vectors that are read; `flat` is a LeanModel, which rests at base.
+    """A problem whose `base` and `finetuned` are vectors read on demand; `flat` is a LeanModel, at base between uses.
 
-    `changed` are the entries that are not at base now, with their values there.
+    `changed` are the entries that are not at base now, with their base values.
     """
 
     changed: tuple[Tensor, Tensor] | None = None
@@ -170,16 +170,16 @@ class LeanProblem(Problem):
 
     @property
     def tau(self) -> Tensor:
-        """There is none."""
+        """Raises BadInput: the whole movement is never in memory in lean mode."""
         raise BadInput("in lean mode the movement is never in memory as a whole; use the ordinary mode.")
 
     def movements(self) -> Iterator[Tensor]:
-        """The movement in parts that follow one another, float32, on the problem's device."""
+        """Yield the movement in consecutive parts, float32, on the problem's device."""
         for number, start, end in parts_of(self.table):
             yield self._movement(number, start, end)
 
     def movement_at(self, index: Tensor) -> Tensor:
-        """The movement of these entries, ascending, float32."""
+        """Return the movement of these entries, ascending, float32."""
         change = torch.empty(len(index))
         for number, local, a, b in split(index.cpu(), self.table):
             entries = local + int(self.table.offsets[number])
@@ -187,27 +187,27 @@ class LeanProblem(Problem):
         return change.to(self.device)
 
     def largest_movers(self, count: int) -> tuple[Tensor, Tensor]:
-        """The `count` entries that moved most, ascending, int64 [count], and their movement, float32."""
+        """Return the `count` entries that moved most, ascending, int64 [count], and their movement, float32."""
         index, _ = top_of_parts(lambda: (part.abs() for part in self.movements()), self.d, count)
         return index, self.movement_at(index)
 
     def watch(self, index: Tensor) -> None:
-        """Keeps, from now on, the gradient and the fine-tuned values of these entries alone, ascending."""
+        """From now on keep the gradient and the fine-tuned values of these entries alone, ascending."""
         self.reset()
         self.flat.watch(index)
         self.watched = index
         self.tuned = self.finetuned[index].to(self.device, self.flat.dtype)
 
     def gradient_at(self, index: Tensor) -> Tensor:
-        """The last gradient at the watched entries, float32."""
+        """Return the last gradient at the watched entries, float32."""
         if index is not self.watched:
             raise ValueError("gradients are kept for the watched entries alone")
         return self.flat.grad.clone()
 
     def first_order(self, rows: np.ndarray, size: int) -> tuple[float, Tensor]:
-        """The mean loss at the base on these rows, and the `size` entries with the largest -g * tau, best first.
+        """Return the mean loss at the base on these rows, and the `size` entries with the largest -g * tau, best first.
 
-        The gradients of all tensors are never there together: the pass is made for one group of tensors after another.
+        The gradients of all tensors are never in memory together: the pass is repeated for each group of tensors.
         """
         self.reset()
         best, loss = Best(size, self.device), float("nan")
@@ -226,7 +226,10 @@ class LeanProblem(Problem):
         return loss, best.order()
 
     def groups(self) -> list[list[int]]:
-        """Tensors, by number, whose gradients in float32 take GROUP_SHARE of the model's bytes, or one tensor alone."""
+        """Group tensors, by number; a group's float32 gradients take at most GROUP_SHARE of the model's bytes.
+
+        A larger tensor is a group of its own.
+        """
         model = sum(p.numel() * p.element_size() for p in self.flat.model.parameters())
         groups, entries = list[list[int]](), 0
         for number, parameter in enumerate(self.table.parameters):
@@ -238,7 +241,7 @@ class LeanProblem(Problem):
         return groups
 
     def drawn(self, size: int, seed: int) -> np.ndarray:
-        """`size` entries drawn from all, in the order drawn; the whole order is in a file, not in memory."""
+        """Draw `size` entries from all, in the order drawn; the whole order is in a file, not in memory."""
         return uniform(self.d, size, seed, in_file=True)
 
     def reset(self) -> None:
@@ -258,7 +261,7 @@ class LeanProblem(Problem):
         self._change(indices, self.finetuned[indices].to(self.device))
 
     def set_soft(self, gamma: Tensor) -> None:
-        """There is none."""
+        """Raises BadInput: a mask with a score for every entry is not available in lean mode."""
         raise BadInput("in lean mode no mask has a score for every entry; use the ordinary mode.")
 
     def set_soft_at(self, index: Tensor, gamma: Tensor, tau: Tensor) -> None:

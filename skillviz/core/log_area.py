@@ -1,4 +1,4 @@
-"""The area under a curve by region size. Its axis is the logarithm of the size, as on the figures of sizes."""
+"""The area under a curve by region size, over the logarithm of the size, like the axis of the figures of sizes."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from skillviz.errors import BadInput
 def mean_over_log_size(
     sizes: ArrayLike, values: ArrayLike, smallest: float | None = None, largest: float | None = None
 ) -> float:
-    """The area under a curve from `smallest` to `largest` over the width of that range: the curve's mean height.
+    """Return the area under a curve from `smallest` to `largest` over the range's width: the curve's mean height.
 
-    The curve is linear in the logarithm of the size between the sizes that were scored (counts or shares, above 0); by
-    default the range is all of them. Raises BadInput for fewer than two sizes, and for a range beyond them.
+    The curve is linear in the logarithm of the size between the scored sizes (counts or shares, above 0); by default
+    the range is all of them. Raises BadInput for fewer than two sizes, and for a range beyond them.
     """
     given = np.asarray(sizes, dtype=float)
     order = np.argsort(given)

@@ -1,9 +1,9 @@
-"""Many comparisons at once: how many verdicts chance alone gives, and which hold at a false discovery rate.
+"""Many comparisons at once: the verdicts expected by chance, and the verdicts that hold at a false discovery rate.
 
-A 95% interval leaves out zero in 5 of 100 comparisons where nothing differs. Benjamini and Hochberg (1995) keep the
-share of such false verdicts among all verdicts at or below a rate. That is proven for independent comparisons and some
-positive dependence (Benjamini and Yekutieli 2001), not for two-sided ones on the same examples: there it is simulated
-(tests/core/test_many_comparisons.py).
+A 95% interval excludes zero in 5 of 100 comparisons where nothing differs. Benjamini and Hochberg (1995) keep the share
+of such false verdicts among all verdicts at or below a rate. This is proven for independent comparisons and some
+positive dependence (Benjamini and Yekutieli 2001), not for two-sided ones on the same examples: for these it is
+simulated (tests/core/test_many_comparisons.py).
 """
 
 from __future__ import annotations
@@ -21,12 +21,15 @@ from skillviz.errors import BadInput
 
 RATE = 0.05
 WHOLE = 1e-6
-"""By how much a number of examples may miss a whole one."""
+"""The tolerance within which a number of examples counts as whole."""
 
 
 class Comparisons(NamedTuple):
-    """Of `n` comparisons with an interval, `decided` leave out zero, `by_chance` would if nothing differed, and
-    `held` remain with the false discovery rate at RATE."""
+    """Counts of `n` comparisons with an interval.
+
+    `decided` exclude zero, `by_chance` would if nothing differed, and `held` remain with the false discovery rate at
+    RATE.
+    """
 
     n: int
     decided: int
@@ -35,7 +38,7 @@ class Comparisons(NamedTuple):
 
 
 def expected_by_chance(n: int, level: float = LEVEL) -> float:
-    """How many of n intervals of this level leave out zero, on average, where nothing differs."""
+    """Return how many of n intervals of this level exclude zero, on average, if nothing differs."""
     return n * (1 - level)
 
 
@@ -43,18 +46,18 @@ def p_values(
     values: ArrayLike, lows: ArrayLike, highs: ArrayLike, debiased: ArrayLike | None = None, level: float = LEVEL, *,
     seeds: ArrayLike | None = None, examples: ArrayLike | None = None, limits: ArrayLike = 0.0,
 ) -> Floats:  # fmt: skip
-    """Two-sided p-values of differences [n] from their intervals, each against its limit.
+    """Return two-sided p-values of differences [n] from their intervals, each against its limit.
 
-    `debiased` are the differences of calibration errors that the intervals are about; they stand for the values where
-    they are finite. The standard error is read off the part of the interval on the side of the limit (off all of it
-    where the value is its end), so that a p below 1 - level goes with an interval that leaves it out. An interval
-    without width decides nothing: p = 1. A value outside of its interval (a plug-in without its debiased error) stands
-    for the middle. NaN without an interval.
+    `debiased` are the differences of calibration errors that the intervals are about; they replace the values where
+    they are finite. The standard error is computed from the part of the interval on the side of the limit (from all of
+    it if the value is its end), so a p below 1 - level goes with an interval that excludes the limit. An interval
+    without width decides nothing: p = 1. A value outside its interval (a plug-in without its debiased error) is
+    replaced by the middle. NaN without an interval.
 
-    Far from the limit the normal approximation is too sure of two kinds of intervals. A mean over `seeds` has Student's
-    t of seeds - 1 degrees of freedom, as if seeds were all that varies: safe, and too cautious where examples vary
-    more. A difference of two shares of the same `examples` has the test that Tango's interval inverts, against zero
-    McNemar's. Both are missing or NaN where there is no such thing.
+    Far from the limit the normal approximation is overconfident for two kinds of intervals. A mean over `seeds` has
+    Student's t of seeds - 1 degrees of freedom, as if only seeds varied: safe, and too cautious if examples vary more.
+    A difference of two shares of the same `examples` has the test that Tango's interval inverts, against zero
+    McNemar's. Both are missing or NaN if they do not apply.
     """
     value, low, high = (np.atleast_1d(np.asarray(x, dtype=np.float64)) for x in (values, lows, highs))
     if debiased is not None:
@@ -71,7 +74,7 @@ def p_values(
     freedom = np.full(len(value), np.nan) if seeds is None else np.asarray(seeds, dtype=np.float64) - 1
     several = np.flatnonzero(freedom > 0)
     if len(several):
-        from scipy.special import stdtr, stdtrit  # a fifth of a second, which `import skillviz` need not wait for
+        from scipy.special import stdtr, stdtrit  # importing takes 0.2 s, which `import skillviz` should not cost
 
         t = stdtrit(freedom[several], 0.5 + level / 2) * ratio[several]
         p[several] = 2 * stdtr(freedom[several], -t)
@@ -84,10 +87,10 @@ def p_values(
 
 
 def _of_shares(gained: Floats, width: Floats, n: Floats, limit: Floats, level: float) -> Floats:
-    """Score p-values of paired differences [m] of `gained` of n examples, whose Tango interval has this width.
+    """Return score p-values of paired differences [m] of `gained` of n examples, whose Tango interval has this width.
 
-    The width tells how many examples differ, which the test needs: found by halving, as more of them make it wider, to
-    the nearest whole number of two that gain nothing together.
+    The test needs the number of examples that differ. It follows from the width, because an interval is wider if more
+    examples differ: found by bisection, to the nearest whole number of pairs of examples that cancel.
     """
     fewest, most = np.abs(gained), n.copy()
     for _ in range(math.ceil(math.log2(max(n, default=1))) + 2):
@@ -102,9 +105,9 @@ def _of_shares(gained: Floats, width: Floats, n: Floats, limit: Floats, level: f
 
 
 def discoveries(p: ArrayLike, rate: float = RATE) -> np.ndarray:
-    """Which of these p-values [n] are discoveries at this false discovery rate (Benjamini and Hochberg 1995), bool [n].
+    """Return which p-values [n] are discoveries at this false discovery rate (Benjamini and Hochberg 1995), bool [n].
 
-    The k smallest, k the largest number whose k-th smallest p is at most rate * k / n; n counts those that are not NaN.
+    They are the k smallest, k the largest number whose k-th smallest p is at most rate * k / n; n excludes NaN.
     """
     if not 0 < rate < 1:
         raise BadInput(f"the false discovery rate must lie between 0 and 1, such as 0.05; got {rate}.")
@@ -118,9 +121,9 @@ def compared(
     values: ArrayLike, lows: ArrayLike, highs: ArrayLike, debiased: ArrayLike | None = None, level: float = LEVEL, *,
     seeds: ArrayLike | None = None, examples: ArrayLike | None = None,
 ) -> Comparisons:  # fmt: skip
-    """The counts for these differences [n] and their intervals; those without an interval do not count.
+    """Return the counts for these differences [n] and their intervals; differences without an interval do not count.
 
-    `debiased`, `seeds` and `examples` as of `p_values`.
+    `debiased`, `seeds` and `examples` are as in `p_values`.
     """
     low, high = (np.asarray(x, dtype=np.float64) for x in (lows, highs))
     p = p_values(values, low, high, debiased, level, seeds=seeds, examples=examples)
@@ -128,13 +131,13 @@ def compared(
 
 
 def decided(lows: ArrayLike, highs: ArrayLike) -> np.ndarray:
-    """Which intervals [n] leave out zero, bool [n]; one without width, or that is missing, does not."""
+    """Return which intervals [n] exclude zero, bool [n]; False for one without width and for a missing one."""
     low, high = (np.asarray(x, dtype=np.float64) for x in (lows, highs))
     return ((low > 0) | (high < 0)) & (low < high)
 
 
 def tallied(p: ArrayLike, is_decided: ArrayLike, level: float = LEVEL) -> Comparisons:
-    """The counts for comparisons with these p-values [n], of which some are decided; NaN does not count."""
+    """Return the counts for comparisons with these p-values [n], of which some are decided; NaN does not count."""
     known, verdicts = np.asarray(p, dtype=np.float64), np.asarray(is_decided, dtype=bool)
     n = int(np.isfinite(known).sum())
     held = int((discoveries(known) & verdicts).sum())
@@ -146,9 +149,9 @@ def simultaneous(
 ) -> tuple[float, float]:
     """The ends of an interval that holds for all of n estimates at once, from one's own; so for the best of them too.
 
-    Each side is stretched by the ratio of the normal quantiles (Bonferroni): sure for estimates that depend on each
-    other in any way, and wider than needed where they do, as points on one path. `value` outside of the ends (a
-    plug-in calibration error) stands for their middle. A paired difference of accuracies names its `examples`: where k
+    Each side is stretched by the ratio of the normal quantiles (Bonferroni): valid under any dependence of the
+    estimates, and wider than needed if they are dependent, like points on one path. A `value` outside the ends (a
+    plug-in calibration error) is replaced by their middle. A paired difference of accuracies gives its `examples`: if k
     predictions differ, the score interval reaches about z^2 / 2 + z sqrt(k + z^2 / 4) examples, which grows faster.
     """
     if n < 1:

@@ -1,7 +1,7 @@
-"""The one table of methods: what tables of studies score, with each one's title, words, colour and mark.
+"""The one table of methods that tables of studies score, each with its title, description, color and marker.
 
-A method that is a state of the run's own pair is drawn as that state, the graft of a localizer that has a method of
-its own as that localizer; the others have their marks here. No torch.
+A method that is a state of the run's own pair is drawn as that state, and the graft of a localizer that has its own
+method as that localizer; the others have their markers here. Does not import torch.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from types import MappingProxyType
 
 @dataclass(frozen=True)
 class Method:
-    """One row: the value of the columns `method`, `a` and `b`, and how it is named and drawn.
+    """One row: the value of the columns `method`, `a` and `b`, and its title and marker.
 
-    `title` stands in legends and cells, `phrase` explains it.
-    `state` names the model state that it is drawn as; `color`, `marker` and `dash` are plotly's.
+    `title` is used in legends and cells; `phrase` explains it. `state` is the model state whose style it is drawn in;
+    `color`, `marker` and `dash` are plotly's.
     """
 
     name: str
@@ -29,7 +29,7 @@ class Method:
 
     @property
     def short_title(self) -> str:
-        """The title where all are compared with a graft: without saying that it is one too."""
+        """The title for a comparison with a graft: without the prefix "graft, "."""
         return self.title.removeprefix("graft, ")
 
 

@@ -1,7 +1,7 @@
-"""The one table of metrics: what each is called, how it is shown, how it is computed, and what interval it has.
+"""The one table of metrics: the title, format, computation and interval of each.
 
-Everything else reads this table: runs score every row that has a kernel, studies compare those of rank
-`headline` and `compared`, pages, figures, commands and reports take titles, units and digits from here. To add one:
+All other modules read this table: runs score every row that has a kernel, studies compare the rows of rank `headline`
+and `compared`, pages, figures, commands and reports take titles, units and digits from here. To add one:
 docs/extending.md.
 """
 
@@ -41,17 +41,17 @@ from skillviz.core.verdicts import NO_DIFFERENCE, NOT_MEASURED, DifferenceVerdic
 from skillviz.errors import BadInput
 
 Statistic = Callable[[Floats], Floats]
-"""The metric of every resample [resample] from weights [resample, n]: how often each draws each example."""
+"""The metric of every resample [resample] from weights [resample, n]: the number of times each draws each example."""
 
 
 class Kernel(Protocol):
-    """How a metric is computed from the logits [n, label] and labels [n] of one model."""
+    """The computation of a metric from the logits [n, label] and labels [n] of one model."""
 
     def value(self, logits: Floats, labels: Integers, positive: int, bins: int) -> float:
         """The metric on all examples."""
 
     def statistic(self, logits: Floats, labels: Integers, positive: int, bins: int) -> Statistic:
-        """The metric as a function of weights; what depends on one example only is computed once, outside."""
+        """Return the metric as a function of weights; values of single examples are computed once, outside."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class Mean:
 
 
 class F1:
-    """F1 of the positive class; NaN where the examples are all of it, or none is: then it says nothing."""
+    """F1 of the positive class; NaN if all examples or none are positive, because F1 is then uninformative."""
 
     def value(self, logits: Floats, labels: Integers, positive: int, bins: int) -> float:
         """F1 of the counts."""
@@ -120,10 +120,10 @@ def _equal_width(sure: Floats, gaps: Floats, bins: int) -> Statistic:
 
 
 def _equal_mass(sure: Floats, gaps: Floats, bins: int) -> Statistic:
-    """Every resample has bins of its own, taken from the running totals of sorted examples."""
+    """Every resample has its own bins, computed from the running totals of sorted examples."""
     order = np.argsort(sure, kind="stable")
     ranks = equal_mass_ranks(len(sure), bins)
-    ends = np.searchsorted(sure[order], sure[order], side="right")  # ties are never parted
+    ends = np.searchsorted(sure[order], sure[order], side="right")  # ties are never split
 
     def values(weights: Floats) -> Floats:
         drawn = np.cumsum(weights[:, order], axis=1)
@@ -141,12 +141,12 @@ class Metric:
     """A row of the table. Values are stored in their own unit, shares as 0..1, and shown times `scale` in `unit`.
 
     `kernel` computes it from one model's logits; a metric of several models (`agreement`, `recovered`), of single
-    classes, of regions or of a paper alone has none. `rank` says where it stands beside a task's own metric:
-    `headline` in every comparison, `compared` wherever two models are compared, `scored` only in the list of a
-    run's scores. One `of_predictions` is the same at every temperature. One `of_text` is of references, whose
-    scores are those of `core.generation`; all others are of classes or options. `classes` is the number of classes that
-    it needs. A gain `in_logs` is a difference of logarithms (see `merit`). `own` is its place among those that may be a
-    task's own, of which the first that its runs have is; 0 where none may.
+    classes, of regions or of a paper alone has none. `rank` says where it is shown beside a task's own metric:
+    `headline` in every comparison, `compared` wherever two models are compared, `scored` only in the list of a run's
+    scores. With `of_predictions` it is the same at every temperature. With `of_text` it is about references, whose
+    scores are from `core.generation`; all others are about classes or options. `classes` is the number of classes that
+    it needs. A gain `in_logs` is a difference of logarithms (see `merit`). `own` ranks the metrics that can be a task's
+    own: the first one in its runs is its own; 0 if it cannot be one.
     """
 
     name: str
@@ -168,41 +168,41 @@ class Metric:
 
     @property
     def sign(self) -> float:
-        """-1 where lower is better, else 1: what makes of a change in the metric one whose larger value is better."""
+        """-1 if lower is better, else 1: a change times this factor is larger if it is better."""
         return -1.0 if self.better == "lower" else 1.0
 
     def merit(self, values: ArrayLike) -> Any:
-        """The values, or the one, as gains are measured: larger is better, and a difference is a gain.
+        """Return one or more values on the scale of gains: larger is better, and a difference is a gain.
 
-        Perplexity's merit is minus its logarithm, the mean log-likelihood per token in nats: from 256 to 16 is then as
-        much as from 16 to 1, as it is for the loss.
+        Perplexity's merit is minus its logarithm, the mean log-likelihood per token in nats: a change from 256 to 16 is
+        then as large as one from 16 to 1, like for the loss.
         """
         of = np.asarray(values, dtype=np.float64)
         return self.sign * (np.log(of) if self.in_logs else of)
 
     def mean(self, values: ArrayLike) -> float:
-        """The mean of values by which gains in it are the mean gain: of a metric `in_logs` the geometric one."""
+        """Return the mean of values whose gain equals the mean of their gains: geometric for a metric `in_logs`."""
         of = np.asarray(values, dtype=np.float64)
         return float(np.exp(np.log(of).mean()) if self.in_logs else of.mean())
 
     @property
     def scale(self) -> float:
-        """The factor from the stored value to the unit in which it is shown."""
+        """The factor from the stored value to its display unit."""
         return 100.0 if self.unit == "%" else 1.0
 
     @property
     def axis(self) -> str:
-        """Heading with unit: `accuracy, %`."""
+        """The heading with unit: `accuracy, %`."""
         return f"{self.title}, {self.unit}" if self.unit else self.title
 
     @property
     def difference_unit(self) -> str:
-        """The unit of a difference of two values; empty where the metric has none."""
+        """The unit of a difference of two values; empty if the metric has none."""
         return "points" if self.unit == "%" else self.unit
 
     @property
     def plug_in(self) -> Metric:
-        """The metric under the name of a value that is not debiased: `ECE, plug-in`; itself where values never are."""
+        """The metric with the title of a value that is not debiased: `ECE, plug-in`; unchanged without debiasing."""
         return replace(self, title=f"{self.title}, plug-in") if self.interval == "calibration" else self
 
     def difference_axis(self, subject: str) -> str:
@@ -215,11 +215,11 @@ class Metric:
         return self.title[:1].upper() + self.title[1:]
 
     def number(self, value: formats.Number) -> str:
-        """The stored value in a sentence: `80.1%`, `0.430`; `n/a` where it is missing."""
+        """The stored value in a sentence: `80.1%`, `0.430`; `n/a` if it is missing."""
         return formats.percent(value, self.digits) if self.unit == "%" else formats.number(value, self.digits)
 
     def text(self, value: formats.Number) -> str:
-        """The stored value with its unit, where no axis says it: `80.1%`, `0.430 nats`."""
+        """The stored value with its unit, for use without an axis: `80.1%`, `0.430 nats`."""
         number = self.number(value)
         return f"{number} {self.unit}" if self.unit == "nats" and number != formats.MISSING else number
 
@@ -228,20 +228,22 @@ class Metric:
         return formats.interval(low, high, self.digits, self.scale)
 
     def interval_text(self, low: float, high: float, over: str = "") -> str:
-        """A 95% interval on its own, and what it is over; `no interval` where there is none."""
+        """A 95% interval on its own, with the words of `over`; `no interval` if there is none."""
         if formats.missing(low) or formats.missing(high):
             return formats.NO_INTERVAL
         return f"95%{' over ' if over else ''}{over}: {self.ends(low, high)}"
 
     def hover(self, row: Mapping[Any, Any], where: str = "", over: str = "") -> str:
-        """What a mark says of a row with value, low, high and, of a calibration error, debiased, which comes first:
-        `7.9% ECE<br>95%: 6.1–9.6; plug-in 8.3%`."""
+        """Return the hover text of a row with value, low, high and, for a calibration error, debiased, which is first.
+
+        `7.9% ECE<br>95%: 6.1–9.6; plug-in 8.3%`.
+        """
         center, plug_in = formats.read_first(row["value"], row.get("debiased"))
         behind = "" if plug_in is None else f"; plug-in {self.text(plug_in)}"
         return f"{self.text(center)} {self.title}{where}<br>{self.interval_text(row['low'], row['high'], over)}{behind}"
 
     def precise(self, low: formats.Number, high: formats.Number) -> Metric:
-        """With as many digits as this interval of a difference needs, so that one without zero shows none."""
+        """Return the metric with the digits that keep this interval of a difference from showing an excluded zero."""
         if low is None or high is None or formats.missing(low) or formats.missing(high):
             return self
         return replace(self, digits=formats.digits_apart(self.scale * low, self.scale * high, self.digits))
@@ -259,7 +261,7 @@ class Metric:
         return f"{formats.signed(value, self.digits)} {self.unit}".rstrip()
 
     def amount(self, value: float) -> str:
-        """How large a difference is, whichever way: `2.9 points`."""
+        """The size of a difference, without its sign: `2.9 points`."""
         number = formats.number(abs(self.scale * value), self.digits)
         return f"{number} {self.difference_unit}" if self.unit == "%" else number
 
@@ -271,8 +273,10 @@ class Metric:
         debiased: formats.Number = None,
         level: str = "95%: ",
     ) -> str:
-        """A difference of two values in a sentence: `−2.9 points (95%: −5.1 to −0.8)`; of calibration errors that of
-        the debiased ones. `level` stands before the interval, where there is one."""
+        """A difference of two values in a sentence: `−2.9 points (95%: −5.1 to −0.8)`.
+
+        Calibration errors show the difference of the debiased ones. `level` precedes the interval, if there is one.
+        """
         ends = self.ends(low, high)
         if ends == formats.NO_INTERVAL or value is None:
             return f"{self.change(value)} ({ends})"
@@ -280,10 +284,10 @@ class Metric:
         return f"{self.change(center)} ({level}{ends})"
 
     def verdict(self, low: formats.Number, high: formats.Number) -> DifferenceVerdict:
-        """What the interval of a difference a - b says of a: decided only where it leaves out zero.
+        """Return the verdict on a from the interval of a difference a - b: decided only if it excludes zero.
 
-        Without an interval it is not measured. One without width, about another value than 0, comes from too few
-        examples to resample, and is none.
+        Without an interval it is not measured. An interval of zero width at a value other than 0 comes from too few
+        examples to resample, and counts as none.
         """
         if low is None or high is None or formats.missing(low) or formats.missing(high) or low == high != 0:
             return NOT_MEASURED
@@ -382,39 +386,41 @@ _ROWS = (
 )  # fmt: skip
 METRICS = {metric.name: metric for metric in _ROWS}
 SCORED = tuple(metric.name for metric in _ROWS if metric.kernel is not None)
-"""Those that are computed from one model's logits."""
+"""The metrics that are computed from one model's logits."""
 HEADLINE = tuple(metric.name for metric in _ROWS if metric.rank == "headline")
 OF_TEXT = tuple(metric.name for metric in _ROWS if metric.of_text)
-"""Those of references."""
+"""The metrics of references."""
 OWN = tuple(sorted((row for row in _ROWS if row.own), key=lambda row: row.own))
-"""The rows of those that may be a task's own, in the order in which one is looked for."""
+"""The rows that can be a task's own metric, in the order in which it is chosen."""
 FOREMOST = ("f1", *HEADLINE, *OF_TEXT)
-"""Those that any task may stand under: its own, and the ones beside it."""
+"""The metrics that can be a task's main one: its own, and the ones beside it."""
 COMPARED = tuple(metric.name for metric in _ROWS if metric.rank in ("headline", "compared"))
 
 
 def metric_row(name: str) -> Metric:
-    """The metric's row; of an unknown name one with that title, without unit, range or direction."""
+    """Return the metric's row; for an unknown name, one with that title, without unit, range or direction."""
     return METRICS.get(name) or Metric(name, name, "", 3, -math.inf, math.inf, "", "none")
 
 
 def metric_heading(name: str) -> str:
-    """The metric as a heading, as a choice on a page shows it: `Accuracy`, `ECE`."""
+    """The metric as a heading, for a choice on a page: `Accuracy`, `ECE`."""
     return metric_row(name).heading
 
 
 def has_predictions(metric: str) -> bool:
-    """Whether a task with this metric has predictions that are right or wrong: not if it is the perplexity of
-    references alone, beside which nothing is generated."""
+    """True if a task with this metric has predictions that are right or wrong.
+
+    False for the perplexity of references alone, if no text is generated.
+    """
     row = metric_row(metric)
     return row.of_predictions or not row.of_text
 
 
 def metric_names(metric: str, names: Iterable[str] = HEADLINE) -> list[str]:
-    """The task's own metric first, then the others; F1 is in it only where it is the task's own.
+    """Return the task's own metric first, then the others; F1 is included only if it is the task's own.
 
-    Where that is of references, theirs stand in place of those of classes; where nothing is predicted, what is of
-    predictions is left out.
+    If the own metric is about references, the metrics of references replace the metrics of classes; if nothing is
+    predicted, metrics of predictions are left out.
     """
     if metric_row(metric).of_text:
         names = (*OF_TEXT, *(name for name in names if metric_row(name).kernel is None))
@@ -424,25 +430,27 @@ def metric_names(metric: str, names: Iterable[str] = HEADLINE) -> list[str]:
 
 
 def likelihood_metric(metric: str) -> str:
-    """What sees a change that turns no prediction, beside the task's own metric: NLL, or perplexity."""
+    """Return the metric that shows a change even if no prediction changes: NLL, or perplexity."""
     return "perplexity" if metric_row(metric).of_text else "nll"
 
 
 def right_metric(metric: str) -> str:
-    """The share of examples that are right, which stands for any task: accuracy, or exact match; perplexity where
-    nothing is predicted."""
+    """Return the metric that is the share of correct examples, defined for any task: accuracy, or exact match.
+
+    Perplexity if nothing is predicted.
+    """
     if not has_predictions(metric):
         return metric
     return "exact_match" if metric_row(metric).of_text else "accuracy"
 
 
 def panels(metric: str) -> list[str]:
-    """What stands on a page beside each other: the task's own metric and ECE and NLL, or all of generated texts."""
+    """The metrics side by side on a page: the task's own, ECE and NLL, or all metrics of generated texts."""
     return metric_names(metric, (name for name in HEADLINE if not METRICS[name].of_predictions))
 
 
 def statistic(metric: str, logits: ArrayLike, labels: ArrayLike, positive: int = 1, bins: int = BINS) -> Statistic:
-    """The metric as a function of weights; raises BadInput for a name that is not in SCORED."""
+    """Return the metric as a function of weights; raises BadInput for a name that is not in SCORED."""
     return _kernel(metric).statistic(*checked(logits, labels), positive, bins)
 
 
@@ -453,9 +461,9 @@ def score(
     positive: int = 1,
     names: Collection[str] = SCORED,
 ) -> dict[str, float]:
-    """The metrics of SCORED by name (or only those in `names`); those that need other classes are left out.
+    """Return the metrics of SCORED by name (or only those in `names`), without those that need other classes.
 
-    `metric` is the task's own; raises BadInput where it is not in SCORED or needs other classes.
+    `metric` is the task's own; raises BadInput if it is not in SCORED or needs other classes.
     """
     z, y = checked(logits, labels)
     _kernel(metric)

@@ -1,4 +1,4 @@
-"""The movement of each entry in fine-tuning: none where the two differ only by the rounding of the fine-tuned file.
+"""The movement of each entry in fine-tuning: zero if the two differ only by the rounding of the fine-tuned file.
 
 A model that is stored in 16 bits differs from its float32 base in nearly every entry, trained or not. So the base is
 compared as it would be stored in the fine-tuned file.
@@ -17,15 +17,16 @@ from skillviz.core.parameters import ParameterTable
 
 NARROW = (torch.bfloat16, torch.float16)
 PART = 2**18
-"""Entries that are looked at together, where not all are in memory."""
+"""Entries that are read together if not all are in memory."""
 
 
 @dataclass(frozen=True)
 class Counts:
-    """Entries that `moved`, that differ by being `rounded` to the fine-tuned file's dtype alone, and, of those that
-    moved, that are `unclear`: the base is stored in 16 bits, which cannot tell the two values apart.
+    """Counts of entries that `moved`, that are only `rounded`, and that are `unclear`.
 
-    `narrow` is the dtype of whichever file is rounded, '' where none is.
+    `rounded` ones differ only by the fine-tuned file's dtype. `unclear` ones are among those that moved: the base is
+    stored in 16 bits, which cannot separate the two values. `narrow` is the dtype of the rounded file, '' if neither is
+    rounded.
     """
 
     moved: int
@@ -35,11 +36,11 @@ class Counts:
 
 
 class Movement:
-    """Fine-tuned minus base of the entries of a table, 0 where the base rounded to the fine-tuned dtype is the same.
+    """Fine-tuned minus base of the entries of a table, 0 if the base rounded to the fine-tuned dtype is the same.
 
-    Each model is a vector [d], in memory or read when it is asked for (core.lean). The fine-tuned dtype of a tensor is
-    the 16-bit one that holds all its values, in any dtype that they are in now, and may be either where both do:
-    float16 rounds the smallest values of a bfloat16 base.
+    Each model is a vector [d], in memory or read on demand (core.lean). The fine-tuned dtype of a tensor is the 16-bit
+    one that represents all its values, in any dtype that they have now, and may be either one if both do: float16
+    rounds the smallest values of a bfloat16 base.
     """
 
     def __init__(self, base: Any, finetuned: Any, table: ParameterTable) -> None:
@@ -47,20 +48,20 @@ class Movement:
         self._narrow: dict[int, tuple[torch.dtype, ...]] = {}
 
     def narrow(self, number: int) -> tuple[torch.dtype, ...]:
-        """The 16-bit dtypes that hold every fine-tuned value of the tensor of that number."""
+        """Return the 16-bit dtypes that represent every fine-tuned value of the tensor of that number."""
         if number not in self._narrow:
             self._narrow[number] = self._holding(self.finetuned, number)
         return self._narrow[number]
 
     def of(self, number: int, base: Tensor, finetuned: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
-        """The movement between values of that tensor, in a dtype."""
+        """Return the movement between values of that tensor, in a dtype."""
         change = finetuned.to(dtype) - base.to(dtype)
         if narrow := self.narrow(number):
             change.masked_fill_(_rounded_alike(base, finetuned, narrow), 0)
         return change
 
     def whole(self) -> Tensor:
-        """The movement of all entries, float32 [d]."""
+        """Return the movement of all entries, float32 [d]."""
         change = self.finetuned.float() - self.base.float()
         for number, start, end in self._spans():
             if narrow := self.narrow(number):
@@ -69,7 +70,7 @@ class Movement:
         return change
 
     def counts(self) -> Counts:
-        """Counts of the entries that differ, by kind."""
+        """Count the entries that differ, by kind."""
         moved = rounded = unclear = 0
         named = ""
         for number, first, last in self._spans():
@@ -94,7 +95,7 @@ class Movement:
         return ((number, int(start), int(end)) for number, (start, end) in enumerate(ends))
 
     def _holding(self, vector: Any, number: int) -> tuple[torch.dtype, ...]:
-        """The 16-bit dtypes that hold a tensor's values exactly."""
+        """Return the 16-bit dtypes that represent a tensor's values exactly."""
         first, last = int(self.table.offsets[number]), int(self.table.offsets[number + 1])
         if (own := vector[first : first + 1].dtype) in NARROW:
             return (own,)
@@ -107,7 +108,7 @@ class Movement:
 
 
 def _rounded_alike(base: Tensor, finetuned: Tensor, dtypes: tuple[torch.dtype, ...]) -> Tensor:
-    """Where the two have one value when they are rounded to one of these dtypes."""
+    """The mask of entries that are equal when both values are rounded to one of these dtypes."""
     same = torch.zeros(base.shape, dtype=torch.bool, device=base.device)
     for dtype in dtypes:
         same |= base.to(dtype) == finetuned.to(dtype)

@@ -1,9 +1,9 @@
-"""Null movements: the same search on a movement that has lost the places or the signs of the fine-tuned one.
+"""Null movements: inputs for the same search that have lost the places or the signs of the fine-tuned movement.
 
 Choosing entries by gradients on labels is a way to train (Zhou et al. 2019, Ramanujan et al. 2020; Mallya et al. 2018,
-Zhao et al. 2020), so a searched region is judged beside the region of the same search on a null movement. Each draw is
+Zhao et al. 2020), so a searched region is compared with the region of the same search on a null movement. Each draw is
 a function of (seed, tensor, index) by a counter hash: any part of it can be computed alone, in any order, with no copy
-of the movement, so that it needs no memory in lean mode and a resumed search sees the same draw.
+of the movement, so it needs no memory in lean mode and a resumed search sees the same draw.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ import numpy as np
 
 SHUFFLED, REVERSED, SIGNS, LEARNED_SIGNS = "shuffled", "reversed", "signs", "learned-signs"
 ROUNDS, FEWEST = 6, 4
-"""Rounds of the Feistel network, and the fewest bits of its halves: tests/core/test_nulls.py counts where entries go.
-With halves of a single bit, tensors of fewer than ten entries are not permuted evenly."""
+"""Rounds of the Feistel network, and the fewest bits of its halves: tests/core/test_nulls.py counts the destinations of
+entries. With halves of a single bit, tensors of fewer than ten entries are not permuted evenly."""
 
 
 @dataclass(frozen=True)
 class Null:
-    """One kind of null movement, in words: what the transform keeps, what it breaks, and what a difference shows.
+    """The description of one kind of null movement: what it keeps, what it breaks, and what a difference shows.
 
     `is_drawn`: draws differ; otherwise there is one. `has_signs`: the share of true signs in its region is reported.
     """
@@ -69,9 +69,9 @@ NULLS = {
 
 
 def sources(index: np.ndarray, n: int, seed: int, tensor: int) -> np.ndarray:
-    """Where the movements of the entries `index` of a tensor of n entries come from: a permutation of 0..n-1, int64.
+    """Return the sources of the movements of entries `index` in a tensor of n entries: a permutation of 0..n-1, int64.
 
-    A balanced Feistel network of ROUNDS rounds on the smallest even number of bits that holds n, walked until the
+    A balanced Feistel network of ROUNDS rounds on the smallest even number of bits that holds n, repeated until the
     result is below n (Black and Rogaway 2002): a bijection for every key.
     """
     half = max(FEWEST, ((n - 1).bit_length() + 1) // 2)
@@ -89,7 +89,7 @@ def sources(index: np.ndarray, n: int, seed: int, tensor: int) -> np.ndarray:
 
 
 def drawn_signs(index: np.ndarray, seed: int, tensor: int) -> np.ndarray:
-    """A fair sign, -1 or 1, for each of the entries `index` of a tensor, float32."""
+    """Draw a fair sign, -1 or 1, for each of the entries `index` of a tensor, float32."""
     key = _mixed(np.array([_key(seed, tensor, ROUNDS)], dtype=np.uint64))[0]
     bit = _mixed(np.asarray(index, dtype=np.uint64) ^ key) >> np.uint64(63)
     return (1 - 2 * bit.astype(np.int64)).astype(np.float32)

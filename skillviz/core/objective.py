@@ -1,4 +1,4 @@
-"""The task loss of a model as it stands, on encoded examples: its value, its gradient, its class scores."""
+"""The task loss of a model in its current state, on encoded examples: its value, its gradient, its class scores."""
 
 from __future__ import annotations
 
@@ -23,32 +23,32 @@ from skillviz.core.single_gradients import TakeOf, Tap, tapped, taps_of
 from skillviz.errors import BadData
 
 ROUNDING = 1e-4
-"""How far a gradient may lie from autograd's, over the largest entry of all: sums of float32 in another order."""
+"""The tolerance of a gradient against autograd's, relative to the largest entry: float32 sums depend on their order."""
 
 
 class Singles:
-    """Examples `rows` of one pass: their class scores `logits` [n, label], and gradients of each."""
+    """Examples `rows` of one pass: their class scores `logits` [n, label], and the gradient of each."""
 
     def __init__(self, rows: np.ndarray, logits: Tensor, backward: Callable[..., None]) -> None:
         self.rows, self.logits = rows, logits.detach()
         self._logits, self._backward = logits, backward
 
     def backward(self, weights: Tensor, take: TakeOf, *, last: bool = True) -> None:
-        """Hands the gradient of each example's class scores, added up with its `weights` [n, label], to `take`.
+        """Pass the gradient of each example's class scores, summed with its `weights` [n, label], to `take`.
 
-        There may be several passes; the `last` one frees what they need.
+        There may be several passes; the `last` one frees the graph.
         """
         self._backward((self._logits * weights).sum(), take, last=last)
 
 
 class Objective:
-    """Cross-entropy over the labels (paper's L_T), in nats a example, of the model in `flat`.
+    """Cross-entropy over the labels (paper's L_T), in nats per example, of the model in `flat`.
 
-    Of a reference it is its negative log-likelihood (core/readout.py).
+    For a reference it is its negative log-likelihood (core/readout.py).
 
-    `autocast` (bfloat16, float16 or None) is the dtype of activations only; gradients, scores and
-    losses stay float32. `shards` are the parts of a batch whose gradients are summed on their own. With `recordings`
-    passes are CUDA graphs, but for those of `singly`.
+    `autocast` (bfloat16, float16 or None) is the dtype of activations only; gradients, scores and losses stay float32.
+    `shards` are the parts of a batch whose gradients are summed separately. With `recordings` passes are CUDA graphs,
+    except in `singly`.
     """
 
     def __init__(
@@ -68,19 +68,19 @@ class Objective:
         self.shards = Shards()
         self.recordings: Recordings | None = None
         self.heard: Callable[[int, int], None] = lambda examples, tokens: None
-        """Called with the examples and tokens of each micro-batch that was scored."""
+        """Called with the examples and tokens of each scored micro-batch."""
 
     def backward(self, rows: np.ndarray | None = None) -> float:
-        """The mean loss over these rows; its gradient is then in `flat.grad`."""
+        """Return the mean loss over these rows, and leave its gradient in `flat.grad`."""
         rows = np.arange(self.n) if rows is None else rows
         if self.shards.count == 1:
             return self._accumulate(rows, len(rows))
         return self.shards.backward(rows, lambda part: self._accumulate(part, len(rows)), self.flat.grad)
 
     def _accumulate(self, rows: np.ndarray, n: int) -> float:
-        """The loss of these rows as a part of the mean over `n`; its gradient is then in `flat.grad`."""
+        """Return the loss of these rows as a part of the mean over `n`, and leave its gradient in `flat.grad`."""
         self.flat.zero_grad()
-        # float16 would round an example's share of the mean to zero: there the sum is differentiated
+        # float16 would round an example's share of the mean to zero, so the sum is differentiated instead.
         narrow = torch.float16 in (self.autocast, self.flat.dtype)
         total, share = torch.zeros((), device=self.flat.device), 1 if narrow else n
         for loss in self._each(partial(self._differentiated, share), self.batches.plan(rows), "gradient", share):
@@ -90,24 +90,24 @@ class Objective:
         return float(total)
 
     def _differentiated(self, share: int, batch: Batch) -> Tensor:
-        """The loss of a micro-batch; the gradient of this share of it is added to the parameters'."""
+        """Return the loss of a micro-batch, and add the gradient of this share of it to the parameters'."""
         loss = task_loss(self._logits(batch), batch.labels)
         (loss / share).backward()
         return loss.detach()
 
     def _each(self, work: Callable[[Batch], Tensor], plan: Sequence[np.ndarray], *name: Any) -> Iterator[Tensor]:
-        """What `work` gives for each micro-batch; with recordings, for it and the rows that they add at its end."""
+        """Yield the results of `work` for each micro-batch, with recordings also for padding rows at its end."""
         if self.recordings is None:
             return (work(self.batches.batch(part)) for part in plan)
         return self.recordings.each(work, plan, *name)
 
     def singly(self, rows: np.ndarray) -> Iterator[Singles]:
-        """These rows in micro-batches, shortest first, whose examples have a gradient each.
+        """Yield these rows in micro-batches, shortest first, with a gradient for each example.
 
-        One pass gives all gradients of a micro-batch where the model's layers allow it (core/single_gradients.py),
-        which is tried on two examples beside autograd; elsewhere each micro-batch is one example.
+        One pass gives all gradients of a micro-batch if the model's layers allow it (core/single_gradients.py), which
+        is tested on two examples against autograd; otherwise each micro-batch is one example.
         """
-        _ = self.flat.grad  # parameters ask for gradients from here on
+        _ = self.flat.grad  # parameters require gradients from here on
         for part in self.batches.plan(rows):
             together = self._together(part, self.taps) if self.taps else None
             if together is None:
@@ -117,7 +117,7 @@ class Objective:
 
     @cached_property
     def taps(self) -> list[Tap] | None:
-        """The layers whose passes give the gradients of single examples; None if some do not, or not autograd's."""
+        """The layers whose passes give gradients of single examples; None if some cannot, or differ from autograd's."""
         taps = taps_of(self.flat) if self.autocast is None else None
         rows = np.arange(min(2, self.n))
         together = None if taps is None else self._together(rows, taps)
@@ -140,7 +140,7 @@ class Objective:
         return taps if max(apart) <= ROUNDING * max(largest) else None
 
     def _together(self, rows: np.ndarray, taps: Sequence[Tap]) -> Singles | None:
-        """These rows from one pass; None if it does not give the gradient of each."""
+        """Return these rows from one pass; None if it does not give the gradient of each."""
         batch = self.batches.batch(rows)
         with tapped(self.flat, taps, len(rows), batch.inputs["input_ids"]) as found:
             logits = self._logits(batch)
@@ -155,11 +155,11 @@ class Objective:
 
     @property
     def generates(self) -> bool:
-        """Whether texts are generated beside the references."""
+        """True if texts are generated in addition to scoring the references."""
         return self.batches.encoded.generation is not None
 
     def logits(self, rows: np.ndarray | None = None) -> np.ndarray:
-        """Class scores in the order of the rows, float32 [n, label]; of references [n, 4] (core/generation.py)."""
+        """Class scores in the order of the rows, float32 [n, label]; for references [n, 4] (core/generation.py)."""
         rows = np.arange(self.n) if rows is None else np.asarray(rows)
         if self.generates:
             assert isinstance(self.readout, CausalReadout)
@@ -170,13 +170,13 @@ class Objective:
         return self.finished(self.answers(rows), rows)
 
     def finished(self, answers: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """What `logits` gives, from the readout's scores of these rows, where nothing is generated."""
+        """Return the result of `logits` from the readout's scores of these rows, if nothing is generated."""
         encoded = self.batches.encoded
         return scores_of_references(answers, encoded.take(rows)) if encoded.has_reference else answers
 
     @torch.no_grad()
     def answers(self, rows: np.ndarray) -> np.ndarray:
-        """The readout's scores in the order of the rows, float32 [n, label]."""
+        """Return the readout's scores in the order of the rows, float32 [n, label]."""
         out = np.empty((len(rows), self.n_labels), dtype=np.float32)
         plan = self.batches.plan(rows)
         each = self._each(self._logits, plan, "scores")
@@ -188,14 +188,16 @@ class Objective:
         return out
 
     def loss(self, rows: np.ndarray | None = None) -> float:
-        """The mean loss over these rows, without a gradient."""
+        """Return the mean loss over these rows, without a gradient."""
         rows = np.arange(self.n) if rows is None else np.asarray(rows)
         total = task_loss(torch.from_numpy(self.answers(rows)), torch.from_numpy(self.labels[rows]))
         return float(total / len(rows))
 
     def accuracy(self, rows: np.ndarray | None = None) -> float:
-        """Share of these rows whose largest score is the label's; of references beside which nothing is generated the
-        mean probability per token."""
+        """Return the share of these rows whose largest score is the label's.
+
+        For references without generated texts, return the mean probability per token.
+        """
         rows = np.arange(self.n) if rows is None else np.asarray(rows)
         scores = self.logits(rows)
         if self.batches.encoded.has_reference and not self.generates:

@@ -1,6 +1,6 @@
-"""One region among many: what can be dropped of a region, and which entries outside hurt its graft most. Ours.
+"""Alternatives to a region: entries that can be dropped from it, and outside entries that hurt its graft most. Ours.
 
-Other regions that do as well are searches kept out of it: `Problem.outside`.
+Other regions with the same performance are found by searches outside of it: `Problem.outside`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ STEPS, BATCH_SIZE, CANDIDATE_SHARE = 8, 128, 0.1
 
 @dataclass(frozen=True)
 class Drop:
-    """A try to drop a block: entries that would be left, the judge's loss in nats without it, and whether it was."""
+    """A try to drop a block: the entries left, the judge's loss in nats without it, and whether it was dropped."""
 
     size: int
     loss: float
@@ -39,11 +39,11 @@ def minimal(
     loss: Callable[[np.ndarray], float],
     finest: float = FINEST,
 ) -> Generator[Drop, None, np.ndarray]:
-    """Yields each try; returns the entries [k], ascending, that are left of `entries` [n], ascending.
+    """Yield each try; return the entries [k], ascending, that are left of `entries` [n], ascending.
 
-    What is left is cut into halves by `worth(kept)` [k], then into quarters and so on down to `finest`; each block, the
-    one of least worth first, is dropped where the judge's `loss` without it is at most that of all `entries`. So the
-    loss of what is left is not higher than that of all. After ddmin (Zeller and Hildebrandt 2002).
+    The entries left are cut into halves by `worth(kept)` [k], then into quarters and so on down to `finest`; each
+    block, in order of increasing worth, is dropped if the judge's `loss` without it is at most the loss of all
+    `entries`. So the final loss is not higher than the loss of all entries. After ddmin (Zeller and Hildebrandt 2002).
     """
     kept, share, most = entries, 0.5, loss(entries)
     while share >= finest:
@@ -60,10 +60,10 @@ def minimal(
 
 
 def worth_of(problem: Problem, entries: torch.Tensor, kept: np.ndarray) -> np.ndarray:
-    """|g * tau| [k] of the entries `kept` at their graft, on all examples of `problem.train`: by how much each alone
-    changes the loss there, to first order. `entries` are the watched ones, of which they are some.
+    """Return |g * tau| [k] of the entries `kept` at their graft, on all examples of `problem.train`.
 
-    Without the sign: entries that hurt most to first order push the same way, so that a block of them overshoots.
+    It is the effect of each alone on the loss, to first order. `kept` is a subset of the watched `entries`. The sign is
+    dropped: entries that hurt most to first order push the same way, so a block of them overshoots.
     """
     index = torch.from_numpy(kept).to(entries.device)
     problem.set_region(index)
@@ -75,11 +75,11 @@ def worth_of(problem: Problem, entries: torch.Tensor, kept: np.ndarray) -> np.nd
 def adversarial(
     problem: Problem, region: np.ndarray, size: int, seed: int = 0, steps: int = STEPS, batch_size: int = BATCH_SIZE
 ) -> Generator[float, None, np.ndarray]:
-    """Yields the loss of each step's batch; returns `size` entries outside `region`, ascending global flat indices.
+    """Yield the loss of each step's batch; return `size` entries outside `region`, ascending global flat indices.
 
-    Each step takes the gradient at the graft with what is chosen so far, adds g * tau to every candidate's harm, and
-    chooses those of most harm again, size * step / steps of them. Candidates are the largest movers. Raises BadSize
-    where too few entries that moved lie outside.
+    Each step takes the gradient at the graft with the entries chosen so far, adds g * tau to every candidate's harm,
+    and chooses the size * step / steps most harmful ones again. Candidates are the largest movers. Raises BadSize if
+    too few entries that moved lie outside.
     """
     inside = torch.from_numpy(region).to(problem.device)
     candidates = Candidates.of(problem, CANDIDATE_SHARE, min(problem.d // 2, size + len(region)))

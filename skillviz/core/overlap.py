@@ -1,4 +1,4 @@
-"""How much regions share: asymmetric overlap, intersection over union, and what chance would give."""
+"""Shared entries of regions: asymmetric overlap, intersection over union, and their expected values by chance."""
 
 from __future__ import annotations
 
@@ -17,15 +17,17 @@ from skillviz.errors import BadInput
 
 Regions = Mapping[str, Region]
 EXACT = 4096
-"""Entries that can be common up to which the mean IoU by chance is exact."""
+"""The number of possibly common entries up to which the mean IoU by chance is exact."""
 FEW_COMMON = 1000
-"""Common entries on average up to which the range by chance is exact."""
+"""The mean number of common entries up to which the range by chance is exact."""
 NEGLIGIBLE = 1e-14
 
 
 class Chance(NamedTuple):
-    """What random regions with as many entries in each tensor would share: the mean, and the ends of the range that
-    95% of them lie in, inclusive; NaN where nothing is defined."""
+    """The overlap expected of random regions with as many entries in each tensor.
+
+    The mean, and the ends of the range of 95% of draws, inclusive; NaN if it is undefined.
+    """
 
     mean: float
     low: float
@@ -37,13 +39,13 @@ class Chance(NamedTuple):
 
 
 def overlap_matrix(regions: Regions) -> pd.DataFrame:
-    """Row i, column j: |g_i and g_j| / |g_j| (paper, Fig. 8a); diagonal 1; NaN where g_j is empty."""
+    """Row i, column j: |g_i and g_j| / |g_j| (paper, Fig. 8a); diagonal 1; NaN if g_j is empty."""
     common, sizes = shared_entries(regions), _sizes(regions)
     return _framed(regions, _shares(common, np.broadcast_to(sizes, common.shape)))
 
 
 def iou_matrix(regions: Regions) -> pd.DataFrame:
-    """Row i, column j: |g_i and g_j| / |g_i or g_j| (paper, Table 8); symmetric; NaN where both are empty."""
+    """Row i, column j: |g_i and g_j| / |g_i or g_j| (paper, Table 8); symmetric; NaN if both are empty."""
     common, sizes = shared_entries(regions), _sizes(regions)
     return _framed(regions, _shares(common, sizes[:, None] + sizes - common))
 
@@ -62,7 +64,7 @@ def shared_entries(regions: Regions) -> np.ndarray:
 
 
 def _common(a: np.ndarray, b: np.ndarray) -> int:
-    """How many numbers two sorted lists without repetitions share."""
+    """Return how many numbers two sorted lists without repetitions share."""
     few, many = sorted((a, b), key=len)
     if not len(few):
         return 0
@@ -83,19 +85,20 @@ def _framed(regions: Regions, values: np.ndarray) -> pd.DataFrame:
 
 
 def matched_overlap(a: Region, b: Region) -> float:
-    """Mean of |a and b| / |b| over random regions with as many entries in each tensor; NaN where b is empty.
+    """Mean of |a and b| / |b| over random regions with as many entries in each tensor; NaN if b is empty.
 
-    Regions crowd into the same tensors, so this is well above size / d: sum over tensors of a_t b_t / d_t, over |b|.
+    Regions concentrate in the same tensors, so this is well above size / d: sum over tensors of a_t b_t / d_t, over
+    |b|.
     """
     return overlap_by_chance(_counts_by_tensor(a, b), b.size).mean
 
 
 def matched_iou(a: Region, b: Region) -> float:
-    """Mean of |a and b| / |a or b| over random regions with as many entries in each tensor; NaN where both are empty.
+    """Mean of |a and b| / |a or b| over random regions with as many entries in each tensor; NaN if both are empty.
 
-    The common count of a tensor is hypergeometric, independent of the others'. Where at most EXACT entries can be
-    common, the mean is exact (a convolution over the tensors); beyond, it is that of the second-order expansion about
-    the mean count, whose relative error is below 1e-5 there.
+    The common count of a tensor is hypergeometric, independent of the others'. If at most EXACT entries can be common,
+    the mean is exact (a convolution over the tensors); otherwise it is from the second-order expansion about the mean
+    count, whose relative error is below 1e-5 there.
     """
     if not a.size + b.size:
         return float("nan")
@@ -115,11 +118,11 @@ def matched_iou(a: Region, b: Region) -> float:
 
 
 def matched_chance(pairs: Sequence[tuple[Region, Region]], kind: str = "overlap") -> Chance:
-    """What the mean `overlap` (|a and b| / |b|) or `iou` over these pairs would be by chance.
+    """Return the mean `overlap` (|a and b| / |b|) or `iou` over these pairs that is expected by chance.
 
-    Of a single pair the range is that of `common_range`. Overlaps of pairs that share one random region are pairwise
-    independent, so the ends of several are put together by their squared distances from the mean; a pair and the same
-    turned round are one.
+    For a single pair the range is `common_range`'s. Overlaps of pairs that share one random region are pairwise
+    independent, so the ends of several are combined by their squared distances from the mean; a pair and its reverse
+    count as one.
     """
     several = [_chance_of_pair(a, b, kind) for a, b in pairs]
     if not several:
@@ -151,12 +154,12 @@ def _chance_of_pair(a: Region, b: Region, kind: str) -> Chance:
 
 
 def common_range(counts: np.ndarray, level: float = LEVEL) -> tuple[int, int]:
-    """The entries that two random regions share in 95 of 100 draws, both ends inclusive.
+    """Return the range of the number of entries that two random regions share in 95 of 100 draws, ends inclusive.
 
-    `counts` [tensor, 3] are the entries of the one region, of the other, and of all in each tensor: a sum of
-    independent hypergeometric counts. At most half of 1 - level lies on each side outside of the ends. Exact, by a
-    convolution over the tensors, where FEW_COMMON or fewer are common on average; beyond, the normal quantiles with
-    the third moment (Cornish and Fisher 1938), at most one entry off.
+    `counts` [tensor, 3] are the entries of one region, of the other, and of all in each tensor: a sum of independent
+    hypergeometric counts. At most half of 1 - level lies on each side outside the ends. Exact, by a convolution over
+    the tensors, if FEW_COMMON or fewer are common on average; otherwise the normal quantiles with the third moment
+    (Cornish and Fisher 1938), at most one entry off.
     """
     tail = (1 - level) / 2
     a, b, d = np.asarray(counts, dtype=np.float64).reshape(-1, 3).T
@@ -173,7 +176,7 @@ def common_range(counts: np.ndarray, level: float = LEVEL) -> tuple[int, int]:
     variance = means * (1 - a / d) * (1 - b / d) * d / np.maximum(d - 1, 1)
     third = variance * (d - 2 * a) * (d - 2 * b) / (d * np.maximum(d - 2, 1))
     sd = math.sqrt(variance.sum())
-    if sd == 0:  # in each tensor one of the two holds all entries
+    if sd == 0:  # in each tensor one of the two regions has all entries
         return (int(means.sum()),) * 2
     skew = third.sum() / sd**3
     ends = []
@@ -184,7 +187,7 @@ def common_range(counts: np.ndarray, level: float = LEVEL) -> tuple[int, int]:
 
 
 def _counts_by_tensor(a: Region, b: Region) -> np.ndarray:
-    """Entries of a, of b, and of all in each tensor that both have entries in: int64 [tensor, 3]."""
+    """Return the entries of a, of b, and of all in each tensor in which both have entries: int64 [tensor, 3]."""
     if dict(a.shapes) != dict(b.shapes):
         raise BadInput("regions of two different architectures cannot be compared: their parameters differ.")
     both = [name for name in a.indices if name in b.indices]
@@ -193,10 +196,10 @@ def _counts_by_tensor(a: Region, b: Region) -> np.ndarray:
 
 
 def chance_iou(size_a: int, size_b: int, d: int) -> float:
-    """Mean of |a and b| / |a or b| over random regions of these sizes, drawn evenly over d; NaN where both are empty.
+    """Mean of |a and b| / |a or b| over random regions of these sizes, drawn evenly over d; NaN if both are empty.
 
-    The common count x is hypergeometric; x / (size_a + size_b - x) is averaged over it exactly, but for counts
-    more than 40 standard deviations from the mean.
+    The common count x is hypergeometric; x / (size_a + size_b - x) is averaged over it exactly, except for counts more
+    than 40 standard deviations from the mean.
     """
     _check_sizes(d, size_a, size_b)
     if not size_a + size_b:
@@ -212,7 +215,7 @@ def _common_counts(a: int, b: int, d: int) -> tuple[np.ndarray, np.ndarray]:
     reach = int(40 * sd) + 40
     lowest = max(0, a + b - d, int(mean) - reach)
     x = np.arange(lowest, min(a, b, int(mean) + reach) + 1, dtype=np.float64)
-    # p(x + 1) / p(x); logs, as the products leave float64
+    # p(x + 1) / p(x) in logs, because the products overflow float64
     ratio = np.log((a - x[:-1]) * (b - x[:-1])) - np.log((x[:-1] + 1) * (d - a - b + x[:-1] + 1))
     logs = np.concatenate([[0.0], np.cumsum(ratio)])
     chance = np.exp(logs - logs.max())

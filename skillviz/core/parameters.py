@@ -1,7 +1,7 @@
-"""Which parameters a region may choose from, and what each of them is.
+"""The parameters that a region may choose from, with the layer and kind of each.
 
-Graftable are the parameters of the transformer's blocks: all but embeddings, pooler, the final norm
-after the last block, and output or classification heads (paper, section 2, and its appendix).
+Graftable are the parameters of the transformer's blocks: all except embeddings, pooler, the final norm after the last
+block, and output or classification heads (paper, section 2, and its appendix).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ __all__ = ["KINDS", "Fused", "Parameter", "ParameterTable", "graftable", "readou
 
 @dataclass(frozen=True)
 class Fused:
-    """How several kinds share one tensor: parts in the ratio of `sizes` along `axis`, repeated in each of `groups`."""
+    """Several kinds in one tensor: parts in the ratio of `sizes` along `axis`, repeated in each of `groups`."""
 
     axis: int
     groups: int
@@ -48,22 +48,22 @@ class Fused:
     kinds: tuple[str, ...] = QKV
 
     def kind_numbers(self, shape: tuple[int, ...]) -> np.ndarray:
-        """Place in `kinds` for every position along the axis, int64."""
+        """Return the index into `kinds` for every position along the axis, int64."""
         unit = shape[self.axis] // (self.groups * sum(self.sizes))
         parts = np.repeat(np.arange(len(self.sizes), dtype=np.int64), np.array(self.sizes) * unit)
         return np.tile(parts, self.groups)
 
     def part_shape(self, shape: tuple[int, ...], number: int) -> tuple[int, ...]:
-        """The shape of one kind's part, taken together."""
+        """Return the shape of one kind's part over all groups."""
         length = shape[self.axis] * self.sizes[number] // sum(self.sizes)
         return tuple(length if i == self.axis else k for i, k in enumerate(shape))
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """One graftable tensor. `layer` counts from 0, through the encoder and then the decoder where there are two.
+    """One graftable tensor. `layer` counts from 0, through the encoder and then the decoder if there are two stacks.
 
-    `kind` is one of KINDS, or several joined by + where they are fused.
+    `kind` is one of KINDS, or several joined by + if they are fused.
     """
 
     name: str
@@ -80,7 +80,7 @@ class Parameter:
 
     @property
     def rows(self) -> int:
-        """First dimension (a vector counts as one row)."""
+        """The first dimension (a vector counts as one row)."""
         return self.shape[0] if len(self.shape) > 1 else 1
 
     @property
@@ -90,15 +90,15 @@ class Parameter:
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """The kinds of its entries: one, or several where they are fused."""
+        """The kinds of its entries: one, or several if they are fused."""
         return self.fused.kinds if self.fused else (self.kind,)
 
     def part_shape(self, number: int) -> tuple[int, ...]:
-        """The shape of what it has of the kind at this place in `kinds`."""
+        """Return the shape of its part of the kind at this index in `kinds`."""
         return self.fused.part_shape(self.shape, number) if self.fused else self.shape
 
     def kind_numbers(self, flat: np.ndarray) -> np.ndarray:
-        """Place in `kinds` of each entry, for flat indices into the tensor."""
+        """Return the index into `kinds` of each entry, for flat indices into the tensor."""
         if self.fused is None:
             return np.zeros(len(flat), dtype=np.int64)
         along = np.unravel_index(flat, self.shape)[self.fused.axis]
@@ -116,10 +116,10 @@ class Stack:
 
 @dataclass(frozen=True)
 class ParameterTable:
-    """The graftable parameters in the model's own order; `d` entries in all.
+    """The graftable parameters in the model's own order; `d` entries in total.
 
-    `heads` is the number of attention heads, None where it is not known. `stacks` is empty where the model has one.
-    Each of the table's layers is used `repeats` times: more than once where layers share their parameters.
+    `heads` is the number of attention heads, None if it is unknown. `stacks` is empty if the model has one. Each of the
+    table's layers is used `repeats` times: more than once if layers share their parameters.
     """
 
     parameters: tuple[Parameter, ...]
@@ -159,12 +159,12 @@ class ParameterTable:
 
     @cached_property
     def head_axes(self) -> Mapping[str, str]:
-        """`row` or `column` for each kind of weight that is divided into attention heads; empty where none can be."""
+        """`row` or `column` for each kind of weight that is divided into attention heads; empty if none can be."""
         return FAMILIES.get(self.model_type, UNKNOWN).head_axes if self.heads else {}
 
     @cached_property
     def head_width(self) -> int:
-        """Entries of a query head; 0 where it is not known."""
+        """The entries of a query head; 0 if the number is unknown."""
         for parameter in self.parameters:
             if QUERY in parameter.kinds and not parameter.is_bias and QUERY in self.head_axes:
                 shape = parameter.part_shape(parameter.kinds.index(QUERY))
@@ -174,7 +174,7 @@ class ParameterTable:
 
     @property
     def note(self) -> str | None:
-        """A sentence for the reader where layers or modules are not what they seem."""
+        """A sentence for the reader if the architecture is unknown, or its layers are in stacks or shared."""
         if not self.known:
             return (
                 f"The architecture '{self.model_type}' is not in skillviz's table, so its tensors are shown under "
@@ -184,7 +184,7 @@ class ParameterTable:
 
 
 def layers_note(layers: int, stacks: Iterable[Stack], repeats: int) -> str | None:
-    """A sentence where the layers are those of several stacks, or each is used several times; else None."""
+    """Return a sentence if the layers belong to several stacks, or each is used several times; else None."""
     if parts := [f"{stack.first}–{stack.last} are the {stack.name}'s" for stack in stacks]:
         return f"Layers {', '.join(parts)}."
     if repeats > 1:
@@ -196,10 +196,10 @@ def layers_note(layers: int, stacks: Iterable[Stack], repeats: int) -> str | Non
 def graftable(
     model_type: str, shapes: Mapping[str, tuple[int, ...]], config: Mapping[str, Any] | None = None
 ) -> ParameterTable:
-    """The table of graftable parameters among `shapes` (name to shape, in the model's order).
+    """Return the table of graftable parameters among `shapes` (name to shape, in the model's order).
 
     `config` is the model's configuration, read for the number of attention heads and of uses of shared layers. Raises
-    BadModel where no parameter stands in a numbered block. A tied tensor must appear once in `shapes`.
+    BadModel if no parameter is in a numbered block. A tied tensor must appear once in `shapes`.
     """
     config = config or {}
     family = FAMILIES.get(model_type, UNKNOWN)
@@ -228,13 +228,13 @@ def graftable(
 
 
 def readout_names(model_type: str, names: Iterable[str]) -> list[str]:
-    """The names that belong to a pooler or classification head: trained, never graftable."""
+    """Return the names that belong to a pooler or classification head: trained, never graftable."""
     patterns = FAMILIES.get(model_type, UNKNOWN).head
     return [name for name in names if any(re.search(p, name) for p in patterns)]
 
 
 def _heads(family: Family, config: Mapping[str, Any]) -> int | None:
-    """The number of attention heads, None where the configuration has none or two different ones."""
+    """Return the number of attention heads, None if the configuration has none or two different ones."""
     stated = set()
     for key in dict.fromkeys((*family.heads_keys, "num_attention_heads")):
         value: Any = config
@@ -246,7 +246,7 @@ def _heads(family: Family, config: Mapping[str, Any]) -> int | None:
 
 @dataclass(frozen=True)
 class _Place:
-    """The place that a name tells: its stack, the numbers of its block, and the name inside the block."""
+    """The parts of a parameter's name: its stack, the numbers of its block, and the name inside the block."""
 
     stack: str
     numbers: tuple[int, ...]
@@ -267,9 +267,9 @@ def _place(family: Family, name: str) -> _Place | None:
 
 
 def _layers(family: Family, places: Mapping[str, _Place]) -> tuple[dict[str, int], tuple[Stack, ...]]:
-    """The layer of each name, and the stacks: a stack's layers follow those of the one before it.
+    """Return the layer of each name, and the stacks: a stack's layers follow the layers of the stack before it.
 
-    A block's one number is its layer, as far as the stack goes; blocks with two numbers are counted in their order.
+    A block with one number has this number as its layer in the stack; blocks with two numbers are counted in order.
     """
     layers: dict[str, int] = {}
     stacks: list[Stack] = []
@@ -289,7 +289,7 @@ def _layers(family: Family, places: Mapping[str, _Place]) -> tuple[dict[str, int
 
 @dataclass(frozen=True)
 class _Block:
-    """The tensors of one block, by their names inside it: they tell the lengths that a fused one does not."""
+    """The tensors of one block, by their names inside it: they give lengths that a fused tensor's shape does not."""
 
     family: Family
     tensors: list[tuple[str, tuple[int, ...]]]
@@ -297,13 +297,13 @@ class _Block:
 
     @property
     def output_width(self) -> int | None:
-        """Width of all heads' outputs together, which is what the attention output takes in."""
+        """The width of all heads' outputs together, which is the input width of the attention output."""
         patterns = [pattern for pattern, kind in self.family.kinds if kind == ATTENTION_OUTPUT]
         return self._width(patterns, 0 if self.family.head_axes.get(ATTENTION_OUTPUT) == ROW else 1)
 
     @property
     def latent_width(self) -> int | None:
-        """Width of the compressed vector, which is what the layer behind it takes in."""
+        """The width of the compressed vector, which is the input width of the next layer."""
         return self._width([split.pattern for split in self.family.splits if split.layout == UNCOMPRESSED], 1)
 
     def _width(self, patterns: list[str], axis: int) -> int | None:
@@ -326,7 +326,7 @@ def _parameter(family: Family, name: str, shape: tuple[int, ...], layer: int, re
 
 
 def _fused(split: Split, shape: tuple[int, ...], is_bias: bool, block: _Block) -> Fused | None:
-    """How the parts lie in a tensor of this shape; None where its length does not divide into them."""
+    """Return the layout of the parts in a tensor of this shape; None if its length does not divide into them."""
     axis = len(shape) - 1 if split.transposed or is_bias or len(shape) == 1 else len(shape) - 2
     length, heads = shape[axis], block.heads or 1
     groups, parts = 1, (1,) * len(split.kinds)

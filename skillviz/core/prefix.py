@@ -1,7 +1,7 @@
 """Class scores of several models that differ in their upper layers alone: the layers below are computed once. Ours.
 
-A graft that leaves the lower layers as they are gives them the same activations as the model that it was put on. Blocks
-are left out by handing on the stored output of the last of them, so that every number is the one of a whole pass.
+A graft that leaves the lower layers unchanged leaves their activations unchanged. These blocks are skipped by passing
+on the stored output of the last of them, so every score equals the one of a full pass.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from skillviz.core.parameters import ParameterTable
 from skillviz.core.region import Region
 
 SEQUENTIAL = ("bert", "roberta", "distilbert", "gpt2", "opt", "gpt_neox", "llama")
-"""Families whose blocks take nothing from the blocks below but the output of the last. Each is in the tests."""
+"""Families whose blocks take no input from the blocks below except the output of the last. Each is tested."""
 KEPT_TOKENS = 65_536
 """Padded tokens whose activations at one layer are kept at a time: 100 MB at width 384 in float32."""
 
 
 @dataclass(frozen=True)
 class Change:
-    """One model of several: the one that stands, with other values [k] at these entries [k] of the d (int64).
+    """One changed model: the current model with other values [k] at these entries [k] of the d (int64).
 
-    The values are asked for where they are put, so that many changes take the memory of one.
+    The values are computed only when they are put in place, so many changes take the memory of one.
     """
 
     entries: Tensor
@@ -37,24 +37,24 @@ class Change:
 
 
 def lowest_layer(region: Region, table: ParameterTable) -> int:
-    """The lowest layer that a region has an entry of; the number of layers where it has none."""
+    """Return the lowest layer in which a region has an entry; the number of layers if it is empty."""
     return _lowest(table, [number for number, name in enumerate(table.names) if name in region.indices])
 
 
 def _lowest(table: ParameterTable, numbers: Iterable[int]) -> int:
-    """The lowest layer of these parameters."""
+    """Return the lowest layer of these parameters."""
     layers = [table.parameters[number].layer for number in numbers]
     return min((0 if layer is None else layer for layer in layers), default=table.layers)
 
 
 def _first_changed(table: ParameterTable, change: Change) -> int:
-    """The lowest layer that a change touches."""
+    """Return the lowest layer that a change touches."""
     entries = change.entries.cpu().numpy()
     return _lowest(table, np.unique(np.searchsorted(table.offsets, entries, side="right") - 1))
 
 
 def blocks_of(model: nn.Module, table: ParameterTable) -> list[nn.Module]:
-    """The module of each layer, lowest first; empty where lower ones cannot be left out."""
+    """Return the module of each layer, lowest first; empty if lower ones cannot be skipped."""
     if table.model_type not in SEQUENTIAL or table.stacks or table.repeats > 1:
         return []
     blocks = []
@@ -68,13 +68,13 @@ def blocks_of(model: nn.Module, table: ParameterTable) -> list[nn.Module]:
 
 
 def logits_of(objective: Objective, changes: Sequence[Change]) -> Iterator[np.ndarray]:
-    """Class scores float32 [n, label] of each changed model, bit for bit those of `objective.logits` with the change.
+    """Yield class scores float32 [n, label] of each changed model, equal bit for bit to `objective.logits`.
 
-    The model is afterwards as it stood, and between two of them. Where no block can be left out, every pass is a whole
-    one, made when it is asked for.
+    The model is unchanged afterwards, and between two of them. If no block can be skipped, every pass is a full one,
+    run on demand.
     """
     flat, batches = objective.flat, objective.batches
-    # of a text that is generated every token is a pass of its own
+    # every token of a generated text is a pass of its own
     blocks = [] if objective.generates else blocks_of(flat.model, flat.table)
     firsts = [_first_changed(flat.table, change) if blocks else 0 for change in changes]
     if not any(firsts):
@@ -97,7 +97,7 @@ def logits_of(objective: Objective, changes: Sequence[Change]) -> Iterator[np.nd
 
 
 def _parts(plan: Sequence[np.ndarray], lengths: np.ndarray, layers: int) -> Iterator[list[np.ndarray]]:
-    """The micro-batches in groups whose activations at so many layers are kept together."""
+    """Yield the micro-batches in groups whose activations at this many layers are kept together."""
     part: list[np.ndarray] = []
     tokens = 0
     for rows in plan:
@@ -113,7 +113,7 @@ def _parts(plan: Sequence[np.ndarray], lengths: np.ndarray, layers: int) -> Iter
 
 @contextmanager
 def _changed(theta: Tensor, change: Change) -> Iterator[None]:
-    """The model with a change, and as it was afterwards."""
+    """Apply a change to the model, and undo it on exit."""
     before = theta[change.entries]
     try:
         theta[change.entries] = change.values()
@@ -124,9 +124,9 @@ def _changed(theta: Tensor, change: Change) -> Iterator[None]:
 
 @contextmanager
 def _left_out(same: Sequence[nn.Module], outputs: dict[int, Any], ends: set[int]) -> Iterator[None]:
-    """Blocks that no change touches: up to the last whose output is stored they give that, the others store theirs.
+    """Skip unchanged blocks: up to the last stored output they return that output, the others store theirs.
 
-    `outputs` by number of the block; only those at the `ends` of what changes leave alone are stored.
+    `outputs` is by number of the block; only the outputs at `ends`, the last unchanged blocks, are stored.
     """
     stored = max((number for number in outputs if number < len(same)), default=-1)
     try:

@@ -1,4 +1,4 @@
-"""What a localizer works on: a model between base and fine-tuned, and examples of the task."""
+"""The input of a localizer: a model between base and fine-tuned, and examples of the task."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from skillviz.core.ranking import moved_first, top
 
 
 def soft(base: Tensor, gamma: Tensor, tau: Tensor) -> Tensor:
-    """base + gamma * tau, rounded once to the dtype of `base`."""
+    """Return base + gamma * tau, rounded once to the dtype of `base`."""
     if base.dtype == torch.float32:
         return torch.addcmul(base, gamma, tau)
     return (base.float() + gamma * tau).to(base.dtype)
@@ -28,11 +28,11 @@ def soft(base: Tensor, gamma: Tensor, tau: Tensor) -> Tensor:
 
 @dataclass(repr=False)
 class Problem:
-    """A model whose graftable vector `flat.theta` lies at `base` [d] and may move towards `finetuned` [d].
+    """A model whose graftable vector `flat.theta` is at `base` [d] and may move towards `finetuned` [d].
 
-    `train` is what a region is searched on, `selection` what intermediate regions are judged on. `has_free_signs`: the
-    search chooses the sign of each entry's movement, so that `finetuned` counts for its distance alone (core/nulls.py).
-    `outside` are entries, global flat indices, that did not move here and that no search may choose.
+    A region is searched on `train`, and intermediate regions are judged on `selection`. `has_free_signs`: the search
+    chooses the sign of each entry's movement, so `finetuned` counts for its distance alone (core/nulls.py). `outside`
+    are entries, global flat indices, that did not move here and that no search may choose.
     """
 
     flat: FlatModel
@@ -49,7 +49,7 @@ class Problem:
 
     @property
     def d(self) -> int:
-        """Number of graftable entries."""
+        """The number of graftable entries."""
         return len(self.base)
 
     @property
@@ -69,34 +69,36 @@ class Problem:
 
     @property
     def device(self) -> torch.device:
-        """Where scores of entries are to lie."""
+        """The device for scores of entries."""
         return self.flat.device
 
     def largest_movers(self, count: int) -> tuple[Tensor, Tensor]:
-        """The `count` entries that moved most, ascending, int64 [count], and their movement, float32."""
+        """Return the `count` entries that moved most, ascending, int64 [count], and their movement, float32."""
         index = top(self.tau.abs(), count).sort().values
         return index, self.tau[index]
 
     def movement_at(self, index: Tensor) -> Tensor:
-        """The movement of these entries, float32."""
+        """Return the movement of these entries, float32."""
         return self.tau[index]
 
     def watch(self, index: Tensor) -> None:
-        """A search is to ask for these entries alone, ascending: says so before its first step."""
+        """Announce, before a search's first step, that it will use these entries alone, ascending."""
 
     def gradient_at(self, index: Tensor) -> Tensor:
-        """The last gradient at the watched entries `index` [c], float32."""
+        """Return the last gradient at the watched entries `index` [c], float32."""
         return self.flat.grad.index_select(0, index)
 
     def first_order(self, rows: np.ndarray, size: int) -> tuple[float, Tensor]:
-        """The mean loss at the base on these rows, and the `size` entries with the largest -g * tau, best first;
-        entries that did not move come last."""
+        """Return the mean loss at the base on these rows, and the `size` entries with the largest -g * tau, best first.
+
+        Entries that did not move are last.
+        """
         self.reset()
         loss = self.train.backward(rows)
         return loss, top(moved_first(-(self.flat.grad * self.tau), self.tau), size)
 
     def drawn(self, size: int, seed: int) -> np.ndarray:
-        """`size` entries drawn from all, int64, in the order drawn."""
+        """Draw `size` entries from all, int64, in the order drawn."""
         return uniform(self.d, size, seed)
 
     def reset(self) -> None:
@@ -122,17 +124,17 @@ class Problem:
 
     @contextmanager
     def at_base_afterwards(self) -> Iterator[None]:
-        """Whatever happens inside, the model is at base again after it."""
+        """Put the model back to base when the context ends, also after an error."""
         try:
             yield
         finally:
             self.reset()
 
     def draws(self, batch_size: int, seed: int, rows: np.ndarray | None = None) -> Iterator[np.ndarray]:
-        """Rows of the training examples for one step after the other, without end; of `rows` alone, if given.
+        """Yield rows of the training examples for one step after the other, without end; of `rows` alone, if given.
 
-        Each epoch is a fresh permutation; a batch never holds an example twice; with `batch_size` of
-        at least n, every step takes all examples.
+        Each epoch is a new permutation; a batch never has an example twice; with `batch_size` of at least n, every step
+        takes all examples.
         """
         rng = np.random.default_rng(seed)
         rows = np.arange(self.train.n) if rows is None else rows

@@ -1,6 +1,6 @@
-"""Purification: a few steps that mend the union of several tasks' regions on the tasks' joint loss (PAPER.md, 5).
+"""Purification: a few steps that improve the union of several tasks' regions on their joint loss (PAPER.md, 5).
 
-The paper says that the union is "tuned"; we read this as the mask, not the weights. Its base is the union.
+The paper says that the union is "tuned"; we read this as tuning the mask, not the weights. Its base is the union.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from skillviz.errors import BadInput
 
 @dataclass(frozen=True)
 class PurifyOptions:
-    """`steps` as published ("a few": 10); `bias` and `batch_size` those of the published mask and of our ranked one.
+    """`steps` as published ("a few": 10); `bias` as in the published mask, `batch_size` as in our ranked one.
 
     `lr` is the mask's (1e7 as published); 0 means calibrated: to first order about `switch_share` of the union's size
-    switches within the steps, and never more than half of the entries that gain. `delete_only` lets entries leave
-    the union but none come in (ours).
+    switches within the steps, and never more than half of the entries that gain. With `delete_only` entries can leave
+    the union but none can be added (ours).
     """
 
     steps: int = 10
@@ -41,7 +41,7 @@ class PurifyOptions:
 
 @dataclass(frozen=True)
 class Purified:
-    """The mended region, the union it began as, its steps, and the learning rate of the mask."""
+    """The purified region, the union it started from, its steps, and the learning rate of the mask."""
 
     region: Region
     union: Region
@@ -50,12 +50,12 @@ class Purified:
 
     @property
     def added(self) -> int:
-        """Entries that the union lacks."""
+        """The number of entries that are not in the union."""
         return (self.region - self.union).size
 
     @property
     def removed(self) -> int:
-        """Entries of the union that were taken out."""
+        """The number of entries removed from the union."""
         return (self.union - self.region).size
 
 
@@ -67,7 +67,7 @@ class Joint(Problem):
 
     @classmethod
     def of(cls, tasks: Sequence[Problem]) -> Joint:
-        """The joint problem; raises BadInput where the tasks' graftable values differ."""
+        """Return the joint problem; raises BadInput if the tasks' graftable values differ."""
         if not tasks:
             raise BadInput("purification needs the problem of at least one task.")
         first = tasks[0]
@@ -92,7 +92,7 @@ class Joint(Problem):
             task.set_soft(gamma.to(task.flat.device))
 
     def backward(self, rows: Sequence[np.ndarray]) -> float:
-        """The sum of the tasks' mean losses over their rows; its gradient is then in `flat.grad`."""
+        """Return the sum of the tasks' mean losses over their rows, and leave its gradient in `flat.grad`."""
         summed, loss = torch.zeros_like(self.flat.grad), 0.0
         for task, batch in zip(self.tasks, rows, strict=True):
             loss += task.train.backward(batch)
@@ -102,7 +102,7 @@ class Joint(Problem):
 
 
 def purify(tasks: Sequence[Problem], union: Region, *, seed: int = 0, options: PurifyOptions | None = None) -> Purified:
-    """The purified region of these tasks; every model is at base afterwards. See `purification`."""
+    """Return the purified region of these tasks; every model is at base afterwards. See `purification`."""
     work, history = purification(tasks, union, seed=seed, options=options), []
     while True:
         try:
@@ -115,11 +115,11 @@ def purify(tasks: Sequence[Problem], union: Region, *, seed: int = 0, options: P
 def purification(
     tasks: Sequence[Problem], union: Region, *, seed: int = 0, options: PurifyOptions | None = None
 ) -> Generator[Step, None, tuple[Region, float]]:
-    """Yields a step after each; ends with the region base XOR (S > bias) and the learning rate used.
+    """Yield each step; return the region base XOR (S > bias) and the learning rate used.
 
     S - lr * dL/dS on the sum of the tasks' losses, each task on its own head and its own batches, with gamma_base the
     union (PAPER.md, sections 4 and 5). The published learning rate switches nothing on some models and everything on
-    others: hence the calibrated one.
+    others, so there is a calibrated one.
     """
     chosen, begun = options or PurifyOptions(), perf_counter()
     joint = Joint.of(tasks)

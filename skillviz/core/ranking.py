@@ -1,4 +1,4 @@
-"""Exactly k entries by score, ties and all."""
+"""Selection of exactly k entries by score, also with ties."""
 
 from __future__ import annotations
 
@@ -10,17 +10,19 @@ from torch import Tensor
 from skillviz.errors import BadModel, BadSize
 
 LEAST = torch.finfo(torch.float32).min
-"""Below every score, above what may not be chosen at all (-inf)."""
+"""Below every score, but above the score of excluded entries (-inf)."""
 
 
 def moved_first(scores: Tensor, movement: Tensor) -> Tensor:
-    """The scores [n], but LEAST where the movement [n] is zero: to copy such an entry changes nothing, so it is chosen
-    after all others."""
+    """Return the scores [n], with LEAST where the movement [n] is zero.
+
+    Copying an entry that did not move changes nothing, so it is chosen after all others.
+    """
     return torch.where((movement == 0) & (scores > LEAST), LEAST, scores)
 
 
 def top_of_two(first: Tensor, then: Tensor, k: int) -> Tensor:
-    """The k best indices by `first` [n], of equals those with the larger `then` [n], then the smaller index."""
+    """Return the k best indices by `first` [n], ties by the larger `then` [n], then by the smaller index."""
     if k == 0:
         return torch.empty(0, dtype=torch.long, device=first.device)
     if (at := _contenders(first, k)) is not None:
@@ -34,11 +36,11 @@ def top_of_two(first: Tensor, then: Tensor, k: int) -> Tensor:
 
 
 def top(scores: Tensor, k: int) -> Tensor:
-    """The k best indices of scores [n], best first; ties go to the smaller index. int64 [k].
+    """Return the k best indices of scores [n], best first; ties go to the smaller index. int64 [k].
 
     Equals the first k of a stable descending sort: `topk` gives the cut, ties at the cut are taken in index order, and
-    only the k chosen are sorted. Of many scores only the contenders are looked at. Raises BadSize unless 0 <= k <= n,
-    and BadModel where a score is NaN: it would come from a gradient that is no number, and any order would be made up.
+    only the k chosen are sorted. If there are many scores, only the contenders are ranked. Raises BadSize unless
+    0 <= k <= n, and BadModel if a score is NaN: it comes from a NaN gradient, and any order would be made up.
     """
     if not 0 <= k <= len(scores):
         raise BadSize(f"{k:,} entries were requested; between 0 and {len(scores):,} can be chosen.")
@@ -54,9 +56,9 @@ def top(scores: Tensor, k: int) -> Tensor:
 
 
 MANY, FEW, STRIDE = 2**17, 16, 64
-"""Of so many scores a sample, every 64th, tells first which may be chosen, where at most a 16th of all are wanted."""
+"""From MANY scores on, if at most a 16th of them is wanted, a sample of every 64th narrows down the contenders."""
 Parts = Callable[[], Iterable[Tensor]]
-"""Called once a pass: a vector of scores [n], float32, in parts that follow one another."""
+"""Called once per pass: yields a vector of scores [n], float32, in consecutive parts."""
 NOT_NUMBERS = (
     "some scores are not numbers, so the entries cannot be ranked: a loss or gradient of this model "
     "overflowed; check the fine-tuned weights for NaN, and use float32 or bfloat16 instead of float16."
@@ -65,10 +67,10 @@ HALF, SIGN = 16, 0x7FFFFFFF
 
 
 def top_of_parts(parts: Parts, n: int, k: int) -> tuple[Tensor, Tensor]:
-    """The entries that `top` chooses of scores [n] that are never in memory together: indices, ascending, and scores.
+    """Return the choice of `top` among scores [n] that are never in memory together: ascending indices, and scores.
 
-    The k-th largest is found by its bits: the upper half of it in a first pass, the lower half in a second, each by
-    counting. A third pass collects what is above it, and of the ties as many of the first as are still wanted.
+    The k-th largest is found by its bits: the upper half in a first pass, the lower half in a second, each by counting.
+    A third pass collects the scores above it, and as many of the first ties as are still needed.
     """
     if not 0 <= k <= n:
         raise BadSize(f"{k:,} entries were requested; between 0 and {n:,} can be chosen.")
@@ -89,17 +91,17 @@ def top_of_parts(parts: Parts, n: int, k: int) -> tuple[Tensor, Tensor]:
 
 
 class Best:
-    """The `k` best of all scores that were added, as `top` chooses them: `index` ascending, `scores` beside it."""
+    """The `k` best of all added scores, with the selection of `top`: `index` ascending, and its `scores`."""
 
     def __init__(self, k: int, device: torch.device | None = None) -> None:
         self.k = k
         self.index, self.scores = torch.empty(0, dtype=torch.long, device=device), torch.empty(0, device=device)
 
     def add(self, scores: Tensor, start: int) -> None:
-        """Considers the entries start, start + 1, ..., none of which was added before."""
+        """Add the entries start, start + 1, ..., none of which was added before."""
         if bool(scores.isnan().any()):
             raise BadModel(NOT_NUMBERS)
-        if len(self.index) == self.k:  # an equal score counts too: its entry may come before the others
+        if len(self.index) == self.k:  # equal scores too: their entry may come first
             at = (scores >= (self.scores.min() if self.k else float("inf"))).nonzero().squeeze(1)
         else:
             at = torch.arange(len(scores), device=scores.device)
@@ -112,12 +114,12 @@ class Best:
         self.index, self.scores = index[chosen], both[chosen]
 
     def order(self) -> Tensor:
-        """The entries, best first; of equals the smaller index."""
+        """Return the entries, best first; ties by the smaller index."""
         return self.index[torch.sort(self.scores, descending=True, stable=True).indices]
 
 
 def _cut_of_parts(parts: Parts, k: int) -> tuple[float, int]:
-    """The k-th largest score, and how many that equal it are among the k largest."""
+    """Return the k-th largest score, and how many of the k largest equal it."""
     upper, left = _place(parts, k, None)
     lower, left = _place(parts, left, upper)
     key = torch.tensor((upper - 2 ** (HALF - 1)) * 2**HALF + lower, dtype=torch.int64).to(torch.int32)
@@ -126,8 +128,10 @@ def _cut_of_parts(parts: Parts, k: int) -> tuple[float, int]:
 
 
 def _place(parts: Parts, k: int, upper: int | None) -> tuple[int, int]:
-    """The half of the key of the k-th largest score, and how many of the k have the same: the upper half, or, among
-    the scores with that `upper` half, the lower one."""
+    """Return one half of the key of the k-th largest score, and its rank among the scores that share this half.
+
+    It is the upper half or, among the scores with that `upper` half, the lower one.
+    """
     counts = torch.zeros(2**HALF, dtype=torch.int64)
     for part in parts():
         if upper is None and bool(part.isnan().any()):
@@ -144,32 +148,31 @@ def _place(parts: Parts, k: int, upper: int | None) -> tuple[int, int]:
 
 
 def _keys(scores: Tensor) -> Tensor:
-    """Whole numbers, int32, in the order of the scores; both zeros have the same."""
+    """Return integers, int32, in the order of the scores; both zeros have the same."""
     bits = (scores + 0.0).view(torch.int32)
     return torch.where(bits < 0, bits ^ SIGN, bits)
 
 
 def _contenders(scores: Tensor, k: int) -> Tensor | None:
-    """Entries, ascending, among which are the k best, all that equal the last of them, and every NaN; None where these
-    would be no small part of all.
+    """Return entries, ascending, that include the k best, all ties of the last of them, and every NaN.
 
-    A sample of the scores tells a bound that about 2 k of all reach. Where at least k do, the k-th largest is no
-    smaller: what is below the bound is not chosen.
+    None if these would not be a small part of all. A sample of the scores gives a bound that about 2 k of all reach. If
+    at least k reach it, the k-th largest is no smaller, so entries below the bound are not chosen.
     """
     n = len(scores)
     if n < MANY or k > n // FEW:
         return None
     sample = scores[::STRIDE]
     bound = torch.topk(sample, 2 * k // STRIDE + 32, sorted=False).values.min()
-    if int(torch.count_nonzero((sample < bound).logical_not_())) > len(sample) // 4:  # ties, or no numbers
+    if int(torch.count_nonzero((sample < bound).logical_not_())) > len(sample) // 4:  # ties or NaN
         return None
     at = (scores < bound).logical_not_().nonzero().squeeze(1)
     return at if len(at) >= k else None
 
 
 def _cut(scores: Tensor, k: int) -> Tensor:
-    """The k-th largest score; raises BadModel where a score is NaN."""
+    """Return the k-th largest score; raises BadModel if a score is NaN."""
     cut = torch.topk(scores, k, sorted=False).values.min()
-    if cut.isnan():  # topk counts NaN as the largest, and min passes it on: one NaN anywhere is seen here
+    if cut.isnan():  # topk ranks NaN largest and min propagates it, so this finds any NaN
         raise BadModel(NOT_NUMBERS)
     return cut

@@ -1,7 +1,7 @@
-"""How class scores are read off a model: at the mask, by the head, or by the likelihood of an answer.
+"""Readouts of class scores from a model: at the mask, by the head, or by the likelihood of an answer.
 
-Each readout answers `logits(model, batch)` with a tensor [batch, label] whose softmax is the
-distribution over the labels, and only over them.
+The `logits(model, batch)` of each readout returns a tensor [batch, label] whose softmax is the distribution over the
+labels, and only over them.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from torch.nn.functional import cross_entropy
 from skillviz.core.batches import Batch
 from skillviz.core.encoded import NO_OPTION, Encoded
 
-# Modules that turn a hidden vector into vocabulary scores, in order: run on the mask's vector alone,
-# not on every position. Other architectures are asked for all positions.
+# Modules that turn a hidden vector into vocabulary scores, in order: run on the mask's vector alone, not on every
+# position. Other architectures compute all positions.
 MASKED_HEADS: dict[str, tuple[str, ...]] = {
     "bert": ("cls",),
     "roberta": ("lm_head",),
@@ -28,12 +28,12 @@ MASKED_HEADS: dict[str, tuple[str, ...]] = {
     "distilbert": ("vocab_transform", "activation", "vocab_layer_norm", "vocab_projector"),
 }
 
-# Decoders whose vocabulary scores are their output embedding times the last hidden state and nothing
-# else: it is run on the answers' positions alone. Others are asked for all positions.
+# Decoders whose vocabulary scores are their output embedding times the last hidden state and nothing else, so this
+# embedding runs on the answers' positions alone. Other decoders compute all positions.
 PLAIN_DECODERS = ("gpt2", "opt", "gpt_neox", "llama", "mistral", "qwen2", "qwen3")
 
 READ_AT_LAST = ("xlnet",)
-"""Families whose head reads the last place of its input, padding or not: their texts must end there."""
+"""Families whose head reads the last position of its input, padding or not: their texts must end there."""
 
 
 class Readout(Protocol):
@@ -41,7 +41,7 @@ class Readout(Protocol):
 
     @property
     def name(self) -> str:
-        """prompt, head or causal."""
+        """The name: prompt, head or causal."""
         ...
 
     def logits(self, model: Any, batch: Batch) -> Tensor:
@@ -51,14 +51,14 @@ class Readout(Protocol):
 
 @lru_cache
 def columns(numbers: tuple[int, ...], device: torch.device) -> Tensor:
-    """These numbers as an index on a device: copied there once, as it takes time and cannot be part of a CUDA graph."""
-    with torch.inference_mode(False):  # a tensor of that mode could not be used in a backward pass later
+    """Return these numbers as an index on a device, cached: copying takes time and cannot be part of a CUDA graph."""
+    with torch.inference_mode(False):  # an inference tensor cannot be used in a backward pass later
         return torch.tensor(numbers, device=device)
 
 
 @dataclass(frozen=True)
 class HeadReadout:
-    """The model class's own classification head; one that scores every token is read at the first."""
+    """The model class's own classification head; if it scores every token, the first one is read."""
 
     name: str = "head"
 
@@ -74,7 +74,7 @@ class HeadReadout:
 
 
 def _padded_before(inputs: dict[str, Tensor]) -> dict[str, Tensor]:
-    """The inputs with each text's padding moved before it."""
+    """Return the inputs with each text's padding moved before it."""
     mask = inputs["attention_mask"]
     length = mask.shape[-1]
     places = (torch.arange(length, device=mask.device) + mask.sum(-1, keepdim=True)) % length
@@ -82,7 +82,7 @@ def _padded_before(inputs: dict[str, Tensor]) -> dict[str, Tensor]:
 
 
 def _by_ends(model: Any, inputs: dict[str, Tensor]) -> Tensor:
-    """The head's logits of an encoder-decoder, which takes only texts with equally many end tokens at a time."""
+    """The head's logits of an encoder-decoder, which accepts only texts with equally many end tokens in a batch."""
     ends = (inputs["input_ids"] == model.config.eos_token_id).sum(-1)
     groups = [(ends == count).nonzero()[:, 0] for count in ends.unique()]
     if len(groups) == 1:
@@ -100,7 +100,7 @@ class PromptReadout:
     name: str = "prompt"
 
     def logits(self, model: Any, batch: Batch) -> Tensor:
-        """Scores of the label words at the mask [batch, label]."""
+        """Return scores of the label words at the mask [batch, label]."""
         assert batch.positions is not None
         row = torch.arange(len(batch), device=batch.positions.device)
         modules = MASKED_HEADS.get(model.config.model_type)
@@ -109,7 +109,7 @@ class PromptReadout:
             vocabulary = vocabulary[row.to(vocabulary.device), batch.positions.to(vocabulary.device)]
         else:
             hidden = model.base_model(**batch.inputs).last_hidden_state
-            # of a model on several devices it is on the last
+            # in a model on several devices, `hidden` is on the last one
             vocabulary = hidden[row.to(hidden.device), batch.positions.to(hidden.device)]
             for name in modules:
                 vocabulary = getattr(model, name)(vocabulary)
@@ -128,7 +128,7 @@ class CausalReadout:
     name: str = "causal"
 
     def logits(self, model: Any, batch: Batch) -> Tensor:
-        """Log-likelihood of each answer [batch, label]."""
+        """Return the log-likelihood of each answer [batch, label]."""
         assert batch.answers is not None
         n, labels, _ = batch.answers.shape
         where = batch.answers.flatten(0, 1)[:, 1:]
@@ -143,7 +143,7 @@ class CausalReadout:
 
 
 def _next_token_scores(model: Any, batch: Batch, where: Tensor) -> Tensor:
-    """Vocabulary scores [tokens, vocabulary], at least float32, before each token that `where` marks."""
+    """Return vocabulary scores [tokens, vocabulary], at least float32, before each token selected by `where`."""
     if model.config.model_type in PLAIN_DECODERS:
         hidden = model.base_model(**batch.inputs).last_hidden_state[:, :-1]
         hidden = hidden[where.to(hidden.device)]
@@ -157,8 +157,8 @@ def _next_token_scores(model: Any, batch: Batch, where: Tensor) -> Tensor:
 def task_loss(logits: Tensor, labels: Tensor) -> Tensor:
     """The loss of a batch, summed over its examples, from class scores [batch, label] and labels [batch], in nats.
 
-    The cross-entropy over the labels. A reference that is to be generated has no other answer beside it: its loss is
-    its negative log-likelihood, over all of its tokens (per token, where the readout's score is).
+    It is the cross-entropy over the labels. A reference is the only answer of its example: its loss is its negative
+    log-likelihood, over all of its tokens (per token, if the readout's score is).
     """
     if logits.shape[-1] == 1:
         return -logits.sum()
@@ -166,7 +166,7 @@ def task_loss(logits: Tensor, labels: Tensor) -> Tensor:
 
 
 def make_readout(name: str, encoded: Encoded) -> Readout:
-    """The readout of that name for these examples (the prompt readout takes its label words from them)."""
+    """Return the readout of that name for these examples (the prompt readout takes its label words from them)."""
     makers: dict[str, Callable[[], Readout]] = {
         "head": HeadReadout,
         "causal": lambda: CausalReadout(encoded.by_length),

@@ -1,7 +1,7 @@
-"""Passes of a model as CUDA graphs: recorded once for each shape of a batch, and then started as one. Ours.
+"""Passes of a model as CUDA graphs: recorded once for each shape of a batch, then launched as one. Ours.
 
-A pass of a small model is a thousand short kernels, which the processor starts one by one while the GPU waits for it. A
-recording starts them all at once. It reads and writes fixed addresses, so every shape needs one of its own. Batches are
+A pass of a small model is a thousand short kernels, which the processor launches one by one while the GPU waits. A
+recording launches them all at once. It reads and writes fixed addresses, so every shape needs its own. Batches are
 therefore padded to few shapes, which changes sums in their last bits, and nothing else.
 """
 
@@ -21,19 +21,19 @@ from skillviz.core.flat import FlatModel
 from skillviz.errors import BadModel
 
 WARM_UP = 2
-"""Passes before a recording: the first one chooses kernels and takes memory, which a recording must not."""
+"""Passes before a recording: the first one chooses kernels and allocates memory, which a recording must not."""
 
 
 @dataclass(frozen=True)
 class Recording:
-    """A pass at fixed addresses: `start` computes `result` from what `batch` then holds."""
+    """A pass at fixed addresses: `start` computes `result` from the current content of `batch`."""
 
     batch: Batch
     start: Callable[[], None]
     result: Tensor
 
     def of(self, batch: Batch) -> Tensor:
-        """The result for another batch of the same shape."""
+        """Return the result for another batch of the same shape."""
         for own, given in zip(_tensors(self.batch), _tensors(batch), strict=True):
             own.copy_(given)
         self.start()
@@ -48,9 +48,9 @@ class Recordings:
         self.kept: dict[tuple[Any, ...], Recording] = {}
 
     def each(self, work: Callable[[Batch], Tensor], parts: Sequence[np.ndarray], *name: Any) -> Iterator[Tensor]:
-        """What `work`, which has this name, gives for the padded micro-batch of each part.
+        """Yield the result of `work`, identified by `name`, for the padded micro-batch of each part.
 
-        It may add to the gradient; its result has nothing of the labels and rows that padding adds, or has them last.
+        It may add to the gradient; its result excludes the labels and rows added by padding, or has them last.
         """
         for part in parts:
             batch = self.batches.padded(part, self.rows_of(part, parts))
@@ -60,7 +60,7 @@ class Recordings:
             yield self.kept[key].of(batch)
 
     def rows_of(self, part: np.ndarray, parts: Sequence[np.ndarray]) -> int:
-        """Rows of a part once it is padded: none are added to a whole batch, which has as many at every step."""
+        """The rows of a part after padding: a whole batch gets none, because its size is the same at every step."""
         return len(part) if len(parts) == 1 else rounded_up(len(part))
 
     def _record(self, work: Callable[[Batch], Tensor], batch: Batch) -> Recording:
@@ -71,7 +71,7 @@ class Recordings:
         return Recording(batch, start, result)
 
     def captured(self, run: Callable[[], Tensor]) -> tuple[Callable[[], None], Tensor]:
-        """What starts the kernels of `run`, and where its result then is."""
+        """Record `run`; return a function that launches its kernels, and the tensor that then has its result."""
         with torch.cuda.device(self.flat.device):
             now, beside = torch.cuda.current_stream(), torch.cuda.Stream()
             beside.wait_stream(now)

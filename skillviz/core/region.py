@@ -21,18 +21,18 @@ from skillviz.regular_file import regular
 
 Shapes = Mapping[str, tuple[int, ...]]
 VERSIONS = (1, 2)
-"""Of region files that are read: 2 holds indices as `packed` gives them."""
+"""The versions of region files that can be read: 2 stores indices in the form of `packed`."""
 INT32_LIMIT = 2**31
 BLOCK = 2**22
-"""Indices that are in memory at a time where a region is gone through."""
+"""The number of indices in memory at a time when a region is read in blocks."""
 
 
 class Region:
     """An immutable set of entries of the graftable parameters.
 
-    `indices` maps a parameter's name to its chosen flat indices (sorted, unique, int64); parameters with
-    none may be left out. `shapes` lists *all* graftable parameters in the model's order: it gives `d`,
-    and two regions can only be combined when theirs are equal.
+    `indices` maps a parameter's name to its chosen flat indices (sorted, unique, int64); parameters with none may be
+    left out. `shapes` lists *all* graftable parameters in the model's order: it gives `d`, and two regions can only be
+    combined if their shapes are equal.
     """
 
     def __init__(self, indices: Mapping[str, np.ndarray], shapes: Shapes) -> None:
@@ -48,17 +48,17 @@ class Region:
 
     @classmethod
     def empty(cls, shapes: Shapes) -> Region:
-        """The region of no entry: its graft is the base."""
+        """Return the empty region: its graft is the base."""
         return cls({}, shapes)
 
     @classmethod
     def full(cls, shapes: Shapes) -> Region:
-        """The region of all d entries, whose indices are made when they are read: of 7 billion they take 56 GB."""
+        """Return the region of all d entries. Indices are created on access, because for 7 billion they take 56 GB."""
         return cls(_Every({n: prod(s) for n, s in shapes.items()}), shapes)
 
     @classmethod
     def from_flat(cls, flat: np.ndarray, shapes: Shapes) -> Region:
-        """The region of these global flat indices (0 <= index < d, parameters one after the other)."""
+        """Return the region of these global flat indices (0 <= index < d, parameters one after the other)."""
         flat = np.asarray(flat)
         if flat.size and flat.dtype.kind not in "iu":
             raise BadInput(f"global indices must be integers; got {flat.dtype}.")
@@ -71,22 +71,22 @@ class Region:
         return cls(parts, shapes)
 
     def like(self, shapes: Shapes) -> Region:
-        """The same region with its parameters in the order of `shapes`, by which flat indices count.
+        """Return the same region with its parameters in the order of `shapes`, which defines flat indices.
 
-        The files of a model, and the model itself, may order the same parameters differently. Raises BadInput where
-        they are the parameters of another architecture.
+        The files of a model, and the model itself, may order the same parameters differently. Raises BadInput if they
+        are the parameters of another architecture.
         """
         if dict(self.shapes) != dict(shapes):
             raise BadInput("the region was made for another architecture: its parameters are not this model's.")
         return self if list(self.shapes) == list(shapes) else Region(self.indices, shapes)
 
     def flat(self) -> np.ndarray:
-        """Global flat indices in the order of `shapes`, sorted, int64 [size]."""
+        """Return global flat indices in the order of `shapes`, sorted, int64 [size]."""
         blocks = list(self.blocks())
         return np.concatenate(blocks) if blocks else np.empty(0, dtype=np.int64)
 
     def blocks(self, entries: int = BLOCK) -> Iterator[np.ndarray]:
-        """What `flat` returns, in blocks of whole parameters: each of at least `entries` indices, but for the last."""
+        """Yield `flat` in blocks of whole parameters, each of at least `entries` indices except the last."""
         offsets = dict(zip(self.shapes, _offsets(self.shapes)[:-1], strict=True))
         block: list[np.ndarray] = []
         for name, indices in self.indices.items():
@@ -99,16 +99,16 @@ class Region:
 
     @cached_property
     def size(self) -> int:
-        """Number of chosen entries."""
+        """The number of chosen entries."""
         return self.d if isinstance(self.indices, _Every) else sum(len(i) for i in self.indices.values())
 
     @cached_property
     def d(self) -> int:
-        """Number of graftable entries."""
+        """The number of graftable entries."""
         return sum(prod(s) for s in self.shapes.values())
 
     def has_all_of(self, name: str) -> bool:
-        """Whether every entry of this parameter is chosen."""
+        """True if every entry of this parameter is chosen."""
         if isinstance(self.indices, _Every):
             return name in self.indices
         return name in self.indices and len(self.indices[name]) == prod(self.shapes[name])
@@ -135,62 +135,62 @@ class Region:
     __hash__ = None  # type: ignore[assignment]
 
     def __or__(self, other: Region) -> Region:
-        """Union."""
+        """Return the union."""
         return self._combined(other, lambda a, b: _distinct(np.concatenate([a, b])))
 
     def __and__(self, other: Region) -> Region:
-        """Intersection."""
+        """Return the intersection."""
         return self._combined(other, lambda a, b: np.intersect1d(a, b, assume_unique=True))
 
     def __sub__(self, other: Region) -> Region:
-        """Entries of this region that the other lacks."""
+        """Return the entries of this region that the other lacks."""
         return self._combined(other, lambda a, b: np.setdiff1d(a, b, assume_unique=True))
 
     def union(self, other: Region) -> Region:
-        """`self | other`: the entries of either."""
+        """Return `self | other`: the entries of either."""
         return self | other
 
     def intersection(self, other: Region) -> Region:
-        """`self & other`: the entries of both."""
+        """Return `self & other`: the entries of both."""
         return self & other
 
     def difference(self, other: Region) -> Region:
-        """`self - other`: the entries of this region that the other lacks."""
+        """Return `self - other`: the entries of this region that the other lacks."""
         return self - other
 
     def complement(self) -> Region:
-        """All graftable entries outside this region."""
+        """Return all graftable entries outside this region."""
         return Region.full(self.shapes) - self
 
     def overlap(self, other: Region) -> float:
-        """|self and other| / |other| (asymmetric; paper, Fig. 8a); NaN where the other is empty."""
+        """|self and other| / |other| (asymmetric; paper, Fig. 8a); NaN if the other is empty."""
         return (self & other).size / other.size if other.size else float("nan")
 
     def iou(self, other: Region) -> float:
-        """|self and other| / |self or other| (paper, Table 8); NaN where both are empty."""
+        """|self and other| / |self or other| (paper, Table 8); NaN if both are empty."""
         both = (self & other).size
         either = self.size + other.size - both
         return both / either if either else float("nan")
 
     def mask(self, name: str) -> np.ndarray:
-        """True where an entry of this parameter is chosen, in the parameter's shape."""
+        """Return a mask that is True at the chosen entries of this parameter, in the parameter's shape."""
         shape = self.shapes[name]
         mask = np.zeros(prod(shape), dtype=bool)
         mask[self.indices.get(name, np.empty(0, dtype=np.int64))] = True
         return mask.reshape(shape)
 
     def rows(self, name: str) -> np.ndarray:
-        """Chosen entries in each row of the parameter (a vector is one row), int64."""
+        """Return the number of chosen entries in each row of the parameter (a vector is one row), int64."""
         mask = self.mask(name)
         return np.atleast_2d(mask).reshape(len(mask) if mask.ndim > 1 else 1, -1).sum(axis=1)
 
     def columns(self, name: str) -> np.ndarray:
-        """Chosen entries in each column of the parameter, int64."""
+        """Return the number of chosen entries in each column of the parameter, int64."""
         mask = self.mask(name)
         return mask.reshape(len(mask) if mask.ndim > 1 else 1, -1).sum(axis=0)
 
     def sha256(self) -> str:
-        """A hash of the entries and of the shapes that they are in; equal regions have the same, however stored."""
+        """Return a hash of the entries and their parameters' shapes; it does not depend on the form of storage."""
         digest = hashlib.sha256()
         for name in sorted(self.indices):
             digest.update(f"{name} {self.shapes[name]}\n".encode())
@@ -201,8 +201,8 @@ class Region:
         """Write `<name>` -> sorted indices as safetensors, with the shapes, size, d and `header` as JSON.
 
         Indices are stored as int32, and as int64 only for a parameter of more than 2^31 entries. A `compact` file
-        (version 2) holds each parameter's in the smallest form of `packed`. The file has no layout of its own: the
-        run.json beside it vouches for it, and `version` says how the indices are packed.
+        (version 2) stores each parameter's indices in the smallest form of `packed`. The file has no layout version of
+        its own: the run.json beside it has one, and `version` gives the form of the indices.
         """
         meta = {**(header or {}), "format": "skillviz.region", "version": 2 if compact else 1, "size": self.size}
         meta |= {"d": self.d, "shapes": {n: list(s) for n, s in self.shapes.items()}}
@@ -216,7 +216,7 @@ class Region:
 
     @classmethod
     def load(cls, path: Path | str | bytes) -> Region:
-        """The region of a file, or of a file's bytes; raises CorruptFile where the file is not one."""
+        """Load the region from a file, or from a file's bytes; raises CorruptFile if it is not valid."""
         header = cls.header(path)
         if isinstance(path, bytes):
             indices, path = load(path), "the file"
@@ -237,7 +237,7 @@ class Region:
 
     @staticmethod
     def header(path: Path | str | bytes) -> dict[str, Any]:
-        """The JSON header of a region file, or of a file's bytes."""
+        """Return the JSON header of a region file, or of a file's bytes."""
         named = "the file" if isinstance(path, bytes) else str(path)
         if not isinstance(path, bytes) and Path(path).is_dir():
             raise BadInput(f"{named} is a folder; name the region file itself, RUN/region.safetensors.")
@@ -281,7 +281,7 @@ class Region:
 
 
 class _Every(Mapping[str, np.ndarray]):
-    """All flat indices of each parameter, made when they are read; `counts` are the parameters' entries."""
+    """All flat indices of each parameter, created on access; `counts` are the parameters' entries."""
 
     def __init__(self, counts: Mapping[str, int]) -> None:
         self.counts = {name: count for name, count in counts.items() if count}
@@ -314,9 +314,9 @@ def _sorted_indices(name: str, indices: np.ndarray, shape: tuple[int, ...]) -> n
 
 
 def _distinct(array: np.ndarray) -> np.ndarray:
-    """A sorted copy without repeats, int64; what is in order already is not sorted again.
+    """Return a sorted copy without repeats, int64; an array in order is not sorted again.
 
-    `np.unique` goes through a hash table: 0.94 s for a million entries here, where sorting takes 0.02 s.
+    `np.unique` uses a hash table: 0.94 s for a million entries here, compared with 0.02 s for sorting.
     """
     array = array.astype(np.int64)
     if not bool((array[1:] > array[:-1]).all()):
@@ -326,16 +326,16 @@ def _distinct(array: np.ndarray) -> np.ndarray:
 
 
 def index_dtype(count: int) -> type[np.int32] | type[np.int64]:
-    """The narrowest type in which the indices of `count` entries are stored."""
+    """Return the narrowest type in which the indices of `count` entries are stored."""
     return np.int32 if count <= INT32_LIMIT else np.int64
 
 
 def packed(indices: np.ndarray, count: int) -> np.ndarray:
-    """The smallest of three forms of sorted, distinct indices in 0..count - 1; its dtype tells which.
+    """Return the smallest of three forms of sorted, distinct indices in 0..count - 1; its dtype identifies the form.
 
-    int32 or int64: the indices themselves. uint8 or uint16: the gaps, how many entries lie before each one and after
-    the one before it; the type's largest value means that as many are passed over and the gap goes on in the next
-    value. int8 [ceil(count / 8)]: one bit an entry, the first in the highest bit of the first.
+    int32 or int64: the indices themselves. uint8 or uint16: the gaps, the number of entries between each index and the
+    one before it; the type's largest value means that this many entries are skipped and the gap continues in the next
+    value. int8 [ceil(count / 8)]: one bit per entry, the first in the highest bit of the first.
     """
     best = np.ascontiguousarray(indices, dtype=index_dtype(count))
     gaps = np.diff(indices.astype(np.int64), prepend=-1) - 1
@@ -351,7 +351,7 @@ def packed(indices: np.ndarray, count: int) -> np.ndarray:
 
 
 def unpacked(stored: np.ndarray, count: int) -> np.ndarray:
-    """The indices, int64, of a form that `packed` gave; raises BadInput for what is none of `count` entries."""
+    """Return the indices, int64, from a form of `packed`; raises BadInput if it does not fit `count` entries."""
     if stored.dtype in (np.int32, np.int64):
         return stored.astype(np.int64)
     if stored.dtype in (np.uint8, np.uint16):
@@ -363,7 +363,7 @@ def unpacked(stored: np.ndarray, count: int) -> np.ndarray:
 
 
 def _escaped(gaps: np.ndarray, most: int) -> np.ndarray:
-    """The gaps with every whole `most` of one written out before what is left of it."""
+    """Return the gaps, with each gap's multiples of `most` written as separate values before the remainder."""
     whole, rest = np.divmod(gaps, most)
     values = np.full(len(gaps) + int(whole.sum()), most, dtype=np.int64)
     values[np.arange(len(gaps)) + np.cumsum(whole)] = rest

@@ -3,7 +3,7 @@
 A region expression is plain JSON, so that it fits into an address, a request and a run's provenance:
 
     {"layers": [0, 1], "kinds": ["value"], "parameters": ["..."], "rows": [0, [4, 7]], "biases": false}
-                                                    the entries that meet every condition given; {} is all d
+                                                    the entries that meet every given condition; {} is all d
     {"run": "<run id>"}                             a stored run's main region
     {"run": "<run id>", "size": 1064}               the first entries of its ranking
     {"union": [...]}, {"intersection": [...]}       of expressions
@@ -39,10 +39,10 @@ Stored = Callable[[str, int | None], Region]
 
 
 def region_of(expression: RegionExpression, table: ParameterTable, stored: Stored | None = None) -> Region:
-    """The entries that the expression describes, among the table's.
+    """Return the entries that the expression describes, among the table's.
 
-    `stored(run id, size or None)` gives the regions of runs. Raises BadInput where the expression cannot be read,
-    names what the table does not have, or needs a run of another architecture.
+    `stored(run id, size or None)` returns the regions of runs. Raises BadInput if the expression cannot be parsed, has
+    a name that is not in the table, or needs a run of another architecture.
     """
     return Region({p.name: entries for p, entries in parts(expression, table, stored)}, table.shapes)
 
@@ -50,7 +50,7 @@ def region_of(expression: RegionExpression, table: ParameterTable, stored: Store
 def parts(
     expression: RegionExpression, table: ParameterTable, stored: Stored | None = None
 ) -> Iterator[tuple[Parameter, np.ndarray]]:
-    """The same, tensor by tensor: each with its chosen flat indices, sorted, int64; one tensor's at a time."""
+    """Yield each tensor with its chosen flat indices, sorted, int64; one tensor at a time."""
     expression = checked(expression)
     _refuse_unknown(expression, table)
     regions = {(run, size): _stored(run, size, table, stored) for run, size in _named(expression)}
@@ -59,9 +59,9 @@ def parts(
 
 
 def checked(expression: RegionExpression, depth: int = 0) -> dict[str, Any]:
-    """The expression in its one canonical form: lists sorted, without repeats, so that equal ones are equal texts.
+    """Return the expression in its canonical form: lists sorted, without repeats, so equal expressions are equal texts.
 
-    Raises BadInput, naming the first thing that is wrong.
+    Raises BadInput with the first fault.
     """
     if not isinstance(expression, Mapping):
         raise BadInput(f"a region expression is an object such as {{'layers': [0]}}; got {_short(expression)}.")
@@ -87,7 +87,7 @@ def checked(expression: RegionExpression, depth: int = 0) -> dict[str, Any]:
 
 
 def parsed(given: str | RegionExpression) -> dict[str, Any]:
-    """The expression of a JSON text, or of an object, in its canonical form; raises BadInput."""
+    """Return the expression of a JSON text, or of an object, in its canonical form; raises BadInput."""
     if not isinstance(given, str):
         return checked(given)
     try:
@@ -100,17 +100,17 @@ def parsed(given: str | RegionExpression) -> dict[str, Any]:
 
 
 def canonical(expression: RegionExpression) -> str:
-    """The expression as one text that is equal for equal expressions."""
+    """Return the expression as a text; equal expressions have equal texts."""
     return json.dumps(checked(expression), sort_keys=True, separators=(",", ":"))
 
 
 def runs_in(expression: RegionExpression) -> tuple[str, ...]:
-    """The ids of the runs that the expression needs, each once, in order."""
+    """Return the ids of the runs that the expression needs, each once, in order."""
     return tuple(dict.fromkeys(_run_ids(checked(expression))))
 
 
 def _run_ids(expression: RegionExpression) -> Iterator[str]:
-    """The ids in a checked expression, in order, repeats included."""
+    """Yield the ids in a checked expression, in order, repeats included."""
     if "run" in expression:
         yield expression["run"]
     for part in _nested(expression):
@@ -118,20 +118,20 @@ def _run_ids(expression: RegionExpression) -> Iterator[str]:
 
 
 def _named(expression: RegionExpression) -> set[tuple[str, int | None]]:
-    """The stored regions that a checked expression needs."""
+    """Return the stored regions that a checked expression needs."""
     named = {(expression["run"], expression.get("size"))} if "run" in expression else set()
     return named.union(*(_named(part) for part in _nested(expression)))
 
 
 def _nested(expression: RegionExpression) -> list[Any]:
-    """The expressions that a checked expression combines; none where it combines nothing."""
+    """Return the expressions that a checked expression combines; empty if it combines none."""
     return next((expression[name] for name in ALGEBRA if name in expression), [])
 
 
 def _inside(
     expression: RegionExpression, parameter: Parameter, regions: Mapping[tuple[str, int | None], Region]
 ) -> np.ndarray:
-    """What a checked expression describes of one parameter."""
+    """Return the indices that a checked expression selects in one parameter."""
     if "run" in expression:
         return regions[expression["run"], expression.get("size")].indices.get(parameter.name, NONE)
     for name, combine in ALGEBRA.items():
@@ -141,7 +141,7 @@ def _inside(
 
 
 def _is_asked(parameter: Parameter, conditions: Mapping[str, Any]) -> bool:
-    """Whether any entry of the parameter can meet the conditions."""
+    """True if any entry of the parameter can meet the conditions."""
     return (
         ("layers" not in conditions or parameter.layer in conditions["layers"])
         and ("kinds" not in conditions or any(kind in conditions["kinds"] for kind in parameter.kinds))
@@ -151,7 +151,7 @@ def _is_asked(parameter: Parameter, conditions: Mapping[str, Any]) -> bool:
 
 
 def _entries(parameter: Parameter, conditions: Mapping[str, Any]) -> np.ndarray:
-    """Flat indices of the entries of the wanted rows and kinds (the parts of a fused tensor differ in kind)."""
+    """Return flat indices of the entries of the wanted rows and kinds (the parts of a fused tensor differ in kind)."""
     rows = np.arange(parameter.rows)
     if "rows" in conditions:
         rows = np.concatenate([NONE, *(rows[first : last + 1] for first, last in conditions["rows"])])
@@ -163,7 +163,7 @@ def _entries(parameter: Parameter, conditions: Mapping[str, Any]) -> np.ndarray:
 
 
 def _refuse_unknown(expression: RegionExpression, table: ParameterTable) -> None:
-    """Raises BadInput where a condition names a layer or parameter that the table does not have."""
+    """Raise BadInput if a condition names a layer or parameter that is not in the table."""
     for part in _nested(expression):
         _refuse_unknown(part, table)
     layers = sorted({p.layer for p in table.parameters if p.layer is not None})

@@ -1,8 +1,8 @@
 """A region's parts: cells of its map of layers and modules, attention heads, experts, and random controls of a part.
 
-A control has as many entries as the part. Of `other_entries` they lie in the same tensors, as many in each, but
-outside the region: is it these entries, or this place? Of `rest_of_region` they are others of the region, wherever
-they lie: does the part matter more than its size?
+A control has as many entries as the part. From `other_entries` they are in the same tensors, as many in each, but
+outside the region, which tests these entries against others of the same place. From `rest_of_region` they are other
+entries of the region, anywhere, which tests whether the part matters more than its size.
 """
 
 from __future__ import annotations
@@ -44,18 +44,18 @@ from skillviz.errors import BadInput
 CELLS, HEADS, EXPERTS = "cells", "heads", "experts"
 EXPERT_KINDS = (EXPERT_GATE, EXPERT_UP, EXPERT_OUT)
 EXPERT = "expert"
-"""Stands as the kind of a part that is one expert of a layer."""
+"""The kind of a part that is one expert of a layer."""
 ATTENTION = (QUERY, KEY, VALUE, ATTENTION_OUTPUT)
 ALONE, WITHOUT = "alone", "without"
 BIAS = "bias"
-"""The column of the map that holds the biases of all modules."""
+"""The column of the map for the biases of all modules."""
 
 Place = tuple[int | None, str, int | None]
 
 
 @dataclass(frozen=True)
 class RegionPart:
-    """Some entries of a region: those of one layer (None outside the blocks) and module kind, head or expert.
+    """Some entries of a region: all in one layer (None outside the blocks) and module kind, head or expert.
 
     `kind` is one of KINDS or BIAS, empty for a head, EXPERT for an expert; `head` is the head or expert, counted from
     0, None for a cell. `entries` are global flat indices, sorted, int64.
@@ -68,12 +68,12 @@ class RegionPart:
 
     @property
     def place(self) -> Place:
-        """Layer, kind and head."""
+        """The layer, kind and head."""
         return self.layer, self.kind, self.head
 
     @property
     def grouping(self) -> str:
-        """The grouping that it is a part of."""
+        """The grouping to which the part belongs."""
         return CELLS if self.head is None else EXPERTS if self.kind == EXPERT else HEADS
 
     @property
@@ -83,13 +83,13 @@ class RegionPart:
 
 
 def parts_of(region: Region, table: ParameterTable, grouping: str) -> list[RegionPart]:
-    """The parts of a grouping that have entries, by layer.
+    """Return the parts of a grouping that have entries, by layer.
 
-    CELLS divide the region: every entry is in one of them. HEADS hold a head's rows of query, key and value with
-    their biases, and its columns of the attention output; what is of no head is in none of them, cross-attention
-    neither. With grouped queries, a key and value head belongs to every head that uses it. EXPERTS hold a routed
-    expert's own matrices and biases; shared experts and the router are in none of them. Raises BadInput where the
-    model's heads are not known, or it has no experts.
+    CELLS partition the region: every entry is in one of them. HEADS have a head's rows of query, key and value with
+    their biases, and its columns of the attention output; entries without a head and cross-attention are in none of
+    them. With grouped queries, a key and value head belongs to every head that uses it. EXPERTS have a routed expert's
+    own matrices and biases; shared experts and the router are in none of them. Raises BadInput if the model's heads are
+    unknown, or it has no experts.
     """
     if grouping not in GROUPINGS:
         raise BadInput(f"'{grouping}' is not a way to divide a region; known: {', '.join(GROUPINGS)}.")
@@ -109,9 +109,9 @@ def parts_of(region: Region, table: ParameterTable, grouping: str) -> list[Regio
 def other_entries(
     region: Region, table: ParameterTable, part: RegionPart, generator: np.random.Generator
 ) -> np.ndarray | None:
-    """As many random entries of the part's own place outside the region, as many in each tensor as it has.
+    """Draw random entries at the part's place but outside the region, as many in each tensor as the part has.
 
-    Global flat indices, sorted; None where a tensor has too few entries outside the region.
+    Global flat indices, sorted; None if a tensor has too few entries outside the region.
     """
     places_of, drawn = GROUPINGS[part.grouping], []
     for number, parameter in enumerate(table.parameters):
@@ -129,9 +129,9 @@ def other_entries(
 
 
 def rest_of_region(region: Region, part: RegionPart, generator: np.random.Generator) -> np.ndarray | None:
-    """As many random entries of the region that are not in the part, as global flat indices, sorted.
+    """Draw as many random entries of the region that are not in the part, as global flat indices, sorted.
 
-    None where the part is more than half of the region.
+    None if the part is more than half of the region.
     """
     rest = np.setdiff1d(region.flat(), part.entries, assume_unique=True)
     if len(rest) < part.size:
@@ -142,11 +142,11 @@ def rest_of_region(region: Region, part: RegionPart, generator: np.random.Genera
 def grafts_of(
     region: Region, table: ParameterTable, part: RegionPart, draws: int, seed: int
 ) -> Iterator[tuple[str, int, np.ndarray]]:
-    """What is grafted to learn what a part does: condition, draw and global flat indices, sorted.
+    """Yield the grafts that measure the effect of a part: condition, draw and global flat indices, sorted.
 
     ALONE is the part and nothing else of the region, WITHOUT the region and nothing of the part. Draw 0 is the part
-    itself; 1 to `draws` put a random control in its place: of `other_entries` alone, of `rest_of_region` without.
-    A control that cannot be drawn is left out. The draws depend on seed and place alone.
+    itself; 1 to `draws` replace it by a random control: from `other_entries` alone, from `rest_of_region` without. A
+    control that cannot be drawn is left out. The draws depend on seed and place alone.
     """
     region = region.like(table.shapes)
     whole = region.flat()
@@ -168,7 +168,7 @@ Places = Iterator[tuple[Place, np.ndarray]]
 
 
 def _cells(table: ParameterTable, parameter: Parameter, flat: np.ndarray) -> Places:
-    """The cells that these entries of a tensor are in, each with which of them are."""
+    """Yield the cells of these entries of a tensor, each with the mask of its entries."""
     if parameter.is_bias:
         yield (parameter.layer, BIAS, None), np.ones(len(flat), dtype=bool)
         return
@@ -178,7 +178,7 @@ def _cells(table: ParameterTable, parameter: Parameter, flat: np.ndarray) -> Pla
 
 
 def _heads(table: ParameterTable, parameter: Parameter, flat: np.ndarray) -> Places:
-    """The heads that these entries of a tensor are in."""
+    """Yield the heads of these entries of a tensor, each with the mask of its entries."""
     if not table.head_axes:
         why = "cannot be told apart in its tensors" if table.heads else "are not known"
         raise BadInput(
@@ -197,13 +197,13 @@ def _heads(table: ParameterTable, parameter: Parameter, flat: np.ndarray) -> Pla
 
 
 def expert_count(parameter: Parameter) -> int:
-    """How many experts a tensor holds, along its first axis; 0 for one of a shared expert, or of none."""
+    """Return the number of experts in a tensor, along its first axis; 0 for a shared expert's, or without experts."""
     is_stacked = len(parameter.shape) > (1 if parameter.is_bias else 2)
     return parameter.shape[0] if is_stacked and set(parameter.kinds) <= set(EXPERT_KINDS) else 0
 
 
 def _experts(table: ParameterTable, parameter: Parameter, flat: np.ndarray) -> Places:
-    """The experts that these entries of a tensor are in."""
+    """Yield the experts of these entries of a tensor, each with the mask of its entries."""
     if not any(map(expert_count, table.parameters)):
         raise BadInput(f"this '{table.model_type}' model has no experts; divide the region by {CELLS} instead.")
     if count := expert_count(parameter):
@@ -218,7 +218,7 @@ GROUPINGS: dict[str, Callable[[ParameterTable, Parameter, np.ndarray], Places]] 
 
 
 _KIND_ORDER = (*KINDS, BIAS, "", EXPERT)
-# A kind's number in the key of the random draws never changes, or stored draws could not be repeated: new ones go last.
+# A kind's number in the key of the random draws never changes, so stored draws can be repeated: new ones go last.
 _SEED_NUMBERS = (
     QUERY, KEY, VALUE, ATTENTION_OUTPUT, MLP_IN, MLP_OUT, LAYER_NORM, OTHER, BIAS, "", GATE, UP, KEY_AND_VALUE,
     CROSS_QUERY, CROSS_KEY, CROSS_VALUE, CROSS_OUTPUT, ROUTER, EXPERT_GATE, EXPERT_UP, EXPERT_OUT, POSITION, EXPERT,

@@ -1,7 +1,7 @@
 """Probabilities and scores of a set of predictions, from logits (PAPER.md, section 6).
 
-Logits are [n, classes] over the label words or classes only; labels are class numbers [n]. Everything is
-computed in float64, whatever the logits' own type.
+Logits are [n, classes] over the label words or classes only; labels are class numbers [n]. All computation is in
+float64, independent of the logits' own type.
 """
 
 from __future__ import annotations
@@ -18,11 +18,10 @@ Integers = NDArray[np.int64]
 
 
 def checked(logits: ArrayLike, labels: ArrayLike | None = None, name: str = "logits") -> tuple[Floats, Integers]:
-    """Logits as float64 [n, classes] and labels as int64 [n] (all zero where none are given); errors say `name`.
+    """Return logits as float64 [n, classes] and labels as int64 [n] (all zero if not given); errors use `name`.
 
-    Labels are class numbers of any type: 1, 1.0 and True are the second class.
-    Raises BadData for no examples, a value that is not finite, or a label that is not a class;
-    BadInput where the shapes do not fit.
+    Labels are class numbers of any type: 1, 1.0 and True are the second class. Raises BadData for no examples, a value
+    that is not finite, or a label that is not a class; BadInput if the shapes do not match.
     """
     z = numbers(logits, name)
     if z.ndim != 2 or z.shape[1] < 1:
@@ -38,14 +37,17 @@ def checked(logits: ArrayLike, labels: ArrayLike | None = None, name: str = "log
 
 
 def numbers(values: ArrayLike, name: str) -> Floats:
-    """The values as float64. Raises BadInput for rows of different lengths, for what is no real number or hidden by a
-    mask, and for tensors that NumPy cannot read."""
+    """Return the values as float64.
+
+    Raises BadInput for rows of different lengths, for values that are not real numbers or are masked, and for tensors
+    that NumPy cannot read.
+    """
     array = _array(values, name)
     if array.dtype.kind == "c":
         raise BadInput(f"{name} must be real numbers; got {array.dtype}.")
     try:
         return array.astype(np.float64, copy=False)
-    except (TypeError, ValueError, RuntimeError) as error:  # of lists that hold tensors, or words
+    except (TypeError, ValueError, RuntimeError) as error:  # for lists that contain tensors or words
         raise BadInput(f"{name} must be an array of numbers: {str(error).rstrip('.')}.") from error
 
 
@@ -53,7 +55,7 @@ def _array(values: ArrayLike, name: str) -> NDArray[Any]:
     _refuse_masked(values, name)
     try:
         return np.asarray(values)
-    except (TypeError, RuntimeError) as error:  # torch's: with a gradient, or of a type of its own
+    except (TypeError, RuntimeError) as error:  # torch's: a tensor with a gradient, or of a type unknown to NumPy
         reason, how = str(error).rstrip("."), "x.detach().float().cpu().numpy()"
         raise BadInput(f"{name} cannot be read by NumPy ({reason}); of a tensor x give {how}.") from error
     except ValueError as error:
@@ -92,8 +94,8 @@ def log_probabilities(logits: ArrayLike) -> Floats:
 def probabilities(logits: ArrayLike) -> Floats:
     """Softmax over the classes, [n, classes]; rows sum to one.
 
-    Summed in sorted order, so that the same logits in another order of classes give the same confidence to the
-    last bit: ties, and the bins they fall in, do not hang on rounding.
+    Summed in sorted order, so the same logits in another order of classes give the same confidence to the last bit:
+    ties, and their bins, do not depend on rounding.
     """
     z, _ = checked(logits)
     weights = np.exp(z - z.max(axis=1, keepdims=True))
@@ -101,13 +103,13 @@ def probabilities(logits: ArrayLike) -> Floats:
 
 
 def confidence(probs: ArrayLike) -> Floats:
-    """Probability of the predicted class, [n], between 1/classes and 1."""
+    """The probability of the predicted class, [n], between 1/classes and 1."""
     p, _ = checked(probs)
     return p.max(axis=1)
 
 
 def predictions(logits: ArrayLike) -> Integers:
-    """Number of the largest logit, [n]; the first of several equal ones."""
+    """The number of the largest logit, [n]; the first of several equal ones."""
     z, _ = checked(logits)
     return z.argmax(axis=1).astype(np.int64)
 
@@ -133,7 +135,7 @@ def squared_errors(logits: ArrayLike, labels: ArrayLike) -> Floats:
 
 
 def accuracy(logits: ArrayLike, labels: ArrayLike) -> float:
-    """Share of examples whose largest logit is the label's."""
+    """The share of examples whose largest logit is the label's."""
     return float(correct(logits, labels).mean())
 
 
@@ -157,12 +159,12 @@ def outcomes(logits: ArrayLike, labels: ArrayLike, positive: int = 1) -> Floats:
 
 
 def f1_of(outcome_counts: Floats) -> Floats:
-    """F1 of counts [..., 3] (true positives, false positives, false negatives); NaN where all are zero."""
+    """F1 of counts [..., 3] (true positives, false positives, false negatives); NaN if all are zero."""
     hits, misses = outcome_counts[..., 0], outcome_counts[..., 1:].sum(axis=-1)
     whole = 2 * hits + misses
     return np.divide(2 * hits, whole, out=np.full_like(whole, np.nan), where=whole > 0)
 
 
 def f1(logits: ArrayLike, labels: ArrayLike, positive: int = 1) -> float:
-    """F1 of the positive class: harmonic mean of precision and recall; NaN where it is neither seen nor predicted."""
+    """F1 of the positive class: harmonic mean of precision and recall; NaN if it neither occurs nor is predicted."""
     return float(f1_of(outcomes(logits, labels, positive).sum(axis=0)))

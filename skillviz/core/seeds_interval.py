@@ -1,9 +1,10 @@
 """The interval of a mean over few seeds on one test set: both the seeds and the examples are samples.
 
-The variance of the mean has two parts: the spread of the seeds, known from few values, and the sampling of examples,
-known well. Student's t of the seeds alone ignores the examples; a bootstrap over both has too few seeds to draw from.
-Welch and Satterthwaite (1946) give the sum of both variances a number of degrees of freedom; with two to four seeds
-that number is too large where the seeds' part is uncertain, so it is taken towards the seeds' own (ours, measured).
+The variance of the mean has two parts: the spread of the seeds, estimated from few values, and the sampling of
+examples, estimated well. Student's t of the seeds alone ignores the examples; a bootstrap over both has too few seeds
+to draw from. Welch and Satterthwaite (1946) give the sum of both variances a number of degrees of freedom; with two to
+four seeds this number is too large if the seeds' part is uncertain, so it is moved towards the seeds' own (ours,
+measured).
 """
 
 from __future__ import annotations
@@ -18,17 +19,17 @@ from skillviz.core.scores import Floats
 from skillviz.errors import BadData, BadInput
 
 TOWARDS_SEEDS = 0.125
-"""Part of the Welch-Satterthwaite degrees of freedom beyond seeds - 1 that is used; for two seeds none is. The largest
-of 0, 1/8, 1/4 and 3/8 that covers the mean of three to five normal seeds in 95 of 100 cases, whatever their spread."""
+"""The used part of the Welch-Satterthwaite degrees of freedom beyond seeds - 1; for two seeds none is used. The largest
+of 0, 1/8, 1/4 and 3/8 that covers the mean of three to five normal seeds in 95 of 100 cases, at any spread."""
 
 
 def seeds_and_examples(values: ArrayLike, examples_sd: float, level: float = LEVEL) -> SeedsInterval:
-    """The mean over seeds with its interval over seeds and examples.
+    """Return the mean over seeds with its interval over seeds and examples.
 
-    `values` [seed] is one value a seed: a metric, or a paired difference on the same seed. [seed of a, seed of b] are
-    the differences of two methods whose seeds do not belong together. `examples_sd` is the standard deviation of the
-    mean over resampled examples, the seeds as they are. The unit is that of the values. A single seed has the interval
-    over examples alone. Raises BadData for no values or one that is not finite.
+    `values` [seed] is one value per seed: a metric, or a paired difference on the same seed. [seed of a, seed of b] are
+    the differences of two methods whose seeds are not paired. `examples_sd` is the standard deviation of the mean over
+    resampled examples, with the seeds fixed. Its unit is the unit of the values. A single seed has the interval over
+    examples alone. Raises BadData for no values or one that is not finite.
     """
     x = _checked(values)
     if not np.isfinite(examples_sd) or examples_sd < 0:
@@ -38,11 +39,11 @@ def seeds_and_examples(values: ArrayLike, examples_sd: float, level: float = LEV
 
 
 def mean_of_intervals(values: ArrayLike, lows: ArrayLike, highs: ArrayLike) -> SeedsInterval:
-    """The mean over seeds of an estimate with a 95% interval over examples of its own, such as a calibration error.
+    """Return the mean over seeds of an estimate with its own 95% interval over examples, such as a calibration error.
 
     All three are [seed], or [seed of a, seed of b] as above. The examples' part reaches as far as the intervals do on
-    average, as if all seeds erred alike on them, so the mean's interval is at least as wide; ends may be uneven. A
-    single seed keeps its interval.
+    average, as if all seeds had the same error on them, so the mean's interval is at least as wide; ends may be uneven.
+    A single seed keeps its interval.
     """
     x, low, high = _checked(values), _checked(lows), _checked(highs)
     if not x.shape == low.shape == high.shape:
@@ -55,7 +56,7 @@ def mean_of_intervals(values: ArrayLike, lows: ArrayLike, highs: ArrayLike) -> S
 
 
 def _half(x: Floats, examples_sd: float, level: float) -> float:
-    """How far the interval of the mean of x reaches."""
+    """Return half the width of the interval of the mean of x."""
     normal = _quantile(math.inf, level)
     if x.ndim == 2:  # two sets of seeds: the parts are joined as squares, each with its own t
         means = x.mean(axis=1), x.mean(axis=0)
@@ -88,7 +89,7 @@ def _quantile(freedom: float, level: float) -> float:
     """Student's t quantile of a two-sided interval; the normal one for infinite degrees of freedom."""
     if not 0 < level < 1:
         raise BadInput(f"the level of an interval must lie between 0 and 1, such as 0.95; got {level}.")
-    from scipy.special import ndtri, stdtrit  # a fifth of a second, which `import skillviz` need not wait for
+    from scipy.special import ndtri, stdtrit  # importing takes 0.2 s, which `import skillviz` should not cost
 
     share = 0.5 + level / 2
     return float(ndtri(share) if math.isinf(freedom) else stdtrit(freedom, share))

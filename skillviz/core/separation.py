@@ -1,7 +1,7 @@
-"""How well confidence tells examples of a task from texts that fit no class: AUROC with the interval of DeLong.
+"""The separation by confidence of a task's examples from texts that fit no class: AUROC with the interval of DeLong.
 
-DeLong, DeLong and Clarke-Pearson (1988), by ranks as Sun and Xu (2014). The interval of one AUROC is made on its
-logit, so that it stays within 0 and 1; that of a paired difference is symmetric.
+DeLong, DeLong and Clarke-Pearson (1988), by ranks as in Sun and Xu (2014). The interval of one AUROC is computed on its
+logit, so it stays within 0 and 1; the interval of a paired difference is symmetric.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from skillviz.core.scores import Floats
 from skillviz.errors import BadData
 
 FEWEST = 10
-"""Values of either group from which on there is an interval."""
+"""The fewest values of either group for which there is an interval."""
 
 
 def auroc(inside: ArrayLike, outside: ArrayLike) -> Interval:
     """The probability that a value of `inside` [n] is larger than one of `outside` [m], ties counted half; 0 to 1.
 
-    The ends are NaN for fewer than FEWEST values of a group, and where all values of one group are above the other's:
-    the variance is then estimated as 0. Raises BadData for an empty group or values that are not finite.
+    The ends are NaN for fewer than FEWEST values of a group, and if all values of one group are above the other's: the
+    variance is then estimated as 0. Raises BadData for an empty group or values that are not finite.
     """
     above, below = _placements(inside, outside)
     value, sd = float(above.mean()), _sd(above, below)
-    if not sd or not 0 < value < 1:  # NaN is true
+    if not sd or not 0 < value < 1:  # a NaN sd is truthy
         return Interval(value, math.nan, math.nan)
     reach = NormalDist().inv_cdf(0.5 + LEVEL / 2) * sd / (value * (1 - value))
     low, high = (1 / (1 + math.exp(-(math.log(value / (1 - value)) + side * reach))) for side in (-1, 1))
@@ -36,9 +36,9 @@ def auroc(inside: ArrayLike, outside: ArrayLike) -> Interval:
 
 
 def auroc_difference(inside_a: ArrayLike, outside_a: ArrayLike, inside_b: ArrayLike, outside_b: ArrayLike) -> Interval:
-    """AUROC of a - AUROC of b, both of the same examples in the same order, with the paired interval.
+    """AUROC of a - AUROC of b, both on the same examples in the same order, with the paired interval.
 
-    Exactly 0 to 0 for two models that order all examples alike; the ends are NaN where another difference has no
+    Exactly 0 to 0 for two models that order all examples in the same way; the ends are NaN if another difference has no
     variance, and for fewer than FEWEST values of a group.
     """
     (above_a, below_a), (above_b, below_b) = _placements(inside_a, outside_a), _placements(inside_b, outside_b)
@@ -53,8 +53,10 @@ def auroc_difference(inside_a: ArrayLike, outside_a: ArrayLike, inside_b: ArrayL
 
 
 def _placements(inside: ArrayLike, outside: ArrayLike) -> tuple[Floats, Floats]:
-    """For each value of `inside` the share of `outside` below it, for each of `outside` the share of `inside` above it;
-    ties counted half. Both have the AUROC as their mean."""
+    """Return for each value of `inside` the share of `outside` below it, and for `outside` the share of `inside` above.
+
+    Ties count half. Both have the AUROC as their mean.
+    """
     x, y = np.asarray(inside, dtype=np.float64), np.asarray(outside, dtype=np.float64)
     if not len(x) or not len(y) or not (np.isfinite(x).all() and np.isfinite(y).all()):
         raise BadData("each group needs at least one value, and all must be finite.")

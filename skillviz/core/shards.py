@@ -1,4 +1,4 @@
-"""A batch in parts whose gradients are added in their order, by one process or by as many as there are parts.
+"""A batch in parts whose gradients are added in order, by one process or by one process per part.
 
 Floating-point sums depend on their order. Here it is fixed: each part's gradient is summed from zero on its own, and
 the parts are added first to last. So several processes and one that does their work in turn agree bit for bit.
@@ -21,14 +21,14 @@ AT_ONCE = 2**22
 
 @dataclass(frozen=True)
 class Shards:
-    """`count` parts of each batch. In a process group that is as large, each process computes one part."""
+    """`count` parts of each batch. In a process group of this size, each process computes one part."""
 
     count: int = 1
 
     def backward(self, rows: np.ndarray, accumulate: Callable[[np.ndarray], float], grad: Tensor) -> float:
-        """The sum of the parts' losses; `grad` then holds the sum of their gradients.
+        """Return the sum of the parts' losses, and leave the sum of their gradients in `grad`.
 
-        `accumulate` sets `grad`, which is the tensor it fills, to the gradient of some rows and returns their loss.
+        `accumulate` sets `grad` to the gradient of some rows and returns their loss.
         """
         parts = np.array_split(rows, self.count)
         processes = group_size()
@@ -40,7 +40,7 @@ class Shards:
             loss = accumulate(parts[distributed.get_rank()])
             for block in grad.split(AT_ONCE):
                 block.copy_(_summed(block))
-            # a CUDA group exchanges CUDA tensors alone
+            # a CUDA group exchanges CUDA tensors only
             return float(_summed(torch.tensor([loss], dtype=torch.float64, device=grad.device)))
         total, loss = torch.zeros_like(grad), 0.0
         for part in parts:
@@ -51,13 +51,13 @@ class Shards:
 
 
 def group_size() -> int:
-    """Processes of the group that this one has joined, 1 where it has joined none."""
+    """Return the number of processes in this one's group, 1 if it has joined none."""
     joined = distributed.is_available() and distributed.is_initialized()
     return int(distributed.get_world_size()) if joined else 1
 
 
 def _summed(block: Tensor) -> Tensor:
-    """The sum of every process's block, first to last, as one process would add them up."""
+    """Return the sum of every process's block, first to last, in the order in which one process would add them."""
     blocks = [torch.empty_like(block) for _ in range(group_size())]
     distributed.all_gather(blocks, block.contiguous())
     total = torch.zeros_like(block)

@@ -1,9 +1,9 @@
 """The gradient of each example of a micro-batch, from one pass of all of them.
 
-The gradient of a linear layer's weight is, for one example, the product of what came back to the layer and what went
-into it for that example (Goodfellow 2015, "Efficient per-example gradient computations", arXiv:1510.01799). Layers of
-other kinds, and passes in which a layer does not see the examples one after the other, have none here: `taps` is None
-or `TappedPass.whole` is false, and the caller takes the examples one at a time.
+The gradient of a linear layer's weight is, for one example, the product of the layer's output gradient and its input
+for that example (Goodfellow 2015, "Efficient per-example gradient computations", arXiv:1510.01799). Layers of other
+kinds, and passes in which a layer does not see the examples one after the other, are not supported: `taps` is None or
+`TappedPass.whole` is false, and the caller processes the examples one at a time.
 """
 
 from __future__ import annotations
@@ -21,16 +21,17 @@ from torch.nn.functional import layer_norm
 from skillviz.core.flat import FlatModel
 
 TakeOf = Callable[[int, int, Tensor], None]
-"""Is handed, for an example's place in the batch, the gradient [size] of the table's parameter of that number. It is
-float32 and valid until the next call."""
+"""A callback that receives, for an example's index in the batch, the gradient [size] of the table's parameter of that
+number. It is float32 and valid until the next call."""
 GradientOf = Callable[[str, Tensor, Tensor, Tensor], Tensor]
-"""The gradient of a layer's parameter of that name for one example, from what went in [token, in] and what came back
-[token, out], both maybe with more dimensions between; that of a matrix is written into the last argument [entries]."""
+"""The gradient of a layer's parameter of that name for one example, from its input [token, in] and output gradient
+[token, out], both maybe with more dimensions between; a matrix's gradient is written into the last argument
+[entries]."""
 
 
 @dataclass(frozen=True)
 class Tap:
-    """A layer, how gradients of its parameters are made, and their numbers in the table, by name."""
+    """A layer, the function for gradients of its parameters, and their numbers in the table, by name."""
 
     layer: nn.Module
     gradient: GradientOf
@@ -38,7 +39,7 @@ class Tap:
 
 
 def taps_of(flat: FlatModel) -> list[Tap] | None:
-    """The layers that hold the graftable parameters; None if one is of an unknown kind or a parameter is in two."""
+    """Return the layers of the graftable parameters; None if one is of an unknown kind or a parameter is in two."""
     if flat.dtype != torch.float32:
         return None
     numbers = {id(parameter): number for number, parameter in enumerate(flat.parameters)}
@@ -82,9 +83,9 @@ def _of_scale(normal: Callable[[Tensor], Tensor], name: str, x: Tensor, back: Te
 
 
 class TappedPass:
-    """What went into each layer in the pass made inside `tapped`; `whole` if that gives the gradients of each example.
+    """The input of each layer in the pass inside `tapped`; `whole` if it gives the gradients of each example.
 
-    The batch `ids` [sequence, token] has so many `examples`, each of equally many sequences.
+    The batch `ids` [sequence, token] has `examples` examples, each of equally many sequences.
     """
 
     def __init__(self, flat: FlatModel, layers: Sequence[Tap], examples: int, ids: Tensor) -> None:
@@ -97,9 +98,9 @@ class TappedPass:
         self._take: TakeOf | None = None
 
     def backward(self, total: Tensor, take: TakeOf, *, last: bool) -> None:
-        """Hands each example's gradient of `total`, a sum of one term an example, to `take`.
+        """Pass each example's gradient of `total`, a sum of one term per example, to `take`.
 
-        A parameter that takes no part in the pass is handed zeros at the end. Nothing is kept after the `last` pass.
+        A parameter that takes no part in the pass gives zeros at the end. Nothing is kept after the `last` pass.
         """
         seen = set[int]()
 
@@ -117,7 +118,7 @@ class TappedPass:
                 take(example, number, self._buffer[: self._sizes[number]].zero_())
 
     def goes_in(self, place: int, anchor: Tensor, _: nn.Module, inputs: tuple[Any, ...], output: Any) -> Any:
-        """A hook after the layer at this place; `anchor` is a zero that asks for a gradient."""
+        """A hook after the layer at this index; `anchor` is a zero that requires a gradient."""
         x = inputs[0] if len(inputs) == 1 else None
         fits = isinstance(x, Tensor) and x.ndim >= 2 and len(x) in self.lengths and x.dtype == torch.float32
         if place in self.went_in or not fits or not isinstance(output, Tensor):
@@ -125,7 +126,7 @@ class TappedPass:
             return None
         assert isinstance(x, Tensor)
         self.went_in[place] = x.detach()
-        if not output.requires_grad:  # nothing below asks for a gradient
+        if not output.requires_grad:  # nothing below requires a gradient
             output = output + anchor
         output.register_hook(partial(self._comes_back, place))
         return output
@@ -143,7 +144,7 @@ class TappedPass:
 
 @contextmanager
 def tapped(flat: FlatModel, layers: Sequence[Tap], examples: int, ids: Tensor) -> Iterator[TappedPass]:
-    """Inside, a forward pass of a batch is tapped, and no parameter asks for a gradient."""
+    """Inside this context, a forward pass of a batch is tapped, and no parameter requires a gradient."""
     found = TappedPass(flat, layers, examples, ids)
     anchor = torch.zeros((), device=flat.device, requires_grad=True)
     asked = [parameter.requires_grad for parameter in flat.parameters]

@@ -1,4 +1,4 @@
-"""A region's size as people type it, and as a number of entries."""
+"""Conversion of a region's size from user input to a number of entries."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from fractions import Fraction
 from skillviz.errors import BadSize
 
 LONGEST = 100
-"""Characters of a size; Python itself refuses numbers of more than 4,300 figures."""
+"""The most characters of a size; Python itself rejects numbers of more than 4,300 digits."""
 
 
 def parse_size(text: str, d: int) -> int:
-    """Number of entries that `text` asks for among d, in 1..d; raises BadSize.
+    """Return the number of entries that `text` requests among d, in 1..d; raises BadSize.
 
-    An integer is a count, a decimal (with a point or an exponent) a share of d, a trailing `%` a
-    percentage. Shares are cut down to whole entries, exactly: 0.1% of 10,646,784 is 10,646.
+    An integer is a count, a decimal (with a point or an exponent) a share of d, a trailing `%` a percentage. Shares are
+    rounded down to whole entries, exactly: 0.1% of 10,646,784 is 10,646.
     """
     typed = str(text).strip()
     if len(typed) > LONGEST:

@@ -1,4 +1,4 @@
-"""How much a region depends on luck: IoU between regions of several seeds, or of bootstrap samples, against chance."""
+"""The stability of a region: IoU between regions of several seeds, or of bootstrap samples, against chance."""
 
 from __future__ import annotations
 
@@ -22,8 +22,10 @@ if TYPE_CHECKING:
 
 
 class Stability(NamedTuple):
-    """The mean IoU over all pairs of `n` regions with its interval, and what random regions with as many
-    entries in each tensor give."""
+    """The mean IoU over all pairs of `n` regions with its interval, and the IoU expected by chance.
+
+    The chance level is from random regions with as many entries in each tensor.
+    """
 
     iou: float
     low: float
@@ -40,11 +42,11 @@ def pairwise_iou(regions: Sequence[Region]) -> np.ndarray:
 
 
 def stability(regions: Sequence[Region], level: float = LEVEL) -> Stability:
-    """Mean IoU of the pairs, with a jackknife interval over the regions (Student's t, n - 1 degrees).
+    """Return the mean IoU of the pairs, with a jackknife interval over the regions (Student's t, n - 1 degrees).
 
-    Pairs that share a region are not independent, so a t-interval over pairs would be too narrow: the jackknife
-    leaves out one region, with all its pairs, at a time (Arvesen 1969). NaN ends for two regions, where nothing can
-    be left out. The ends are cut to 0..1.
+    Pairs that share a region are not independent, so a t-interval over pairs would be too narrow: the jackknife leaves
+    out one region, with all its pairs, at a time (Arvesen 1969). NaN ends for two regions, because neither can be left
+    out. The ends are cut to 0..1.
     """
     n = len(regions)
     if n < 2:
@@ -52,7 +54,7 @@ def stability(regions: Sequence[Region], level: float = LEVEL) -> Stability:
     values = pairwise_iou(regions)
     pairs = list(combinations(range(n), 2))
     chance = matched_chance([(regions[i], regions[j]) for i, j in pairs], "iou")
-    # of two regions neither can be left out
+    # with two regions neither can be left out
     without = [np.mean([v for v, pair in zip(values, pairs, strict=True) if i not in pair]) for i in range(n) if n > 2]
     mean, half = float(np.mean(values)), jackknife_half([np.array(without)], level)
     low, high = max(0.0, mean - half), min(1.0, mean + half)
@@ -62,7 +64,7 @@ def stability(regions: Sequence[Region], level: float = LEVEL) -> Stability:
 
 @dataclass(frozen=True)
 class BootstrapRegions:
-    """The linearized region of all `examples`, and those of bootstrap samples of them; seconds of each part."""
+    """The linearized region of all `examples`, and the regions of bootstrap samples of them; seconds of each part."""
 
     whole: Region
     regions: tuple[Region, ...]
@@ -70,7 +72,7 @@ class BootstrapRegions:
     seconds: tuple[float, float]
 
     def iou(self) -> np.ndarray:
-        """IoU of each bootstrap region with the whole's: float64 [resample]."""
+        """Return the IoU of each bootstrap region with the region of all examples: float64 [resample]."""
         return np.array([region.iou(self.whole) for region in self.regions])
 
 
@@ -82,11 +84,11 @@ def bootstrap_regions(
     seed: int = 0,
     options: LinearizedOptions | None = None,
 ) -> BootstrapRegions:
-    """The linearized regions of bootstrap samples of the training examples (ours).
+    """Return the linearized regions of bootstrap samples of the training examples (ours).
 
-    One Jacobian answers them all: its rows are counted as often as a resample draws them, and the convex problem is
-    solved again from the whole's solution, to the same tolerance. An example is in both of two samples with chance
-    0.4, so their regions agree more than those of two data sets would.
+    One Jacobian is enough for all: its rows count as often as a resample draws them, and the convex problem is solved
+    again from the solution for all examples, to the same tolerance. An example is in both of two samples with
+    probability 0.4, so their regions agree more than regions of two data sets would.
     """
     from skillviz.core.localizers.linearized import linearization  # imports torch
 
@@ -101,6 +103,6 @@ def bootstrap_regions(
 
 
 def _weights(n: int, resamples: int, seed: int) -> Iterator[np.ndarray]:
-    """How often each resample draws each example, float64 [n], one resample after the other."""
+    """Yield how often each resample draws each example, float64 [n], one resample after the other."""
     for block in draws(n, resamples, seed):
         yield from block

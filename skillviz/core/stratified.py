@@ -1,4 +1,4 @@
-"""A sample with the classes of the whole, drawn by a seed: never the first rows, which may all be of one class."""
+"""A sample with the class shares of the whole, drawn by a seed: never the first rows, which may all be of one class."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from skillviz.errors import BadInput
 
 
 def stratified(labels: ArrayLike, count: int, seed: int) -> np.ndarray:
-    """Rows of a sample of `count` examples (all, where there are no more), sorted, int64.
+    """Return the rows of a sample of `count` examples (all, if there are no more), sorted, int64.
 
-    A class with m of the n labels gets count * m / n rows, rounded by largest remainders (ties: the smaller label);
-    which rows is drawn by the seed. Raises BadInput for a count below 0.
+    A class with m of the n labels gets count * m / n rows, rounded by largest remainders (ties: the smaller label); its
+    rows are drawn by the seed. Raises BadInput for a count below 0.
     """
     y = np.asarray(labels).ravel()
     if count < 0:

@@ -1,4 +1,4 @@
-"""Temperature scaling: one number that makes a model's confidence fit, found on validation data (Guo 2017)."""
+"""Temperature scaling: one number that calibrates a model's confidence, fitted on validation data (Guo 2017)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from skillviz.core.scores import Floats, Integers, checked, probabilities
 from skillviz.errors import BadInput
 
 COLDEST, HOTTEST = 0.02, 50.0
-HALVINGS = 60  # of log 2500: a temperature to its last float64 digit
+HALVINGS = 60  # halvings of log 2500: a temperature to its last float64 digit
 
 
 class Temperature(NamedTuple):
@@ -23,7 +23,7 @@ class Temperature(NamedTuple):
 
 
 def scaled(logits: ArrayLike, temperature: float) -> Floats:
-    """Logits divided by the temperature, [n, classes]; above 1 the model becomes less sure."""
+    """Return logits divided by the temperature, [n, classes]; above 1 the model becomes less confident."""
     z, _ = checked(logits)
     if not (np.isfinite(temperature) and temperature > 0):
         raise BadInput(f"a temperature must be a positive number; got {temperature}.")
@@ -31,11 +31,11 @@ def scaled(logits: ArrayLike, temperature: float) -> Floats:
 
 
 def temperature_fit(logits: ArrayLike, labels: ArrayLike) -> Temperature:
-    """The temperature in 0.02..50 of least NLL on these (validation) predictions, and whether it is a bound.
+    """Fit the temperature in 0.02..50 of lowest NLL on these (validation) predictions; `at_bound` if it is a bound.
 
-    The NLL is convex in b = 1/temperature, so its slope changes sign once at most and bisection cannot miss the
-    minimum. A validation set without an error has none: the best temperature is then the lowest allowed, and
-    `at_bound` says so. Logits that are all equal in each row leave nothing to fit: 1.
+    The NLL is convex in b = 1/temperature, so its slope changes sign at most once and bisection cannot miss the
+    minimum. A validation set without an error has no minimum: the best temperature is then the lowest allowed, and
+    `at_bound` is true. Logits that are all equal in each row leave nothing to fit: 1.
     """
     z, y = checked(logits, labels)
     z = z - z.max(axis=1, keepdims=True)
@@ -51,6 +51,6 @@ def temperature_fit(logits: ArrayLike, labels: ArrayLike) -> Temperature:
 
 
 def _slope(z: Floats, y: Integers, b: float) -> float:
-    """Derivative by b of the mean NLL of b * z: expected logit less the label's."""
+    """The derivative by b of the mean NLL of b * z: expected logit minus the label's."""
     expected = (probabilities(b * z) * z).sum(axis=1)
     return float((expected - z[np.arange(len(y)), y]).mean())

@@ -1,4 +1,4 @@
-"""The words of a verdict: what an interval says of a difference, and what a study says of a claim of the paper."""
+"""The words of a verdict: on a difference, from its interval, and on a claim of the paper, from a study."""
 
 from __future__ import annotations
 
