@@ -1,4 +1,4 @@
-"""What a decision hangs on: every token's part in it, model by model, and which layers carry it."""
+"""Attributions of a decision: the contribution of every token, by model, and of every layer."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ LAYER = "layer (first = 0)"
 SCALE = "for (+) or against (−) the class, nats"
 NOTHING = "No example has been explained yet."
 ROW, HEADING = 22, 18  # pixels of a token, and of a column's name
-MOST_PRINTED = 7  # columns whose numbers still fit a narrow page; with more, a minus is printed alone
-SEEN = 0.1  # of the scale's end: from there on a cell's colour is seen
+MOST_PRINTED = 7  # columns whose numbers still fit a narrow page; with more, only a minus is printed
+SEEN = 0.1  # share of the scale's end from which a cell's color is visible
 
 
 def token_values(tokens: pd.DataFrame, *, theme: str = "light", height: int | None = None) -> go.Figure:
-    """One row a token in reading order, one column a state: what the token adds to the class's log-odds.
+    """One row per token in reading order, one column per state: the token's contribution to the class's log-odds.
 
-    `tokens`: state, position (from 0), token, special, value (nats). All states share one colour scale, and every
-    cell has its number. Special tokens are set in brackets, and have none: they stay as they are in the baseline.
+    `tokens`: state, position (from 0), token, special, value (nats). All states share one color scale, and every cell
+    has its number. Special tokens are in parentheses, without a number: they are the same in the baseline.
     """
     require(tokens, TOKENS, "attributions")
     states = ordered(tokens["state"], STATES)
@@ -40,7 +40,7 @@ def token_values(tokens: pd.DataFrame, *, theme: str = "light", height: int | No
     figure = _token_cells(table, columns, "state", largest(tokens["value"]), theme, height)
     figure.update_layout(margin_t=BAR_ROOM + HEADING)
     figure.update_annotations(yshift=BAR_ROOM + HEADING, selector={"name": "colour bar"})
-    for place, name in enumerate(columns):  # on top too: the axis is out of sight where a sentence is long
+    for place, name in enumerate(columns):  # on top too: the axis is off-screen if a sentence is long
         font = {"size": 12, "color": SOFT_INK[theme]}
         figure.add_annotation(
             text=name, x=place, y=1, yref="paper", yanchor="bottom", showarrow=False, font=font, name="heading"
@@ -51,11 +51,11 @@ def token_values(tokens: pd.DataFrame, *, theme: str = "light", height: int | No
 def token_layers(
     flow: pd.DataFrame, *, limit: float | None = None, theme: str = "light", height: int | None = None
 ) -> go.Figure:
-    """One row a token, one column a layer: where the evidence for the class lies after each layer, in one state.
+    """One row per token, one column per layer: the evidence for the class at each token after each layer, in one state.
 
-    Special tokens have their part: what a model makes of the others gathers there.
-    `flow`: layer, position, token, special, value (nats). `limit` is the end of the colour scale, so that the
-    states' figures can be compared; without it, the largest value here.
+    Special tokens are included: a model collects information on the other tokens there. `flow`: layer, position, token,
+    special, value (nats). `limit` is the end of the color scale, so that the states' figures can be compared; by
+    default, the largest value here.
     """
     require(flow, FLOW, "conductance by token")
     layers = sorted({int(layer) for layer in flow["layer"]})
@@ -66,14 +66,14 @@ def token_layers(
 
 
 def largest(values: pd.Series) -> float:
-    """The largest size among values, the end of a scale that is even on both sides; 1 where all are zero."""
+    """Return the largest absolute value, the end of a symmetric scale; 1 if all are zero."""
     return float(np.nanmax(np.abs(values.to_numpy(float)), initial=0.0)) or 1.0
 
 
 def _token_cells(
     table: pd.DataFrame, columns: list[str], x: str, limit: float, theme: str, height: int | None
 ) -> go.Figure:
-    """Tokens by columns; `table` has `column` (number from 0) beside position, token, special and value."""
+    """Draw tokens by columns; `table` has `column` (number from 0) beside position, token, special and value."""
     places = table.drop_duplicates("position").sort_values("position")
     rows = {int(p): i for i, p in enumerate(places["position"])}
     z = np.full((len(rows), len(columns)), np.nan)
@@ -96,7 +96,7 @@ def _token_cells(
 
 
 def signed(value: float, limit: float, more: int = 0) -> str:
-    """A value with its sign and as many decimals as the scale's end needs: `+1.25`, `−0.03`; `0` for nothing."""
+    """A value with its sign and the decimals that the scale's end needs: `+1.25`, `−0.03`; `0` for zero."""
     if not np.isfinite(value):
         return ""
     digits = more or (1 if limit >= 10 else 2 if limit >= 0.1 else 4)
@@ -120,7 +120,7 @@ def _token_axes(figure: go.Figure, places: pd.DataFrame, columns: list[str]) -> 
 
 
 def _scale(figure: go.Figure, limit: float, theme: str) -> None:
-    """The one colour scale of the figure, drawn by a mark without a place."""
+    """Add the figure's one color scale, attached to a marker without a position."""
     ends = {"cmin": -limit, "cmax": limit, "colorscale": [list(stop) for stop in diverging(theme)]}
     bar = colour_bar(figure, SCALE) | {"nticks": 5, "outlinewidth": 1, "outlinecolor": SOFT_INK[theme]}
     empty: list[None] = [None]
@@ -131,7 +131,7 @@ def _scale(figure: go.Figure, limit: float, theme: str) -> None:
 
 
 def layer_parts(parts: pd.DataFrame, *, theme: str = "light", height: int | None = None) -> go.Figure:
-    """What each layer's modules do for the class: one panel a part, one line a state, over the layers.
+    """The effect of each layer's modules on the class: one panel per part, one line per state, over the layers.
 
     `parts`: state, part (attention output, MLP out), layer (number from 0), value (nats, summed over tokens).
     """

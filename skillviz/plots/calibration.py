@@ -1,9 +1,9 @@
-"""Confidence and whether it is right: histograms and reliability diagrams (paper, Fig. 6 and Eq. 6), a panel a model.
+"""Confidence and correctness: histograms and reliability diagrams (paper, Fig. 6 and Eq. 6), one panel per model.
 
-Every function takes the reliability frame of `core.calibration.reliability` with a column `state` added, one
-block of rows a state: state, bin, lower, upper, count, confidence, accuracy, low, high. Edges, confidence,
-accuracy and its Wilson interval are 0..1; empty bins have count 0 and NaN. States as in `theme.STATES`;
-`temperature` is the fine-tuned model with its temperature fitted on validation data.
+Every function takes the reliability frame of `core.calibration.reliability` with an added column `state`, one block of
+rows per state: state, bin, lower, upper, count, confidence, accuracy, low, high. Edges, confidence, accuracy and its
+Wilson interval are 0..1; empty bins have count 0 and NaN. States are the keys of `theme.STATES`; `temperature` is the
+fine-tuned model with its temperature fitted on validation data.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ CONFIDENCE = "confidence, %"
 NOTHING = "No predictions to bin yet."
 PANEL_COLUMNS = 3  # at most, so that axis titles fit on a phone
 PANEL_HEIGHT = 296
-TITLE_LETTERS = 14  # of a line, on a phone
-ABOVE, COUNT_TALL = 102, 28  # where counts begin on the axis of accuracies, and the room for one of five figures
-COUNT_PIXELS = 30  # that the counts add to a panel
-LEAST_COUNT = 8  # pixels of a count: where a bin is narrower, as on a phone, the counts are left out
+TITLE_LETTERS = 14  # letters per line, on a phone
+ABOVE, COUNT_TALL = 102, 28  # start of the counts on the axis of accuracies, and the room for a count of five digits
+COUNT_PIXELS = 30  # pixels that the counts add to a panel
+LEAST_COUNT = 8  # font size in pixels; if a bin is too narrow for it, as on a phone, the counts are left out
 
 Panels = list[tuple[str, pd.DataFrame]]
 
@@ -38,17 +38,17 @@ Panels = list[tuple[str, pd.DataFrame]]
 def confidence_histogram(
     bins: pd.DataFrame, *, least: float | None = None, theme: str = "light", height: int | None = None
 ) -> go.Figure:
-    """Share of examples by confidence, filled bars, one panel a state; the wrong part is hatched, from the axis up.
+    """Share of examples by confidence, filled bars, one panel per state; the wrong part is hatched, from the axis up.
 
-    The wrong part needs the column `accuracy`; bins where it is NaN have none. `least`: an upright line stands at this
-    confidence, 0..1.
+    The wrong part needs the column `accuracy`; bins where it is NaN have none. `least`: a vertical line is drawn at
+    this confidence, 0..1.
     """
     panels = _panels(bins)
     if not panels:
         return blank(NOTHING, check_theme(theme), height or PANEL_HEIGHT, CONFIDENCE, "share of examples, %")
     titles = []
     for name, rows in panels:
-        wrong = (rows["count"] * (1 - rows["accuracy"])).round()  # whole examples, as shares are rounded numbers
+        wrong = (rows["count"] * (1 - rows["accuracy"])).round()  # whole examples, because shares are rounded numbers
         known = wrong.notna().any()
         share = formats.percent(float(wrong.sum()) / float(rows["count"].sum())) if known else ""
         under = f"{share} wrong<br>(hatched)" if known else ""
@@ -71,11 +71,11 @@ def reliability_diagram(
     theme: str = "light",
     height: int | None = None,
 ) -> go.Figure:
-    """Accuracy of each bin as a bar with its Wilson interval and its count, one panel a state.
+    """Accuracy of each bin as a bar with its Wilson interval and its count, one panel per state.
 
-    A hatched bar from accuracy to mean confidence is the gap that ECE averages. The panel's title has the ECE as
-    `errors` says it of the state, else the plug-in value.
-    `styles` where the column `state` holds other names, such as runs.
+    A hatched bar from accuracy to mean confidence is the gap that ECE averages. The panel's title has the ECE as text
+    from `errors` for the state, else the plug-in value. `styles` is needed if the column `state` has other names, such
+    as runs.
     """
     panels = _panels(bins)
     if not panels:
@@ -106,7 +106,7 @@ def reliability_diagram(
 def scope_histogram(
     counts: pd.DataFrame, titles: Mapping[str, str], *, theme: str = "light", height: int | None = None
 ) -> go.Figure:
-    """Share of examples by confidence in two kinds, one panel a state: filled bars for `test`, hatched for the other.
+    """Share of examples by confidence in two kinds, one panel per state: filled bars for `test`, hatched for the other.
 
     `counts` has state, scope, lower, upper (0..1) and count; `titles` are the words under each state's name.
     """
@@ -139,14 +139,14 @@ def scope_histogram(
 
 
 def _panels(bins: pd.DataFrame) -> Panels:
-    """The frame's states in table order, each with its rows from low to high confidence."""
+    """Return the frame's states in table order, each with its rows from low to high confidence."""
     require(bins, COLUMNS, "reliability bins")
     names = ordered(bins.loc[bins["count"] > 0, "state"], STATES)
     return [(name, bins[bins["state"] == name].sort_values("lower")) for name in names]
 
 
 def _first_edge(panels: Panels) -> float:
-    """Lower edge of the lowest bin that any state fills, in percent."""
+    """Return the lower edge of the lowest bin that is not empty in any state, in percent."""
     return 100 * min(float(rows.loc[rows["count"] > 0, "lower"].min()) for _, rows in panels)
 
 
@@ -156,10 +156,10 @@ def _title(style: Style, under: str) -> str:
 
 
 def _grid(titles: list[str], y: str, start: float, theme: str, height: int | None) -> go.Figure:
-    """Empty panels with these titles, in rows of equal length, all with the same axes."""
+    """Return empty panels with these titles, in rows of equal length, all with the same axes."""
     rows, columns = _shape(len(titles))
     tall = height or PANEL_HEIGHT * rows
-    apart, small = (0.06, {"title_font_size": 11}) if columns == PANEL_COLUMNS else (0.04, {})  # words of a phone fit
+    apart, small = (0.06, {"title_font_size": 11}) if columns == PANEL_COLUMNS else (0.04, {})  # fits a phone
     figure = make_subplots(
         rows=rows, cols=columns, shared_yaxes="all", subplot_titles=titles, horizontal_spacing=apart,
         vertical_spacing=min(124 / tall, 0.8 / rows),
@@ -175,7 +175,7 @@ def _grid(titles: list[str], y: str, start: float, theme: str, height: int | Non
 
 
 def _shape(panels: int) -> tuple[int, int]:
-    """Rows and columns."""
+    """Return the numbers of rows and columns."""
     rows = ceil(panels / PANEL_COLUMNS)
     return rows, ceil(panels / rows)
 
@@ -186,7 +186,7 @@ def _cell(place: int, panels: int) -> dict[str, int]:
 
 
 def _hatched(style: Style) -> dict:
-    """`marker` of bars that are told from filled ones by their lines, not by their colour."""
+    """Return the `marker` of hatched bars, which differ from filled ones by their lines, not by their color."""
     pattern = {"shape": "/", "fgcolor": style.color, "bgcolor": "rgba(0,0,0,0)", "size": 6, "solidity": 0.45}
     return {"color": style.color, "pattern": pattern, "line": {"color": style.color, "width": 1}}
 
@@ -196,13 +196,13 @@ def _filled(style: Style) -> dict:
 
 
 def _edges(rows: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
-    """Middle and width of each bin, in percent."""
+    """Return middle and width of each bin, in percent."""
     lower, upper = rows["lower"].to_numpy(float) * 100, rows["upper"].to_numpy(float) * 100
     return (lower + upper) / 2, upper - lower
 
 
 def _parts(style: Style, rows: pd.DataFrame) -> list[go.Bar]:
-    """All examples of each bin, and over them those that are wrong."""
+    """Return bars of all examples of each bin, and on top bars of the wrong ones."""
     counts, total = rows["count"].to_numpy(float), float(rows["count"].sum())
     wrong = np.nan_to_num(counts * (1 - rows["accuracy"].to_numpy(float)))
     middle, width = _edges(rows)
@@ -222,7 +222,7 @@ def _parts(style: Style, rows: pd.DataFrame) -> list[go.Bar]:
 
 
 def _gaps(style: Style, rows: pd.DataFrame) -> go.Bar:
-    """Bars from accuracy to mean confidence."""
+    """Return bars from accuracy to mean confidence."""
     confidence, accuracy = rows["confidence"].to_numpy(float) * 100, rows["accuracy"].to_numpy(float) * 100
     middle, width = _edges(rows)
     return go.Bar(
@@ -248,7 +248,7 @@ def _accuracies(style: Style, rows: pd.DataFrame) -> go.Bar:
 
 
 def _counts(style: Style, rows: pd.DataFrame, theme: str) -> go.Bar:
-    """Each bin's number of examples, written upward above all bars and intervals; the bar itself is unseen."""
+    """Each bin's number of examples, written upward above all bars and intervals; the bar itself is invisible."""
     middle, width = _edges(rows)
     return go.Bar(
         x=middle, y=[COUNT_TALL] * len(rows), base=ABOVE, width=width, name=f"{style.title}: examples",

@@ -1,4 +1,4 @@
-"""Cells that carry their number in print: the colour helps, and nobody needs it."""
+"""Cells with printed numbers: the color helps, but is not necessary."""
 
 from __future__ import annotations
 
@@ -15,33 +15,34 @@ from skillviz.plots.theme import BAR, DENSITY, INK
 
 AGAINST = {"light": "#5B8DE8", "dark": "#4A7BDC"}
 FOR = {"light": "#8A4B00", "dark": "#F0B04A"}
-"""Blue and ochre: told apart whatever colours an eye sees, and in grey, as ochre is further from the neutral colour."""
+"""Blue and ochre: distinguishable for color-blind readers, and in gray, because ochre is further from the neutral
+color."""
 NEUTRAL = {"light": "#EBEDF1", "dark": "#3B424E"}
-"""Where a scale begins or turns: not the ground, so that a cell there is still a cell."""
+"""The start or turning point of a scale: not the background color, so that a cell there is still visible."""
 INKS = ("#000000", "#FFFFFF")
 Scale = list[tuple[float, str]]
 CIVIDIS: Scale = [(float(place), str(colour)) for place, colour in get_colorscale(DENSITY)]
 
 
 def shades(theme: str) -> Scale:
-    """From the neutral colour (0) to a full one (1)."""
+    """Return the scale from the neutral color (0) to a full one (1)."""
     return [(0.0, NEUTRAL[theme]), (1.0, BAR)]
 
 
 def diverging(theme: str) -> Scale:
-    """From against (0) over the neutral colour (0.5) to for (1)."""
+    """Return the scale from against (0) over the neutral color (0.5) to for (1)."""
     return [(0.0, AGAINST[theme]), (0.5, NEUTRAL[theme]), (1.0, FOR[theme])]
 
 
 def matrix(table: pd.DataFrame, keys: tuple[str, str], rows: list[str], columns: list[str], values: str) -> np.ndarray:
-    """One column of a long table as float64 [row, column], by its two `keys`; NaN where it has no such pair."""
+    """Return one column of a long table as float64 [row, column], by its two `keys`; NaN for missing pairs."""
     square = table.pivot(index=keys[0], columns=keys[1], values=values)
     return square.reindex(index=rows, columns=columns).to_numpy(float)
 
 
 def printed(figure: go.Figure, z: np.ndarray, words: Sequence[Sequence[str]], scale: Scale, low: float, high: float,
             *, size: int, hover: Sequence[Sequence[str]], gap: int = 1) -> None:  # fmt: skip
-    """Adds a heatmap of z [row, column] between low and high, and `words` on its cells in ink that can be read.
+    """Add a heatmap of z [row, column] between low and high, and `words` on its cells in a legible color.
 
     Cells of NaN are left empty. Columns are at 0, 1, ... on x, rows at 0, 1, ... on y.
     """
@@ -87,9 +88,10 @@ def numbers(
     rows: Sequence[object] = (),
     size: int = 12,
 ) -> go.Scatter:
-    """The words of all cells of z [row, column], each in ink that can be read on its colour between `ends`.
+    """Return the words of all cells of z [row, column], each in a color legible on its cell between `ends`.
 
-    In the theme's ink where z is NaN and the ground shows. `columns` and `rows` are the axes' places, else 0, 1, ...
+    They have the theme's text color where z is NaN, on the background. `columns` and `rows` are the axes' positions, by
+    default 0, 1, ...
     """
     places = [(row, column) for row in range(z.shape[0]) for column in range(z.shape[1])]
     shares = [(z[place] - ends[0]) / ((ends[1] - ends[0]) or 1.0) for place in places]
@@ -106,7 +108,7 @@ def numbers(
 
 
 def blended(scale: Scale, share: float) -> str:
-    """The colour at 0..1 of the scale, between its stops as a browser mixes them."""
+    """Return the color at 0..1 of the scale, between its stops as a browser mixes them."""
     share = min(max(share, 0.0), 1.0)
     below = max((stop for stop in scale if stop[0] <= share), key=lambda stop: stop[0])
     above = min((stop for stop in scale if stop[0] >= share), key=lambda stop: stop[0])
@@ -116,24 +118,24 @@ def blended(scale: Scale, share: float) -> str:
 
 
 def ink_on(ground: str) -> str:
-    """Black or white, whichever has the larger contrast on this colour (WCAG 2.2); never below 4.5:1."""
+    """Return black or white, the one with the larger contrast on this color (WCAG 2.2); never below 4.5:1."""
     return max(INKS, key=lambda ink: contrast(ink, ground))
 
 
 def contrast(a: str, b: str) -> float:
-    """The contrast ratio of two colours, 1 to 21."""
+    """Return the contrast ratio of two colors, 1 to 21."""
     light, dark = sorted((_luminance(a), _luminance(b)), reverse=True)
     return (light + 0.05) / (dark + 0.05)
 
 
 def shown(name: str, most: int = 14) -> str:
-    """A name as an axis can hold it: cut to `most` characters, and without signs that plotly reads as markup."""
+    """Cut a name to `most` characters, to fit an axis, and escape characters that plotly reads as markup."""
     cut = name if len(name) <= most else name[: most - 1] + "…"
     return escape(cut, quote=False)
 
 
 def broken(name: str, most: int = 12) -> str:
-    """A name longer than `most` characters in several lines: its words, or parts between hyphens and underscores."""
+    """Break a name longer than `most` characters into lines: words, or parts between hyphens and underscores."""
     return name if len(name) <= most else re.sub(r" " if " " in name else r"(?<=[-_])(?=.)", "<br>", name)
 
 

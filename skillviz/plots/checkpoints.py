@@ -27,13 +27,13 @@ from skillviz.plots.theme import LOCALIZERS, Style, localizer_style, state_style
 COLUMNS = ("step", "what", "localizer", "metric", "value", "low", "high", "chance", "n")
 STEP = "fine-tuning steps, number (log scale)"
 HEIGHT = 380
-DODGE = 0.012  # decades between neighbouring lines, so that their intervals can be told apart
+DODGE = 0.012  # decades between neighboring lines, so that their intervals do not overlap
 CALIBRATION, CHANCE = "ece", "chance"
 
 
 @dataclass(frozen=True)
 class Panel:
-    """What one figure of a series shows: rows of the table `checkpoints` by `what`, and the y axis.
+    """The content of one figure of a series: rows of the table `checkpoints` by `what`, and the y axis.
 
     `metric` narrows the rows; empty for the task's own metric.
     """
@@ -58,7 +58,7 @@ PANELS = {
 
 
 def rows_of(points: pd.DataFrame, panel: str) -> pd.DataFrame:
-    """The rows of one panel whose value is known."""
+    """Return the rows of one panel that have a value."""
     of = PANELS[panel]
     rows = points[points["what"].isin(of.what) & points["value"].notna()]
     return rows[rows["metric"] == of.metric] if of.metric else rows[rows["metric"] != CALIBRATION]
@@ -67,7 +67,7 @@ def rows_of(points: pd.DataFrame, panel: str) -> pd.DataFrame:
 def along_training(
     points: pd.DataFrame, panel: str = "score", *, theme: str = "light", height: int | None = None
 ) -> go.Figure:
-    """One line a model state or localizer by training step, intervals as bars; `panel` is a key of PANELS.
+    """One line per model state or localizer by training step, intervals as bars; `panel` is a key of PANELS.
 
     `points` is the table `checkpoints` of one task: shares 0..1. The overlap's chance level is a dotted line.
     """
@@ -99,7 +99,7 @@ def along_training(
 
 
 def _lines(rows: pd.DataFrame) -> list[tuple[Style, pd.DataFrame]]:
-    """What is drawn in one style: the models, then the grafts; a graft has its localizer's where there are several."""
+    """Return the lines: the models, then the grafts; a graft has its localizer's style if there are several."""
     names = ordered(rows.loc[rows["localizer"] != "", "localizer"], LOCALIZERS)
     states = [what for what in ("pretrained", "finetuned") if (rows["what"] == what).any()]
     lines = [(state_style(state), rows[rows["what"] == state].sort_values("step")) for state in states]
@@ -137,7 +137,7 @@ def _hover(row: dict, words: Metric) -> str:
 
 
 def _axes(figure: go.Figure, points: pd.DataFrame, rows: pd.DataFrame, words: Metric, is_log: bool) -> None:
-    """The steps as ticks of a log axis, the same in every panel; the values' range with some air."""
+    """Set the steps as ticks of a log axis, the same in every panel, and the values' range with some margin."""
     steps = sorted(set(points["step"]))
     ends = np.log10(np.array([max(steps[0], 1), max(steps[-1], 1)], dtype=float))
     air = max(0.05 * float(np.ptp(ends)), 0.08)
@@ -150,6 +150,6 @@ def _axes(figure: go.Figure, points: pd.DataFrame, rows: pd.DataFrame, words: Me
     if not is_log:
         figure.update_yaxes(range=value_range(values, words))
         return
-    known = values[values > 0]  # no mark where nothing is left of a size
+    known = values[values > 0]  # a size of zero has no marker
     low, high = (float(np.log10(end)) for end in (known.min(), known.max()))
     figure.update_yaxes(type="log", range=[low - 0.2, high + 0.2], **log_ticks(low - 0.2, high + 0.2))

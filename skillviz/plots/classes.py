@@ -1,4 +1,4 @@
-"""Which classes are taken for which: a confusion matrix, and precision, recall or F1 of every class."""
+"""Figures of classes: a confusion matrix, and precision, recall or F1 of every class."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from skillviz.plots.theme import INK, STATES, state_style
 COUNTS = ("true", "predicted", "count")
 RESULTS = ("state", "class", "metric", "value", "low", "high", "n")
 TRUE, PREDICTED = "true class", "predicted class"
-MANY = 8  # classes from which on a cell has room for two figures only
+MANY = 8  # number of classes from which on a cell has room for two digits only
 NOTHING = "No example has been predicted yet."
 
 
 def confusion_matrix(
     counts: pd.DataFrame, labels: Sequence[str], *, theme: str = "light", height: int | None = None
 ) -> go.Figure:
-    """True class by predicted class, one cell a pair; what is right is framed.
+    """True class by predicted class, one cell per pair; correct cells are framed.
 
-    `counts`: true and predicted (numbers from 0), count. Colour is the share of the true class's examples. Cells
-    hold counts; with more than eight classes that share in whole percent.
+    `counts`: true and predicted (numbers from 0), count. Color is the share of the true class's examples. Cells show
+    counts; with more than eight classes they show this share in whole percent.
     """
     require(counts, COUNTS, "confusion")
     if not counts["count"].sum():
@@ -61,14 +61,14 @@ def _hover(labels: Sequence[str], i: int, j: int, table: np.ndarray, share: np.n
 
 
 def _matrix_axes(figure: go.Figure, labels: Sequence[str]) -> None:
-    """Names on both axes where they are two and short, else numbers below and numbers with names at the side."""
+    """Set names on both axes if they are two and short, else numbers below and numbers with names at the side."""
     places, n = list(range(len(labels))), len(labels)
     brief = n == 2 and all(len(name) <= 10 for name in labels)
     below = [shown(name) for name in labels] if brief else [str(i + 1) for i in places]
     beside = below if brief else [f"{i + 1} {shown(name, 10 if n > MANY else 14)}" for i, name in enumerate(labels)]
     figure.update_xaxes(tickvals=places, ticktext=below, range=[-0.5, n - 0.5], showline=False, tickangle=0)
     if n > MANY:
-        figure.update_xaxes(tickfont_size=10)  # as the cells: two digits stay apart at 320 pixels
+        figure.update_xaxes(tickfont_size=10)  # like the cells: two digits stay apart at 320 pixels
     figure.update_yaxes(tickvals=places, ticktext=beside, range=[n - 0.5, -0.5], showgrid=False)
 
 
@@ -80,10 +80,10 @@ def class_results(
     theme: str = "light",
     height: int | None = None,
 ) -> go.Figure:
-    """One metric of every class, one mark with its interval a state.
+    """One metric of every class, one marker with its interval per state.
 
-    `results`: state, class (number from 0), metric (precision, recall or f1), value, low, high (0..1, NaN where there
-    is none), n (examples of the class).
+    `results`: state, class (number from 0), metric (precision, recall or f1), value, low, high (0..1, NaN if there is
+    none), n (examples of the class).
     """
     require(results, RESULTS, "class results")
     title = metric_row(metric).axis

@@ -1,6 +1,6 @@
-"""Several runs beside each other: their values, and their differences from one of them, with intervals.
+"""Several runs side by side: their values, and their differences from one of them, with intervals.
 
-A run's name stands beside its row, so there is no legend.
+A run's name is beside its row, so there is no legend.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ TITLE = 24  # letters of an axis title in one line, on a phone; there are at mos
 
 
 def run_styles(runs: Sequence[tuple[str, str]]) -> dict[str, Style]:
-    """The style of each run, given as (name, localizer): its localizer's colour and, of the first one, its marks.
+    """Return the style of each run, given as (name, localizer): its localizer's color, and a marker and dash.
 
-    The first run of a localizer has the localizer's marker and dash, the next ones those of localizers that are not
-    there, so that no two runs are told apart by colour alone.
+    The first run of a localizer has the localizer's marker and dash; later ones use the marks of localizers that are
+    not shown, so no two runs differ by color alone.
     """
     first = {localizer: name for name, localizer in reversed(runs)}
     absent = (style for name, style in LOCALIZERS.items() if name not in first)
@@ -50,10 +50,10 @@ def values(
     theme: str = "light",
     height: int | None = None,
 ) -> go.Figure:
-    """One panel a metric under each other, one dot with its 95% interval a run.
+    """One panel per metric, stacked, one dot with its 95% interval per run.
 
-    `scores`: run, metric, value, low, high (shares 0..1, NLL in nats; low and high may be NaN). Rows stand in the
-    order of `styles`.
+    `scores`: run, metric, value, low, high (shares 0..1, NLL in nats; low and high may be NaN). Rows are in the order
+    of `styles`.
     """
     return _panels(scores, styles, metrics, "", theme, height)
 
@@ -67,7 +67,7 @@ def differences(
     theme: str = "light",
     height: int | None = None,
 ) -> go.Figure:
-    """The same of differences from the run `baseline`, whose row is an upright line at zero."""
+    """The same for differences from the run `baseline`, which is a vertical line at zero."""
     return _panels(scores, styles, metrics, baseline, theme, height)
 
 
@@ -110,7 +110,7 @@ def _axis(words: Metric, baseline: str) -> str:
 
 
 def _range(scores: pd.DataFrame, metric: str, baseline: str) -> list[float]:
-    """The panel's ends: all values and intervals, and zero where it is the baseline, with a little air."""
+    """Return the panel's ends: all values and intervals, and zero if it is the baseline, with a small margin."""
     rows = scores[scores["metric"] == metric]
     shown = rows[["value", "low", "high"]].to_numpy(float).ravel() * metric_row(metric).scale
     shown = np.append(shown, 0.0) if baseline else shown
@@ -136,7 +136,7 @@ def _dot(key: str, style: Style, rows: pd.DataFrame, words: Metric, baseline: st
 
 
 def _hover(value: float, low: float, high: float, center: float, words: Metric, baseline: str) -> str:
-    """Value and interval in the panel's own unit; a difference with its sign."""
+    """Return value and interval in the panel's own unit; a difference with its sign."""
     sign = "+" if baseline else ""
     unit = words.difference_unit if baseline else words.unit
     text = f"{words.title} {center:{sign}.{words.digits}f} {unit}".rstrip() + (

@@ -1,4 +1,4 @@
-"""What regions are made of: shares by layer and by module kind (paper, Figs. 9 and 10). Frames as in `region.py`."""
+"""The composition of regions: shares by layer and by module kind (paper, Figs. 9 and 10). Frames as in `region.py`."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ from skillviz.plots.references import name_category_ends
 from skillviz.plots.region import LAYER, NOTHING, SHORT, cells, kinds_of, layer_name, layer_names
 from skillviz.plots.theme import BAR, INK, Style, kind_style
 
-KINDS = 4  # of modules that have a line of their own
+KINDS = 4  # kinds of modules that have their own line
 
 
 def shares_by_layer(layers: pd.DataFrame, *, theme: str = "light", height: int = 360) -> go.Figure:
-    """Share of the selected entries by layer (paper, Fig. 9): a line for all, and one each for the KINDS kinds of
-    modules with the most of them. A line sums to 100% and is named at its end."""
+    """Share of the selected entries by layer (paper, Fig. 9), one line for all and one for each common kind.
+
+    The KINDS kinds of modules with the most entries have a line. A line sums to 100% and is named at its end.
+    """
     y = "share of the kind's entries, %"
     table = cells(layers)
     selected = table.groupby("kind")["selected"].sum()
@@ -50,7 +52,7 @@ def _layer_line(style: Style, names: list[str], counts: np.ndarray, base: int) -
 
 
 def shares_by_kind(layers: pd.DataFrame, *, theme: str = "light", height: int | None = None) -> go.Figure:
-    """Share of the selected entries by module kind, with the share a uniform region would have (paper, Fig. 10)."""
+    """Share of the selected entries by module kind, with the share in a uniform region (paper, Fig. 10)."""
     x, y = "share of the region, %", "module kind"
     table = cells(layers)
     if table["selected"].sum() == 0:

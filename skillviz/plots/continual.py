@@ -1,4 +1,4 @@
-"""Tasks learned one after the other: every task's metric after every stage, by mode (paper, table 4)."""
+"""Tasks learned in sequence: every task's metric after every stage, by mode (paper, table 4)."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ def by_stage(
     theme: str = "light",
     height: int = 340,
 ) -> go.Figure:
-    """One panel a task in the order of learning: its metric after every stage, naive and within regions.
+    """One panel per task in the order of learning: its metric after every stage, naive and within regions.
 
-    Lines are named at the right end of the last panel. The dotted line is the model that learned this task alone.
-    `stages` as the study's table; `start` is the pre-trained model's value by task.
+    Lines are named at the right end of the last panel. The dotted line is the model trained on this task alone.
+    `stages` has the columns of the study's table; `start` is the pre-trained model's value by task.
     """
     require(stages, COLUMNS, "stages")
     words = metric_row(metric)
@@ -66,7 +66,7 @@ def by_stage(
         if start and np.isfinite(start.get(task, np.nan)):
             _level(figure, start[task], words.text(start[task]), PRETRAINED, words, place, last, theme)
     ticks = {"tickvals": list(range(1, last + 1)), "range": [0.7, last + 0.3]}
-    figure.update_xaxes(title_text=STAGE, title_font_size=9, **ticks)  # on a phone larger ones would meet
+    figure.update_xaxes(title_text=STAGE, title_font_size=9, **ticks)  # larger titles would collide on a phone
     figure.update_yaxes(title_text=center_axis(words.axis, rows), col=1)
     levels = [] if start is None else [start[task] for task in tasks if task in start]
     ends = np.append(rows[["value", "low", "high"]].to_numpy(float), levels)
@@ -76,7 +76,7 @@ def by_stage(
 
 
 def _name_lines(figure: go.Figure, panels: int) -> None:
-    """Names the lines of the last panel at their right ends, pushed apart, in place of a legend."""
+    """Name the lines of the last panel at their right ends, moved apart, in place of a legend."""
     axis = f"x{panels}" if panels > 1 else "x"
     lines = [trace for trace in figure.data if trace.xaxis == axis]
     bottom, top = figure.layout.yaxis.range
@@ -93,7 +93,7 @@ def _name_lines(figure: go.Figure, panels: int) -> None:
 
 
 def order_of(stages: pd.DataFrame) -> list[str]:
-    """The tasks in the order they were learned."""
+    """Return the tasks in the order in which they were learned."""
     learned = stages[stages["mode"] != "independent"] if (stages["mode"] != "independent").any() else stages
     pairs = sorted({(int(s), str(t)) for s, t in zip(learned["stage"], learned["stage_task"], strict=True)})
     return [task for task in dict.fromkeys(task for _, task in pairs) if (stages["task"] == task).any()]
@@ -117,7 +117,7 @@ def _line(rows: pd.DataFrame, style: Style, words: Metric, mode: str) -> go.Scat
 def _level(
     figure: go.Figure, value: float, hover: str, name: str, words: Metric, place: int, last: int, theme: str
 ) -> None:
-    """A line across a task's panel: the model of this task alone, or the pre-trained one."""
+    """Add a line across a task's panel: the model of this task alone, or the pre-trained one."""
     figure.add_trace(
         go.Scatter(
             x=[0.7, last + 0.3], y=[words.scale * value] * 2, mode="lines", name=name, legendgroup=name,

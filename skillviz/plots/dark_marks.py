@@ -1,4 +1,4 @@
-"""A figure on dark ground in marks of its own: each mark's colour becomes its lighter counterpart."""
+"""Recolor a figure for the dark theme: each mark's color becomes its lighter counterpart."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from skillviz.plots.theme import INK, dark_mark, marks
 HEX = {color: dark_mark(color) for color in marks()}
 FAINT = re.compile(r"rgba\((\d+),(\d+),(\d+),")
 LEFT = ("template", "colorscale", "colorbar", "customdata")
-"""Parts without marks: a scale's own colours keep the contrast of the values written on them."""
+"""Parts to leave unchanged: a scale's own colors keep the contrast with the values written on them."""
 
 
 def with_dark_marks(figure: go.Figure) -> go.Figure:
-    """A copy in the marks of the dark theme, where the figure's ink is the dark theme's; else the figure itself."""
+    """Return a recolored copy if the figure has the dark theme's text color; else the figure itself."""
     if figure.layout.template.layout.font.color != INK["dark"]:
         return figure
     parts = figure.to_dict()
@@ -25,7 +25,7 @@ def with_dark_marks(figure: go.Figure) -> go.Figure:
 
 
 def _lit(value: Any, name: str) -> Any:
-    """A part with its marks' colours changed; `name` is the part's own."""
+    """Return a part with its marks' colors changed; `name` is the part's own."""
     if isinstance(value, dict):
         return {key: item if key in LEFT else _lit(item, key) for key, item in value.items()}
     if isinstance(value, np.ndarray) and value.dtype.kind in "OU":
@@ -36,7 +36,7 @@ def _lit(value: Any, name: str) -> Any:
 
 
 def _color(color: str) -> str:
-    """The colour's counterpart, also of one that is seen through; any other colour as it is."""
+    """Return the color's counterpart, also for a transparent one; any other color is unchanged."""
     if seen_through := FAINT.match(color):
         mark = "#" + "".join(f"{int(channel):02X}" for channel in seen_through.groups())
         if mark not in HEX:

@@ -1,4 +1,4 @@
-"""A figure for a room: the same figure, with type, marks, lines and height a little larger."""
+"""A figure for projection in a room: the same figure, with type, marks, lines and height a little larger."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import plotly.graph_objects as go
 
 TYPE = ("font", "tickfont", "textfont")
-# what is measured in pixels, by the name of the part that holds it; "" is the layout itself
+# sizes in pixels, by the name of the part that has them; "" is the layout itself
 PIXELS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(TYPE, ("size",)),
     "": ("height",),
@@ -23,8 +23,10 @@ PIXELS: dict[str, tuple[str, ...]] = {
 
 
 def enlarged(figure: go.Figure, factor: float, of_type: float | None = None) -> go.Figure:
-    """A copy whose pixels are `factor` times as many, those of its type `of_type` times; the figure itself and its
-    data's values stay as they are."""
+    """Return a copy with sizes in pixels multiplied by `factor`, and type sizes by `of_type`.
+
+    The figure itself and its data's values are unchanged.
+    """
     parts, of_type = figure.to_dict(), factor if of_type is None else of_type
     layout = _scaled(parts["layout"], "", factor, of_type)
     traces = [_scaled(trace, "trace", factor, of_type) for trace in parts["data"]]
@@ -32,7 +34,7 @@ def enlarged(figure: go.Figure, factor: float, of_type: float | None = None) -> 
 
 
 def _scaled(value: Any, name: str, factor: float, of_type: float) -> Any:
-    """A part with its pixels multiplied; `name` is the part's own."""
+    """Return a part with its pixels multiplied; `name` is the part's own."""
     if isinstance(value, dict):
         px = [key for key in PIXELS.get(name, ()) if value.get(f"{key}ref", "pixel") == "pixel"]
         times = of_type if name in TYPE else factor
@@ -46,7 +48,7 @@ def _scaled(value: Any, name: str, factor: float, of_type: float) -> Any:
 
 
 def _times(value: Any, factor: float) -> Any:
-    """A number, or each of several, times the factor."""
+    """Multiply a number, or each of several, by the factor."""
     if isinstance(value, list | tuple):
         return [_times(item, factor) for item in value]
     return value * factor if isinstance(value, int | float) else value

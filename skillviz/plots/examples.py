@@ -1,4 +1,4 @@
-"""Single examples: how sure two models are of each one's true class, and what the states say to one of them."""
+"""Single examples: two models' confidence in the true class, and the states' probabilities for one example."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from skillviz.plots.theme import INK, SOFT_INK, STATES, Style, state_style
 
 COLUMNS = ("example_id", "case", "finetuned", "grafted", "shown", "words")
 PROBABILITIES = ("state", "class", "probability")
-# colour and mark of the model that is right alone, or gives the reference more; ink where both are alike
+# The color and marker of the model that alone is right, or gives the reference more probability; other colors if both
+# are alike.
 CASES = {
     "both": Style("both right", "#6B7280", "circle-open", "solid"),
     "finetuned": Style("only fine-tuned right", STATES["finetuned"].color, "circle", "solid"),
@@ -25,10 +26,10 @@ CASES = {
     "equal": Style("equally likely", "#6B7280", "circle-open", "solid"),
 }
 FACTORS = {"confidence": 100.0, "margin": 1.0, "per_token": 100.0}
-"""From the numbers of a measure to those on its axis."""
-DIGITS = 3  # of a place in percent or nats
-PLACES = 200  # along an axis: marks that are nearer to each other cover each other
-MANY = 3000  # marks from which on the browser draws them as one picture
+"""The factors from the numbers of a measure to the numbers on its axis."""
+DIGITS = 3  # decimals of a position in percent or nats
+PLACES = 200  # along an axis: closer marks cover each other
+MANY = 3000  # number of marks from which on the browser draws them with WebGL
 NOTHING = "No example passes the filters."
 
 
@@ -43,14 +44,14 @@ def confidence_scatter(
     theme: str = "light",
     height: int = 460,
 ) -> go.Figure:
-    """Each example by what the fine-tuned and the grafted model give its right answer, in a unit that is named.
+    """Each example by the fine-tuned and the grafted model's score for its right answer, in the given unit.
 
     Points can be selected.
 
     `examples`: example_id, case (a key of CASES), finetuned and grafted (confidence 0..1, or margin in nats), shown
-    (False: drawn faint, as context), words (what the hover says). Examples of a case at the same of PLACES x PLACES
-    places share a mark, that of the first. A mark's customdata is its example_id; `chosen` is ringed, and `framed`
-    (left, right, bottom, top, in the units of the frame) is drawn. With `drags` the mouse marks an area.
+    (False: drawn faint, as context), words (the hover text). Examples of a case in the same cell of a PLACES x PLACES
+    grid share a mark, the first example's. A mark's customdata is its example_id; `chosen` is ringed, and `framed`
+    (left, right, bottom, top, in the units of the frame) is drawn. With `drags` the mouse selects an area.
     """
     require(examples, COLUMNS, "examples")
     factor = FACTORS[measure]
@@ -78,13 +79,13 @@ def confidence_scatter(
 
 
 def _reach(examples: pd.DataFrame) -> tuple[float, float]:
-    """The lowest and the highest value of both models."""
+    """Return the lowest and the highest value of both models."""
     values = examples[["finetuned", "grafted"]].to_numpy(float)
     return float(np.nanmin(values)), float(np.nanmax(values))
 
 
 def _marks(rows: pd.DataFrame, step: float) -> pd.DataFrame:
-    """The first example of each place, places being `step` apart, with the number of examples there as `here`."""
+    """Return the first example of each grid cell of width `step`, with the number of examples in the cell as `here`."""
     place = [(rows[state].astype(float) / step).round() for state in ("finetuned", "grafted")]
     here = rows.groupby(place, dropna=False)["example_id"].transform("size")
     return rows.assign(here=here)[~pd.concat(place, axis=1).duplicated()]
@@ -110,7 +111,7 @@ def _points(rows: pd.DataFrame, case: str, unit: str, factor: float, total: int)
 
 
 def _places(rows: pd.DataFrame, state: str, factor: float) -> np.ndarray:
-    """Where the marks stand, as fine as a screen can show: every digit more is sent for each of thousands."""
+    """Return the marks' positions, no finer than a screen can show: more digits make the page larger."""
     return (factor * rows[state].to_numpy()).round(DIGITS)
 
 
@@ -140,7 +141,7 @@ def _ring(rows: pd.DataFrame, factor: float, theme: str) -> go.Scatter:
 
 
 def _guides(figure: go.Figure, low: float, high: float, measure: str, factor: float, theme: str) -> None:
-    """The diagonal of equal values, and for margins the lines between right and wrong."""
+    """Add the diagonal of equal values, and for margins the lines between right and wrong."""
     line = {"color": SOFT_INK[theme], "width": 1.5, "dash": "2px,3px"}
     ends = [factor * low, factor * high]
     figure.add_trace(
@@ -164,10 +165,10 @@ def class_probabilities(
     theme: str = "light",
     height: int | None = None,
 ) -> go.Figure:
-    """The probability of every class for one example, one mark a state.
+    """The probability of every class for one example, one mark per state.
 
-    `probabilities`: state, class (number from 0), probability (0..1). `true` is the class that the label names.
-    It is marked as `right`; `one` names the axis.
+    `probabilities`: state, class (number from 0), probability (0..1). `true` is the class of the label. It is marked as
+    `right`; `one` is the title of the axis.
     """
     require(probabilities, PROBABILITIES, "probabilities")
     states = ordered(probabilities["state"], STATES)

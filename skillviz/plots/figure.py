@@ -1,4 +1,4 @@
-"""What every figure begins with: a checked frame, a themed empty canvas, words for numbers."""
+"""The basis of every figure: a checked frame, a themed empty canvas, words for numbers."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from skillviz.plots.theme import SOFT_INK, check_theme, template
 
 
 def span(values: np.ndarray | Sequence[float]) -> tuple[float, float]:
-    """The lowest and the highest of these values that is measured; 0 and 1 where none is."""
+    """Return the lowest and the highest finite value; 0 and 1 if there is none."""
     known = np.asarray(values, dtype=float)
     known = known[np.isfinite(known)]
     return (float(known.min()), float(known.max())) if len(known) else (0.0, 1.0)
 
 
 def value_range(values: np.ndarray, words: Metric) -> list[float]:
-    """An axis' ends about these values, in the metric's unit, with a little air; of shares in 0..100%, within it."""
+    """Return an axis' ends around these values, in the metric's unit, with a margin; shares stay within 0..100%."""
     low, high = span(values)
     air = 0.06 * (high - low) or 1.0
     is_share = words.unit == "%"
@@ -32,7 +32,7 @@ def value_range(values: np.ndarray, words: Metric) -> list[float]:
 
 
 def require(frame: pd.DataFrame, columns: Sequence[str], what: str) -> None:
-    """Nothing, if the frame has the columns. Raises ValueError naming those that are missing."""
+    """Raise ValueError with the names of the missing columns, unless the frame has all columns."""
     missing = [c for c in columns if c not in frame.columns]
     if missing:
         raise ValueError(
@@ -42,7 +42,7 @@ def require(frame: pd.DataFrame, columns: Sequence[str], what: str) -> None:
 
 
 def canvas(theme: str, height: int, x: str = "", y: str = "") -> go.Figure:
-    """A figure without traces: theme, height in pixels, axis titles; the width is the page's."""
+    """Return a figure without traces: theme, height in pixels, axis titles; the width is the page's."""
     figure = go.Figure()
     figure.update_layout(template=template(theme), height=height)
     if x:
@@ -53,7 +53,7 @@ def canvas(theme: str, height: int, x: str = "", y: str = "") -> go.Figure:
 
 
 def blank(message: str, theme: str, height: int, x: str, y: str) -> go.Figure:
-    """A labelled empty figure: axes with their titles and one sentence in the middle, saying what is missing."""
+    """Return a labeled empty figure: axes with their titles and a sentence in the middle that says what is missing."""
     check_theme(theme)
     figure = canvas(theme, height, x, y)
     figure.update_xaxes(showticklabels=False, showgrid=False, range=[0, 1])
@@ -70,14 +70,14 @@ def blank(message: str, theme: str, height: int, x: str, y: str) -> go.Figure:
     return figure
 
 
-BAR_ROOM = 64  # pixels above a figure for its colour bar: title, bar, tick labels
+BAR_ROOM = 64  # pixels above a figure for its color bar: title, bar, tick labels
 
 
 def colour_bar(figure: go.Figure, title: str) -> dict:
-    """`colorbar` of a figure's one colour scale: on top, along the whole width, where the legend would be.
+    """Return the `colorbar` of a figure's one color scale: on top, along the whole width, in place of the legend.
 
-    Makes room for it and writes its title. Left to plotly, the room is made late: the axis title is by then
-    among the axis labels; and a bar placed against the container has its own title across it.
+    It also makes room for the bar and writes its title. If left to plotly, the room is made too late, with the axis
+    title already among the axis labels; and a bar placed relative to the container overlaps its own title.
     """
     height = figure.layout.height
     figure.update_layout(margin_t=BAR_ROOM)
@@ -100,7 +100,7 @@ def colour_bar(figure: go.Figure, title: str) -> dict:
 
 
 def wrapped(text: str, width: int = 34) -> str:
-    """The text broken into lines of at most `width` characters, to fit a narrow card; never at a fixed space."""
+    """Break the text into lines of at most `width` characters, to fit a narrow card; never at a no-break space."""
     lines = [""]
     for word in re.split(r"[ \t\n]+", text.strip()):
         if lines[-1] and len(lines[-1]) + len(word) >= width:
@@ -110,13 +110,13 @@ def wrapped(text: str, width: int = 34) -> str:
 
 
 def ordered(names: Iterable[str], known: Iterable[str]) -> list[str]:
-    """The names that occur, each once: those known in their known order, then the others by alphabet."""
+    """Return the names that occur, each once: known names in their known order, then the others by alphabet."""
     present, order = set(names), list(known)
     return [n for n in order if n in present] + sorted(present - set(order))
 
 
 def centers(rows: pd.DataFrame, scale: float) -> np.ndarray:
-    """Where marks with an interval stand: of a calibration error the debiased one, which its interval is about."""
+    """Return the positions of marks with an interval: debiased for a calibration error, like its interval."""
     value = rows["value"].to_numpy(float, na_value=np.nan)
     if "debiased" not in rows:
         return value * scale
@@ -125,26 +125,26 @@ def centers(rows: pd.DataFrame, scale: float) -> np.ndarray:
 
 
 def center_axis(axis: str, rows: pd.DataFrame) -> str:
-    """The heading of an axis of `centers`: where they are debiased it says so."""
+    """Return the heading of an axis of `centers`; it says so if they are debiased."""
     is_debiased = "debiased" in rows and bool(rows["debiased"].notna().any())
     return f"debiased {axis}" if is_debiased else axis
 
 
 def error_bars(value: np.ndarray, low: np.ndarray, high: np.ndarray, thickness: float, width: float) -> dict:
-    """`error_x` or `error_y` of a trace: the interval from low to high about each value."""
+    """Return `error_x` or `error_y` of a trace: the interval from low to high around each value."""
     ends = {"array": high - value, "arrayminus": value - low}
     return {"type": "data", "symmetric": False, **ends, "thickness": thickness, "width": width}
 
 
 def range_around_zero(values: np.ndarray) -> list[float]:
-    """An axis' ends about zero and these values, with a little air."""
+    """Return an axis' ends around zero and these values, with a margin."""
     known = np.append(values[np.isfinite(values)], 0.0)
     air = 0.08 * float(np.ptp(known)) or 1.0
     return [float(known.min()) - air, float(known.max()) + air]
 
 
 def log_ticks(low: float, high: float) -> dict:
-    """Ticks of an axis from 10**low to 10**high: powers of ten, where few numbers between; no exponents."""
+    """Return ticks of an axis from 10**low to 10**high: powers of ten, with numbers between if few; no exponents."""
     powers = range(floor(low) - 1, ceil(high) + 1)
     steps = (1,) if high - low > 2 else (1, 2, 5) if high - low > 0.4 else (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8)
     values = [float(f"{step * 10.0**power:.6g}") for power in powers for step in steps]
@@ -152,15 +152,15 @@ def log_ticks(low: float, high: float) -> dict:
 
 
 def spread(places: Sequence[float], gaps: float | Sequence[float], top: float = inf) -> list[float]:
-    """The places moved apart, as little as it takes, so that no two are nearer than they may be; order is kept.
+    """Move the places apart by as little as needed to keep their distance; order is kept.
 
-    `gaps` is the room that each takes, its place in the middle; none reaches above `top`.
-    Neighbours that are too near form a group that is centred on its own mean (pool adjacent violators).
+    `gaps` is the room for each, with its place in the middle; none reaches above `top`. Neighbors that are too close
+    form a group that is centered on its own mean (pool adjacent violators).
     """
     room = [float(gaps)] * len(places) if isinstance(gaps, int | float) else list(gaps)
     order = sorted(range(len(places)), key=lambda i: (places[i], i))
     before = {i: sum(room[j] for j in order[:rank]) + room[i] / 2 for rank, i in enumerate(order)}
-    groups: list[tuple[float, list[int]]] = []  # (sum of place less the room below it, places)
+    groups: list[tuple[float, list[int]]] = []  # (sum of place minus the room below it, places)
     for i in order:
         total, group = places[i] - before[i], [i]
         while groups and groups[-1][0] / len(groups[-1][1]) > total / len(group):

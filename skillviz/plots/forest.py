@@ -1,4 +1,4 @@
-"""A forest plot: one row a comparison, its difference with the interval, and a line at zero."""
+"""A forest plot: one row per comparison, its difference with the interval, and a line at zero."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def forest(
     theme: str = "light",
     height: int | None = None,
 ) -> go.Figure:
-    """The differences in a metric, one row each, from the top: by the column `order` where there is one, else as given.
+    """The differences in a metric, one row each, from the top: by the column `order` if there is one, else as given.
 
-    `difference` says what is compared (`graft − fine-tuned`), `kind` what a row is. With `control`, its name in the
-    legend, the column `control` is a second, open mark a row, without an interval.
+    `difference` names the comparison (`graft − fine-tuned`), `kind` the kind of a row. With `control`, its name in the
+    legend, the column `control` is a second, open mark in each row, without an interval.
     """
     require(rows, COLUMNS, "rows")
     words = metric_row(metric)

@@ -1,4 +1,4 @@
-"""How the region was found: the loss and the entries switched on and off, step by step."""
+"""The search progress: the loss and the entries switched on and off, step by step."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def search_history(history: pd.DataFrame, *, theme: str = "light", height: int =
     """Two stacked panels that share the step axis: training loss; entries switched on (up) and off (down).
 
     `history` has the columns of history.parquet: localizer, step, loss (nats), size, added, removed (counts). Raises
-    ValueError where a localizer's searches of several target sizes are mixed.
+    ValueError if it mixes searches of one localizer for several target sizes.
     """
     require(history, COLUMNS, "history")
     if "target" in history and (history.groupby("localizer")["target"].nunique() > 1).any():
@@ -58,7 +58,7 @@ def _loss(name: str, rows: pd.DataFrame, alone: bool) -> go.Scatter:
 
 
 def _switched(name: str, rows: pd.DataFrame, column: str, alone: bool) -> go.Bar:
-    """Bars up for entries switched on; down and hatched for those switched off."""
+    """Return bars up for entries switched on, or down and hatched for entries switched off."""
     style, up = localizer_style(name), column == "added"
     word = "switched on" if up else "switched off"
     pattern = {} if up else {"shape": "/", "fgcolor": style.color, "bgcolor": "rgba(0,0,0,0)", "size": 5}

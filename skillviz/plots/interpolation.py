@@ -1,9 +1,9 @@
 """Between two models: scores in and out of distribution along WiSE-FT and WiSE-Graft (paper, Fig. 7 e, f).
 
 Points are rows of interpolation.parquet for one region size: path, alpha, dataset, metric, value, low, high (shares
-0..1, intervals may be missing), `debiased`, which is drawn in place of the value where there is one, and `current`:
-False for the points of a path's line, True for further rows that tell of the point which the reader has chosen on each
-path, whether or not it lies on the line.
+0..1, intervals may be missing), `debiased`, which replaces the value if there is one, and `current`: False for the
+points of a path's line, True for additional rows about the point that the reader has chosen on each path, whether or
+not it is on the line.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ NOTHING = "No point between the models has been scored yet."
 
 
 def path_style(name: str) -> Style:
-    """Style of a path: that of the model it ends at."""
+    """Return the style of a path: the style of the model at its end."""
     return PATHS.get(name) or spare_style(name)
 
 
 def on(metric: str, dataset: str) -> Metric:
-    """The metric's words with the data set that it was taken on."""
+    """Return the metric's words with the data set on which it was measured."""
     words = metric_row(metric)
     return replace(words, title=f"{words.title} on {dataset}")
 
@@ -51,9 +51,9 @@ def trade_off(
     theme: str = "light",
     height: int = 460,
 ) -> go.Figure:
-    """One line a path: the metric on `inside` across, on `outside` upwards, a mark at each alpha.
+    """One line per path: the metric on `inside` on the x axis, on `outside` on the y axis, a mark at each alpha.
 
-    The ends and the chosen points carry both intervals. `references`: levels that hold for both axes (chance), 0..1.
+    The ends and the chosen points have both intervals. `references`: levels that hold for both axes (chance), 0..1.
     """
     require(points, COLUMNS, "points")
     x, y = on(metric, inside), on(metric, outside)
@@ -81,9 +81,9 @@ def trade_off(
 
 
 def _range(rows: Sequence[pd.DataFrame], axis: str, references: Mapping[str, float], words: Metric) -> list[float]:
-    """The axis' ends: all values, the intervals that are drawn, and levels that are near, with a little air.
+    """Return the axis' ends: all values, the drawn intervals, and levels that are near, with a margin.
 
-    A level farther off than all values lie apart would press them into a corner; its value is in the legend.
+    A level farther off than the range of all values would press them into a corner; its value is in the legend.
     """
     drawn = [one[(one["alpha"] % 1 == 0) | (len(one) == 1)] for one in rows]
     ends = [one[[f"{axis}_low", f"{axis}_high"]].to_numpy(float).ravel() for one in drawn]
@@ -97,8 +97,10 @@ def _range(rows: Sequence[pd.DataFrame], axis: str, references: Mapping[str, flo
 
 
 def _sides(points: pd.DataFrame, inside: str, outside: str, metric: str) -> dict[str, pd.DataFrame]:
-    """By path one row an alpha that is known on both data sets, in order: alpha, x, y and their ends in the metric's
-    unit, and what the hover says of each."""
+    """Return by path one row per alpha that is known on both data sets, in order.
+
+    Columns: alpha, x, y and their ends in the metric's unit, and the hover text of each.
+    """
     sides_by_path: dict[str, pd.DataFrame] = {}
     for path in ordered(points["path"], PATHS):
         rows = points[(points["path"] == path) & (points["metric"] == metric)]
@@ -137,7 +139,7 @@ def _hover(row: Mapping[Any, Any]) -> str:
 
 
 def _ends(lines: Mapping[str, pd.DataFrame]) -> list[go.Scatter]:
-    """The models that the paths join, as their states are drawn everywhere, with their intervals."""
+    """Return the models at the ends of the paths, in the style of their states, with their intervals."""
     at_base = [rows[rows["alpha"] == 0] for rows in lines.values()]
     base = next((rows for rows in at_base if len(rows)), at_base[0])
     ends = {"pretrained": base, **{ENDS[p]: rows[rows["alpha"] == 1] for p, rows in lines.items() if p in ENDS}}
@@ -145,14 +147,14 @@ def _ends(lines: Mapping[str, pd.DataFrame]) -> list[go.Scatter]:
 
 
 def _chosen(path: str, rows: pd.DataFrame) -> go.Scatter:
-    """The point the reader has chosen: a ring around its mark."""
+    """Return the point that the reader has chosen: a ring around its mark."""
     style = path_style(path)
     ring = replace(style, symbol=f"{style.symbol}-open")
     return _cross(rows, ring, f"{style.title}, chosen point", 20)
 
 
 def _cross(rows: pd.DataFrame, style: Style, name: str, size: int) -> go.Scatter:
-    """Marks with both intervals."""
+    """Return marks with both intervals."""
     marker = style.marker(size)
     return go.Scatter(
         x=rows["x"],
@@ -173,7 +175,7 @@ def _bars(rows: pd.DataFrame, axis: str) -> dict:
 
 
 def _level(figure: go.Figure, name: str, value: float, theme: str) -> None:
-    """A level that holds on both axes; the legend names it."""
+    """Add a level that holds on both axes; the legend names it."""
     style = reference_style(name, theme)
     line = {"color": style.color, "dash": style.dash, "width": 1.5}
     figure.add_vline(x=value, line=line, layer="below")
@@ -181,10 +183,10 @@ def _level(figure: go.Figure, name: str, value: float, theme: str) -> None:
 
 
 def datasets_of(points: pd.DataFrame, datasets: Sequence[str]) -> list[str]:
-    """Those of the data sets that have points, in their order."""
+    """Return the data sets that have points, in their order."""
     return [name for name in datasets if (points["dataset"] == name).any()]
 
 
 def numbers(rows: pd.DataFrame, column: str, scale: float) -> np.ndarray:
-    """A column as numbers in the metric's unit."""
+    """Return a column as numbers in the metric's unit."""
     return rows[column].to_numpy(float, na_value=np.nan) * scale

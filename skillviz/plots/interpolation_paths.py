@@ -1,4 +1,4 @@
-"""Along the way from one model to another: a metric, and the histogram of confidence at the chosen point."""
+"""Along the path from one model to another: a metric, and the histogram of confidence at the chosen point."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ def along_paths(
     theme: str = "light",
     height: int | None = None,
 ) -> go.Figure:
-    """One panel a data set: the metric against alpha in percent, one line a path with its interval as a band.
+    """One panel per data set: the metric against alpha in percent, one line per path with its interval as a band.
 
-    `points` as in plots.interpolation; a vertical line stands at the chosen alpha. `references`: levels, 0..1,
-    of which one far below the curves is only named. The y axes leave room for all points of `room`, so that they stay
-    while more are drawn.
+    `points` as in plots.interpolation; a vertical line is drawn at the chosen alpha. `references`: levels, 0..1; one
+    far below the curves is only named. The y axes have room for all points of `room`, so they do not change while more
+    points are drawn.
     """
     require(points, COLUMNS, "points")
     rows = points[points["metric"] == metric]
@@ -79,10 +79,10 @@ def along_paths(
 def confidence_at(
     bins: pd.DataFrame, datasets: Sequence[str] = (), *, theme: str = "light", height: int | None = None
 ) -> go.Figure:
-    """One panel a data set: share of examples by confidence at the chosen point, an outline a path.
+    """One panel per data set: share of examples by confidence at the chosen point, an outline per path.
 
-    The filled part under each outline are the examples that are wrongly predicted. `bins`: path, dataset, bin, lower,
-    upper (0..1), count, correct.
+    The filled part under each outline is the wrongly predicted examples. `bins`: path, dataset, bin, lower, upper
+    (0..1), count, correct.
     """
     require(bins, BINS, "histogram")
     shown = datasets_of(bins[bins["count"] > 0], datasets or sorted(set(bins["dataset"])))
@@ -103,13 +103,13 @@ def confidence_at(
 
 
 def _values(rows: pd.DataFrame, datasets: Sequence[str]) -> np.ndarray:
-    """All values as they are drawn and ends of intervals on these data sets."""
+    """Return all values as they are drawn, and ends of intervals, on these data sets."""
     shown = rows[rows["dataset"].isin(datasets)]
     return np.concatenate([centers(shown, 1.0), shown[["low", "high"]].to_numpy(float).ravel()])
 
 
 def _panels(count: int, theme: str, tall: int) -> go.Figure:
-    """Panels under each other that share their x axis."""
+    """Return stacked panels that share their x axis."""
     gap = min(26 / tall, 0.8 / count)
     figure = make_subplots(rows=count, cols=1, shared_xaxes=True, vertical_spacing=gap)
     figure.update_layout(template=template(theme), height=tall)
@@ -117,7 +117,7 @@ def _panels(count: int, theme: str, tall: int) -> go.Figure:
 
 
 def _band(path: str, rows: pd.DataFrame, words: Metric, is_first: bool) -> list[go.Scatter]:
-    """A path's line over its interval; marks alone where only the ends are known."""
+    """Return a path's line over its interval; only marks if only the ends are known."""
     style, at = path_style(path), 100 * rows["alpha"].to_numpy(float)
     low, high = (numbers(rows, name, words.scale) for name in ("low", "high"))
     hover = [f"{words.hover(row)}<br>alpha {row['alpha']:.2f}" for row in rows.to_dict("records")]
@@ -149,7 +149,7 @@ def _band(path: str, rows: pd.DataFrame, words: Metric, is_first: bool) -> list[
 
 
 def _ring(path: str, chosen: pd.DataFrame, words: Metric) -> go.Scatter:
-    """The chosen point: a ring with its interval."""
+    """Return the chosen point: a ring with its interval."""
     style, rows = path_style(path), chosen[chosen["path"] == path]
     value, low, high = centers(rows, words.scale), *(numbers(rows, name, words.scale) for name in ("low", "high"))
     marker = replace(style, symbol=f"{style.symbol}-open").marker(16)
@@ -168,7 +168,7 @@ def _ring(path: str, chosen: pd.DataFrame, words: Metric) -> go.Scatter:
 
 
 def _outline(path: str, rows: pd.DataFrame, is_first: bool) -> list[go.Scatter]:
-    """All examples as a step outline with a mark in every bin, the wrong ones as the filled part under it."""
+    """Return all examples as a step outline with a mark in every bin, the wrong ones as the filled part under it."""
     style, total = path_style(path), max(int(rows["count"].sum()), 1)
     lower, upper = numbers(rows, "lower", 100), numbers(rows, "upper", 100)
     every = rows["count"].to_numpy(float) * 100 / total

@@ -1,4 +1,4 @@
-"""Localizers on a hidden skill: what accuracy shows of them, and what they found."""
+"""Localizers on a planted skill: the accuracy of their grafts, and the overlap of their regions with the true one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SERIES: Mapping[str, Style] = {
     "kept_out": Style("accuracy, kept out of the true region", STATES["complement"].color, "x", "solid"),
     "precision": Style("true among its moved parameters", BAR, "square-open", "solid"),
 }
-"""What is drawn of a localizer, by the column of the board."""
+"""The series drawn for a localizer, by the column of the board."""
 AXIS, SIDE = "%", "localizer"
 ROW, PANEL = 44, 132  # pixels of a row, and of axis and legend
 
@@ -29,8 +29,10 @@ def found(
     theme: str = "light",
     height: int | None = None,
 ) -> go.Figure:
-    """One row a localizer, a mark each of `shown` (columns of SERIES, shares 0..1) with its interval where there is
-    one, and a line for each level by its name in words."""
+    """One row per localizer: a mark for each of `shown` (columns of SERIES, shares 0..1), with its interval if any.
+
+    A line is drawn for each level, with its name.
+    """
     require(rows, ("localizer", *shown), "rows")
     tall = height or PANEL + ROW * max(len(rows), 1)
     if rows.empty:

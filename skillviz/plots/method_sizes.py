@@ -1,6 +1,6 @@
-"""Many methods of several sizes each: a row a method, a column a share of parameters, the numbers in print.
+"""Many methods of several sizes each: one row per method, one column per share of parameters, the numbers printed.
 
-A line each, as `methods.against_touched` draws a few, would hide them behind one another.
+One line each, like the few in `methods.against_touched`, would overlap too much.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ def by_size(
     theme: str,
     height: int | None,
 ) -> go.Figure:
-    """The numbers of one metric with their intervals, darker where better, the best of each column in bold.
+    """The numbers of one metric with their intervals, darker if better, the best of each column in bold.
 
-    `points`: `rank` (the method's place in `names`), `place` (equal for shares that count as one), touched (0..1),
-    value, low, high. What is alone at its share (the fine-tuned model at 100%) has the row to itself, and so have
-    `references`: levels of models that touch nothing, by state.
+    `points`: `rank` (the method's index in `names`), `place` (equal for shares that count as one), touched (0..1),
+    value, low, high. A method alone at its share (the fine-tuned model at 100%) has the whole row, like `references`:
+    levels of models that touch nothing, by state.
     """
     several = points.groupby("rank")["place"].transform("size") > 1
     is_alone = ~points["place"].isin(points.loc[several, "place"])
@@ -79,5 +79,5 @@ def by_size(
 
 
 def method_hover(row: Mapping[Hashable, Any], words: Metric) -> str:
-    """What a method's mark or cell says: value, interval, and the share touched."""
+    """Return the hover text of a method's mark or cell: value, interval, and the share touched."""
     return f"{words.hover(row)}<br>{formats.share(row['touched'])} of the graftable parameters touched"

@@ -38,13 +38,13 @@ POINTS = ("method", "recipe", "label", "touched", "metric", "value", "low", "hig
 DIFFERENCES = ("method", "metric", "value", "low", "high")
 SERIES = ("method", "recipe", "label")
 Series = tuple[str, str, str]
-"""A method, the recipe and the label that tell it from the plain one, both empty where nothing does."""
+"""A method, and the recipe and label that distinguish it from the plain one; both are empty for the plain one."""
 NO_TITLES: Mapping[str, str] = MappingProxyType({})
 NOTHING = "No method has been scored here."
 NO_RIVAL = "No method was scored on the same examples."
 TOUCHED = "parameters touched, % (log scale)"
-APART = 1.16  # factor between two marks that would stand on each other
-NEAR = 0.08  # decades: shares touched a fifth apart count as one
+APART = 1.16  # factor between two marks that would cover each other
+NEAR = 0.08  # decades: shares touched that differ by at most a fifth count as one
 SPREAD = 0.35  # decades that the marks of one place take at most, so that they stay apart from the next size's
 PLOT, LEGEND = 300, 19  # pixels of the plot, and of a method in the legend of a narrow page
 FEW = 7  # methods at most that are named beside their marks; more have a legend
@@ -55,7 +55,7 @@ _LOCALIZERS = {row.method: LOCALIZERS[name] for name, row in table.LOCALIZERS.it
 
 
 def _style(row: Method) -> Style:
-    """The row's own marks, else those of its state or of the localizer whose graft it is."""
+    """Return the row's own marks, else the marks of its state or of the localizer whose graft it is."""
     if row.color:
         return Style(row.title, row.color, row.marker, row.dash)
     return replace(STATES[row.state] if row.state else _LOCALIZERS[row.name], title=row.title)
@@ -65,8 +65,11 @@ STYLES = {row.name: _style(row) for row in METHODS.values()}
 
 
 def method_style(method: str, recipe: str = "", label: str = "", recipes: Mapping[str, str] = NO_TITLES) -> Style:
-    """Style of a method; of a model tuned by another `recipe` the method's colour with marks of its own, and of one
-    that a `label` tells from the plain method another colour too. `recipes` are the titles of recipes by name."""
+    """Return the style of a method.
+
+    With another `recipe` it has the method's color and its own marks; with a `label` that distinguishes it from the
+    plain method, another color too. `recipes` are the titles of recipes by name.
+    """
     style = STYLES.get(method) or spare_style(method)
     if not recipe and not label:
         return style
@@ -78,7 +81,7 @@ def method_style(method: str, recipe: str = "", label: str = "", recipes: Mappin
 
 
 def _series(points: pd.DataFrame) -> list[Series]:
-    """The series of the points: plain methods in the order of the styles, then those with a recipe or label."""
+    """Return the series of the points: plain methods in the order of the styles, then series with a recipe or label."""
     every = set(points[list(SERIES)].itertuples(index=False, name=None))
     plain = ordered([method for method, recipe, label in every if not recipe and not label], STYLES)
     return [*((method, "", "") for method in plain), *sorted(one for one in every if one[1] or one[2])]
@@ -93,12 +96,11 @@ def against_touched(
     theme: str = "light",
     height: int | None = None,
 ) -> go.Figure:
-    """One mark with its interval a method and size, by the share of parameters touched, on a log axis.
+    """One mark with its interval per method and size, by the share of parameters touched, on a log axis.
 
-    Where `is_printed`, the numbers themselves instead: so many lines would hide one another.
-    `points`: method, recipe and label (both empty for a plain method), touched (0..1 of the graftable parameters,
-    above 0), metric, value, low, high. Up to FEW methods are named at the right side.
-    `recipes` are the titles of recipes by name.
+    If `is_printed`, the numbers are printed instead, because so many lines would hide one another. `points`: method,
+    recipe and label (both empty for a plain method), touched (0..1 of the graftable parameters, above 0), metric,
+    value, low, high. Up to FEW methods are named at the right side. `recipes` are the titles of recipes by name.
     """
     require(points, POINTS, "points")
     words = metric_row(metric)
@@ -126,14 +128,14 @@ def against_touched(
 
 
 def is_printed(points: pd.DataFrame, metric: str) -> bool:
-    """Whether more than FEW methods have several sizes each, no two of which count as one."""
+    """True if more than FEW methods have several sizes each, and no two sizes of a method count as one."""
     shown = points[(points["metric"] == metric) & (points["touched"] > 0) & points["value"].notna()]
     sizes = shown.assign(place=_place(shown)).groupby(list(SERIES))["place"].agg(["size", "nunique"])
     return int((sizes["size"] > 1).sum()) > FEW and bool((sizes["size"] == sizes["nunique"]).all())
 
 
 def _up_to_all(ticks: dict) -> dict:
-    """The ticks without those above 100%, where the names stand."""
+    """Return the ticks up to 100%, because the names are to the right."""
     kept = [pair for pair in zip(ticks["tickvals"], ticks["ticktext"], strict=True) if pair[0] <= 100]
     return {**ticks, "tickvals": [value for value, _ in kept], "ticktext": [words for _, words in kept]}
 
@@ -146,7 +148,7 @@ def rivals(
     theme: str = "light",
     height: int | None = None,
 ) -> go.Figure:
-    """One row a method: the method less `of`, paired, with its interval, and the line at zero.
+    """One row per method: the method minus `of`, paired, with its interval, and the line at zero.
 
     `differences`: method, metric, value, low, high, in the metric's own unit.
     """
@@ -178,12 +180,12 @@ def rivals(
 
 
 def _beside(method: str) -> str:
-    """The method's name in a figure where all are compared with a graft."""
+    """Return the method's name in a figure that compares all with a graft."""
     return METHODS[method].short_title if method in METHODS else method_style(method).title
 
 
 def _placed(rows: pd.DataFrame) -> pd.DataFrame:
-    """With `at`: where each mark stands. Marks of one place are put side by side, in the order of the styles."""
+    """Add `at`, the position of each mark. Marks of one place are put side by side, in the order of the styles."""
     order = {series: number for number, series in enumerate(_series(rows))}
     ranks = [order[series] for series in rows[list(SERIES)].itertuples(index=False, name=None)]
     placed = rows.assign(rank=ranks, place=_place(rows))
@@ -195,7 +197,7 @@ def _placed(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _place(rows: pd.DataFrame) -> np.ndarray:
-    """The place of each share touched: the next one begins where two neighbours are more than NEAR apart."""
+    """Return the place of each share touched: the next one begins where two neighbors are more than NEAR apart."""
     decades = np.log10(rows["touched"].to_numpy(float))
     known = np.unique(decades)
     return np.append(0, np.cumsum(np.diff(known) > NEAR))[np.searchsorted(known, decades)]
@@ -211,7 +213,7 @@ def _marks(style: Style, rows: pd.DataFrame, words: Metric) -> go.Scatter:
         name=style.title,
         line=style.line(1.5),
         marker=style.marker(11),
-        cliponaxis=False,  # a mark at 0 or 100% is seen whole
+        cliponaxis=False,  # a mark at 0 or 100% is not clipped
         error_y=error_bars(value, low, high, 1.5, 4),
         hovertext=hover,
         hovertemplate=f"<b>{style.title}</b><br>%{{hovertext}}<extra></extra>",

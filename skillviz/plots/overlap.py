@@ -1,4 +1,4 @@
-"""How much regions share: a square map of overlap or IoU, with what chance would give (paper, Fig. 8a)."""
+"""Shared entries of regions: a square map of overlap or IoU, with the values expected by chance (paper, Fig. 8a)."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from skillviz.plots.theme import DENSITY
 CHANCE = ("chance", "chance_low", "chance_high")
 COLUMNS = ("row", "column", "value", *CHANCE)
 CELL, LOW_CELL, FRAME, LINE = 62, 34, 110, 16  # pixels: of a row, around the cells, and of a line of a name
-FEW = 6  # regions up to which a cell has room for what chance would give on average
-FEWER = 3  # and up to which for the range of it, on a narrow screen too
+FEW = 6  # regions up to which a cell has room for the mean by chance
+FEWER = 3  # regions up to which it has room for the range by chance, on a narrow screen too
 NAME = 11  # letters of a name in one line, on a phone
 OFF = 5  # pixels between a row's name and its cells
 NOTHING = "There are no two regions to compare."
@@ -34,14 +34,13 @@ def overlap_map(
     theme: str = "light",
     height: int | None = None,
 ) -> go.Figure:
-    """One cell a pair of regions, its share in percent and, below it, the range that chance would give.
+    """One cell per pair of regions: its share in percent and, below it, the range expected by chance.
 
-    Of more than FEWER regions, or where the range is missing, the mean by chance stands for it and the range is in the
-    hover; of more than FEW both are there alone. A region beside itself has no chance.
-    `shares`: row, column (names, in their order), value, chance, chance_low and chance_high (0..1; NaN where a region
-    is empty).
-    `kind` is `iou`, which is symmetric, or `overlap`: of the column's region, the share that lies in the row's too. The
-    keys name an `of`; where rows and columns are of different kinds, `axes` are the titles of x and y.
+    With more than FEWER regions, or without the range, the mean by chance replaces it and the range is in the hover;
+    with more than FEW both are only in the hover. A region paired with itself has no chance level. `shares`: row,
+    column (names, in their order), value, chance, chance_low and chance_high (0..1; NaN if a region is empty). `kind`
+    is `iou`, which is symmetric, or `overlap`: the share of the column's region that is also in the row's. The names
+    denote an `of`, such as a run; if rows and columns are of different kinds, `axes` are the titles of x and y.
     """
     if kind not in KINDS:
         raise ValueError(f"kind={kind!r} is not known; it is {' or '.join(map(repr, KINDS))}")
@@ -93,14 +92,16 @@ def overlap_map(
 
 
 def _tick(name: str, labels: int) -> str:
-    """A region's name in short lines; among many labels it is broken behind hyphens too."""
+    """Return a region's name in short lines; among many labels it is also broken after hyphens."""
     lines = wrapped(name, NAME).split("<br>")
     return "<br>".join(broken(line) if labels > 3 else line for line in lines)
 
 
 def _cell(value: float, chance: np.ndarray, digits: int) -> str:
-    """`62.1` and below it, in percent, `chance 0.1–0.3` or, where a cell has room for a mean alone, `(0.2)`; without
-    `chance` nothing."""
+    """Return `62.1` and below it, in percent, `chance 0.1–0.3`.
+
+    If a cell has room only for a mean, `(0.2)`; nothing without `chance`.
+    """
     if np.isnan(value):
         return ""
     share = f"{100 * value:.{digits}f}"

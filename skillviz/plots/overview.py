@@ -25,10 +25,10 @@ def state_comparison(
     theme: str = "light",
     height: int | None = None,
 ) -> go.Figure:
-    """One panel a metric under each other, one dot with its interval a state.
+    """One panel per metric, stacked, one dot with its interval per state.
 
-    `scores`: state, metric, value, low, high (shares 0..1, NLL in nats; low and high may be NaN). `references`:
-    levels of the first metric shown, e.g. chance and majority, drawn there; one far below is only named.
+    `scores`: state, metric, value, low, high (shares 0..1, NLL in nats; low and high may be NaN). `references`: levels
+    of the first metric shown, e.g. chance and majority, drawn there; one far below is only named.
     """
     require(scores, COLUMNS, "scores")
     shown = [m for m in metrics if (scores["metric"] == m).any()]
@@ -50,7 +50,7 @@ def state_comparison(
         ends = _range(of_metric, list(near.values()) if row == 1 else [], words)
         figure.update_xaxes(title_text=center_axis(words.axis, of_metric), showgrid=True, range=ends, row=row, col=1)
         order = {"type": "category", "categoryorder": "array", "categoryarray": titles, "dtick": 1}
-        is_middle = row == (len(shown) + 1) // 2  # the panels share their rows, and one title says so
+        is_middle = row == (len(shown) + 1) // 2  # the panels share their rows and one title
         figure.update_yaxes(title_text="state" if is_middle else "", showgrid=False, row=row, col=1, **order)
     for name, value in (references or {}).items():
         words, is_near = metric_row(shown[0]), name in near
@@ -63,7 +63,7 @@ def state_comparison(
 
 
 def _range(scores: pd.DataFrame, levels: list[float], words: Metric) -> list[float]:
-    """The panel's ends: all values, intervals and levels with a little air."""
+    """Return the panel's ends: all values, intervals and levels with a margin."""
     shown = np.concatenate([scores[["value", "low", "high"]].to_numpy(float).ravel(), levels]) * words.scale
     low, high = span(shown)
     air = 0.05 * (high - low) or 1.0

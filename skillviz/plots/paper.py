@@ -1,4 +1,4 @@
-"""Published values beside those of a study here, and the comparisons that a claim of the paper is judged by."""
+"""Published values beside a study's own, and the comparisons by which a claim of the paper is judged."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SAYS = {
     "supports": "circle", "contradicts": "x", "leaves open": "circle-open", NOT_MEASURED: "circle-open-dot",
     "mean here": "diamond", "mean in the paper": "diamond-open",
 }  # fmt: skip
-"""What a row of a claim says, each with its mark."""
+"""The results of a claim's comparisons, each with its marker."""
 AXES = {"points": (100, "difference, points"), "percent": (100, "share, %"), "times": (1, "times the average")}
 ROW, AROUND = 24, 110  # pixels of a comparison, and of axes and legend
 LONGEST = 40  # characters of a row's name
@@ -35,10 +35,10 @@ LONGEST = 40  # characters of a row's name
 def comparisons(
     rows: pd.DataFrame, unit: str, limits: Sequence[float], *, theme: str = "light", height: int | None = None
 ) -> go.Figure:
-    """One line a comparison of a claim with its interval, from the top, and a dotted line at each limit of the claim.
+    """One line per comparison of a claim with its interval, from the top, and a dotted line at each limit of the claim.
 
-    `rows` are where, value, low, high (shares 0..1, or times), debiased (of calibration errors what the interval is
-    about, else NaN) and says, one of SAYS; `unit` is one of AXES.
+    `rows` are where, value, low, high (shares 0..1, or times), debiased (for calibration errors the value that the
+    interval is about, else NaN) and says, one of SAYS; `unit` is one of AXES.
     """
     require(rows, CLAIM_COLUMNS, "rows")
     scale, title = AXES[unit]
@@ -87,11 +87,12 @@ def beside(
     theme: str = "light",
     height: int | None = None,
 ) -> go.Figure:
-    """One band a task; in it one line a method and source, with its interval.
+    """One band per task; in it one line per method and source, with its interval.
 
-    `rows` are of one metric: task, method, source ("here" or "published"), value, low, high (shares 0..1), and of a
-    calibration error `debiased`, which is an upright stroke: the mark is the plug-in value, as published ones are, and
-    the interval is about the debiased one. Intervals here are 95%, published ones a standard deviation to each side.
+    `rows` are about one metric: task, method, source ("here" or "published"), value, low, high (shares 0..1), and for a
+    calibration error `debiased`, drawn as a vertical stroke: the mark is the plug-in value, like the published ones,
+    and the interval is about the debiased one. Intervals here are 95%, published ones a standard deviation to each
+    side.
     """
     require(rows, COLUMNS, "rows")
     words = metric_row(metric)
@@ -136,7 +137,7 @@ def _marks(
         x=value,
         y=np.array([-shown.index(str(task)) for task in rows["task"]], dtype=float) + offset,
         mode="markers",
-        cliponaxis=False,  # a mark at 0 or 100% is seen whole
+        cliponaxis=False,  # a mark at 0 or 100% is not clipped
         name=f"{style.title}, {source}",
         marker=marker if is_ours else {**marker, "color": style.color},
         error_x=error_bars(value, low, high, 2 if is_ours else 1, 4 if is_ours else 2),
@@ -146,7 +147,7 @@ def _marks(
 
 
 def _strokes(method: str, rows: pd.DataFrame, shown: Sequence[str], offset: float, words: Metric) -> go.Scatter:
-    """The debiased errors, on the lines of their intervals."""
+    """Return the debiased errors, on the lines of their intervals."""
     color = method_style(method).color
     return go.Scatter(
         x=rows["debiased"].to_numpy(float) * words.scale,
@@ -161,7 +162,7 @@ def _strokes(method: str, rows: pd.DataFrame, shown: Sequence[str], offset: floa
 
 
 def _kind(row: dict) -> str:
-    """Behind a plug-in calibration error, which published ones are compared with, what it is."""
+    """Return ", plug-in," for a plug-in calibration error, the kind comparable with published ones; else nothing."""
     return "" if formats.missing(row.get("debiased")) else ", plug-in,"
 
 
@@ -174,12 +175,12 @@ def _ends(row: dict, words: Metric, is_ours: bool) -> str:
 
 
 def _bands(figure: go.Figure, shown: Sequence[str]) -> None:
-    """The tasks' names at their bands, and a hairline between two."""
+    """Write the tasks' names at their bands, with a hairline between two."""
     places = [-float(number) for number in range(len(shown))]
     names = [name.replace(" to ", "<br>to ").replace(" (", "<br>(") for name in shown]
     figure.update_yaxes(
         range=[places[-1] - 0.55, 0.55], tickmode="array", tickvals=places, ticktext=names, showgrid=False,
-        ticklabelstandoff=8,  # a mark at 0% leaves the name free
+        ticklabelstandoff=8,  # a mark at 0% does not cover the name
     )  # fmt: skip
     figure.update_xaxes(showgrid=True)
     for place in places[1:]:

@@ -1,4 +1,4 @@
-"""The map of a region's parts, coloured by what each of them does to a metric."""
+"""The map of a region's parts, colored by the effect of each on a metric."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from skillviz.plots.theme import MODULE_KINDS, kind_style
 
 COLUMNS = ("layer", "kind", "head", "size", "value", "low", "high", "holds")
 CELL, LEAST = 34, 120  # pixels of a row, and of axes
-BAR = 0.95  # of the width: the last number of a longer colour bar is cut off
+BAR = 0.95  # share of the width: the last number of a longer color bar is cut off
 
 
 def effect_map(effects: pd.DataFrame, metric: str, *, theme: str = "light", height: int | None = None) -> go.Figure:
-    """Layer by module kind, head or expert: each part's change of the metric, in print and in colour.
+    """Layer by module kind, head or expert: each part's change of the metric, in print and in color.
 
-    Ochre is better and blue worse, on one scale about zero. A number in bold holds among all of them (the column
+    Ochre is better and blue worse, on one scale around zero. A number in bold holds among all of them (the column
     `holds`); one whose interval excludes zero is never written as zero. Parts without entries in the region are empty.
     """
     require(effects, COLUMNS, "effects")
@@ -87,7 +87,7 @@ def effect_map(effects: pd.DataFrame, metric: str, *, theme: str = "light", heig
 
 
 def _number(value: float, digits: int, exact: int) -> str:
-    """`+2.1`, `−0.3`, `0.0`; where a zero would be wrong, as `exact` digits are needed, `+4e−4`, which fits a cell."""
+    """`+2.1`, `−0.3`, `0.0`; if the value needs `exact` digits to differ from zero, `+4e−4`, which fits a cell."""
     text = f"{abs(value):.{digits}f}"
     if not float(text) and exact > digits and value:
         text = f"{abs(value):.0e}".replace("e-0", "e-").replace("-", formats.MINUS)

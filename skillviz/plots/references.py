@@ -1,4 +1,4 @@
-"""Direct labels that never overlap: of level lines (fine-tuned, chance, ...), and of lines at their ends."""
+"""Direct labels that never overlap: for level lines (fine-tuned, chance, ...), and for lines at their ends."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from skillviz.plots.theme import GROUND, SOFT_INK, STATES, Style
 LABEL_PIXELS = 30  # height of a label: two lines at size 11
 SHORT = {"temperature": "temp.-scaled"}
 NAME_PIXELS = 15  # height of a line of a name at size 11
-NAME_LETTERS = 14  # of a line of a name
-NAME_WIDTH = 0.45  # of the plot's width on a phone, of such a line
-MARGIN = 18 + round(5.8 * 13)  # pixels right of the plot, where the labels stand
-AXIS_PIXELS = 100  # at most, of a figure without a legend, for the axis and the margins
-LEAST_PLOT = 190  # the plot area's height where the legend wraps on a narrow page; more room only helps
+NAME_LETTERS = 14  # letters of a line of a name
+NAME_WIDTH = 0.45  # the width of such a line as a share of the plot's width on a phone
+MARGIN = 18 + round(5.8 * 13)  # pixels right of the plot, for the labels
+AXIS_PIXELS = 100  # pixels at most for the axis and the margins of a figure without a legend
+LEAST_PLOT = 190  # the plot area's height if the legend wraps on a narrow page; more room only helps
 FLOORS = ("chance", "majority")
-FAR = 0.25  # of the range of all else: a floor that lies farther below is named, not drawn
+FAR = 0.25  # share of the range of all else: a floor farther below is named, not drawn
 
 
 @dataclass(frozen=True)
 class _Label:
-    """Words at the right side, and what they name: the end of a line, a level line, or a level below the plot."""
+    """Text at the right side, and its target: the end of a line, a level line, or a level below the plot."""
 
     text: str
     lines: int
@@ -52,15 +52,17 @@ def near_levels(levels: Mapping[str, float], values: np.ndarray) -> dict[str, fl
 
 
 def reference_style(name: str, theme: str) -> Style:
-    """A state's own style; ink and fine dots for levels that are no state (chance, majority class)."""
+    """Return a state's own style; text color and fine dots for levels that are not states (chance, majority class)."""
     if name in STATES:
         return replace(STATES[name], title=SHORT.get(name, STATES[name].title))
     return Style(name, SOFT_INK[theme], "line-ew", "2px,3px" if name == "chance" else "7px,3px,2px,3px")
 
 
 def legend_level(name: str, value: float, words: Metric, theme: str, far: str = "") -> go.Scatter:
-    """A trace that names a level with its value in the legend; of one that is not drawn the sample is a triangle that
-    points to where it lies, `far` (one of ARROWS)."""
+    """Return a trace that names a level with its value in the legend.
+
+    If the level is not drawn, the sample is a triangle that points in its direction, `far` (one of ARROWS).
+    """
     style = reference_style(name, theme)
     text = f"{style.title} {words.text(value)}{', off the scale' if far else ''}"
     looks: dict[str, object] = {"mode": "lines", "line": {"color": style.color, "dash": style.dash, "width": 1.5}}
@@ -70,24 +72,24 @@ def legend_level(name: str, value: float, words: Metric, theme: str, far: str = 
 
 
 def add_references(figure: go.Figure, levels: Mapping[str, float], words: Metric, theme: str) -> None:
-    """Draws the level lines across the plot and names each at its right end; the y range must be set.
+    """Draw the level lines across the plot and name each at its right end; the y range must be set.
 
-    Labels stand in the right margin, pushed apart where lines are near, each tied to its line by a leader. A level
-    below the range is named at the plot's foot.
+    Labels are in the right margin, moved apart if lines are near, each tied to its line by a leader. A level below the
+    range is named at the bottom of the plot.
     """
     labels = _levels(figure, levels, words, theme)
     _write(figure, labels, [LABEL_PIXELS] * len(labels), LEAST_PLOT)
     if labels:
-        # Left of 0 by a hair, plotly lets the legend be wider than the plot: it may use the margin above the labels,
-        # which gives a narrow page two columns instead of one.
+        # If x is slightly below 0, plotly lets the legend be wider than the plot: it may use the margin above the
+        # labels, which gives a narrow page two columns instead of one.
         figure.update_layout(legend={"x": -0.001, "font": {"size": 11}})
 
 
 def name_ends(figure: go.Figure, levels: Mapping[str, float], words: Metric, theme: str) -> None:
-    """As `add_references`, and names each line at its right end in the same column instead of in a legend.
+    """Like `add_references`, and name each line at its right end in the same column instead of in a legend.
 
-    A single mark far from that end is named beside it, where no other line or interval is: a leader to the margin would
-    look like data. The x-axis is logarithmic; both ranges must be set.
+    A single mark far from that end is named beside it, if no other line or interval is there: a leader to the margin
+    would look like data. The x-axis is logarithmic; both ranges must be set.
     """
     right = figure.layout.xaxis.range[1]
     curves: list[_Label] = []
@@ -107,7 +109,7 @@ def name_ends(figure: go.Figure, levels: Mapping[str, float], words: Metric, the
 
 
 def _has_room(figure: go.Figure, trace: go.Scatter, name: _Label, names: list[_Label]) -> bool:
-    """Whether the name of a single mark fits to its right, within the plot and off all other lines and `names`."""
+    """True if the name of a single mark fits to its right, within the plot and clear of all other lines and `names`."""
     (left, right), (bottom, top) = figure.layout.xaxis.range, figure.layout.yaxis.range
     at = name.place["x"]
     if len(trace.x) > 1 or right - at < NAME_WIDTH * (right - left):
@@ -119,20 +121,20 @@ def _has_room(figure: go.Figure, trace: go.Scatter, name: _Label, names: list[_L
 
 
 def _heights(figure: go.Figure, y: float, lines: int) -> tuple[float, float]:
-    """The lower and the upper end of a name about this height."""
+    """Return the lower and the upper end of a name around this height."""
     bottom, top = figure.layout.yaxis.range
     half = lines * NAME_PIXELS / 2 / (figure.layout.height - AXIS_PIXELS) * (top - bottom)
     return y - half, y + half
 
 
 def named_heights(figure: go.Figure) -> list[tuple[float, float]]:
-    """From where to where each name reaches that stands beside its mark."""
+    """Return the lower and upper end of each name that is beside its mark."""
     names = [a for a in figure.layout.annotations if a.name == "curve" and not a.showarrow]
     return [_heights(figure, a.y, a.text.count("<br>") + 1) for a in names]
 
 
 def spans(trace: go.Scatter, left: float, right: float) -> tuple[float, float] | None:
-    """From where to where a line with its intervals reaches between two places of a log x-axis; None if nowhere."""
+    """The lower and upper end of a line with its intervals between two positions of a log x-axis; None outside."""
     at, y = np.log10(np.asarray(trace.x, float)), np.asarray(trace.y, float)
     if at.min() > right or at.max() < left:
         return None
@@ -144,12 +146,12 @@ def spans(trace: go.Scatter, left: float, right: float) -> tuple[float, float] |
 
 
 def name_category_ends(figure: go.Figure) -> None:
-    """The same of lines over the categories of an x-axis, all of which end at its last one; the y range must be set."""
+    """Name lines over the categories of an x-axis, all of which end at its last one; the y range must be set."""
     _write_names(figure, [_curve(line, -1, {"x": len(line.x) - 1, "ax": 22}) for line in figure.data])
 
 
 def _curve(trace: go.Scatter, end: int, place: dict) -> _Label:
-    """The name of a line at one of its points."""
+    """Return the name of a line at one of its points."""
     lines = wrap(trace.name, NAME_LETTERS, break_on_hyphens=False, break_long_words=False)
     name = [part for line in lines for part in broken(line, NAME_LETTERS).split("<br>")]
     place = {"name": "curve", "standoff": 6, **place}
@@ -157,13 +159,13 @@ def _curve(trace: go.Scatter, end: int, place: dict) -> _Label:
 
 
 def _write_names(figure: go.Figure, labels: list[_Label]) -> None:
-    """Puts the labels into the right margin in place of a legend."""
+    """Put the labels into the right margin in place of a legend."""
     _write(figure, labels, [NAME_PIXELS * label.lines for label in labels], figure.layout.height - AXIS_PIXELS)
     figure.update_layout(showlegend=False)
 
 
 def _levels(figure: go.Figure, levels: Mapping[str, float], words: Metric, theme: str) -> list[_Label]:
-    """Draws the level lines that lie within the y range; the labels of all."""
+    """Draw the level lines within the y range; return the labels of all levels."""
     bottom, top = figure.layout.yaxis.range
     labels = []
     for name, share in ((name, share) for name, share in levels.items() if not pd.isna(share)):
@@ -183,7 +185,7 @@ def _levels(figure: go.Figure, levels: Mapping[str, float], words: Metric, theme
 
 
 def _write(figure: go.Figure, labels: list[_Label], room: list[float], plot: float) -> None:
-    """Puts the labels into the right margin of a plot that is `plot` pixels high, pushed apart where they meet."""
+    """Put the labels into the right margin of a plot that is `plot` pixels high, moved apart if they overlap."""
     if not labels:
         return
     bottom, top = figure.layout.yaxis.range

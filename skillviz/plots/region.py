@@ -1,8 +1,8 @@
-"""Where the region lies: a map of layers and modules whose cells can be selected, with bars at its sides.
+"""The region as a map of layers and modules whose cells can be selected, with bars at its sides.
 
-The frame is that of layers.parquet, one row a parameter and kind: layer (number from 0, or missing outside the blocks),
-kind, is_bias, selected, total; for the view of movement movement_l2 and movement_l2_selected too, for those of two
-regions the columns of `core.composition.shared_composition`.
+The frame is layers.parquet, one row per parameter and kind: layer (number from 0, or missing outside the blocks), kind,
+is_bias, selected, total; for the movement view also movement_l2 and movement_l2_selected, for the views of two regions
+the columns of `core.composition.shared_composition`.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ NOTHING = "This region has no entries yet."
 ENDS = 3
 """Doublings from 1 x to either end of the scale of densities: 1/8 to 8."""
 CROWDED = 10
-"""More columns than these have numbers of three signs, which also fit on a phone."""
+"""Maps with more columns than this have numbers of three characters, which also fit on a phone."""
 MUTED = {"light": "#8A919C", "dark": "#7C8490"}
-"""Grey of what is not needed: 3:1 on its ground, and far from the ink."""
-CELL_FRACTION, SIDE = 0.86, 66  # of the width, for the map; pixels above it, for the bars
-AROUND = BAR_ROOM + 66  # pixels above and below the plot: colour bar, names of the modules, title of the axis
-TALLEST = 450  # pixels, which a window of 720 leaves below the page's head; maps of more than a dozen layers are taller
-CELL_HEIGHTS = (18, 40)  # pixels; in less no number can be read
+"""The gray of secondary parts: 3:1 on its background, and far from the text color."""
+CELL_FRACTION, SIDE = 0.86, 66  # share of the width, for the map; pixels above it, for the bars
+AROUND = BAR_ROOM + 66  # pixels above and below the plot: color bar, names of the modules, title of the axis
+TALLEST = 450  # pixels, which fit a window of 720 below the page's head; maps of more than a dozen layers are taller
+CELL_HEIGHTS = (18, 40)  # pixels; in smaller cells numbers are illegible
 
 
 @dataclass(frozen=True)
 class View:
-    """What the cells show: the title of their colours, and what the bars at the sides and the marks on them are."""
+    """The content of a view: the title of the cells' colors, and the titles of the bars and the marks at the sides."""
 
     title: str
     bars: str
@@ -79,13 +79,13 @@ SURPLUS, ENOUGH = "surplus", "smallest sufficient part"
 
 
 def cells(layers: pd.DataFrame, by: tuple[str, ...] = ("layer", "kind")) -> pd.DataFrame:
-    """One row a cell of the map, or a layer or kind: selected, total, share, share_if_even, density_ratio, and what is
-    known of movement_share, iou and chance.
+    """One row per cell of the map, or per layer or kind, with its counts and shares.
 
+    Columns: selected, total, share, share_if_even, density_ratio, and movement_share, iou and chance if available.
     Biases of all kinds are one column, `bias`. `share` is of all selected entries (0..1, sums to 1), `share_if_even`
-    what it would be if they were spread evenly; `density_ratio` is the density over that of the whole region (1 =
+    the share if they were spread evenly; `density_ratio` is the density over the density of the whole region (1 =
     average, 0 = none). `movement_share` is the region's share of the squared movement. `iou` is the share of common
-    entries among those that either of two regions has, `chance` the same of the mean number that random regions with
+    entries among those that either of two regions has, `chance` the same for the mean number that random regions with
     as many entries in each tensor have in common.
     """
     require(layers, COLUMNS, "layers")
@@ -95,7 +95,7 @@ def cells(layers: pd.DataFrame, by: tuple[str, ...] = ("layer", "kind")) -> pd.D
         if name in layers:
             sums[name] = layers[name].astype(float) ** 2
     shared = [name for name in SHARED if name in layers]
-    own = [name for name in ("dense",) if name in layers]  # of frames with one row a cell
+    own = [name for name in ("dense",) if name in layers]  # of frames with one row per cell
     sums[shared + own] = layers[shared + own]
     grouped = sums.groupby(list(by), dropna=False, sort=True)[
         [name for name in sums if name not in ("layer", "kind")]
@@ -118,23 +118,23 @@ def cells(layers: pd.DataFrame, by: tuple[str, ...] = ("layer", "kind")) -> pd.D
 
 
 def kinds_of(table: pd.DataFrame) -> list[str]:
-    """The kinds that occur, in the order of the columns."""
+    """Return the kinds that occur, in the order of the columns."""
     return ordered(table["kind"], MODULE_KINDS)
 
 
 def layer_names(table: pd.DataFrame) -> list[str]:
-    """Layers in order, as words; entries outside any layer come last as `none`."""
+    """Return the layers in order, as words; entries outside any layer are last as `none`."""
     numbers = sorted({int(x) for x in table["layer"].dropna()})
     return [str(n) for n in numbers] + (["none"] if table["layer"].isna().any() else [])
 
 
 def layer_name(layer: float | None) -> str:
-    """`3`, or `none` where the entries lie in no layer."""
+    """`3`, or `none` if the entries are in no layer."""
     return "none" if layer is None or pd.isna(layer) or layer < 0 else str(int(layer))
 
 
 def stack_starts(layers: pd.DataFrame) -> dict[str, str]:
-    """The first layer of each stack, as a word, to the stack's name; empty where the model has one stack."""
+    """Return the name of each stack by its first layer, as a word; empty if the model has one stack."""
     if "stack" not in layers:
         return {}
     first = layers.dropna(subset=["stack", "layer"]).groupby("stack")["layer"].min()
@@ -151,13 +151,14 @@ def region_map(
     theme: str = "light",
     height: int | None = None,
 ) -> go.Figure:
-    """Layer by module kind, the value of each cell in it, and with `sides` bars by layer and by kind beside it.
+    """Layer by module kind, the value of each cell in it, and with `sides` bars by layer and by kind at its sides.
 
-    `view` is one of VIEWS. Densities have a scale of doublings about 1 x with fixed ends, 1/8 and 8: a cell beyond has
-    the end's colour and its own number, and the scale's end says how far cells go. Of two regions, called `names`, a
-    bar in each cell is divided into the entries of the first alone, of both, and of the second alone. Marks on the bars
-    at the sides say what chance gives. Cells are selected by invisible squares with `customdata = [layer, kind]`
-    (layer -1 where there is none; kind `bias` for the biases); `chosen`, in these words, has a frame.
+    `view` is one of VIEWS. Densities have a scale of doublings around 1 x with fixed ends, 1/8 and 8: a cell beyond has
+    the end's color and its own number, and the scale's end gives the range of the cells. For two regions, called
+    `names`, a bar in each cell is divided into the entries of the first alone, of both, and of the second alone. Marks
+    on the bars at the sides show the values expected by chance. Cells are selected by invisible squares with
+    `customdata = [layer, kind]` (layer -1 outside of layers; kind `bias` for the biases); `chosen`, in the same form,
+    has a frame.
     """
     if view not in VIEWS:
         raise ValueError(f"view={view!r} is not known; it is one of {', '.join(VIEWS)}")
@@ -187,7 +188,7 @@ def region_map(
 
 
 def outlines(empty: pd.DataFrame, theme: str) -> go.Scatter:
-    """The edges of the cells at x and y, which hold no selected entry, as one broken line."""
+    """Return the edges of the cells at x and y, which have no selected entry, as one line with gaps."""
     across, down = np.array([-0.45, 0.45, 0.45, -0.45, -0.45, np.nan]), np.array([-0.4, -0.4, 0.4, 0.4, -0.4, np.nan])
     return go.Scatter(
         x=(empty["x"].to_numpy(float)[:, None] + across).ravel(),
@@ -204,7 +205,7 @@ def _cells(
     figure: go.Figure, table: pd.DataFrame, view: str, shape: tuple[int, int], names: tuple[str, str], theme: str,
     size: int,
 ) -> None:  # fmt: skip
-    """Colours, or the bars of two regions, and the numbers on them."""
+    """Add colors, or the bars of two regions, and the numbers on them."""
     values = _VALUES[view]
     value = np.full(shape, np.nan)
     value[table["y"], table["x"]] = table[values].to_numpy(float)
@@ -224,7 +225,7 @@ def _cells(
 
 
 def _coloured(value: np.ndarray, view: str, theme: str) -> tuple[np.ndarray, Scale, tuple[float, float]]:
-    """What is coloured, NaN for a cell with nothing, on which scale, and the scale's ends."""
+    """Return the colored values, NaN for a cell of zero, their scale, and the scale's ends."""
     z = np.where(value > 0, value, np.nan)
     if view == "density":
         return np.log2(z), diverging(theme), (-ENDS, ENDS)
@@ -245,9 +246,9 @@ def _ticks(value: np.ndarray, view: str, ends: tuple[float, float]) -> dict:
 
 
 def _divided(figure: go.Figure, table: pd.DataFrame, names: tuple[str, str], theme: str, view: str) -> None:
-    """In each cell a bar of the entries that either region has: of the first alone, of both, of the second alone.
+    """Draw in each cell a bar of the entries of either region: of the first alone, of both, of the second alone.
 
-    Of a region and the part of it that suffices: that part in full ink, then the surplus in grey.
+    For a region and the part of it that suffices: this part in the text color, then the surplus in gray.
     """
     either = (table["only_a"] + table["both"] + table["only_b"]).to_numpy(float)
     start = table["x"].to_numpy(float) - 0.42
@@ -277,7 +278,7 @@ def _divided(figure: go.Figure, table: pd.DataFrame, names: tuple[str, str], the
 
 
 def _sides(figure: go.Figure, layers: pd.DataFrame, kinds: pd.DataFrame, view: str, theme: str) -> None:
-    """The bars by kind, above, and by layer, on the right, with a mark on each for what chance gives."""
+    """Add the bars by kind, above, and by layer, on the right, with a mark on each for the value expected by chance."""
     names = [layer_name(v) for v in layers["layer"]]
     order = layer_names(layers)
     columns = kinds_of(kinds)
@@ -313,7 +314,7 @@ def _sides(figure: go.Figure, layers: pd.DataFrame, kinds: pd.DataFrame, view: s
 
 
 def _squares(rows: pd.DataFrame, size: int, names: tuple[str, str]) -> go.Scatter:
-    """The marks that a click selects: a heatmap's cells cannot be selected."""
+    """Return the marks that a click selects, because a heatmap's cells cannot be selected."""
     return go.Scatter(
         x=rows["x"],
         y=rows["y"],
@@ -350,7 +351,7 @@ def _cell_words(row: dict, names: tuple[str, str]) -> str:
 
 
 def _ratio(value: float, is_crowded: bool = False) -> str:
-    """`0.31`, `2.4` or `12`: a ratio in as few signs as a cell has room for; nothing where there is none.
+    """`0.31`, `2.4` or `12`: a ratio in as few characters as a cell has room for; empty if it is NaN.
 
     Between many columns `0.3` and `.03`.
     """
@@ -364,7 +365,7 @@ def _ratio(value: float, is_crowded: bool = False) -> str:
 
 
 def _percent(share: float) -> str:
-    """`0.3`, `12` or `<0.1`: a share in percent, likewise."""
+    """`0.3`, `12` or `<0.1`: a share in percent, in as few characters."""
     if np.isnan(share):
         return ""
     value = 100 * share
@@ -372,7 +373,7 @@ def _percent(share: float) -> str:
 
 
 def _map_axes(figure: go.Figure, names: list[str], kinds: list[str], starts: Mapping[str, str]) -> None:
-    """The map's own axes; it fills the figure. The first layer of a stack has its name."""
+    """Set the map's own axes; it fills the figure. The first layer of a stack has its name."""
     step = 1 if len(names) <= 16 else 2 if len(names) <= 32 else 4
     rows = [row for row, name in enumerate(names) if row % step == 0 or name in starts]
     figure.update_xaxes(
@@ -394,7 +395,7 @@ def _map_axes(figure: go.Figure, names: list[str], kinds: list[str], starts: Map
 
 
 def _side_axes(figure: go.Figure, above: float, title: str) -> None:
-    """The axes of the bars above the map and on its right; `above` is the part of the height for those."""
+    """Set the axes of the bars above the map and on its right; `above` is the part of the height for the upper bars."""
     side = {
         "title": {"text": title, "font": {"size": 11}},
         "nticks": 3,

@@ -1,7 +1,8 @@
-"""How far a search's constants carry: one mark a setting (paper, appendix on the mask's learning rate and bias).
+"""The sensitivity of a search to its constants: one mark per setting.
 
-The learned mask, whose size is what comes out, stands by its learning rate, a line a choice of steps and bias; searches
-that are told their size stand beside it, a mark a choice of steps and batch.
+The paper's appendix varies the mask's learning rate and bias. The learned mask, whose size is an outcome, is placed by
+its learning rate, one line per choice of steps and bias; searches of a given size are placed beside it, one mark per
+choice of steps and batch.
 """
 
 from __future__ import annotations
@@ -23,22 +24,22 @@ REACHED = "size reached, % (log scale)"
 PLACES = "learning rate, or search told its size"
 NOTHING = "No setting of a search has been tried here."
 PLOT, LEGEND = 300, 19  # pixels of the plot, and of a series in the legend of a narrow page
-WIDTH = 0.7  # of the room between two places, taken by marks side by side
+WIDTH = 0.7  # share of the room between two places for marks side by side
 
 FREE = ("#0085AD", "#C8143F", "#7A7D00", "#8B3FD9")  # by bias
 SIZED = ("#1D5FD1", "#A14500", "#7D5F3A", "#D6247F")  # by batch
 FREE_MARKS = (("circle", "solid"), ("diamond", "dash"), ("square", "dot"), ("triangle-up", "dashdot"))  # by steps
 SIZED_MARKS = ("x", "star", "cross", "triangle-down")
-FILLS = ("", "-open", "-dot", "-open-dot")  # of the marks, by bias or batch: without color they tell what it does
+FILLS = ("", "-open", "-dot", "-open-dot")  # of the marks, by bias or batch: they distinguish series without color
 
 
 def by_setting(
     settings: pd.DataFrame, metric: str = SIZE, *, theme: str = "light", height: int | None = None
 ) -> go.Figure:
-    """One mark with its ends a setting: the size reached, as a share of d on a log axis, or a metric.
+    """One mark with its ends per setting: the size reached, as a share of d on a log axis, or a metric.
 
-    `settings`: localizer, lr and bias (NaN for a search that is told its size), steps, batch_size, metric (`size` or a
-    metric's name), value, low, high and, of a calibration error, debiased; one row a setting and metric. Sizes are
+    `settings`: localizer, lr and bias (NaN for a search of a given size), steps, batch_size, metric (`size` or a
+    metric's name), value, low, high and, for a calibration error, debiased; one row per setting and metric. Sizes are
     shares 0..1.
     """
     require(settings, SETTINGS, "settings")
@@ -71,7 +72,7 @@ def by_setting(
 
 
 def _places(rows: pd.DataFrame) -> dict[float | str, str]:
-    """Where a row stands, by its rate or else its localizer, to the words below: rates first."""
+    """Return the tick labels by a row's rate or, without one, its localizer: rates first."""
     rates = sorted(set(rows["lr"].dropna()))
     others = ordered(rows.loc[rows["lr"].isna(), "localizer"].astype(str), LOCALIZERS)
     titles = {name: localizer_style(name).title.replace(" ", "<br>") for name in others}
@@ -79,14 +80,16 @@ def _places(rows: pd.DataFrame) -> dict[float | str, str]:
 
 
 def _power(rate: float) -> str:
-    """`10⁷` as a tick can show it; other numbers plainly."""
+    """`10⁷` as a tick can show it; other numbers unchanged."""
     power = round(log10(rate))
     return f"10<sup>{power}</sup>" if np.isclose(rate, 10.0**power) else f"{rate:,.3g}"
 
 
 def _series(rows: pd.DataFrame) -> list[tuple[Style, pd.DataFrame, float]]:
-    """What is drawn in one style, and how far aside of its place: of a learned mask by steps and bias, else by steps
-    and batch."""
+    """Return the series of one style each, and their offset from the tick.
+
+    A learned mask has a series per steps and bias, other searches per steps and batch.
+    """
     series = []
     for half, other, words, colors in (
         (rows[rows["lr"].notna()], "bias", "bias", FREE),

@@ -1,4 +1,4 @@
-"""How small can the region be: a metric against region size, one line a localizer (paper, Fig. 2)."""
+"""The smallest useful region: a metric against region size, one line per localizer (paper, Fig. 2)."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from skillviz.plots.theme import GROUND, LOCALIZERS, SOFT_INK, Style, localizer_
 
 COLUMNS = ("localizer", "settings", "size", "share", "value", "low", "high", "seeds", "over")
 SIZE_TITLE = "region size, % of graftable parameters"
-WORDS_WIDTH = 0.3  # of the plot's width on a phone, of the words beside the upright line
-DODGE = 0.02  # decades between neighbouring localizers, so that their intervals can be told apart
+WORDS_WIDTH = 0.3  # width of the words beside the vertical line as a share of the plot's width on a phone
+DODGE = 0.02  # decades between neighboring localizers, so that their intervals do not overlap
 
 
 def metric_by_size(
@@ -34,14 +34,14 @@ def metric_by_size(
     theme: str = "light",
     height: int | None = None,
 ) -> go.Figure:
-    """The metric against region size on a log axis, one line a localizer, intervals as bars.
+    """The metric against region size on a log axis, one line per localizer, intervals as bars.
 
-    `points` are those of `analysis.size_curve`. `references` draws level lines with direct labels, values as in the
-    frame (0..1); keys `finetuned`, `pretrained`, `temperature`, `chance`, `majority`, or any words. Localizers in
-    `per_run` are shown as marks without a line. Neighbouring lines are set 0.02 decades apart; the hover has the true
-    size. `styles` are those of names in the column `localizer` that are no localizers, such as runs. With `direct` each
-    line is named at the right side and there is no legend. `crossing` marks a share (0..1) with an upright line and
-    these words. The axes leave room for all points of `room`, so that they stay while more are drawn.
+    `points` are from `analysis.size_curve`. `references` draws level lines with direct labels, values as in the frame
+    (0..1); keys `finetuned`, `pretrained`, `temperature`, `chance`, `majority`, or any words. Localizers in `per_run`
+    are shown as marks without a line. Neighboring lines are set 0.02 decades apart; the hover has the true size.
+    `styles` are for names in the column `localizer` that are not localizers, such as runs. With `direct` each line is
+    named at the right side and there is no legend. `crossing` marks a share (0..1) with a vertical line and these
+    words. The axes have room for all points of `room`, so they do not change while more points are drawn.
     """
     require(points, COLUMNS, "points")
     words = metric_row(metric)
@@ -69,7 +69,7 @@ def metric_by_size(
 
 
 def _mark(figure: go.Figure, share: float, words: str, theme: str) -> None:
-    """An upright line at a share of the parameters, with words beside it where it is farthest from all else."""
+    """Add a vertical line at a share of the parameters, with words beside it as far as possible from all else."""
     figure.add_vline(x=100 * share, line={"color": SOFT_INK[theme], "width": 1.5, "dash": "4px,3px"}, layer="below")
     x, (left, right) = float(np.log10(100 * share)), figure.layout.xaxis.range
     side, shift = ("left", 4) if x < (left + right) / 2 else ("right", -4)
@@ -82,7 +82,7 @@ def _mark(figure: go.Figure, share: float, words: str, theme: str) -> None:
 
 
 def _free_height(figure: go.Figure, left: float, right: float) -> float:
-    """The middle of the widest gap between lines, intervals and levels, from left to right on the log axis."""
+    """Return the middle of the widest gap between lines, intervals and levels, from left to right on the log axis."""
     bottom, top = figure.layout.yaxis.range
     taken = [(shape.y0, shape.y0) for shape in figure.layout.shapes if shape.y0 == shape.y1] + named_heights(figure)
     taken += [ends for trace in figure.data if (ends := spans(trace, left, right)) is not None]
@@ -110,7 +110,7 @@ def _line(points: pd.DataFrame, style: Style, metric: str, shift: float, alone: 
 
 
 def _hover(row: dict, words: Metric) -> str:
-    """Value, interval, size and seeds of one row of `by_size`."""
+    """Return value, interval, size and seeds of one row of `by_size`."""
     return (
         f"{words.hover(row, over=row['over'])}<br>"
         f"{row['size']:,} entries = {formats.share(row['share'])}<br>{formats.counted(row['seeds'], 'seed')}"
@@ -118,7 +118,7 @@ def _hover(row: dict, words: Metric) -> str:
 
 
 def _axes(figure: go.Figure, points: pd.DataFrame, levels: Mapping[str, float], metric: str) -> None:
-    """Log axis with round ticks; the metric's range with some air, never past 0 or 100%, without levels far below."""
+    """Set a log axis with round ticks; the metric's range with a margin, within 0 to 100%, without levels far below."""
     share = np.log10(points["share"].to_numpy(float) * 100)
     air = max(0.15, 0.35 - float(np.ptp(share)) / 2)
     left, right = float(share.min()) - air, float(share.max()) + air
@@ -129,14 +129,14 @@ def _axes(figure: go.Figure, points: pd.DataFrame, levels: Mapping[str, float], 
     values = np.append(values, list(near_levels(levels, values).values())) * words.scale
     low, high = span(values)
     air = 0.06 * (high - low) or 1.0
-    # a share of a gain may leave 0 to 100%
+    # a share of a gain may be outside 0 to 100%
     floor = 0.0 if low >= 0 else -np.inf
     ceiling = 100.0 if words.unit == "%" and high <= 100 else np.inf
     figure.update_yaxes(range=[max(floor, low - air), min(ceiling, high + air)])
 
 
 def _round_ticks(left: float, right: float) -> list[float]:
-    """Whole decades between the ends (log10); with 2 and 5, or all digits, where fewer than two decades are there."""
+    """Whole decades between the ends (log10); with 2 and 5, or all digits, if there are fewer than two decades."""
     decades, ticks = range(int(np.floor(left)), int(np.ceil(right)) + 1), [0.0]
     for digits in ((1,), (1, 2, 5), range(1, 10)):
         ticks = [float(f"{d}e{t}") for t in decades for d in digits if left <= np.log10(float(f"{d}e{t}")) <= right]

@@ -1,4 +1,4 @@
-"""Regions of several tasks: what they share, what each gives every task, and how steady they are (paper, Fig. 8)."""
+"""Regions of several tasks: their overlap, the gain of each on every task, and their stability (paper, Fig. 8)."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ NO_GAIN = "No relative gain is stored here."
 NO_STABILITY = "No region was found twice, so nothing can be said of its stability."
 GAIN_TITLE = "gain, % of multi-task's"
 FRAME, CELL, LOW_CELL, LINE = 120, 58, 34, 16
-TURNED = 60  # more pixels below many columns, whose names are turned on a narrow page
+TURNED = 60  # pixels more below many columns, whose names are rotated on a narrow page
 FEW = 4  # tasks up to which a cell has room for its interval, also at 320 pixels
-MOST_BROKEN = 9  # columns that have room for a name in two lines, also turned
-SIZE, SMALL = 12, 10  # pixels of a number, and of an interval or where there are many
+MOST_BROKEN = 9  # columns that have room for a name in two lines, also rotated
+SIZE, SMALL = 12, 10  # pixels of a number, and of an interval or of a number among many
 MOST_NAMED = 4  # tasks of a union that an axis names; the hover names all
 OFF = 5  # pixels between a row's name and its marks
 KINDS = {
@@ -57,10 +57,10 @@ def overlap_of_tasks(
     theme: str = "light",
     height: int | None = None,
 ) -> go.Figure:
-    """One cell a pair of tasks: the share in percent, its interval, and in the hover what chance would give.
+    """One cell per pair of tasks: the share in percent, its interval, and in the hover the value expected by chance.
 
-    `overlap` as the study's table; tasks in `order`, then by alphabet. The colour goes from 0 to the largest share, as
-    regions share little.
+    `overlap` has the columns of the study's table; tasks are in `order`, then by alphabet. The color scale ends at the
+    largest share, because regions share little.
     """
     if kind not in KINDS:
         raise ValueError(f"kind={kind!r} is not known; it is {' or '.join(map(repr, KINDS))}")
@@ -87,10 +87,10 @@ def overlap_of_tasks(
 def gain_of_regions(
     gain: pd.DataFrame, *, order: Sequence[str] = (), theme: str = "light", height: int | None = None
 ) -> go.Figure:
-    """One row a region or union, one column a task: the relative gain; bold where the region was made for the task.
+    """One row per region or union, one column per task: the relative gain; bold if the region was made for the task.
 
-    `gain` as the study's table; tasks in `order`, then by alphabet. Colours end at 0 and 100%; the numbers do not.
-    Where no gain is defined, there are no cells.
+    `gain` has the columns of the study's table; tasks are in `order`, then by alphabet. Colors end at 0 and 100%; the
+    numbers do not. A cell whose gain is undefined has no color.
     """
     require(gain, GAIN, "gain")
     x, y = "task", "region of"
@@ -119,10 +119,10 @@ def gain_of_regions(
 
 
 def union_gain(union: pd.DataFrame, *, theme: str = "light", height: int | None = None) -> go.Figure:
-    """What a union gives every task, beside the task's own region: one row a task, marks with intervals.
+    """The gain of a union on every task, beside the task's own region: one row per task, marks with intervals.
 
-    `union`: task, what (SINGLE, UNION_OF, PURIFIED; CHOSEN: of one task's region), value, low, high (relative gain,
-    1 = the multi-task model). Tasks on which nothing is defined have no row.
+    `union`: task, what (SINGLE, UNION_OF, PURIFIED; CHOSEN: of one task's region), value, low, high (relative gain, 1 =
+    the multi-task model). Tasks without a defined gain have no row.
     """
     require(union, UNION, "union")
     union = union[union["task"].isin(union.loc[union["value"].notna(), "task"])]
@@ -140,8 +140,10 @@ def union_gain(union: pd.DataFrame, *, theme: str = "light", height: int | None 
 
 
 def stability_of_regions(stability: pd.DataFrame, *, theme: str = "light", height: int | None = None) -> go.Figure:
-    """IoU of two regions of a task that differ in their luck alone: one row a task; what chance gives is a tick,
-    its range a thin line."""
+    """IoU of two regions of a task that differ only by chance, one row per task.
+
+    The level expected by chance is a tick, its range a thin line.
+    """
     require(stability, STABILITY, "stability")
     x = "shared entries (IoU), %"
     if stability.empty:
@@ -165,7 +167,7 @@ def stability_of_regions(stability: pd.DataFrame, *, theme: str = "light", heigh
 
 
 def region_name(of: Sequence[str], purified: bool = False) -> str:
-    """`a +<br>b` of these tasks, as an axis can hold it; with `(purified)` below; a large union by its first tasks."""
+    """`a +<br>b` of these tasks, to fit an axis; with `(purified)` below; a large union by its first tasks."""
     named = of if len(of) <= MOST_NAMED else of[: MOST_NAMED - 2]
     rest = [f"{len(of) - len(named)} more"] if len(of) > len(named) else []
     words = " +<br>".join([*(shown(task, 28) for task in named), *rest])
@@ -173,7 +175,7 @@ def region_name(of: Sequence[str], purified: bool = False) -> str:
 
 
 def _place(of: tuple[str, ...], purified: bool, tasks: Sequence[str]) -> tuple[int, list[int], tuple[str, ...], bool]:
-    """Single regions first, in the order of the tasks, then unions by how many they unite."""
+    """Return the sort key: single regions first, in the order of the tasks, then unions by their number of tasks."""
     return len(of), [tasks.index(name) if name in tasks else len(tasks) for name in of], of, purified
 
 
@@ -190,10 +192,10 @@ def _cells(
     theme: str,
     bold: list[list[bool]] | None = None,
 ) -> None:
-    """A heatmap of shares in percent with their numbers, and below them their intervals where there is room."""
+    """Add a heatmap of shares in percent with their numbers, and below them their intervals if there is room."""
     many = len(columns) > FEW
     strong = bold or [[False] * len(columns) for _ in rows]
-    digits = 0 if many or (len(columns) == FEW and _is_wide(low, high)) else 1  # the hover has them all
+    digits = 0 if many or (len(columns) == FEW and _is_wide(low, high)) else 1  # the hover has all digits
     texts = [
         [_cell(value[i, j], low[i, j], high[i, j], strong[i][j], digits, many) for j in range(len(columns))]
         for i in range(len(rows))
@@ -218,7 +220,7 @@ def _cells(
 
 
 def _dots(frame: pd.DataFrame, styles: Mapping[str, Style], title: str, theme: str, height: int | None) -> go.Figure:
-    """One row a task, one mark a group; `frame` has task, group, value, low, high (shares)."""
+    """Return a figure with one row per task, one mark per group; `frame` has task, group, value, low, high (shares)."""
     tasks, groups = ordered(frame["task"].astype(str), ()), ordered(frame["group"].astype(str), styles)
     figure = canvas(theme, height or 150 + 54 * len(tasks), title, "task")
     for number, group in enumerate(groups):
@@ -246,7 +248,7 @@ def _dots(frame: pd.DataFrame, styles: Mapping[str, Style], title: str, theme: s
 
 
 def _is_wide(low: np.ndarray, high: np.ndarray) -> bool:
-    """Whether intervals leave 0 to 100% so far that FEW columns at 320 pixels do not hold their numbers."""
+    """True if intervals exceed 0 to 100% so far that FEW columns at 320 pixels cannot fit their numbers."""
     return bool(np.nanmin(low, initial=0.0) < -0.095 or np.nanmax(high, initial=0.0) > 1)
 
 
@@ -262,12 +264,12 @@ def _cell(value: float, low: float, high: float, bold: bool, digits: int, many: 
 
 
 def _frame(columns: Sequence[str]) -> int:
-    """Pixels around the cells."""
+    """Return the pixels around the cells."""
     return FRAME if len(columns) <= FEW else FRAME + TURNED
 
 
 def _tall(columns: Sequence[str]) -> int:
-    """Pixels of a row of cells: two lines, or a number alone."""
+    """Return the pixels of a row of cells: two lines, or only a number."""
     return CELL if len(columns) <= FEW else LOW_CELL
 
 

@@ -1,7 +1,7 @@
-"""One tensor from near: which of its entries are in the region, by row, column and attention head.
+"""A close view of one tensor: its entries in the region, by row, column and attention head.
 
-`entries` has one row a selected entry: row, col (int, from 0), at most rows x cols of them, each once.
-A vector (bias, LayerNorm) is one row.
+`entries` has one row per selected entry: row, col (int, from 0), at most rows x cols of them, each once. A vector
+(bias, LayerNorm) is one row.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ def _check(entries: pd.DataFrame, rows: int, cols: int) -> None:
 
 
 def _along(axis: str, rows: int, cols: int) -> tuple[int, str]:
-    """Length of the tensor along the axis, and the column of `entries` that counts along it."""
+    """Return the tensor's length along the axis, and the column of `entries` with the index along it."""
     if axis not in ("row", "column"):
         raise ValueError(f"axis={axis!r} is not known; it is 'row' or 'column'")
     return (rows, "row") if axis == "row" else (cols, "col")
 
 
 def tensor_map(entries: pd.DataFrame, rows: int, cols: int, *, theme: str = "light", height: int = 380) -> go.Figure:
-    """The tensor's selected entries: a dot each, or, when there are many, exact counts by block.
+    """The tensor's selected entries: a dot each, or, if there are many, exact counts by block.
 
-    Blocks are at most 96 along each side and hold whole numbers of rows and columns; their counts sum to the
-    number of entries. Row 0 is at the top.
+    Blocks are at most 96 along each side and have whole numbers of rows and columns; their counts sum to the number of
+    entries. Row 0 is at the top.
     """
     _check(entries, rows, cols)
     x, y = f"column, index (of {cols:,})", f"row, index (of {rows:,})"
@@ -60,7 +60,7 @@ def tensor_map(entries: pd.DataFrame, rows: int, cols: int, *, theme: str = "lig
 
 
 def block_counts(entries: pd.DataFrame, rows: int, cols: int, most: int = MOST_BLOCKS) -> tuple[np.ndarray, int, int]:
-    """Counts of entries by block, and the block's height and width in rows and columns (the last may be cut)."""
+    """Return counts of entries by block, and the block's height and width in rows and columns (the last may be cut)."""
     tall, wide = -(-rows // most), -(-cols // most)
     down, across = -(-rows // tall), -(-cols // wide)
     block = (entries["row"].to_numpy() // tall) * across + entries["col"].to_numpy() // wide
@@ -82,7 +82,8 @@ def _dots(entries: pd.DataFrame, theme: str, vector: bool) -> go.Scatter:
 
 
 def _blocks(counts: np.ndarray, tall: int, wide: int, theme: str, bar: dict) -> go.Heatmap:
-    # Without the end of the scale that would be lost in the ground: an empty block shows the ground itself.
+    # The end of the scale that resembles the background is left out, because an empty block shows the background
+    # itself.
     ends = (0.0, 0.85) if theme == "light" else (0.3, 1.0)
     return go.Heatmap(
         z=np.where(counts > 0, counts.astype(float), np.nan),
@@ -108,7 +109,7 @@ def top_lines(
     theme: str = "light",
     height: int | None = None,
 ) -> go.Figure:
-    """The rows (or columns) with most selected entries, as bars, most first; ties by index.
+    """The rows (or columns) with the most selected entries, as bars, most first; ties by index.
 
     The line marks the mean over all rows (or columns) of the tensor.
     """
@@ -126,7 +127,7 @@ def top_lines(
 def head_map(
     heads: pd.DataFrame, *, chosen: int | None = None, theme: str = "light", height: int | None = None
 ) -> go.Figure:
-    """Selected entries by layer and attention head, the count in every cell that has room; `chosen` layer framed.
+    """Selected entries by layer and attention head, the count in every cell with room; `chosen` layer framed.
 
     `heads`: layer, head (int, from 0), selected; one row each.
     """

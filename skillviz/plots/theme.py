@@ -1,9 +1,9 @@
-"""Colours, marks and the plotly template of every figure, for light and dark ground.
+"""Colors, marks and the plotly template of every figure, for the light and the dark theme.
 
-A model state has one colour and one mark everywhere. A localizer has a hue of its own, never one of the
-three main states', with its own dash and marker. All reach 3:1 against both grounds (WCAG 2.2, 1.4.11), so
-the same figure can be read in either theme and nothing is told by colour alone. On dark ground every mark has a
-lighter counterpart (`dark_mark`), which `plots.dark_marks` puts into a finished figure.
+A model state has one color and one mark everywhere. A localizer has its own hue, never one of the three main states',
+with its own dash and marker. All have a contrast of 3:1 with both backgrounds (WCAG 2.2, 1.4.11), so the same figure is
+legible in either theme and color is never the only distinction. In the dark theme every mark has a lighter counterpart
+(`dark_mark`), which `plots.dark_marks` puts into a finished figure.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ SOFT_INK = {"light": "#565E6C", "dark": "#A3AAB6"}
 GRID = {"light": "#E6E8EC", "dark": "#262B34"}
 FONT = '"Source Sans", "Source Sans Pro", "Source Sans 3", system-ui, sans-serif'
 DENSITY = "Cividis"
-BAR = "#0085AD"  # bars that stand for no state and no localizer
+BAR = "#0085AD"  # bars that belong to no state and no localizer
 
 
 @dataclass(frozen=True)
 class Style:
-    """One row of a style table: the name a reader sees, a hex colour, a plotly marker and a plotly dash."""
+    """One row of a style table: the displayed name, a hex color, a plotly marker and a plotly dash."""
 
     title: str
     color: str
@@ -36,16 +36,16 @@ class Style:
     dash: str
 
     def line(self, width: float = 2) -> dict:
-        """`line` of a plotly trace."""
+        """Return the `line` of a plotly trace."""
         return {"color": self.color, "dash": self.dash, "width": width}
 
     def faint(self, opacity: float) -> str:
-        """The colour, seen through."""
+        """Return the color with this opacity."""
         red, green, blue = (int(self.color[i : i + 2], 16) for i in (1, 3, 5))
         return f"rgba({red},{green},{blue},{opacity})"
 
     def marker(self, size: float = 8) -> dict:
-        """`marker` of a plotly trace."""
+        """Return the `marker` of a plotly trace."""
         return {"color": self.color, "symbol": self.symbol, "size": size, "line": {"color": self.color, "width": 1.5}}
 
 
@@ -59,7 +59,7 @@ STATES = {
 
 LOCALIZERS = {name: Style(row.title, row.color, row.marker, row.dash) for name, row in table.LOCALIZERS.items()}
 
-# Attention in blues, MLP in ochres: kin are told apart by marker and dash.
+# Attention is in blues, MLP in ochres: kinds of one color differ by marker and dash.
 MODULE_KINDS = {
     "query": Style("query", "#1D5FD1", "square-open", "dot"),
     "key": Style("key", "#0085AD", "diamond-open", "dash"),
@@ -85,26 +85,26 @@ MODULE_KINDS = {
 }
 
 MARKUP = re.compile(r"[\[\]<>`$*~|:\\\x00-\x1f]")
-"""Signs without which Markdown and Plotly's texts hold no picture, link, icon, code, bold type, formula, element, cell
-or line break."""
+"""Characters without which Markdown and Plotly's texts cannot contain a picture, link, icon, code, bold type, formula,
+element, cell or line break."""
 _SPARE_COLORS = ("#1D5FD1", "#8B3FD9", "#D6247F", "#0085AD", "#7A7D00", "#C8143F", "#7D5F3A", "#B56576")
 _SPARE_SYMBOLS = ("hexagon", "hourglass", "bowtie", "star-diamond", "hexagram", "star-square", "circle-cross")
 _SPARE_DASHES = ("10px,2px", "2px,5px", "7px,2px,2px,2px", "12px,4px", "3px,2px")
 
 
-# The states' are the dark theme's text colours of the same names, so that a number and its mark look alike.
+# The states' colors are the dark theme's text colors of the same names, so that a number and its mark look alike.
 _DARK_STATES = {"#6B7280": "#A3AAB7", "#007A5A": "#3DB88E", "#C44E00": "#EE8E4E"}
 _WHITE = 0.2
 
 
 def marks() -> frozenset[str]:
-    """Every colour that a mark can have on light ground."""
+    """Return every color that a mark can have in the light theme."""
     styles = (*STATES.values(), *LOCALIZERS.values(), *MODULE_KINDS.values())
     return frozenset((*(style.color for style in styles), *_SPARE_COLORS, BAR))
 
 
 def dark_mark(color: str) -> str:
-    """The counterpart of a mark's colour on dark ground: a fifth of white in it, or the state's own."""
+    """Return the counterpart of a mark's color in the dark theme: a fifth of white mixed in, or the state's own."""
     if color in _DARK_STATES:
         return _DARK_STATES[color]
     channels = (int(color[i : i + 2], 16) for i in (1, 3, 5))
@@ -112,7 +112,7 @@ def dark_mark(color: str) -> str:
 
 
 def spare_style(name: str) -> Style:
-    """A style for a name outside the tables: the same for the same name, with marks no table uses."""
+    """Return a style for a name outside the tables: always the same for one name, with marks that no table uses."""
     number = crc32(name.encode())
     color, number = _SPARE_COLORS[number % 8], number // 8
     symbol, number = _SPARE_SYMBOLS[number % 7], number // 7
@@ -120,15 +120,15 @@ def spare_style(name: str) -> Style:
 
 
 def state_style(name: str) -> Style:
-    """Style of a model state (`pretrained`, `grafted`, `finetuned`, `complement`, `temperature`)."""
+    """Return the style of a model state (`pretrained`, `grafted`, `finetuned`, `complement`, `temperature`)."""
     return STATES.get(name) or spare_style(name)
 
 
 def localizer_style(name: str, settings: str = "") -> Style:
-    """Style of a localizer, also of one added later; with other `settings` it keeps the colour, not the marks.
+    """Return the style of a localizer, also of a new one; with other `settings` it keeps the color, not the marks.
 
-    A name that is not ours comes from a stranger's run: what makes pictures, links, code, markup or line breaks is left
-    out.
+    A name outside the table comes from an untrusted run: characters of pictures, links, code, markup and line breaks
+    are removed.
     """
     style = LOCALIZERS.get(name) or replace(spare_style(name), title=MARKUP.sub("", name))
     if not settings:
@@ -137,12 +137,12 @@ def localizer_style(name: str, settings: str = "") -> Style:
 
 
 def kind_style(name: str) -> Style:
-    """Style of a module kind; `bias` for the biases of all kinds."""
+    """Return the style of a module kind; `bias` for the biases of all kinds."""
     return MODULE_KINDS.get(name) or spare_style(name)
 
 
 def check_theme(theme: str) -> str:
-    """The theme's name. Raises ValueError for one that is not in THEMES."""
+    """Return the theme's name. Raises ValueError for one that is not in THEMES."""
     if theme not in THEMES:
         raise ValueError(f"theme {theme!r} is not known; it is one of {', '.join(THEMES)}")
     return theme
@@ -162,7 +162,7 @@ def _axis(theme: str) -> dict:
 
 
 def template(theme: str = "light") -> go.layout.Template:
-    """The plotly template: transparent, in the theme's ink, few gridlines, horizontal legend on top."""
+    """Return the plotly template: transparent, in the theme's text color, few gridlines, horizontal legend on top."""
     check_theme(theme)
     layout = {
         "paper_bgcolor": "rgba(0,0,0,0)",
@@ -172,7 +172,7 @@ def template(theme: str = "light") -> go.layout.Template:
         "colorscale": {"sequential": DENSITY},
         "xaxis": {**_axis(theme), "showgrid": False, "showline": True},
         "yaxis": {**_axis(theme), "nticks": 6},
-        "showlegend": True,  # plotly hides a legend of one, and with it the name of what is drawn
+        "showlegend": True,  # plotly hides a legend of one entry, and with it the only name
         "legend": {
             "orientation": "h",
             "x": 0,
@@ -192,7 +192,7 @@ def template(theme: str = "light") -> go.layout.Template:
         "margin": {"l": 8, "r": 12, "t": 12, "b": 8},
         "hovermode": "closest",
         "dragmode": False,
-        # upright at the right edge, where neither legend nor axis stands; `ui/frame.css` moves it into the margin
+        # vertical at the right edge, clear of legend and axis; `ui/frame.css` moves it into the margin
         "modebar": {
             "orientation": "v",
             "bgcolor": "rgba(0,0,0,0)",

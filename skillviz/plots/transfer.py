@@ -28,11 +28,11 @@ from skillviz.plots.theme import GROUND, INK, SOFT_INK, STATES, state_style
 COLUMNS = ("dataset", "state", "metric", "value", "low", "high")
 DIFFERENCES = ("dataset", "metric", "value", "low", "high")
 NOTHING = "No task has been scored yet."
-STEP = 0.17  # of a task's band, between two states
+STEP = 0.17  # share of a task's band, between two states
 ROW, LEAST = 96, 110  # pixels of a task, and of axes
-NAME_LETTERS = 14  # of a line of a task's name
-VALUES = 0.2  # room for the values beside the dots, as a share of what the values take
-NEAR = 0.25  # of the axis: levels that are nearer than this are named together
+NAME_LETTERS = 14  # letters of a line of a task's name
+VALUES = 0.2  # room for the values beside the dots, as a share of the values' range
+NEAR = 0.25  # share of the axis: levels closer than this are named together
 
 
 def zero_shot(
@@ -44,7 +44,7 @@ def zero_shot(
     theme: str = "light",
     height: int | None = None,
 ) -> go.Figure:
-    """One band a task, one dot with its interval a state, its value beside it.
+    """One band per task, one dot with its interval per state, its value beside it.
 
     `references`: level name -> task -> level, 0..1; one that is far below on every task is only named.
     """
@@ -68,12 +68,12 @@ def zero_shot(
     _write_values(figure, words)
     _name_levels(figure, references or {}, near, shown, words, theme)
     for trace in figure.data:
-        trace.showlegend = trace.mode == "markers"  # levels are named where they are
+        trace.showlegend = trace.mode == "markers"  # levels are named at their lines
     return figure
 
 
 def _write_values(figure: go.Figure, words: Metric) -> None:
-    """Writes each dot's value at the right end of its interval: a name beside it would be cut on a phone."""
+    """Write each dot's value at the right end of its interval, because a label beside it would be cut on a phone."""
     ends, lows = [0.0], []
     for trace in figure.data:
         x = np.array([np.nan if value is None else value for value in trace.x], dtype=float)
@@ -99,8 +99,10 @@ def _name_levels(
     figure: go.Figure, references: Mapping[str, Mapping[str, float]], near: Sequence[str], shown: Sequence[str],
     words: Metric, theme: str,
 ) -> None:  # fmt: skip
-    """Names the levels of the uppermost task at the top of its band, those that are near one another together; those
-    that are not drawn at the left end, with an arrow."""
+    """Name the levels of the uppermost task at the top of its band, levels close to one another together.
+
+    Levels that are not drawn are named at the left end, with an arrow.
+    """
     levels = sorted((of[shown[0]] * words.scale, name) for name, of in references.items() if shown[0] in of)
     left, right = figure.layout.xaxis.range
     groups: list[list[tuple[float, str]]] = []
@@ -126,7 +128,7 @@ def graft_minus_finetuned(
     theme: str = "light",
     height: int | None = None,
 ) -> go.Figure:
-    """One row a task: the paired difference with its interval beside it, and the line where there is none."""
+    """One row per task: the paired difference with its interval beside it, and a line at zero difference."""
     require(differences, DIFFERENCES, "differences")
     words, rows = metric_row(metric), differences[differences["metric"] == metric]
     unit = words.difference_unit
@@ -158,7 +160,7 @@ def graft_minus_finetuned(
         )
     )
     for v, a, b, y in zip(center, low, high, _places(marks["dataset"], shown), strict=True):
-        figure.add_annotation(  # on the ground's color, so that the line at zero does not go through it
+        figure.add_annotation(  # on the background color, so that the line at zero does not cross it
             name="difference", text=formats.signed(v, words.digits) + _ends(a, b, words), x=v, y=y, yshift=15,
             showarrow=False, font={"size": 11}, bgcolor=GROUND[theme], borderpad=0,
         )  # fmt: skip
@@ -174,12 +176,12 @@ def _shown(rows: pd.DataFrame, datasets: Sequence[str]) -> list[str]:
 
 
 def _places(names: pd.Series, shown: Sequence[str]) -> np.ndarray:
-    """Where each task stands: the first at the top."""
+    """Return the y position of each task: the first at the top."""
     return np.array([-shown.index(str(name)) for name in names], dtype=float)
 
 
 def _bands(figure: go.Figure, shown: Sequence[str]) -> None:
-    """The tasks' names at their bands, and a hairline between two."""
+    """Write the tasks' names at their bands, with a hairline between two."""
     places = [-float(number) for number in range(len(shown))]
     names = ["<br>".join(wrap(name, NAME_LETTERS, break_long_words=False)) for name in shown]
     figure.update_yaxes(
@@ -210,7 +212,7 @@ def _dots(state: str, rows: pd.DataFrame, shown: Sequence[str], offset: float, w
 
 
 def _ticks(name: str, levels: Mapping[str, float], shown: Sequence[str], words: Metric, theme: str) -> go.Scatter:
-    """A level of each task as a vertical line through its band."""
+    """Return a level of each task as a vertical line through its band."""
     style, nothing = reference_style(name, theme), [None]
     lines = [(shown.index(task), level * words.scale) for task, level in levels.items() if task in shown]
     return go.Scatter(
@@ -224,7 +226,7 @@ def _ticks(name: str, levels: Mapping[str, float], shown: Sequence[str], words: 
 
 
 def _ends(low: float, high: float, words: Metric) -> str:
-    """` (−2.2 to 1.5)`, empty without an interval."""
+    """` (−2.2 to 1.5)`; empty without an interval."""
     return "" if np.isnan(low) or np.isnan(high) else f" ({formats.interval(low, high, words.digits)})"
 
 
