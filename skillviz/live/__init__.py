@@ -1,1 +1,1 @@
-"""One worker process that owns models and answers the live pages; the client half is free of torch."""
+"""One worker process that has the models and answers the live pages; the client half does not import torch."""

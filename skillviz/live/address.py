@@ -1,8 +1,8 @@
-"""Where the worker of a store listens: a private folder of this user with a socket, a token, a lock and a log.
+"""The address of a store's worker: a private folder of this user with a socket, a token, a lock and a log.
 
-The folder is not in the store: a socket's path may have about a hundred letters only, and a store may lie on a
-network disk, where sockets do not work. A socket is named after its worker's token, so that whoever reads the token
-has both or neither.
+The folder is not in the store, because a socket's path is limited to about a hundred letters, and a store may be on a
+network disk, where sockets do not work. A socket is named after its worker's token, so that a client that reads the
+token also has the socket.
 """
 
 from __future__ import annotations
@@ -20,51 +20,51 @@ from skillviz.tasks.project import DEPLOYMENT_VARIABLES, OURS, expanded
 
 ENVIRONMENT = "SKILLVIZ_LIVE"
 OTHERS = (ENVIRONMENT, *DEPLOYMENT_VARIABLES)
-"""Variables that no file of a pair or a task is found by."""
+"""Variables that do not affect where the files of a pair or a task are found."""
 PRIVATE = 0o700
 
 
 @dataclass(frozen=True)
 class Address:
-    """The folder of one worker, and what lies in it."""
+    """The folder of one worker, and the files in it."""
 
     folder: Path
 
     def socket_of(self, token: str) -> Path:
-        """The Unix domain socket of the worker with this token."""
+        """Return the Unix domain socket of the worker with this token."""
         return self.folder / f"socket-{token[:8]}"
 
     @property
     def socket(self) -> Path:
-        """The socket of the worker that listens now; no file where there is none."""
+        """The socket of the worker that listens now; the file does not exist without one."""
         return self.socket_of(self.read_token())
 
     @property
     def token(self) -> Path:
-        """The file of the secret that a client must know; readable by this user alone."""
+        """The file of the secret that a client must have; readable by this user alone."""
         return self.folder / "token"
 
     @property
     def lock(self) -> Path:
-        """Locked by whoever starts a worker, so that one is started."""
+        """The lock file to hold while starting a worker, so that only one is started."""
         return self.folder / "lock"
 
     @property
     def lock_of_all(self) -> Path:
-        """Locked by whoever starts a worker of any store, so that their number can be counted."""
+        """The lock file to hold while starting a worker of any store, so that their number can be counted."""
         return self.folder.with_name("lock")
 
     def others(self) -> list[Address]:
-        """The addresses of this user's other workers, listening or not."""
+        """Return the addresses of this user's other workers, listening or not."""
         return [Address(token.parent) for token in self.folder.parent.glob("*/token") if token.parent != self.folder]
 
     @property
     def log(self) -> Path:
-        """What the worker prints."""
+        """The file of the worker's output."""
         return self.folder / "log.txt"
 
     def open(self) -> None:
-        """Makes the folder, or checks that it is this user's own and closed to others; raises LiveError."""
+        """Make the folder, or check that it is this user's own and closed to others; raises LiveError."""
         for folder in (self.folder.parent, self.folder):
             folder.mkdir(mode=PRIVATE, parents=True, exist_ok=True)
             status = folder.lstat()
@@ -77,7 +77,7 @@ class Address:
                 folder.chmod(PRIVATE)
 
     def publish(self, token: str) -> None:
-        """Puts the token of a worker that listens into its file, whole."""
+        """Write the token of a worker that listens to its file, atomically."""
         draft = self.token.with_name("token.new")
         draft.unlink(missing_ok=True)
         with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
@@ -85,7 +85,7 @@ class Address:
         draft.replace(self.token)
 
     def read_token(self) -> str:
-        """The token of the worker that listens now; empty where there is none."""
+        """Return the token of the worker that listens now; empty without one."""
         try:
             return self.token.read_text()
         except OSError:
@@ -93,10 +93,10 @@ class Address:
 
 
 def address_of(store: Path | str) -> Address:
-    """The address of a store's worker: one a user, a store and a version of the protocol.
+    """Return the address of a store's worker: one per user, store and version of the protocol.
 
-    A worker keeps the variables that it was started with. Who has others, as after setting one that was missing, gets
-    a worker of his own.
+    A worker keeps the environment variables from its start. A client with other variables, for example after setting a
+    missing one, gets another worker.
     """
     places = {n: value for n, value in sorted(os.environ.items()) if n.startswith(OURS) and n not in OTHERS}
     name = hashlib.sha256(f"{VERSION}:{Path(store).resolve()}:{places}".encode()).hexdigest()[:16]
@@ -104,7 +104,7 @@ def address_of(store: Path | str) -> Address:
 
 
 def _root() -> Path:
-    """The folder of this user's workers: $SKILLVIZ_LIVE, the session's runtime folder, or one in /tmp."""
+    """Return the folder of this user's workers: $SKILLVIZ_LIVE, the session's runtime folder, or one in /tmp."""
     if os.environ.get(ENVIRONMENT):
         return Path(expanded(os.environ[ENVIRONMENT]))
     runtime = Path(os.environ.get("XDG_RUNTIME_DIR") or "/nonexistent")

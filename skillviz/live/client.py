@@ -1,4 +1,4 @@
-"""Requests to the worker, which is started where none listens. Without torch."""
+"""Requests to the worker, which is started if none listens. Does not import torch."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ from skillviz.tasks.project import LIVE_WORKERS_VARIABLE
 SECONDS = 120.0  # a first request may load a model
 POLL_SECONDS = 0.02
 AGAIN_SECONDS = 0.2
-LOOK_SECONDS = 2.0  # that another store's worker has to say that it is there
+LOOK_SECONDS = 2.0  # time for another store's worker to show that it runs
 ATTEMPTS = 3
 TOO_LONG = "the worker took too long; ask for fewer examples, or wait until it is free."
-LONGEST_LOG = 2**20  # bytes of a log that the next worker still appends to
+LONGEST_LOG = 2**20  # bytes of a log to which the next worker still appends
 
 _STARTED: list[subprocess.Popen[bytes]] = []
-"""The workers that this process started and that may still run: their end is noticed here, not left to the system."""
+"""The workers that this process started and that may still run, kept so that their exit status is collected here."""
 
 
 class Client:
-    """Asks the worker of one store. It keeps no connection, so that it can be used from many threads.
+    """Sends requests to the worker of one store. It keeps no connection, so many threads can use it.
 
-    `session` tells whose requests these are: a newer one supersedes an older one of the same session and topic.
+    `session` identifies the requests' source: a newer request supersedes an older one of the same session and topic.
     `idle_seconds` and `command` are for a worker that this client has to start.
     """
 
@@ -57,13 +57,13 @@ class Client:
     def ask(
         self, operation: str, *, topic: str | None = None, timeout: float = SECONDS, **arguments: Any
     ) -> dict[str, Any]:
-        """The operation's answer (see `live.operations`); arrays come as numpy arrays.
+        """Return the operation's answer (see `live.operations`); arrays are numpy arrays.
 
-        With a `topic`, a request of this session that still waits under the same topic raises Superseded where it
-        was made. Raises the operation's own errors, LiveError where no answer comes within `timeout` seconds or the
-        worker ends over it, and WorkerBug for an error in skillviz.
+        With a `topic`, a request of this session that still waits under the same topic raises Superseded at its own
+        caller. Raises the operation's own errors, LiveError if there is no answer within `timeout` seconds or the
+        worker ends while answering, and WorkerBug for an error in skillviz.
         """
-        read_only.refuse()  # the worker keeps what it answers
+        read_only.refuse()  # the worker stores its answers
         end = time.monotonic() + timeout
         message: dict[str, Any] = {
             "version": VERSION, "id": secrets.token_hex(8), "session": self.session, "topic": topic,
@@ -84,7 +84,7 @@ class Client:
         raise LiveError(f"the worker keeps stopping before it takes a request; its log, {self.address.log}, says why.")
 
     def is_running(self) -> bool:
-        """Whether a worker listens."""
+        """True if a worker listens."""
         connection = _connection(self.address, time.monotonic() + SECONDS)
         if connection is None:
             return False
@@ -92,17 +92,17 @@ class Client:
         return True
 
     def _connected(self, end: float) -> Connection:
-        """A connection to the worker, which is started where there is none."""
+        """Return a connection to the worker, which is started if there is none."""
         connection = _connection(self.address, end)
         if connection is not None:
             return connection
         try:
             self.address.open()
             left = max(0.0, end - time.monotonic())
-            # where workers are counted, no other store's is started meanwhile
+            # if workers are counted, no other store's worker may start meanwhile
             others = lock_at(self.address.lock_of_all, timeout=left) if self._most() is not None else nullcontext()
             with lock_at(self.address.lock, timeout=left), others:
-                # another may have started it while this one waited for the lock
+                # another process may have started it while this one waited for the lock
                 return _connection(self.address, end) or self._started(end)
         except Timeout as error:
             raise LiveError("another process has been starting the worker for too long; try again.") from error
@@ -126,7 +126,7 @@ class Client:
             log_start = log.tell()
             process = subprocess.Popen(
                 words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
-                env={**environment(), "HF_HUB_OFFLINE": "1"},  # what it lacks is downloaded by a click on a page
+                env={**environment(), "HF_HUB_OFFLINE": "1"},  # missing files are downloaded only by a click on a page
             )  # fmt: skip
         _STARTED.append(process)
         while time.monotonic() < end:
@@ -141,11 +141,11 @@ class Client:
         raise LiveError(f"the worker is still starting; try again. Its log is {self.address.log}.")
 
     def _most(self) -> int | None:
-        """How many workers may run for all stores together; None without a limit. Raises BadInput."""
+        """Return how many workers may run for all stores together; None without a limit. Raises BadInput."""
         return quota.whole(LIVE_WORKERS_VARIABLE)
 
     def _running_elsewhere(self, end: float) -> int:
-        """How many workers of other stores listen."""
+        """Return how many workers of other stores listen."""
         count = 0
         for other in self.address.others():
             with suppress(LiveError):
@@ -155,7 +155,7 @@ class Client:
         return count
 
     def _make_store(self) -> None:
-        """Makes the folder of runs where it is not there: a worker ends when it is gone. Raises LiveError."""
+        """Make the folder of runs if it is missing, because a worker ends when it is gone. Raises LiveError."""
         try:
             self.store.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -165,7 +165,7 @@ class Client:
             ) from error
 
     def _log(self) -> IO[bytes]:
-        """The worker's log, open at its end: what the last worker said stays there. A long one is put aside."""
+        """Open the worker's log at its end, so the last worker's output is kept. A long log is moved aside first."""
         log = self.address.log
         if log.exists() and log.stat().st_size > LONGEST_LOG:
             log.replace(log.with_suffix(".old.txt"))
@@ -173,7 +173,7 @@ class Client:
 
 
 def _connection(address: Address, end: float) -> Connection | None:
-    """A connection, None where nobody listens: no worker, one that was killed, or one that ends just now."""
+    """Return a connection, None if no worker listens: it was never started, was killed, or is just ending."""
     token = address.read_token()
     if not token:
         return None
@@ -190,7 +190,7 @@ def _connection(address: Address, end: float) -> Connection | None:
 
 
 def _answer(connection: Connection, message: Message, end: float) -> Message | None:
-    """The worker's answer, None where it ended before it took the request: that one may be sent again."""
+    """Return the worker's answer, None if it ended before it accepted the request, which may then be sent again."""
     accepted = False
     try:
         send(connection, message)

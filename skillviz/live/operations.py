@@ -1,8 +1,9 @@
-"""What the worker can compute: one function an operation, the table of them, and a request's answer.
+"""The worker's computations: one function per operation, the table of them, and the answer to a request.
 
-Every operation but `ping` takes `pair`: {"run": <run id>}, or {"base", "finetuned", "task", "readout"} and what else
-a spec has. `region` is an expression (`core.region_expression`); left out, it is the run's main region. `text` is a
-sentence, or two for a task of pairs. Splits are train, validation and test; `sample` takes so many of their examples.
+Every operation except `ping` takes `pair`: {"run": <run id>}, or {"base", "finetuned", "task", "readout"} and the other
+fields of a spec. `region` is an expression (`core.region_expression`); the default is the run's main region. `text` is
+a sentence, or two for a task of pairs. Splits are train, validation and test; `sample` takes that many of their
+examples.
 """
 
 from __future__ import annotations
@@ -57,8 +58,10 @@ Text = str | Sequence[str]
 
 
 def answer(worker: Worker, operation: str, arguments: Mapping[str, Any]) -> Answer:
-    """The operation's answer, with `seconds` it took, whether it was `stored` from before, and `uncompared`: a sentence
-    where the definition of the run's task cannot be compared with the present one, else empty.
+    """Return the operation's answer with its `seconds`, `stored` and `uncompared`.
+
+    `stored` is true if the answer was read from disk. `uncompared` is a sentence if the definition of the run's task
+    cannot be compared with the present one, else empty.
 
     Answers about a run are stored beside it, so that the same request is answered without the model.
     """
@@ -82,7 +85,7 @@ def answer(worker: Worker, operation: str, arguments: Mapping[str, Any]) -> Answ
 
 
 def _bound(function: Callable[..., Answer], name: str, first: Any, rest: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments with their defaults; raises BadInput for one that the operation does not have, or that it lacks."""
+    """Return the arguments with their defaults; raises BadInput for an unknown or a missing one."""
     signature = inspect.signature(function)
     known = list(signature.parameters)[1:]
     unknown = [key for key in rest if key not in known]
@@ -98,7 +101,7 @@ def _bound(function: Callable[..., Answer], name: str, first: Any, rest: Mapping
 
 
 def ping(worker: Worker) -> Answer:
-    """Who answers: process, version, seconds since it began, bytes of memory, pairs in memory."""
+    """Return the worker's process, version, seconds since its start, bytes of memory, and pairs in memory."""
     return {
         "pid": os.getpid(),
         "version": __version__,
@@ -109,7 +112,7 @@ def ping(worker: Worker) -> Answer:
 
 
 def open_pair(request: PairRequest) -> Answer:
-    """Loads the pair, and says what it is: d, labels, readout, layers, notes, device."""
+    """Load the pair, and return its d, labels, readout, layers, notes and device."""
     pair = request.pair
     return {
         "d": pair.d,
@@ -126,14 +129,14 @@ def open_pair(request: PairRequest) -> Answer:
 def score_text(
     request: PairRequest, texts: Sequence[Text], region: Expression | None = None, states: Sequence[str] = STATES
 ) -> Answer:
-    """Class scores of typed texts: `logits` by state, float32 [text, label]."""
+    """Return class scores of typed texts: `logits` by state, float32 [text, label]."""
     encoded, chosen = request.encode(_frame_of(request, texts)), _region(request, region, states)
     logits = {state: predict(request.pair, encoded, state, chosen) for state in states}
     return {"labels": list(request.task.labels), "logits": logits}
 
 
 def _frame_of(request: PairRequest, texts: Sequence[Text]) -> pd.DataFrame:
-    """Typed texts as a frame of examples; their label is not known and not used."""
+    """Return typed texts as a frame of examples; their label is unknown and not used."""
     n = 2 if request.task.pair else 1
     if request.task.kind == GENERATION:
         raise BadInput(
@@ -156,7 +159,7 @@ def _frame_of(request: PairRequest, texts: Sequence[Text]) -> pd.DataFrame:
 
 
 def _region(request: PairRequest, region: Expression | None, states: Sequence[str]) -> Region | None:
-    """The region where one of the states is a graft's; None where no state needs it."""
+    """Return the region if one of the states is a graft's; None if no state needs it."""
     return request.region(region) if any(state in ("grafted", "complement") for state in states) else None
 
 
@@ -170,13 +173,14 @@ def attribute(
     target: int | str | None = None,
     steps: int = attribution.STEPS,
 ) -> Answer:
-    """What each token adds to a class's log-odds, by state; without `target`, to the class that fine-tuned gives.
+    """Return each token's contribution to a class's log-odds, by state.
 
-    `special` tells which tokens are special ones: they stay as they are on the way from the baseline, so that their
-    value is 0. `word` numbers the words of the text; it is -1 for tokens of the template and of the answer, and for
-    special ones. A state's `values` float64 [token] (integrated gradients), or `parts` {block, attention output, MLP
-    out}: float64 [layer, token] (layer conductance), with `score`, `reference` and `gap`, the completeness gap, in
-    nats.
+    Without `target`, the class is the one that the fine-tuned model predicts.
+
+    `special` marks special tokens: they are unchanged on the path from the baseline, so their value is 0. `word`
+    numbers the words of the text; it is -1 for tokens of the template and of the answer, and for special ones. A state
+    has `values` float64 [token] (integrated gradients), or `parts` {block, attention output, MLP out}: float64
+    [layer, token] (layer conductance), with `score`, `reference` and `gap`, the completeness gap, in nats.
     """
     if method not in METHODS:
         raise BadInput(f"'{method}' is not a method of attribution; known: {', '.join(METHODS)}.")
@@ -209,9 +213,9 @@ def attribute(
 
 
 def _is_text(request: PairRequest, text: Text, encoded: Encoded) -> np.ndarray:
-    """The tokens of the one example that come from its texts, bool [token]; the others are the template's.
+    """Return the mask of the one example's tokens that come from its texts, bool [token]; the rest is the template's.
 
-    A text is where the tokens change as it is replaced, by each of two fillers: one may be like it.
+    A token is a text's if it changes when the text is replaced by a filler; two are tried, because one may resemble it.
     """
     ids, texts = encoded.input_ids[0], [text] if isinstance(text, str) else list(text)
     is_text = np.zeros(len(ids), dtype=bool)
@@ -227,7 +231,7 @@ def _is_text(request: PairRequest, text: Text, encoded: Encoded) -> np.ndarray:
 
 
 def _shared(one: np.ndarray, other: np.ndarray) -> int:
-    """The number of tokens that both begin with."""
+    """Return the number of equal tokens at the start of both."""
     n = min(len(one), len(other))
     return int(np.append(one[:n] == other[:n], False).argmin())
 
@@ -251,10 +255,10 @@ def evaluate_region(
     controls: Sequence[str] = (),
     seed: int = 0,
 ) -> Answer:
-    """Class scores of a region's graft and of its complement: `logits` by state, with the region's size and d.
+    """Return class scores of a region's graft and of its complement: `logits` by state, with the region's size and d.
 
     `controls` are random regions of the same size (`core.random_entries.CONTROLS`), grafted on the same examples: each
-    is one draw by `seed`, and stands in `logits` under its name.
+    is one draw by `seed`, and is in `logits` under its name.
     """
     unknown = [name for name in controls if name not in CONTROLS]
     if unknown:
@@ -287,7 +291,7 @@ def region_part(
     draws: int = DRAWS,
     seed: int = 0,
 ) -> Answer:
-    """Class scores of the grafts that tell what one part of the run's region does (`core.region_parts.grafts_of`).
+    """Return class scores of the grafts that measure one part of the run's region (`core.region_parts.grafts_of`).
 
     `logits` float32 [condition, n, label] in the order of `conditions` and their `draws`. Raises BadInput for a part
     that has no entries in the region.
@@ -325,8 +329,8 @@ def wise(
 ) -> Answer:
     """Class scores at one point between two models: path wise-ft or wise-graft, alpha 0 (base), 1 (end) or beyond.
 
-    With `task` on that other task's test examples (see `transfer`). `metrics` and `bins` are what the stored grid
-    has of a point: value, low and high by name, and count, correct and mean confidence by bin.
+    With `task`, the scores are on that other task's test examples (see `transfer`). `metrics` and `bins` have the
+    columns of the stored grid for a point: value, low and high by name, and count, correct and mean confidence by bin.
     """
     chosen = request.region(region)
     encoded = request.examples(split, sample) if task is None else _other(request, task, mapping, sample)[1]
@@ -356,7 +360,7 @@ def wise_grid(
     task: str | None = None,
     mapping: LabelMap | None = None,
 ) -> Answer:
-    """Both paths for one region on the test examples, as a run stores them: `rows` and `bins` as columns by name."""
+    """Both paths for one region on the test examples, in a run's format: `rows` and `bins` as columns by name."""
     chosen, name = request.region(region), request.task.name
     if task is None:
         encoded = request.examples("test", sample)
@@ -368,12 +372,12 @@ def wise_grid(
 
 
 def _columns(frame: pd.DataFrame) -> dict[str, list[Any]]:
-    """The columns as lists, None where a value is missing."""
+    """Return the columns as lists, None for a missing value."""
     return {str(k): v for k, v in frame.astype(object).where(frame.notna(), None).to_dict("list").items()}
 
 
 def _scoring(request: PairRequest) -> TaskNote:
-    """The metric and labels that the pair's predictions are scored by."""
+    """Return the metric and labels by which the pair's predictions are scored."""
     task = request.task
     return TaskNote(name=task.name, labels=task.labels, metric=task.metric, positive=task.f1_class)
 
@@ -386,12 +390,12 @@ def transfer(
     mapping: LabelMap | None = None,
     states: Sequence[str] = STATES,
 ) -> Answer:
-    """Class scores on another task's test examples, in that task's own words (paper, Fig. 7).
+    """Return class scores on another task's test examples, in that task's own words (paper, Fig. 7).
 
     `logits` by state, in the order of the pair's own labels. `mapping` takes a label of the other task to one of the
     pair's, or to None: its examples are left out; without it the names must agree. Examples whose text is among the
-    source's training examples are `dropped`. `note` is what run.json would hold of it (runs.record.TransferNote),
-    with the scores of these states.
+    source's training examples are `dropped`. `note` is the entry for run.json (runs.record.TransferNote), with the
+    scores of these states.
     """
     other, encoded = _other(request, task, mapping, sample)
     chosen = _region(request, region, states)
@@ -416,9 +420,9 @@ def transfer(
 
 
 def _other(request: PairRequest, task: str, mapping: LabelMap | None, sample: int | None) -> tuple[Other, Encoded]:
-    """The other task's examples for the pair, remembered for the next request, and as token ids.
+    """Return the other task's examples for the pair, cached for the next request, and as token ids.
 
-    Raises BadData where they are no longer those that the run scored, so that both can be shown as one.
+    Raises BadData if they are no longer the examples that the run scored, so both can be shown as one.
     """
     target, readout, loaded = registry.task(task, "task"), request.pair.readout_name, request.loaded
     files, is_here = str((task_stamp(request.task), task_stamp(target))), has_data(request.task)
@@ -446,11 +450,11 @@ def _other(request: PairRequest, task: str, mapping: LabelMap | None, sample: in
 
 
 def union(request: PairRequest, region: Expression, among: Sequence[str] = (), sample: int | None = None) -> Answer:
-    """The pair's task scored at the base, at the region's graft and at the fine-tuned model, with the relative gain.
+    """Return the task's scores at the base, the region's graft and the fine-tuned model, with the relative gain.
 
-    `region` is an expression such as {"union": [{"run": ...}, ...]}. `among` are the tasks that the fine-tuned model
-    was trained on: test examples that stand in another one's training data are left out (`left_out`). `scores` is by
-    state: value, low, high of the task's metric; `gain` the same of Eq. 5, None where fine-tuning gains nothing.
+    `region` is an expression such as {"union": [{"run": ...}, ...]}. `among` are the tasks on which the fine-tuned
+    model was trained: test examples that are in another one's training data are left out (`left_out`). `scores` is by
+    state: value, low, high of the task's metric; `gain` the same for Eq. 5, None if fine-tuning gains nothing.
     """
     chosen, encoded = request.region(region), request.examples("test", sample)
     trained_on = _trained_on(request, among)
@@ -478,7 +482,7 @@ def _with_ends(interval: Interval) -> dict[str, float]:
 
 
 def _trained_on(request: PairRequest, among: Sequence[str]) -> frozenset[str]:
-    """The ids of the task's test examples that stand in the training data of one of the other tasks."""
+    """Return the ids of the task's test examples that are in the training data of one of the other tasks."""
     if not among:
         return frozenset()
     tasks = {task.name: task for task in (registry.task(name, "task") for name in among)}
@@ -488,8 +492,10 @@ def _trained_on(request: PairRequest, among: Sequence[str]) -> frozenset[str]:
 
 
 def encoded_texts(request: PairRequest) -> Answer:
-    """The changes of the task's texts by encoding, `notes` by split, and the notes on the `pair` with its tokenizers
-    loaded. The pair's weights are not read."""
+    """Return the changes of the task's texts by encoding, `notes` by split, and the notes on the `pair`.
+
+    The tokenizers are loaded, but the pair's weights are not read.
+    """
     session = Session()
     notes = {split: list(texts.notes) for split, texts in session.texts(request.spec).items()}
     return {"notes": notes, "pair": list(session.rehearsed(request.spec)[0].notes)}

@@ -1,4 +1,4 @@
-"""The worker's memory: a few loaded pairs, the one used longest ago let go first, and what was computed with each."""
+"""The worker's memory: a few loaded pairs, the least recently used dropped first, and the values computed with each."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ T = TypeVar("T")
 
 @dataclass
 class LoadedPair:
-    """One loaded pair with its task's data, and the values computed last; a spec tells which examples are meant."""
+    """One loaded pair with its task's data, and the last computed values; a spec selects the examples."""
 
     session: Session = field(default_factory=Session)
     values: dict[Hashable, Any] = field(default_factory=dict)
 
     def remember(self, key: Hashable, compute: Callable[[], T]) -> T:
-        """The value of this key, computed where it is not among the last MOST_VALUES that were used."""
+        """Return the value of this key, computed if it is not among the MOST_VALUES most recently used ones."""
         value: T = self.values.pop(key) if key in self.values else compute()
         self.values[key] = value
         for oldest in list(self.values)[:-MOST_VALUES]:
@@ -42,7 +42,7 @@ class LoadedPair:
         return value
 
     def examples(self, spec: RunSpec, split: str, sample: int | None = None) -> Encoded:
-        """The examples of a split as token ids; with `sample`, so many of them, drawn by class and the data seed."""
+        """The examples of a split as token ids; with `sample`, that many of them, drawn by class and the data seed."""
 
         def encode_split() -> Encoded:
             frame = getattr(self.session.splits(spec), split)
@@ -54,7 +54,7 @@ class LoadedPair:
         return self.remember(("examples", *sampling, split, sample), encode_split)
 
     def bytes(self, spec: RunSpec) -> int:
-        """Memory of the pair's weights: the model, and the graftable vector at both ends."""
+        """Return the bytes of the pair's weights: the model, and the graftable vector at both ends."""
         pair = self.session.pair(spec)
         outside = [tensor for ends in pair.outside.values() for tensor in ends]
         tensors = [*pair.model.parameters(), pair.base, pair.finetuned, *outside]
@@ -62,7 +62,7 @@ class LoadedPair:
 
 
 class PairCache:
-    """At most `most` pairs, and no more than `most_bytes` of weights as long as there are two or more."""
+    """A cache of at most `most` pairs, and of at most `most_bytes` of weights unless it has only one pair."""
 
     def __init__(self, most: int = MOST_PAIRS, most_bytes: int | None = None) -> None:
         self.most = most
@@ -70,7 +70,7 @@ class PairCache:
         self._pairs: dict[Hashable, tuple[RunSpec, LoadedPair]] = {}
 
     def get(self, spec: RunSpec) -> LoadedPair:
-        """The spec's pair, loaded where it is not in memory or its files have changed since."""
+        """Return the spec's pair, loaded if it is not in memory or its files have changed since."""
         models = spec.base, spec.finetuned, spec.task, spec.readout, spec.device, spec.dtype
         key = (*models, rest_of(spec.localizer), is_rescaled(spec.localizer), *_stamps(spec))
         if key in self._pairs:
@@ -84,7 +84,7 @@ class PairCache:
         return loaded
 
     def names(self) -> list[list[str]]:
-        """Base, fine-tuned model and task of each pair, the one used last at the end."""
+        """Return base, fine-tuned model and task of each pair, the most recently used last."""
         return [[spec.base, spec.finetuned, spec.task] for spec, _ in self._pairs.values()]
 
     def _let_go(self, most: int) -> None:
@@ -96,7 +96,7 @@ class PairCache:
 
 
 def _stamps(spec: RunSpec) -> Iterator[Any]:
-    """Size and time of a local model's weights and configuration, and of the task's files: were they saved again?"""
+    """Yield size and time of a local model's weights and configuration, and of the task's files, to detect changes."""
     for source in (spec.base, spec.finetuned):
         folder = Path(expanded(source, "model"))
         if folder.is_dir():

@@ -1,6 +1,6 @@
-"""Scoring the parts of a run's region one request at a time, for a page and a command alike. Without torch.
+"""Score the parts of a run's region one request at a time, for a page and a command alike. Does not import torch.
 
-Each request is small and its answer is stored beside the runs, so that what was interrupted goes on where it stopped.
+Each request is small and its answer is stored beside the runs, so interrupted scoring resumes where it stopped.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from skillviz.runs.run import Run, parameter_table
 from skillviz.runs.store import Store
 
 Ask = Callable[..., dict[str, Any]]
-"""Operation and arguments to the worker's answer about the run's pair."""
+"""A function from an operation and its arguments to the worker's answer about the run's pair."""
 MOST_DRAWS = 100
 
 
@@ -47,11 +47,11 @@ class PartScoring:
 
     @property
     def passes(self) -> int:
-        """Forward passes over the sample."""
+        """The number of forward passes over the sample."""
         return passes(len(self.parts), self.draws)
 
     def steps(self, ask: Ask) -> Iterator[tuple[int, pd.DataFrame]]:
-        """Scores the ends, then part after part: forward passes done so far, and the rows of the last step."""
+        """Score the ends, then part after part; yield the forward passes done so far, and the rows of the last step."""
         asked = {"split": self.split, "sample": self.sample}
         ends = ask("evaluate_region", states=list(ENDS), **asked)
         examples, done = (ends["example_ids"], ends["labels"], self.run.labels), len(ENDS)
@@ -70,9 +70,9 @@ class PartScoring:
             yield done, part_rows(part, conditions, answer["logits"], *examples)
 
     def stored(self, ask: Ask, store: Store, advance: Callable[[int], object]) -> PartScores:
-        """Scores all parts and stores them; `advance` is called with the forward passes done so far.
+        """Score all parts and store them; `advance` is called with the forward passes done so far.
 
-        Raises OverQuota, before anything is scored, where the store holds as much as it may.
+        Raises OverQuota, before anything is scored, if the store is full.
         """
         quota.refuse(store.root)
         begun, frames = time.monotonic(), []

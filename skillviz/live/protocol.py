@@ -6,7 +6,7 @@
               {"id", "status": "error", "kind": <class of errors.py, or bug>, "message": "..."}
 
 An array in a value is {"__array__": {"dtype": "float32", "shape": [n, label], "data": base64, little endian}}.
-Before the first message each side proves to the other that it knows the worker's token.
+Before the first message each side proves to the other that it has the worker's token.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ Message = dict[str, Any]
 
 
 class WorkerBug(RuntimeError):
-    """An error in skillviz that showed in the worker; its message holds the worker's traceback."""
+    """An error in skillviz that occurred in the worker; its message has the worker's traceback."""
 
 
 def connect(path: Path, token: str, seconds: float) -> Connection:
-    """A connection to the worker at a socket, each side of which knows the token.
+    """Return a connection to the worker at a socket; each side proves that it has the token.
 
     It waits at most `seconds` for a byte. Raises OSError, EOFError or AuthenticationError.
     """
@@ -51,14 +51,14 @@ def connect(path: Path, token: str, seconds: float) -> Connection:
         deliver_challenge(connection, token.encode())
     except BaseException as error:
         connection.close()
-        if isinstance(error, AssertionError):  # how answer_challenge rejects what is no challenge
+        if isinstance(error, AssertionError):  # answer_challenge asserts that it received a challenge
             raise AuthenticationError("something else listens on the worker's socket") from error
         raise
     return connection
 
 
 def admit(connection: Connection, token: str, seconds: float) -> None:
-    """The worker's side of `connect`; raises OSError, EOFError or AuthenticationError."""
+    """Accept a client, the counterpart of `connect`; raises OSError, EOFError or AuthenticationError."""
     limit(connection, seconds)
     deliver_challenge(connection, token.encode())
     try:
@@ -68,7 +68,7 @@ def admit(connection: Connection, token: str, seconds: float) -> None:
 
 
 def limit(connection: Connection, seconds: float) -> None:
-    """From now on a read or write fails with BlockingIOError after so long without a byte."""
+    """From now on let a read or write fail with BlockingIOError after `seconds` without a byte."""
     whole = int(seconds)
     interval = struct.pack("ll", whole, max(1, int((seconds - whole) * 1e6)))
     with socket.socket(fileno=os.dup(connection.fileno())) as duplicate:
@@ -77,12 +77,12 @@ def limit(connection: Connection, seconds: float) -> None:
 
 
 def send(connection: Connection, message: Mapping[str, Any]) -> None:
-    """Sends one message; raises OSError where the other side is gone, TypeError for what JSON cannot hold."""
+    """Send one message; raises OSError if the other side is gone, TypeError for values that JSON cannot represent."""
     connection.send_bytes(encoded(message))
 
 
 def receive(connection: Connection, longest: int = LONGEST) -> Message | None:
-    """The next message, None where the other side is gone; raises LiveError where it is too long or no message."""
+    """Return the next message, None if the other side is gone; raises LiveError if it is too long or invalid."""
     try:
         data = connection.recv_bytes(longest)
     except EOFError:
@@ -95,12 +95,12 @@ def receive(connection: Connection, longest: int = LONGEST) -> Message | None:
 
 
 def encoded(message: Mapping[str, Any]) -> bytes:
-    """The message as JSON; raises TypeError for what JSON cannot hold."""
+    """Return the message as JSON; raises TypeError for values that JSON cannot represent."""
     return json.dumps(message, default=_plain, separators=(",", ":")).encode()
 
 
 def decoded(data: bytes) -> Message:
-    """The message of some bytes; raises LiveError where it is none."""
+    """Return the message in some bytes; raises LiveError if it is invalid."""
     try:
         message = json_text.loads(data, object_hook=_restored)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
@@ -111,21 +111,21 @@ def decoded(data: bytes) -> Message:
 
 
 def error_message(error: BaseException, traceback: str) -> Message:
-    """How an error travels: those of errors.py by class and sentence, anything else as a bug with its traceback."""
+    """Return the message of an error: errors.py's by class and sentence, any other as a bug with its traceback."""
     if isinstance(error, SkillvizError):
         return {"status": "error", "kind": type(error).__name__, "message": str(error.args[0]) if error.args else ""}
     return {"status": "error", "kind": BUG, "message": traceback}
 
 
 def raise_error(message: Mapping[str, Any]) -> None:
-    """Raises the error of a message."""
+    """Raise the error of a message."""
     if kind := error_class(str(message.get("kind"))):
         raise kind(message.get("message", ""))
     raise WorkerBug(message.get("message", ""))
 
 
 def _plain(value: Any) -> Any:
-    """What JSON has no word for: arrays as bytes, numpy's numbers as numbers, mappings and sequences as they are."""
+    """Convert values that JSON cannot represent: arrays to bytes, numpy's scalars to numbers, mappings to dicts."""
     if isinstance(value, np.ndarray):
         if value.dtype.name not in DTYPES:
             raise TypeError(f"an array of {value.dtype} cannot be sent; known: {', '.join(DTYPES)}.")

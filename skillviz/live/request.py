@@ -30,20 +30,20 @@ from skillviz.tasks.task import SPLITS, Task
 from skillviz.tasks.user_file import task_stamp
 
 FORM = "words of explanations"
-"""What was added last to what answers hold: those without it are not taken for these."""
+"""The latest addition to the format of answers: stored answers without it are not used."""
 DRAWN = "stratified on every task"
-"""How samples are drawn: answers about samples that were drawn otherwise are not taken for these."""
+"""The way samples are drawn: stored answers about samples drawn in another way are not used."""
 
 
 class Worker:
-    """What one worker has: the runs that a store shows, the pairs in memory, the answers stored on disk."""
+    """The resources of one worker: the runs of a store, the pairs in memory, the answers stored on disk."""
 
     def __init__(self, store: Path | str) -> None:
         self.library, self.pairs, self.results = library(store), PairCache(), DiskCache(Path(store) / ANSWERS)
 
 
 class PairRequest:
-    """The pair that a request is about; nothing is loaded before it is used."""
+    """The pair of a request; nothing is loaded before it is used."""
 
     def __init__(self, worker: Worker, pair: Any) -> None:
         if not isinstance(pair, Mapping):
@@ -54,7 +54,7 @@ class PairRequest:
             if len(pair) > 1:
                 raise BadInput("a pair is named by its run or by its models, not by both.")
             self.run = worker.library.open(str(pair["run"]))
-        # a run of a machine with a GPU is looked at on one without, and the other way round
+        # a run from a machine with a GPU may be shown on one without, and the other way round
         self.spec: RunSpec = (
             read_spec(dict(pair))
             if self.run is None
@@ -63,7 +63,7 @@ class PairRequest:
 
     @cached_property
     def loaded(self) -> LoadedPair:
-        """The loaded pair; raises PairMismatch where its weights are not those that the run was made with."""
+        """The loaded pair; raises PairMismatch if its weights are not the run's."""
         loaded = self.worker.pairs.get(self.spec)
         if self.run is not None:
             pair, record = loaded.session.pair(self.spec), self.run.record
@@ -80,7 +80,7 @@ class PairRequest:
 
     @property
     def pair(self) -> ModelPair:
-        """The pair itself."""
+        """The loaded pair of models."""
         return self.loaded.session.pair(self.spec)
 
     @cached_property
@@ -90,7 +90,7 @@ class PairRequest:
 
     @cached_property
     def definition_is(self) -> Comparison:
-        """The comparison of the definition of the run's task with the present one; SAME where no run is named."""
+        """The comparison of the definition of the run's task with the present one; SAME if no run is named."""
         if self.run is None:
             return Comparison.SAME
         note = self.run.record.task
@@ -98,11 +98,11 @@ class PairRequest:
 
     @property
     def uncompared(self) -> str:
-        """The sentence for an answer where that comparison is UNKNOWN; else empty."""
+        """The sentence for an answer if that comparison is UNKNOWN; else empty."""
         return UNCOMPARED.format(self.task.name) if self.definition_is is Comparison.UNKNOWN else ""
 
     def region(self, expression: Mapping[str, Any] | None) -> Region:
-        """The region of an expression; of None, the run's main one.
+        """Return the region of an expression; for None, the run's main one.
 
         The pair's grafts have the gain of the run at a region of its own, and gain 1 at any other.
         """
@@ -117,7 +117,7 @@ class PairRequest:
         return region
 
     def examples(self, split: str, sample: int | None) -> Encoded:
-        """The examples of a split; raises BadData where they are no longer those of the run."""
+        """Return the examples of a split; raises BadData if they are no longer the run's."""
         if split not in SPLITS:
             raise BadInput(f"'{split}' is not a split; known: {', '.join(SPLITS)}.")
         if sample is not None and sample < 1:
@@ -135,12 +135,12 @@ class PairRequest:
         return self.loaded.examples(self.spec, split, sample)
 
     def encode(self, frame: pd.DataFrame) -> Encoded:
-        """Other examples in the words of the pair's task; raises BadData where it is no longer the run's."""
+        """Encode other examples in the words of the pair's task; raises BadData if it is no longer the run's."""
         self._refuse_another_definition()
         return self.pair.encode(self.task, frame)
 
     def _refuse_another_definition(self) -> None:
-        """Raises BadData where the run's task now has other words, or is scored otherwise."""
+        """Raise BadData if the run's task now has other words or another scoring."""
         if self.run is None or self.run.record.task is None:
             return
         note = self.run.record.task
@@ -157,7 +157,7 @@ class PairRequest:
             )
 
     def key(self, operation: str, arguments: Mapping[str, Any]) -> str | None:
-        """What tells this request from any other that could have another answer; None where nothing is stored."""
+        """Return a key that is equal only for requests with the same answer; None if nothing is stored."""
         if self.run is None:
             return None
         full = dict(arguments)

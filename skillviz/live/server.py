@@ -1,4 +1,4 @@
-"""The worker: listens on a private socket and answers one request after the other, until it is idle for long."""
+"""The worker: listens on a private socket and answers one request after the other, until it has been idle for long."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from skillviz.live.protocol import VERSION, Message, admit, error_message, recei
 from skillviz.live.waiting import Request, Waiting
 
 IDLE_SECONDS = 600.0
-LOOK_SECONDS = 1.0  # how often it looks whether it should end
-AGAIN_SECONDS = 0.05  # after a client that could not be accepted
-GONE_SECONDS = 0.1  # how often it looks whether the client is still there
-FIRST_SECONDS = 10.0  # a connection that sends nothing for so long is closed
-LAST_SECONDS = 2.0  # how long the last answers may take to go out
+LOOK_SECONDS = 1.0  # interval of the check whether to end
+AGAIN_SECONDS = 0.05  # wait after a client that could not be accepted
+GONE_SECONDS = 0.1  # interval of the check whether the client is still there
+FIRST_SECONDS = 10.0  # a connection that sends nothing for this long is closed
+LAST_SECONDS = 2.0  # time limit for sending the last answers
 LONGEST_REQUEST = 16 * 2**20
 
 Answer = Callable[[str, Mapping[str, Any]], Mapping[str, Any]]
@@ -41,13 +41,13 @@ class Server:
         self._attending: set[threading.Thread] = set()
 
     def serve(self) -> None:
-        """Answers until it was idle for so long, its store is gone, another has its address, or it is told to end.
+        """Answer until idle for too long, the store is gone, another worker has the address, or `end` is called.
 
         Requests that were accepted are answered; the token is removed first.
         """
         self.address.open()
         token = secrets.token_hex(32)
-        for socket in self.address.folder.glob("socket-*"):  # of workers that were killed
+        for socket in self.address.folder.glob("socket-*"):  # left by killed workers
             socket.unlink(missing_ok=True)
         listener = Listener(str(self.address.socket_of(token)), family="AF_UNIX", backlog=64)
         self.address.socket_of(token).chmod(0o600)
@@ -64,7 +64,7 @@ class Server:
                 listener.close()
 
     def end(self) -> None:
-        """Has `serve` return after the request that is being answered."""
+        """Let `serve` return after the current request."""
         self._ending.set()
 
     def _answer_all(self, token: str) -> None:
@@ -82,11 +82,11 @@ class Server:
         return idle or not self.store.is_dir() or not self._has_address(token)
 
     def _has_address(self, token: str) -> bool:
-        """Whether the address is still this worker's: another one would have published its own token."""
+        """True if the address is still this worker's: another one would have published its own token."""
         return self.address.socket_of(token).exists() and self.address.read_token() == token
 
     def _turn_away(self) -> None:
-        """Tells the clients that still wait that the worker ends, and lets the last answers go out."""
+        """Send an error to the clients that still wait, and give the last answers time to be sent."""
         while (request := self.waiting.next(0)) is not None:
             request.finish(error_message(LiveError("the worker was told to stop; try again."), ""))
         for thread in list(self._attending):
@@ -99,11 +99,11 @@ class Server:
             if is_out_of_memory(error):
                 error = LiveError("out of memory; choose fewer examples, a smaller model, or another device.")
             if not isinstance(error, SkillvizError):
-                traceback.print_exc(file=sys.stderr)  # the log is where a bug is looked for
+                traceback.print_exc(file=sys.stderr)  # bugs are looked up in the log
             return error_message(error, traceback.format_exc())
 
     def _accept(self, listener: Listener, token: str) -> None:
-        """Attends to each client in a thread of its own; one that cannot be accepted costs the others nothing."""
+        """Attend to each client in its own thread; one that cannot be accepted does not delay the others."""
         while not self._closed.is_set():
             try:
                 connection = listener.accept()
@@ -113,7 +113,7 @@ class Server:
             threading.Thread(target=self._attend, args=(connection, token), daemon=True).start()
 
     def _attend(self, connection: Connection, token: str) -> None:
-        """Reads one request, waits for its answer and sends it; what is no client of this user is hung up on."""
+        """Read one request, wait for its answer and send it; disconnect a peer that is not this user's client."""
         with connection, self._counted():
             try:
                 admit(connection, token, FIRST_SECONDS)
@@ -136,7 +136,7 @@ class Server:
 
     @contextmanager
     def _counted(self) -> Iterator[None]:
-        """Inside, the worker does not end before this thread's answer is out, or LAST_SECONDS are over."""
+        """Keep the worker from ending before this thread's answer is sent, for at most LAST_SECONDS."""
         self._attending.add(threading.current_thread())
         try:
             yield
@@ -155,6 +155,6 @@ class Server:
 
 
 def end_on_signals(server: Server) -> None:
-    """SIGTERM and Ctrl-C let the worker end as it does when idle."""
+    """Let SIGTERM and Ctrl-C end the worker as if it were idle."""
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: server.end())

@@ -1,4 +1,4 @@
-"""Requests in the order they came; a newer one of the same session and topic takes the place of one that waits."""
+"""The queue of requests, in order of arrival; a newer one replaces a waiting one of the same session and topic."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Request:
 
     @classmethod
     def of(cls, message: Message) -> Request:
-        """The request of a message; raises LiveError where a field is missing or of another type."""
+        """Return the request of a message; raises LiveError if a field is missing or has another type."""
         wanted = {"id": str, "operation": str, "arguments": dict, "session": str}
         for name, kind in wanted.items():
             if not isinstance(message.get(name), kind):
@@ -35,19 +35,19 @@ class Request:
         return cls(topic=None if topic is None else str(topic), **{name: message[name] for name in wanted})
 
     def finish(self, answer: Message) -> None:
-        """Sets the answer, once: whoever comes second is not heard."""
+        """Set the answer once; later answers are ignored."""
         if not self.done.is_set():
             self.answer = {"id": self.id, **answer}
             self.done.set()
 
     @property
     def place(self) -> tuple[str, str] | None:
-        """What one waiting request at most may have: its session and topic."""
+        """The session and topic, of which at most one request may wait; None without a topic."""
         return None if self.topic is None else (self.session, self.topic)
 
 
 class Waiting:
-    """The line in front of the one who answers; safe to use from many threads."""
+    """The queue of requests to the worker; safe to use from many threads."""
 
     def __init__(self) -> None:
         self._line: deque[Request] = deque()
@@ -59,9 +59,9 @@ class Waiting:
             return len(self._line)
 
     def add(self, request: Request) -> bool:
-        """Puts the request at the end, and says whether it could: a closed line takes nobody.
+        """Add the request at the end; return False if the queue is closed.
 
-        One that waits with the same session and topic is answered Superseded at once.
+        A waiting request with the same session and topic is answered with Superseded at once.
         """
         with self._changed:
             if self._closed:
@@ -74,20 +74,20 @@ class Waiting:
             return True
 
     def next(self, seconds: float) -> Request | None:
-        """The first in the line, waited for at most so long; None where nobody came."""
+        """Return the first request, waiting for at most `seconds`; None if there is none."""
         with self._changed:
             if not self._line:
                 self._changed.wait(seconds)
             return self._line.popleft() if self._line else None
 
     def withdraw(self, request: Request) -> None:
-        """Takes a request out of the line, because nobody waits for its answer any more."""
+        """Remove a request from the queue, because its client is gone."""
         with self._changed:
             if request in self._line:
                 self._line.remove(request)
 
     def close(self) -> bool:
-        """Closes the line if it is empty, and says whether it did."""
+        """Close the queue if it is empty; return whether it is closed."""
         with self._changed:
             self._closed = self._closed or not self._line
             return self._closed
