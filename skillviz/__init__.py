@@ -1,4 +1,4 @@
-"""Find, test and carry off the tiny region of parameters that holds a fine-tuned skill.
+"""Find, test and export the small region of parameters that holds a fine-tuned skill.
 
     import skillviz
 
@@ -71,7 +71,7 @@ _HOMES = {
     "open_run": "skillviz.show.notebook",
     "task": "skillviz.tasks.registry",
 }
-"""Names that need no torch; all others come from skillviz.api, which does."""
+"""The modules of the names that need no torch. All other names come from skillviz.api, which imports it."""
 
 
 def __getattr__(name: str) -> Any:

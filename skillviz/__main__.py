@@ -7,6 +7,6 @@ if __name__ == "__main__":
         from skillviz.cli import main
 
         main()
-    except KeyboardInterrupt:  # Ctrl-C before the command had begun: commands themselves handle theirs
+    except KeyboardInterrupt:  # Ctrl-C before the command has begun; commands handle their own
         print("Interrupted.", file=sys.stderr)
         sys.exit(130)

@@ -1,4 +1,4 @@
-"""The Python API: the words of the command line, as functions. `import skillviz` resolves them lazily."""
+"""The Python API: the commands of the command line as functions. `import skillviz` loads them lazily."""
 
 from __future__ import annotations
 
@@ -69,14 +69,15 @@ def localize(
     progress: Report | None = None,
     **settings: Any,
 ) -> Run:
-    """The finished run: the region found, its predictions and curve, stored under `runs_dir`.
+    """Return the finished run: the region found, its predictions and its curve, stored under `runs_dir`.
 
-    `size` is a percentage ("0.1%"), a count (10646), a share (0.001), or several of them, the main one
-    first. `settings` are the other fields of a run: readout, seed, steps, batch_size, options, device,
-    dtype, autocast, cuda_graphs, k_shot, data_seed, max_train, max_validation, max_test, interpolation, others; nulls
-    ("shuffled", the default, "all" or "none"), the null movements that the same search is made on too, null_draws, and
-    gain (a number or "fit"), the factor on the movement in the grafts, and outside, a run's id or a region expression,
-    which the search stays out of.
+    `size` is a percentage ("0.1%"), a count (10646), a share (0.001), or several of them with the main one first.
+    `settings` are the other fields of a run: readout, seed, steps, batch_size, options, device, dtype, autocast,
+    cuda_graphs, k_shot, data_seed, max_train, max_validation, max_test, interpolation, others, nulls, null_draws, gain
+    and outside. `nulls` ("shuffled", the default, "all" or "none") names the null movements on which the same search
+    also runs. `gain` (a number or "fit") is the factor on the movement in the grafts. `outside` (a run's id or a region
+    expression) is a region that the search must not use.
+
     `progress` is called with runs.progress.Progress records. Raises an error of skillviz.errors for wrong input.
     """
     sizes = size if isinstance(size, str | int | float) else tuple(size)
@@ -97,11 +98,11 @@ def regions(
     runs_dir: Path | None = None,
     told: Callable[[str], object] = lambda text: None,
 ) -> pd.DataFrame:
-    """The other regions that are stored beside a run, a row a region and measure: `analysis.other_regions`.
+    """Return the other regions stored beside a run, one row per region and measure: `analysis.other_regions`.
 
-    `find` (disjoint, minimal or adversarial) searches for those that are not there yet, as the command does: `count`
-    of them, each with `draws` controls, scored on a `sample` of the test set. `told` is called with what is done.
-    Raises BadInput where none is stored.
+    `find` (disjoint, minimal or adversarial) first searches for regions that are not stored yet, like the command:
+    `count` of them, each with `draws` controls, scored on a `sample` of the test set. `told` is called with messages
+    about the progress. Raises BadInput if no other region is stored.
     """
     stored = open_run(run, runs_dir) if isinstance(run, str) else run
     if find is not None:
@@ -126,14 +127,15 @@ def finetune(
     progress: OnStep | None = None,
     **settings: Any,
 ) -> Finetuned:
-    """The fine-tuned model, written to `out` as an ordinary `from_pretrained` folder with a model card.
+    """Fine-tune a model and write it to `out`, an ordinary `from_pretrained` folder with a model card.
 
     `settings` are the fields of `models.finetune.training_config`: recipe, readout, head, steps, batch_size, lr, seed,
     grid, rank, matrices, train_embeddings, train_head; k_shot, data_seed, max_train, max_validation, max_test,
     evaluate_test.
-    `region` is what the recipe graft-retrain may move, `region_run` the id of the run that found it; `progress` is
-    called with every step's record. Raises BadInput where `out` is not empty (unless `overwrite`) or the loss is no
-    longer a number.
+
+    `region` holds the only parameters that the recipe graft-retrain may move; `region_run` is the id of the run that
+    found it. `progress` is called with the record of every step. Raises BadInput if `out` is not empty (unless
+    `overwrite`) or if the loss is no longer a number.
     """
     config, data = split_settings(settings)
     regions = [] if region is None else [TrainedRegion(region, region_run)]
@@ -144,12 +146,12 @@ def finetune(
 
 
 def load_graft(source: str | PathLike[str]) -> Graft:
-    """The graft of a file, or one that is published on the Hugging Face Hub: `org/name` or `org/name@revision`."""
+    """Return the graft in a file, or one published on the Hugging Face Hub: `org/name` or `org/name@revision`."""
     return Graft.load(graft_file(str(source)))
 
 
 def _task_name(task: str | PathLike[str] | Task) -> str:
-    """How a run names the task: its file, or its name in the registry."""
+    """Return the task's name in a run's spec: its file, or its name in the registry."""
     if isinstance(task, Task):
         return str(task.path) if task.path else task.name
     return str(task)

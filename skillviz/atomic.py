@@ -1,4 +1,4 @@
-"""Files and folders that a reader sees whole or not at all: write to a draft, fsync, rename."""
+"""Write files and folders atomically: fill a draft, fsync it, rename it. A reader sees all of the content or none."""
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ WRITER = re.compile(rf"\.(?P<name>.+)\.(?P<host>\w+)-(?P<pid>\d+)-\w+({re.escape
 
 
 def write_file(path: Path, write: Callable[[Path], object]) -> None:
-    """Has `write` fill a temporary file beside `path`, then puts it in place; raises DiskFull.
+    """Let `write` fill a temporary file beside `path`, then move it into place.
 
-    After a crash at any point `path` holds what it held before, or all of the new content. Of several that write
-    at once the last one counts. Raises BadInput where something is there that is no file, as a device is.
+    After a crash at any point `path` holds the old content or all of the new content. If several processes write at
+    once, the last one wins. Raises DiskFull, and BadInput if `path` exists and is not a regular file.
     """
     read_only.refuse()
     if path.exists() and not path.is_file():
         raise BadInput(f"{path} is a folder, a device or a pipe and cannot be replaced; name a file to write to.")
-    draft = _hidden(path)  # a folder: a library may write beside what it is told to write, and be killed there
+    draft = _hidden(path)  # a folder, because a library may write other files beside its output and be killed meanwhile
     with disk_errors(path):
         try:
             draft.mkdir()
             temporary = draft / path.name
-            temporary.touch()  # the system's own error where it cannot be: safetensors puts it in words of its own
+            temporary.touch()  # raises the system's own error if this is not allowed; safetensors would reword it
             mode = stat.S_IMODE(temporary.stat().st_mode)
             write(temporary)
-            temporary.chmod(mode)  # safetensors makes files that no other user of the machine can read
+            temporary.chmod(mode)  # safetensors makes files that only their owner can read
             _sync(temporary)
             os.replace(temporary, path)
             _sync(path.parent)
@@ -53,16 +53,16 @@ def write_file(path: Path, write: Callable[[Path], object]) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Puts this text in place at once."""
+    """Write this text to a file atomically."""
     write_file(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
 
 
 @contextmanager
 def whole_folder(target: Path, *, replace: bool = False) -> Iterator[Path]:
-    """A draft folder beside `target`, which becomes it once the body is done; nothing is left where that fails.
+    """Yield a draft folder that becomes `target` when the body succeeds; a failure leaves nothing behind.
 
-    A folder that is there already is an OSError; with `replace` it stays until the draft is whole and on disk, and
-    then makes room. Drafts of it that killed processes left are removed. Raises DiskFull.
+    Raises OSError if `target` exists. With `replace` the existing folder stays until the draft is complete and on disk,
+    and is then replaced. Drafts of `target` left by killed processes are removed. Raises DiskFull.
     """
     read_only.refuse()
     clear_abandoned(target.parent, target.name)
@@ -77,12 +77,12 @@ def whole_folder(target: Path, *, replace: bool = False) -> Iterator[Path]:
                     path.chmod(mode)
                 _sync(path)
             if replace and target.is_dir():
-                old = _hidden(target, REPLACED)  # all that there is, were this process killed between the two lines
+                old = _hidden(target, REPLACED)  # the only copy, if this process is killed between the two renames
                 os.replace(target, old)
                 try:
                     os.replace(draft, target)
                 except BaseException:
-                    os.replace(old, target)  # what was there stays there
+                    os.replace(old, target)  # restore the old folder
                     raise
                 remove(old, ignore_errors=True)
             else:
@@ -94,7 +94,7 @@ def whole_folder(target: Path, *, replace: bool = False) -> Iterator[Path]:
 
 @contextmanager
 def working_folder() -> Iterator[Path]:
-    """A folder of the system's temporary files, gone after the body; those that killed processes left go as well."""
+    """Yield a temporary folder that is removed after the body; folders left by killed processes are removed too."""
     target = Path(tempfile.gettempdir()) / WORKING
     clear_abandoned(target.parent, target.name)
     folder = _hidden(target)
@@ -107,8 +107,10 @@ def working_folder() -> Iterator[Path]:
 
 
 def abandoned(folder: Path, name: str | None = None) -> list[Path]:
-    """What killed processes of this machine left in a folder: drafts, what was to be removed, and what was to be
-    replaced; with a name, only what belongs to this file or folder."""
+    """Return the drafts, removed items and replaced items that killed processes of this machine left in a folder.
+
+    With `name`, only those of this file or folder.
+    """
     if not folder.is_dir():
         return []
     hidden = [path for path in folder.iterdir() if name is None or path.name.startswith(f".{name}.")]
@@ -116,10 +118,11 @@ def abandoned(folder: Path, name: str | None = None) -> list[Path]:
 
 
 def clear_abandoned(folder: Path, name: str | None = None) -> None:
-    """Removes what killed processes left in a folder; what was put aside for a draft that never came is put back."""
+    """Remove files left in a folder by killed processes. A folder moved aside for a draft that was never finished is
+    put back."""
     for path in abandoned(folder, name):
         target = _target(path)
-        with suppress(OSError):  # another process clears the same
+        with suppress(OSError):  # another process is clearing the same files
             if path.name.endswith(REPLACED) and not target.exists():
                 os.replace(path, target)
             else:
@@ -128,7 +131,7 @@ def clear_abandoned(folder: Path, name: str | None = None) -> None:
 
 @contextmanager
 def folder_lock(target: Path) -> Iterator[None]:
-    """While one process makes this folder others wait; drafts of it that killed processes left are removed."""
+    """Hold the lock for making this folder; other processes wait. Drafts left by killed processes are removed."""
     read_only.refuse()
     locks = target.parent / ".locks"
     locks.mkdir(parents=True, exist_ok=True)
@@ -139,7 +142,7 @@ def folder_lock(target: Path) -> Iterator[None]:
 
 
 def remove_folder(path: Path) -> None:
-    """Removes a folder so that no reader sees half of it."""
+    """Remove a folder so that no reader sees a part of it."""
     read_only.refuse()
     grave = _hidden(path)
     os.rename(path, grave)
@@ -147,9 +150,9 @@ def remove_folder(path: Path) -> None:
 
 
 def remove(path: Path, *, ignore_errors: bool = False) -> None:
-    """Removes a folder or a file; of a link the link itself: what it names is somebody else's.
+    """Remove a folder or a file. For a symbolic link only the link is removed, not its target.
 
-    With `ignore_errors` as much of it as can be removed.
+    With `ignore_errors`, remove as much as possible.
     """
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, ignore_errors)
@@ -160,7 +163,8 @@ def remove(path: Path, *, ignore_errors: bool = False) -> None:
 
 @contextmanager
 def disk_errors(path: Path) -> Iterator[None]:
-    """Turns "no space left", wrapped by a library or not, into DiskFull; other errors name the target of a draft."""
+    """Turn "no space left", even if a library has wrapped it, into DiskFull. Other errors name the target, not the
+    draft."""
     try:
         yield
     except DiskFull:
@@ -177,7 +181,7 @@ def disk_errors(path: Path) -> Iterator[None]:
 
 
 def _disk_full(path: Path) -> DiskFull:
-    """The error where `path` cannot be written; the system's folder of temporary files has no name of ours."""
+    """Return the error for a full disk. The message for the system's temporary folder names TMPDIR, not `path`."""
     if path == Path(tempfile.gettempdir()) or path.parent == Path(tempfile.gettempdir()) and path.name == WORKING:
         return DiskFull(
             f"there is no space left for temporary files in {tempfile.gettempdir()}. Free some space, or set TMPDIR to "
@@ -190,35 +194,37 @@ def _disk_full(path: Path) -> DiskFull:
 
 
 def sha256(path: Path) -> str:
-    """Hex digest of a file's bytes."""
+    """Return the hex digest of a file's bytes."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _hidden(path: Path, ending: str = TEMPORARY) -> Path:
-    """A name beside `path` for a draft: hidden, and of this writer alone, as another may write at the same time."""
+    """Return a hidden name beside `path` for a draft. It is unique to this process, since another may write at the same
+    time."""
     return path.with_name(f".{path.name}.{_host()}-{os.getpid()}-{secrets.token_hex(4)}{ending}")
 
 
 def _target(hidden: Path) -> Path:
-    """What a name of `_hidden` stands for; the path itself where it is none."""
+    """Return the path that a name made by `_hidden` will become; other paths are returned unchanged."""
     writer = WRITER.fullmatch(hidden.name)
     return hidden.with_name(writer["name"]) if writer else hidden
 
 
 def _drafts(target: Path) -> list[Path]:
-    """The drafts of this folder or file, and not those of `target.name` with an ending of its own."""
+    """Return the drafts of this folder or file, but not those of a longer name that begins with `target.name` and a
+    dot."""
     name = re.compile(rf"\.{re.escape(target.name)}\.[^.]+{re.escape(TEMPORARY)}")
     return [path for path in target.parent.glob(f".*{TEMPORARY}") if name.fullmatch(path.name)]
 
 
 def _host() -> str:
-    """This machine, in eight digits: its name may have any length and letters."""
+    """Return eight hex digits for this machine, because its name may have any length and any letters."""
     return f"{zlib.crc32(os.uname().nodename.encode()):08x}"
 
 
 def _is_abandoned(draft: Path) -> bool:
-    """Whether the process that wrote this draft on this machine is gone; a later one may have its number."""
+    """True if the process that wrote this draft on this machine is gone. A newer process may have taken its pid."""
     writer = WRITER.fullmatch(draft.name)
     if writer is None or writer["host"] != _host():
         return False
@@ -226,12 +232,12 @@ def _is_abandoned(draft: Path) -> bool:
         return psutil.Process(int(writer["pid"])).create_time() > draft.stat().st_mtime + CLOCK
     except psutil.NoSuchProcess:
         return True
-    except OSError:  # it is in its place, or removed, just now
+    except OSError:  # the draft was renamed or removed just now
         return False
 
 
 def _sync(path: Path) -> None:
-    """Makes sure the file's (or folder's) content is on disk before anything that relies on it."""
+    """Flush the content of a file or folder to disk before any later step relies on it."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -1,4 +1,4 @@
-"""The command line: which commands there are, and how every one of them ends."""
+"""The command line: its commands and how each of them ends."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ QUIET = {
     "TOKENIZERS_PARALLELISM": "false",
     "TRANSFORMERS_VERBOSITY": "error",
 }
-"""Libraries that would draw over the one progress bar; a value that the user has set stays."""
+"""Settings that stop libraries from drawing over the progress bar. A value set by the user stays."""
 
 ABOUT = """
 Find the tiny region of parameters that carries a fine-tuned skill.
@@ -63,7 +63,8 @@ a small set of parameters whose fine-tuned values give the base the skill. [bold
 
 
 def folded(text: str | None) -> str:
-    """A help text with each paragraph on one line, for the terminal to break; indented ones stay as they are."""
+    """Return a help text with each paragraph on one line, for the terminal to wrap; indented paragraphs stay as they
+    are."""
     paragraphs = inspect.cleandoc(text or "").split("\n\n")
     return "\n\n".join(p if p.startswith("  ") else " ".join(p.split("\n")) for p in paragraphs)
 
@@ -96,7 +97,7 @@ COMMANDS: tuple[tuple[str, Callable[..., None], type[TyperCommand] | None], ...]
     (LOOK, regions.regions, None),
     (LOOK, slices.slices, None),
 )
-"""Panel of the help, command, and its class where it reads its arguments in a way of its own."""
+"""Panel of the help, command, and the command's class if it parses its arguments in a special way."""
 
 for _panel, _command, _class in COMMANDS:
     app.command(_command.__name__, rich_help_panel=_panel, cls=_class, help=folded(_command.__doc__))(_command)
@@ -129,7 +130,7 @@ def skillviz(
 
 
 def main() -> None:
-    """Runs the command of this process's arguments; where its output cannot be written, it is told at the end."""
+    """Run the command given by this process's arguments. At the end, report if its output could not be written."""
     output, _ = streams.install()
     try:
         app(prog_name="python -m skillviz")

@@ -42,9 +42,9 @@ from typing import ClassVar
 
 BUG, OUT_OF_MEMORY, KILLED = "bug", "out of memory", "killed"
 TIME_LIMIT, NODE_FAILURE, PREEMPTED = "time limit", "node failure", "preempted"
-"""How a record names the ends that are no error of the tree."""
+"""The names, in a record, of ends that are not an error of the tree."""
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-NO_MEMORY = (  # in errors that have no class of their own
+NO_MEMORY = (  # parts of error messages that have no class of their own
     "can't allocate memory", "cuda error: out of memory", "cuda out of memory", "hip out of memory",
     "cublas_status_alloc_failed", "cudnn_status_alloc_failed", "cusparse_status_alloc_failed",
     "cufft_alloc_failed", "std::bad_alloc", "cannot allocate memory",
@@ -52,22 +52,24 @@ NO_MEMORY = (  # in errors that have no class of their own
 
 
 MOST_LETTERS = 2_000
-"""Of a refusal's sentence; the longest of our own, which list all names that are allowed, have some 900."""
+"""The longest sentence of an error, in characters. The longest of our own, which list all allowed names, have about
+900."""
 
 
 _UNSEEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
-"""All control characters but the tab and the end of a line, and halves of characters, which nothing can print."""
+"""All control characters except tab and newline, marks of writing direction, and lone surrogates, which cannot be
+printed."""
 _DRAFT = re.compile(
     r"(?:(?<=[/'\"\s(])|^)\.(?=\S)(?P<name>[^/'\"\n]+?)\.[0-9a-f]{8}-\d+-[0-9a-f]{8}\.(?:part|old)"
     r"(?:/(?P=name)(?=$|[\s'\",;:)]))?"
 )
-"""A draft as `skillviz.atomic` names it, with the file of the same name inside: nobody has heard of it."""
+"""A draft's name as made by `skillviz.atomic`, with the file of the same name inside. Users do not know drafts."""
 
 
 class SkillvizError(Exception):
-    """One clear sentence: what was wrong, what is allowed, what to do.
+    """An error with one clear sentence: what is wrong, what is allowed, what to do.
 
-    `title` is the heading of the failure, `hint` what to do at a terminal, `page_hint` what to do on a page.
+    `title` is the heading of the failure, `hint` the advice at a terminal, `page_hint` the advice on a page.
     """
 
     title: ClassVar[str] = "Failed"
@@ -102,7 +104,7 @@ class BadSize(BadInput):
 
 
 class UnsetVariable(BadInput):
-    """A path that names a variable which the environment does not have: `variable` in `path`."""
+    """A path with an environment variable that is not set: `variable` in `path`."""
 
     variable: str = ""
     path: str = ""
@@ -132,7 +134,7 @@ class BadModel(SkillvizError):
 
 
 class ModelNotFound(BadModel):
-    """Neither a folder nor an id that can be had."""
+    """A model name that is neither a folder nor an id that can be downloaded."""
 
 
 class UnsafeWeights(BadModel):
@@ -144,19 +146,19 @@ class CorruptFile(BadModel):
 
 
 class PairMismatch(BadModel):
-    """Base and fine-tuned model do not fit each other."""
+    """A base and a fine-tuned model that do not fit each other."""
 
 
 class RandomHead(BadModel):
-    """A head that would be made up at load."""
+    """A head whose weights are not stored, so that loading would make them up."""
 
 
 class WrongBase(BadModel):
-    """A graft that was made for another base model, or a region that was found on another."""
+    """A graft made for another base model, or a region found on another base model."""
 
 
 class HubError(SkillvizError):
-    """Something that is to be published on the Hugging Face Hub and cannot be."""
+    """A publication on the Hugging Face Hub that failed."""
 
     title = "Not published"
     hint = "Nothing was changed on this machine; correct what the sentence names and run the command again."
@@ -172,7 +174,7 @@ class NoDevice(SkillvizError):
 
 
 class NotEnoughMemory(SkillvizError):
-    """A run that needs more memory than is free, known before it starts."""
+    """A run that needs more memory than is free; known before it starts."""
 
     title = "Not enough memory"
     hint = "`python -m skillviz preflight` with the same options says what each mode needs."
@@ -180,7 +182,7 @@ class NotEnoughMemory(SkillvizError):
 
 
 class NoCluster(SkillvizError):
-    """A cluster that this machine does not have or that is not set up, or one that refuses the job."""
+    """A cluster that this machine does not have, that is not set up, or that refuses the job."""
 
     title = "No cluster"
     hint = "Leave out --cluster to use this machine, or see docs/jobs.md."
@@ -188,7 +190,7 @@ class NoCluster(SkillvizError):
 
 
 class NotSignedIn(SkillvizError):
-    """The deployment asks for sign-in, and nobody is signed in, or the identity provider does not say who."""
+    """The deployment requires sign-in, and no user is signed in or the identity provider does not name the user."""
 
     title = "Not signed in"
     hint = "Sign in on the dashboard."
@@ -196,31 +198,31 @@ class NotSignedIn(SkillvizError):
 
 
 class LiveError(SkillvizError):
-    """The worker behind the live pages could not be started, was ended, or took too long."""
+    """The worker behind the live pages could not be started, was stopped, or took too long."""
 
     hint = "Try again; a stopped worker is restarted."
 
 
 class Superseded(LiveError):
-    """A newer request of the same session and topic took this one's place; its answer is on the way."""
+    """A newer request of the same session and topic replaced this one; its answer is on the way."""
 
 
 class StoreError(SkillvizError):
-    """The folder of runs."""
+    """An error of the folder of runs."""
 
     hint = "Check the folder of runs and its rights."
 
 
 class RunNotFound(StoreError):
-    """No finished run of that id."""
+    """No finished run with that id."""
 
 
 class CorruptRun(StoreError):
-    """A file differs from what its run vouches for."""
+    """A file that differs from the one recorded by its run."""
 
 
 class NotReadable(StoreError):
-    """A file or folder that the system refuses to read, or a text that is not UTF-8: what it holds is unknown."""
+    """A file or folder that the system refuses to read, or a text that is not UTF-8. Its content is unknown."""
 
     hint = "Check its rights and the disk, then try again."
 
@@ -230,7 +232,7 @@ class WrongCheckpoint(StoreError):
 
 
 class OtherVersion(StoreError):
-    """Made by another version of skillviz: a record with another layout, or with fields of another version."""
+    """A record made by another version of skillviz, with another layout or unknown fields."""
 
     title = "Another version of skillviz"
     hint = "Make it again, or open it with the version that made it."
@@ -246,7 +248,7 @@ class ReadOnly(StoreError):
 
 
 class OverQuota(StoreError):
-    """A user has as many bytes or open jobs as the deployment allows."""
+    """A user with as many bytes or open jobs as the deployment allows."""
 
     title = "Over quota"
     hint = "Delete runs that you no longer need, then resume."
@@ -254,7 +256,7 @@ class OverQuota(StoreError):
 
 
 class DiskFull(StoreError):
-    """No space left where something is written, or the file would be larger than the system lets it be."""
+    """No space is left to write to, or the file would be larger than the system allows."""
 
     title = "The disk is full"
     hint = "Free some space or choose another folder with --runs-dir."
@@ -263,7 +265,7 @@ class DiskFull(StoreError):
 
 @dataclass(frozen=True)
 class End:
-    """What to do about an end that is no error of the tree."""
+    """The advice for an end that is not an error of the tree."""
 
     title: str
     hint: str
@@ -305,41 +307,45 @@ ENDS = {
 
 
 def error_class(name: str) -> type[SkillvizError] | None:
-    """The class of the tree with this name, as records and messages name it; None for any other word."""
+    """Return the error class with this name, as used in records and messages; None for any other word."""
     kind = globals().get(name)
     return kind if isinstance(kind, type) and issubclass(kind, SkillvizError) else None
 
 
 def advice(kind: str) -> End | type[SkillvizError]:
-    """What has `title`, `hint` and `page_hint` for a failure as a record names it."""
+    """Return the object with `title`, `hint` and `page_hint` for a failure named in a record."""
     return ENDS.get(kind) or error_class(kind) or SkillvizError
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of an error's message, or its class if it has none."""
+    """Return the first line of an error's message, or its class name if it has no message."""
     return next(iter(str(error).strip().splitlines()), type(error).__name__)
 
 
 def visible(text: str) -> str:
-    """The text with control characters, and those that turn the direction of writing, as `\\x1b`: names that strangers
-    gave would move a terminal's cursor or hide what stands beside them. Drafts have their final names."""
+    """Return the text with control characters and marks of writing direction escaped as `\\x1b`.
+
+    Names from untrusted sources could otherwise move a terminal's cursor or hide the text beside them. Drafts get their
+    final names.
+    """
     return without_drafts(_UNSEEN.sub(lambda found: ascii(found[0])[1:-1], text))
 
 
 def without_drafts(text: str) -> str:
-    """The text with the file or folder that was to be written in place of each hidden draft of `skillviz.atomic`."""
-    while (named := _DRAFT.sub(r"\g<name>", text)) != text:  # a draft may have one of its own
+    """Return the text with each hidden draft of `skillviz.atomic` replaced by the name of its file or folder."""
+    while (named := _DRAFT.sub(r"\g<name>", text)) != text:  # a draft may contain another draft
         text = named
     return text
 
 
 def without_folder(sentence: str, folder: object) -> str:
-    """An error's sentence with the files in a draft or working folder called by their names alone."""
+    """Return an error's sentence in which the files of a draft or working folder are shown by name only."""
     return sentence.replace(f"{without_drafts(str(folder))}{os.sep}", "")
 
 
 def _shortened(sentence: str) -> str:
-    """On one line, as libraries whose words it quotes may use several; its two ends where it is very long."""
+    """Return the sentence on one line, since quoted library errors may span several. A very long one keeps its two
+    ends."""
     sentence = " ".join(line.strip() for line in sentence.splitlines()) if "\n" in sentence else sentence
     sentence = visible(sentence)
     if len(sentence) <= MOST_LETTERS:
@@ -349,9 +355,9 @@ def _shortened(sentence: str) -> str:
 
 
 def is_disk_full(error: BaseException) -> bool:
-    """Whether this error, or one that it wraps, says that no more can be written.
+    """True if this error, or one that it wraps, says that the disk is full.
 
-    safetensors, tokenizers and datasets have errors of their own, in which only the system's words tell.
+    safetensors, tokenizers and datasets raise their own errors, where only the system's message identifies the cause.
     """
     cause: BaseException | None = error
     while cause is not None:
@@ -363,7 +369,7 @@ def is_disk_full(error: BaseException) -> bool:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """True for every way of saying it, of Python, the system, CUDA and its libraries; torch is not needed to tell."""
+    """True if the error means out of memory in Python, the system, CUDA or its libraries. Needs no torch."""
     if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
         return True
     if isinstance(error, OSError) and error.errno == errno.ENOMEM:

@@ -1,4 +1,4 @@
-"""JSON of a stranger's: whatever cannot be read is a JSONDecodeError, which is a ValueError."""
+"""Parse untrusted JSON: all errors become JSONDecodeError, which is a ValueError."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from skillviz.regular_file import LONGEST_JSON, read_text, regular
 
 
 def loads(text: str | bytes, decoder: Callable[[str], Any] | None = None, **options: Any) -> Any:
-    """As `json.loads`, which has other errors for lists some thousand deep and numbers of 4,300 figures.
+    """Like `json.loads`, but lists nested too deeply and numbers of over 4,300 digits raise JSONDecodeError too.
 
-    A `decoder` that is made once saves that for each of many texts.
+    A `decoder` made once for many texts saves making one for each.
     """
     try:
         return decoder(text) if decoder is not None and isinstance(text, str) else json.loads(text, **options)
@@ -27,8 +27,9 @@ def loads(text: str | bytes, decoder: Callable[[str], Any] | None = None, **opti
 
 
 def read(path: Path) -> Any:
-    """The JSON of a regular file of LONGEST_JSON bytes at most; raises OSError or ValueError where there is none."""
+    """Return the JSON in a regular file of at most LONGEST_JSON bytes; raises OSError or ValueError if there is
+    none."""
     try:
         return loads(read_text(regular(path), LONGEST_JSON))
-    except BadInput as error:  # it is longer, or has become something else just now
+    except BadInput as error:  # the file is too long, or was replaced just now
         raise OSError(error.args[0]) from error

@@ -1,9 +1,9 @@
-"""The layout of all that skillviz stores: one number, one rule to read it.
+"""The layout number of everything that skillviz stores, and the rule to read it.
 
-Runs, scores, scores of parts, studies, fine-tuned models, differences, checkpoints and states of trainings
-carry `"layout": 1`. A record with another number, or without one, is refused. There is no reader of other layouts: they
-begin with the first release. Region and ranking files and the tables of a run have no number of their own: its run.json
-vouches for them by their sha256. Graft files, which people share, have a number of their own.
+Runs, scores, scores of parts, studies, fine-tuned models, differences, checkpoints and states of trainings carry
+`"layout": 1`. A record with another number or none is refused. There is no reader for other layouts, because the first
+release is the first layout. Region files, ranking files and a run's tables have no number of their own: the run's
+run.json holds their sha256. Graft files, which people share, have their own number.
 """
 
 from __future__ import annotations
@@ -14,14 +14,15 @@ from typing import Any
 from skillviz.errors import OtherVersion
 
 LAYOUT = 1
-"""Raise it with every change that an earlier version would read wrongly; a new field it refuses by its name."""
+"""Raise it with every change that an earlier version would read wrongly. A new field needs no new number: earlier
+versions refuse it by its name."""
 GRAFT = 2
-"""Of graft files: the values may be scaled by a gain that the header names."""
+"""The layout of graft files. In layout 2 the values may be scaled by a gain given in the header."""
 KEY = "layout"
 
 
 def refuse_another(content: Mapping[str, Any], what: str, today: int = LAYOUT) -> None:
-    """Raise OtherVersion where a stored record has another layout than today's; `what` names it in the sentence."""
+    """Raise OtherVersion if a stored record does not have today's layout; `what` names the record in the message."""
     layout = content.get(KEY)
     if type(layout) is not int or layout != today:
         stored = f"layout {layout}" if type(layout) is int else "no layout number"

@@ -1,4 +1,4 @@
-"""Locks between processes, also where the file system has none: there a file that names its owner stands for one."""
+"""Locks between processes. On a file system without locks, a file that names its owner is used instead."""
 
 from __future__ import annotations
 
@@ -12,22 +12,23 @@ from typing import Any
 from filelock import BaseFileLock, FileLock, SoftFileLock, Timeout
 
 NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EINVAL, errno.ENOTTY)
-"""What file systems without locks say when they are asked for one."""
+"""The errors of file systems without locks."""
 NOT_OURS = (Timeout, OSError)
-"""What taking a lock raises where another process has it, or its place cannot be written."""
-SOFT = ".held"  # behind the lock's name: its own file must not be there while the lock is free
+"""The errors of taking a lock that another process holds, or whose folder is not writable."""
+SOFT = ".held"  # added to the lock's name, because a soft lock's file must not exist while the lock is free
 
 _known: dict[int, bool] = {}
-"""Device -> whether its file system has locks; asked once a process."""
+"""Device -> True if its file system has locks; tested once per process."""
 
 
 def lock_at(path: Path | str, **options: Any) -> BaseFileLock:
-    """A lock in a folder that is there, not yet taken; `options` go to filelock."""
+    """Return a lock in an existing folder, not yet taken; `options` go to filelock."""
     return FileLock(path, **options) if has_locks(Path(path).parent) else SoftFileLock(f"{path}{SOFT}", **options)
 
 
 def has_locks(folder: Path) -> bool:
-    """True if the folder's file system has locks; True where that cannot be tried, so that the lock says why."""
+    """True if the folder's file system has locks. Also True if that cannot be tested, so that the lock itself reports
+    the error."""
     try:
         device = os.stat(folder).st_dev
         if device not in _known:

@@ -1,6 +1,6 @@
-"""Fine-tunes whose skill lies where we put it: a region is trained alone, and other movement is added around it.
+"""Fine-tune models with a skill at a known place: train one region alone, then add other movement around it.
 
-The place of the skill is then known, and skillviz.core.known_truth measures how much of it a localizer finds.
+skillviz.core.known_truth measures how much of the planted region a localizer finds.
 """
 
 from __future__ import annotations
@@ -29,14 +29,17 @@ from skillviz.models.pair import ModelPair, load_pair
 from skillviz.tasks.task import Task
 
 STREAM = 44
-"""The stream of draws for places, together with the seed."""
+"""Combined with the seed for the random draws of places."""
 HEADS = 2
-"""Attention heads of one layer that the place of heads has."""
+"""The number of attention heads, of one layer, in the place "two heads"."""
 
 
 def _drawn(entries: np.ndarray, count: int, seed: int) -> np.ndarray:
-    """So many of these entries, ascending, by a stream of draws of this module alone: by the plain seed, the localizer
-    `random` would draw much of the same."""
+    """Return `count` of these entries, drawn at random, in ascending order.
+
+    The stream of draws is this module's own: with the plain seed, the localizer `random` would draw many of the same
+    entries.
+    """
     return np.sort(np.random.default_rng((seed, STREAM)).permutation(entries)[:count])
 
 
@@ -49,7 +52,7 @@ def _values(table: ParameterTable, seed: int) -> Region:
 
 
 def _heads(table: ParameterTable, seed: int) -> Region:
-    """All that belongs to two heads of a layer: rows of query, key and value, columns of the output."""
+    """Return all entries of two heads of a layer: rows of query, key and value, columns of the output."""
     heads = table.heads or 1
     chosen, layer = [(seed + number) % heads for number in range(HEADS)], seed % table.layers
     inside = {}
@@ -71,17 +74,20 @@ PLACES: Mapping[str, Callable[[ParameterTable, int], Region]] = MappingProxyType
     "two heads": _heads,
     "biases and LayerNorm": _biases,
 })  # fmt: skip
-"""Where a skill is put, by name. The seed draws entries, or chooses layer and heads; biases are always all of them."""
+"""The places for a skill, by name. The seed draws the entries or chooses layer and heads; the biases are always all
+biases."""
 
 
 def table_of(base: str | Path, task: Task, head: str = "own") -> ParameterTable:
-    """The graftable parameters of a base with a classification head for the task (as in TrainingConfig)."""
+    """Return the graftable parameters of a base with a classification head for the task (as in TrainingConfig)."""
     return open_trainable(str(base), task, TrainingConfig(head=head).settings(), torch.device("cpu")).table
 
 
 def place(name: str, table: ParameterTable, seed: int = 0) -> Region:
-    """The region of a place among a model's graftable parameters; raises BadInput for an unknown name, and where the
-    model has no such entries."""
+    """Return the region of a place among a model's graftable parameters.
+
+    Raises BadInput for an unknown name, and if the model has no such entries.
+    """
     if name not in PLACES:
         raise BadInput(f"'{name}' is not a place; known: {', '.join(PLACES)}.")
     region = PLACES[name](table, seed)
@@ -91,8 +97,10 @@ def place(name: str, table: ParameterTable, seed: int = 0) -> Region:
 
 
 def elsewhere(region: Region, seed: int = 0, size: int | None = None) -> Region:
-    """So many entries drawn from all others, as many as the region has by default; raises BadInput where there are
-    fewer others."""
+    """Return a region of entries drawn from outside this region, by default as many as it has.
+
+    Raises BadInput if there are too few entries outside.
+    """
     size = region.size if size is None else size
     rest = np.setdiff1d(np.arange(region.d), region.flat(), assume_unique=True)
     if size > len(rest):
@@ -104,10 +112,10 @@ def plant(
     base: str | Path, task: Task, region: Region, out: Path, *, maker: str = "sgd", data: DataSettings | None = None,
     **settings: Any,
 ) -> ModelPair:  # fmt: skip
-    """The base with the task learned in a region alone, written to `out` and opened as a pair.
+    """Train the task in a region of the base alone, write the model to `out` and return the pair.
 
-    `maker` is the optimizer, sgd or adamw; `settings` are other fields of a TrainingConfig. Raises MovedOutside where
-    an entry outside the region changed a bit, and BadInput for settings that do not go together.
+    `maker` is the optimizer, sgd or adamw; `settings` are other fields of a TrainingConfig. Raises MovedOutside if an
+    entry outside the region changed by a bit, and BadInput for settings that contradict each other.
     """
     config = TrainingConfig(recipe=RETRAIN, optimizer=maker, **settings)
     finetune(str(base), [task], config, data, out=out, regions=[TrainedRegion(region)], device="cpu")
@@ -115,8 +123,11 @@ def plant(
 
 
 def with_random_movement(pair: ModelPair, region: Region, factor: float = 1.0, seed: int = 0) -> ModelPair:
-    """The pair with as many entries moved `elsewhere` as the region has: by the region's own distances times
-    `factor`, in random order and with random signs. It shares the model with the pair."""
+    """Return the pair with additional random movement outside the region, on as many entries as the region has.
+
+    The distances are the region's own times `factor`, in random order and with random signs. The returned pair shares
+    the model with the given one.
+    """
     if not 0 < factor < float("inf"):
         raise BadInput(f"the factor is {factor}; give a number above 0, such as 3.")
     inside, outside = (torch.from_numpy(one.flat()) for one in (region, elsewhere(region, seed)))
@@ -129,9 +140,9 @@ def with_random_movement(pair: ModelPair, region: Region, factor: float = 1.0, s
 
 
 def with_skill_of(pair: ModelPair, other: ModelPair) -> ModelPair:
-    """The pair with the movement of another one of the same base too. It shares the model with the pair.
+    """Return the pair with the movement of another pair of the same base added. It shares the model with `pair`.
 
-    Raises BadInput where the bases differ, or an entry moved in both: skills are planted in disjoint regions.
+    Raises BadInput if the bases differ or an entry moved in both: skills are planted in disjoint regions.
     """
     if not torch.equal(pair.base, other.base):
         raise BadInput("the two pairs have different bases; plant both skills in the same one.")
@@ -142,13 +153,16 @@ def with_skill_of(pair: ModelPair, other: ModelPair) -> ModelPair:
 
 
 def without(pair: ModelPair, region: Region) -> ModelPair:
-    """The pair whose fine-tuned model has a region at the base, so that no search can use it. It shares the model."""
+    """Return the pair with a region of its fine-tuned model reset to the base, so that no search can use it.
+
+    The returned pair shares the model with the given one.
+    """
     kept, inside = pair.finetuned.clone(), torch.from_numpy(region.flat())
     kept[inside] = pair.base[inside]
     return replace(pair, finetuned=kept)
 
 
 def save(pair: ModelPair, out: Path) -> None:
-    """Write the fine-tuned model of a pair as an ordinary folder, which `localize` and the pages open."""
+    """Write the fine-tuned model of a pair as an ordinary folder that `localize` and the pages can open."""
     with pair.at("finetuned"):
         write_model(out, pair.model, pair.tokenizer)

@@ -1,6 +1,6 @@
-"""A public demo: with SKILLVIZ_READONLY=1 nothing is started and nothing is written, whoever asks.
+"""The read-only mode of a public demo: with SKILLVIZ_READONLY=1 skillviz starts and writes nothing.
 
-What starts a process, writes a file that stays or downloads one calls `refuse` first, here and in terminals alike.
+Code that starts a process, writes a permanent file or downloads one calls `refuse` first, in pages and terminals alike.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ WAY_ON = f"Install your own to do this, or unset {ENVIRONMENT} if it is yours."
 
 
 def is_on() -> bool:
-    """Whether the environment asks for it."""
+    """True if the environment sets the read-only mode."""
     return os.environ.get(ENVIRONMENT, "").strip() not in ("", "0")
 
 
 def refuse() -> None:
-    """Raises ReadOnly where nothing may be started or written."""
+    """Raise ReadOnly if nothing may be started or written."""
     if is_on():
         raise ReadOnly(f"{REASON} {WAY_ON}")

@@ -1,5 +1,8 @@
-"""Only regular files are read, of a bounded size: a stranger's folder may hold pipes and devices, whose reading never
-ends. A reading that the system refuses is the store's own error."""
+"""Read only regular files of a bounded size.
+
+An untrusted folder may hold pipes and devices, and reading them never ends. If the system refuses a read, the store's
+own error is raised.
+"""
 
 from __future__ import annotations
 
@@ -14,17 +17,17 @@ from skillviz.errors import BadInput, NotReadable, StoreError
 
 MOST_BYTES = 1 << 20
 LONGEST_JSON = 1 << 28
-"""Of a model's configuration, index or tokenizer: vocabularies of a million pieces take some 100 MiB."""
+"""The limit for a model's configuration, index or tokenizer: a vocabulary of a million tokens takes about 100 MiB."""
 
 ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG)
-"""What the system says of a path where nothing is; any other answer leaves open what is there."""
+"""The system's error codes for a path that does not exist. After any other error it is unknown whether it exists."""
 
 
 @contextmanager
 def reading(what: str, damaged: type[StoreError] = NotReadable) -> Iterator[None]:
-    """Turns the system's refusal to read `what` into NotReadable.
+    """Turn the system's refusal to read `what` into NotReadable.
 
-    The error is `damaged` if nothing is there, or if the bytes are not UTF-8.
+    Raises `damaged` instead if the file does not exist, or if its bytes are not UTF-8.
     """
     try:
         yield
@@ -37,13 +40,14 @@ def reading(what: str, damaged: type[StoreError] = NotReadable) -> Iterator[None
 
 
 def size_of(path: Path | str) -> int | None:
-    """Bytes of a regular file, or of one that a link names; None if none is there, OSError if the system does not say.
+    """Return the bytes of a regular file or of a link to one.
 
-    It looks at the disk once, as a list of runs has thousands of files.
+    Returns None if there is no regular file, and raises OSError if the system does not answer. It makes one system
+    call, since a list of runs has thousands of files.
     """
     try:
         state = os.stat(path)
-    except ValueError:  # a name that no file can have
+    except ValueError:  # not a possible file name
         return None
     except OSError as error:
         if error.errno in ABSENT:
@@ -58,7 +62,7 @@ def is_regular(path: Path | str) -> bool:
 
 
 def may_be_regular(path: Path | str) -> bool:
-    """`is_regular`, and True if the system does not say: what is there is then listed as unreadable."""
+    """Like `is_regular`, but True if the system does not answer, so that the file is listed as unreadable."""
     try:
         return is_regular(path)
     except OSError:
@@ -66,7 +70,7 @@ def may_be_regular(path: Path | str) -> bool:
 
 
 def has_size(path: Path, size: int) -> bool:
-    """True for a regular file of so many bytes; False if the system does not say."""
+    """True for a regular file of this many bytes; False if the system does not answer."""
     try:
         return size_of(path) == size
     except OSError:
@@ -74,7 +78,7 @@ def has_size(path: Path, size: int) -> bool:
 
 
 def folder_names(folder: Path) -> list[str]:
-    """The sorted names in a folder but for hidden ones, none where it is not there; raises NotReadable."""
+    """Return the sorted names in a folder except hidden ones; empty if there is no folder. Raises NotReadable."""
     with reading(f"the folder {folder}"):
         try:
             return sorted(name for name in os.listdir(folder) if not name.startswith("."))
@@ -83,19 +87,19 @@ def folder_names(folder: Path) -> list[str]:
 
 
 def regular(path: Path | str) -> Path:
-    """The path of a file, or of a link to one; raises FileNotFoundError for anything else."""
+    """Return the path of a file or of a link to one; raises FileNotFoundError for anything else."""
     if not is_regular(path):
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
     return Path(path)
 
 
 def read_text(path: Path, most: int = MOST_BYTES) -> str:
-    """The text of a regular file of at most `most` bytes (whole MiB), in UTF-8.
+    """Return the UTF-8 text of a regular file of at most `most` bytes (whole MiB).
 
     Raises BadInput for a device, a pipe, a folder or a longer file, without reading it; OSError and UnicodeDecodeError
-    as `Path.read_text` does.
+    like `Path.read_text`.
     """
-    # without waiting: opening a pipe that nobody writes to would hang
+    # non-blocking, because opening a pipe without a writer would hang
     with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise BadInput(f"{path} is not a regular file. Only regular files are read: name one.")

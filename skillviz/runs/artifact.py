@@ -1,7 +1,8 @@
-"""What a study makes, once, and keeps under the hash of its spec: fine-tuned models, runs and scores.
+"""The artifacts of a study, made once and stored under the hash of their spec: fine-tuned models, runs and scores.
 
-One protocol, so that whoever plans, times, makes and counts artifacts need not tell them apart. Runs are here, scores
-in runs/score.py, fine-tuned models in studies/finetuned_store.py. All of it can be read without torch.
+One protocol covers all kinds, so that code that plans, times, makes and counts artifacts need not distinguish them.
+Runs are defined here, scores in runs/score.py, fine-tuned models in studies/finetuned_store.py. All of this works
+without torch.
 """
 
 from __future__ import annotations
@@ -41,8 +42,8 @@ DEFINITION = "the definition of the task '{}' (template, label words, metric or 
 UNSTATED = "the definition of the task '{}' is not stored"
 DATA = "the data of the task '{}' have changed"
 REGIONS = "the regions that it is made of have changed"
-UNKNOWN = 60.0  # seconds of what nothing is known about
-A_RUN = 2.0  # seconds of the intervals and files of a run or score
+UNKNOWN = 60.0  # seconds, the cost if a model's facts are unknown
+A_RUN = 2.0  # seconds for the intervals and files of a run or score
 
 
 class Change(NamedTuple):
@@ -62,37 +63,37 @@ class Finished(Protocol):
 
     @property
     def stamp(self) -> str:
-        """A text that is another whenever the artifact is made again."""
+        """A text that changes whenever the artifact is made again."""
 
     @property
     def device(self) -> str | None:
-        """The device that it was made on."""
+        """The device on which it was made."""
 
     @property
     def seconds(self) -> float | None:
-        """How long it took."""
+        """The seconds that making it took."""
 
 
 class Clock(Protocol):
-    """The facts that a cost is counted from."""
+    """The source of the facts from which a cost is computed."""
 
     def facts(self, spec: RunSpec, device: str) -> estimate.Facts | None:
-        """What headers and data tell of a run; None where they cannot be read."""
+        """Return the facts about a run from headers and data; None if they cannot be read."""
 
 
 class Checker(Protocol):
-    """What reads each pair and task file once, from headers, whoever asks."""
+    """Reads each pair and task file once, from headers, and shares the result."""
 
     def pair(self, base: str, finetuned: str | None, task: str, readout: str | None) -> Preflight:
-        """The headers of a pair; of the base alone where the fine-tuned model is yet to be made."""
+        """Return the headers of a pair, or of the base alone if the fine-tuned model is still to be made."""
 
     def task(self, name: str) -> Task:
-        """A task whose files are there."""
+        """Return a task whose files exist."""
 
 
 @dataclass(frozen=True)
 class Stored:
-    """The names of the folders in which a store holds an artifact: finished, and interrupted on the way."""
+    """The names of the folders in which a store holds an artifact: the finished and the interrupted one."""
 
     finished: str | None = None
     interrupted: str | None = None
@@ -100,7 +101,7 @@ class Stored:
 
 @dataclass
 class Workshop:
-    """Where artifacts are made, one after the other in one process."""
+    """The setting in which artifacts are made, one after the other in one process."""
 
     store: Store
     session: Session
@@ -109,13 +110,13 @@ class Workshop:
 
 
 class Artifact(Protocol):
-    """One artifact, whether it is made or not. `spec` says what it is, and its key where it is kept."""
+    """One artifact, made or not. `spec` defines it and gives the key under which it is stored."""
 
     kind: ClassVar[str]
 
     @property
     def spec(self) -> Any:
-        """The frozen record of all that determines it."""
+        """The frozen record of everything that determines the artifact."""
 
     @property
     def regions(self) -> Sequence[str]:
@@ -123,67 +124,67 @@ class Artifact(Protocol):
 
     @property
     def pair(self) -> tuple[Any, ...] | None:
-        """What a session holds while it is made: pair and task; None where it needs no session."""
+        """The pair and task that a session holds while the artifact is made; None if it needs no session."""
 
     def title(self, labels: Mapping[str, Any]) -> str:
-        """What making it does, for a person; `labels` are those of its step."""
+        """Return a title for the work of making it; `labels` are those of its step."""
 
     def device(self, default: str) -> str:
-        """The device that it is to be made on."""
+        """Return the device on which it is to be made."""
 
     @classmethod
     def all_finished(cls, artifacts: Sequence[Self], store: Store) -> Mapping[str, Finished]:
-        """Key to what is finished among these, by one look at the store."""
+        """Return the finished ones of these artifacts by key, reading the store once."""
 
     def check(self, checker: Checker, deep: bool) -> None:
-        """Raises what stands against it before anything is computed; `deep` looks at what needs torch too."""
+        """Raise the errors that can be found before computing anything; `deep` includes checks that need torch."""
 
     def finished(self, store: Store, stored: Stored | None = None) -> Finished | None:
-        """What is finished of it; whether it is still current, `changes` tells."""
+        """Return the finished artifact, if there is one; `changes` tells if it is still current."""
 
     def changes(self, finished: Any, store: Store, session: Session) -> Change:
-        """The comparison of its sources with the present ones: UNKNOWN where one of them is gone or cannot be read."""
+        """Return the comparison of its sources with the present ones: UNKNOWN if a source is gone or unreadable."""
 
     def make(self, workshop: Workshop, device: str, stored: Stored | None = None) -> None:
-        """Makes it, whole or not at all; what is finished is replaced, what was interrupted is resumed."""
+        """Make it, completely or not at all. A finished artifact is replaced, an interrupted one is resumed."""
 
     def cost(self, clock: Clock, device: str) -> float:
-        """Seconds that making it takes on cpu or cuda."""
+        """Return the seconds that making it takes on cpu or cuda."""
 
 
 @dataclass(frozen=True)
 class RunArtifact:
-    """A run: it lies in a store under an id of its own, and several may be of one spec; the newest counts."""
+    """A run. Each run has its own id in the store; if several have the same spec, the newest counts."""
 
     spec: RunSpec
     kind: ClassVar[str] = LOCALIZE
 
     @property
     def regions(self) -> Sequence[str]:
-        """The keys of the runs that a region made by hand, or an option of the localizer, names."""
+        """The keys of the runs named by a region expression or by an option of the localizer."""
         return _region_keys(self.spec)
 
     @property
     def pair(self) -> tuple[Any, ...]:
-        """Pair and task."""
+        """The pair, the task and the readout."""
         return self.spec.base, self.spec.finetuned, self.spec.task, self.spec.readout
 
     def title(self, labels: Mapping[str, Any]) -> str:
-        """`movement 1%, seed 0: sst2 (sgd, seed 1)`."""
+        """Return a title such as `movement 1%, seed 0: sst2 (sgd, seed 1)`."""
         spec = self.spec
         return f"{spec.localizer} {', '.join(spec.sizes)}, seed {spec.seed}: {pair_words(spec, labels)}"
 
     def device(self, default: str) -> str:
-        """The spec's own."""
+        """Return the device of the spec."""
         return self.spec.device
 
     @classmethod
     def all_finished(cls, artifacts: Sequence[Self], store: Store) -> Mapping[str, Run]:
-        """Key to the newest finished run."""
+        """Return the newest finished run of each key."""
         return newest_runs((artifact.spec for artifact in artifacts), store)
 
     def check(self, checker: Checker, deep: bool) -> None:
-        """The pair, the other tasks, the localizer, the sizes, and where `deep` the localizer's options."""
+        """Check the pair, the other tasks, the localizer, the sizes and, with `deep`, the localizer's options."""
         spec = self.spec
         pair = checker.pair(spec.base, spec.finetuned, spec.task, spec.readout)
         if spec.others:
@@ -199,31 +200,34 @@ class RunArtifact:
             options_of(spec, row, base_region_of(spec, row))
 
     def finished(self, store: Store, stored: Stored | None = None) -> Run | None:
-        """The run in the folder that was named."""
+        """Return the run in the named folder."""
         try:
             return store.open(stored.finished) if stored and stored.finished else None
         except (RunNotFound, StoreError):
             return None
 
     def changes(self, finished: Run, store: Store, session: Session) -> Change:
-        """Models, data, definitions of tasks, and the regions that it is made of."""
+        """Compare models, data, definitions of tasks, and the regions from which it was made."""
         record = finished.record
         change = changes_of(record.spec, record.base, record.finetuned, record.task, record.transfers, session)
         return change if change.comparison is not Comparison.SAME else _change_of_regions(finished, store)
 
     def make(self, workshop: Workshop, device: str, stored: Stored | None = None) -> None:
-        """Resumes the interrupted run from its checkpoint; makes another where there is none that fits."""
+        """Resume the interrupted run from its checkpoint; make a new run if no checkpoint fits."""
         from skillviz.runs.produce import carry_on, produce  # torch
 
         folder = _reopened(workshop.store.root / stored.interrupted) if stored and stored.interrupted else None
         if folder is not None:
-            with suppress(WrongCheckpoint):  # of other data or weights
+            with suppress(WrongCheckpoint):  # the checkpoint is of other data or weights
                 carry_on(folder, workshop.report, workshop.session)
                 return
         produce(self.spec, workshop.store, workshop.report, workshop.session)
 
     def cost(self, clock: Clock, device: str) -> float:
-        """The search and the scoring of the grafts: models and their own scores are shared by the runs of a pair."""
+        """Return the seconds of the search and of scoring the grafts.
+
+        Loading and scoring the two models is not included, because the runs of a pair share it.
+        """
         facts = clock.facts(self.spec, device)
         if facts is None:
             return UNKNOWN
@@ -232,7 +236,7 @@ class RunArtifact:
 
 
 def newest_runs(specs: Iterable[RunSpec], store: Store) -> dict[str, Run]:
-    """Key of each spec that has a finished run to the newest such run."""
+    """Return the newest finished run of each spec that has one, by key."""
     keys = {spec.key() for spec in specs}
     return {run.record.key: run for run in reversed(store.list()) if run.record.key in keys}
 
@@ -245,7 +249,7 @@ def changes_of(
     others: Sequence[TransferNote],
     session: Session,
 ) -> Change:
-    """The comparison of these notes with the present models, data and tasks, by the first that differs.
+    """Return the comparison of these notes with the present models, data and tasks, decided by the first difference.
 
     A spec names folders and files, whose content may have changed.
     """
@@ -269,7 +273,8 @@ def changes_of(
 
 
 def change_of_definitions(definitions: Mapping[str, Comparison]) -> Change:
-    """The change of a result whose other sources are the same, by the comparisons of its tasks' definitions."""
+    """Return the change of a result whose other sources are the same, from the comparisons of its tasks'
+    definitions."""
     for comparison, why in ((Comparison.DIFFERENT, DEFINITION), (Comparison.UNKNOWN, UNSTATED)):
         if name := next((name for name, one in definitions.items() if one is comparison), None):
             return Change(comparison, why.format(name))
@@ -277,17 +282,17 @@ def change_of_definitions(definitions: Mapping[str, Comparison]) -> Change:
 
 
 def differs(why: str) -> Change:
-    """A change, in words."""
+    """Return a change with this reason."""
     return Change(Comparison.DIFFERENT, why)
 
 
 def uncompared(error: Exception) -> Change:
-    """The answer where a source cannot be read, with the reason."""
+    """Return the change for a source that cannot be read, with the reason."""
     return Change(Comparison.UNKNOWN, str(error.args[0]).rstrip(".") if error.args else type(error).__name__)
 
 
 def pair_words(spec: Any, labels: Mapping[str, Any]) -> str:
-    """`sst2 (lora, 16-shot, rank 8, seed 1)`: the task, and the fine-tuned model by its labels."""
+    """Return `sst2 (lora, 16-shot, rank 8, seed 1)`: the task, and the labels of the fine-tuned model."""
     model = str(labels.get("recipe") or Path(spec.finetuned).name)
     rank = f", rank {labels['rank']}" if "rank" in labels else ""
     seed = f", seed {labels['finetune_seed']}" if "finetune_seed" in labels else ""
@@ -296,13 +301,14 @@ def pair_words(spec: Any, labels: Mapping[str, Any]) -> str:
 
 
 def sample_words(spec: Any) -> str:
-    """`, 16-shot` or `, 16-shot of data seed 2`: which training examples there are; empty where all are."""
+    """Return `, 16-shot` or `, 16-shot of data seed 2` for a sample of the training examples; empty if all are used."""
     which = f" of data seed {spec.data_seed}" if spec.data_seed else ""
     return f", {spec.k_shot}-shot{which}" if spec.k_shot else ""
 
 
 def _reopened(path: Path) -> RunFolder | None:
-    """The folder of an interrupted run, queued again; None where somebody works on it, or it cannot be read."""
+    """Return the folder of an interrupted run, queued again; None if a process is working on it or it cannot be
+    read."""
     try:
         folder = RunFolder(path)
         folder.reopen()
@@ -320,7 +326,7 @@ def _region_keys(spec: RunSpec) -> Sequence[str]:
 
 
 def _change_of_regions(run: Run, store: Store) -> Change:
-    """The comparison of the regions of the runs that a run names by key with the regions that it was made of."""
+    """Compare the present regions of the runs that a run names by key with the regions from which it was made."""
     keys = _region_keys(run.spec)
     if not keys:
         return CURRENT

@@ -1,4 +1,4 @@
-"""A search cut short, on disk: what was found so far and the state to go on from, in one file written at once."""
+"""The checkpoint of an interrupted search: the regions found so far and the state to resume from, in one file."""
 
 from __future__ import annotations
 
@@ -27,21 +27,23 @@ from skillviz.runs.search import Searched
 from skillviz.tasks.definition import compared
 
 EVERY = 5.0  # seconds between two checkpoints
-SPARED = 20  # and at least this many times what writing the last one took: at most 5% of the time goes into them
+SPARED = 20  # the pause is at least this many times the last writing time: at most 5% of the time goes into checkpoints
 ENVIRONMENT = "SKILLVIZ_CHECKPOINT_SECONDS"
 DEFINITION = "definition"
 STAMPED = {
     "spec": "settings of the run", "base": "base model", "finetuned": "fine-tuned model", "data": "data",
     "region": "region file", DEFINITION: "definition of the task",
 }  # fmt: skip
-"""What a checkpoint belongs to."""
+"""The parts of a checkpoint's stamp, in words."""
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """`stamp` says what it belongs to, `computed_on` where it was computed; `seconds` of searching lie behind it.
+    """The stored state of a search.
 
-    `searched` holds the finished searches whole and the history of the one under way; `state` is that one's.
+    `stamp` identifies the run, `computed_on` the device and software that computed it, and `seconds` is the search time
+    so far. `searched` holds the finished searches and the history of the current one; `state` is the current one's
+    state.
     """
 
     stamp: Mapping[str, str]
@@ -51,7 +53,7 @@ class Checkpoint:
     state: State | None = None
 
     def write(self, path: Path) -> None:
-        """Puts it in place at once, in place of the one before."""
+        """Write the checkpoint atomically in place of the previous one."""
         header = {
             KEY: LAYOUT, "stamp": dict(self.stamp), "made_on": dict(self.computed_on), "seconds": self.seconds,
             "sizes": list(self.searched.orders), "history": self.searched.history, "notes": self.searched.notes,
@@ -65,8 +67,10 @@ class Checkpoint:
 
     @classmethod
     def read(cls, path: Path) -> Checkpoint | None:
-        """The stored one, None where there is none; raises WrongCheckpoint where it cannot be read,
-        and OtherVersion."""
+        """Return the stored checkpoint, or None if there is none.
+
+        Raises WrongCheckpoint if it cannot be read, and OtherVersion.
+        """
         if not path.is_file():
             return None
         try:
@@ -88,7 +92,7 @@ class Checkpoint:
         return cls(header["stamp"], header["made_on"], header["seconds"], searched, under_way)
 
     def refuse_another(self, stamp: Mapping[str, str], path: Path) -> None:
-        """Raises WrongCheckpoint where it belongs to another spec, other weights, data or region to start from."""
+        """Raise WrongCheckpoint if it belongs to another spec, other weights or data, or another start region."""
         other = [
             words
             for name, words in STAMPED.items()
@@ -103,7 +107,7 @@ class Checkpoint:
 
 @dataclass
 class Checkpoints:
-    """Keeps one run's checkpoint: every few seconds, and when the run ends early between two steps."""
+    """Stores one run's checkpoint every few seconds, and when the run ends early between two steps."""
 
     path: Path
     stamp: Mapping[str, str]
@@ -114,7 +118,7 @@ class Checkpoints:
     pause: float = field(default_factory=lambda: float(os.environ.get(ENVIRONMENT, EVERY)))
 
     def restored(self) -> Checkpoint | None:
-        """The checkpoint to go on from, None where there is none; raises WrongCheckpoint."""
+        """Return the checkpoint to resume from, or None if there is none; raises WrongCheckpoint."""
         checkpoint = Checkpoint.read(self.path)
         if checkpoint is None:
             return None
@@ -129,7 +133,7 @@ class Checkpoints:
 
     @contextmanager
     def saving(self, searched: Searched, state: Callable[[], State] | None = None) -> Iterator[None]:
-        """What was found so far is safe: stored now if the last time is long ago, else if the body ends early."""
+        """Store the checkpoint now if the last one is old; otherwise store it only if the body ends early."""
         saved = time.monotonic() - self.written > self.pause and self.save(searched, state)
         try:
             yield
@@ -139,7 +143,10 @@ class Checkpoints:
             raise
 
     def save(self, searched: Searched, state: Callable[[], State] | None = None) -> bool:
-        """Whether it could be stored: no room for it is no reason to end the run."""
+        """Store a checkpoint and return True; return False if there is nothing to store yet.
+
+        A full disk is ignored, because it is no reason to end the run.
+        """
         if not searched.orders and state is None:
             return False
         begun = time.monotonic()

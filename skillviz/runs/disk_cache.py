@@ -1,7 +1,7 @@
-"""The one cache on disk: values beside the runs, each under the hash of what it depends on.
+"""The cache on disk: values stored beside the runs, each under the hash of its inputs.
 
-A file has one row an array (dtype, shape, bytes); the rest of the value is JSON in its metadata.
-Of a full cache the values used longest ago go first.
+A file has one row per array (dtype, shape, bytes); the rest of the value is JSON in its metadata. When the cache is
+full, the least recently used values are removed first.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from skillviz.atomic import write_file
 from skillviz.errors import DiskFull, ReadOnly
 
 MOST_BYTES = 256 * 2**20
-ARRAY = "__array__"  # stands in JSON for an array that is kept beside it
+ARRAY = "__array__"  # marks, in the JSON, the place of an array stored in a row
 DTYPES = ("float32", "float64", "int64", "bool")
 META = b"skillviz"
 FORMAT = 1
 
 
 class DiskCache:
-    """Values in one folder, of `most_bytes` in all; `group` is a folder within it."""
+    """A cache of values in one folder, at most `most_bytes` in total; `group` is a folder within it."""
 
     def __init__(self, folder: Path, most_bytes: int = MOST_BYTES) -> None:
         self.folder, self.most_bytes = folder, most_bytes
 
     def get(self, key: str, group: str = "") -> dict[str, Any] | None:
-        """The value under this key, exactly as it was; None where there is none that can be read."""
+        """Return the value stored under this key, unchanged; None if there is none or it cannot be read."""
         path = self._path(key, group)
         try:
             value = _joined(pq.read_table(path))
@@ -45,7 +45,8 @@ class DiskCache:
         return value
 
     def put(self, key: str, value: Mapping[str, Any], group: str = "") -> bool:
-        """Stores a value, and says whether it could: a folder that cannot be written to costs time, not values."""
+        """Store a value and return True if that worked. An unwritable folder only costs time: values are computed
+        again."""
         path = self._path(key, group)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -56,7 +57,7 @@ class DiskCache:
         return True
 
     def array(self, parts: Mapping[str, Any], make: Callable[[], np.ndarray], dtype: str) -> np.ndarray:
-        """The array that depends on these parts; made and stored where it is not there."""
+        """Return the array for these inputs; make and store it if it is not in the cache."""
         key = cache_key(parts)
         value = self.get(key)
         if value is None:
@@ -69,8 +70,9 @@ class DiskCache:
         return self.folder / Path(group).name / f"{key}.parquet"
 
     def _shrink(self, newest: Path) -> None:
-        """Removes files, those used longest ago first, until the rest fits; the newest stays."""
-        # of any format: what earlier versions stored counts too, and goes first; drafts of other writers are hidden
+        """Remove the least recently used files until the rest fits; the newest file is kept."""
+        # Files of every format count, so those of earlier versions are removed first. Hidden drafts of other writers do
+        # not.
         files = [
             (path.stat(), path) for path in self.folder.rglob("*") if path.is_file() and not path.name.startswith(".")
         ]
@@ -84,7 +86,7 @@ class DiskCache:
 
 
 def cache_key(parts: Mapping[str, Any]) -> str:
-    """sha256 of the canonical JSON of what a value depends on, and of the format that values are stored in."""
+    """Return the sha256 of the canonical JSON of a value's inputs and of the storage format."""
     text = json.dumps({"format": FORMAT, **parts}, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -101,7 +103,7 @@ def _table(value: Mapping[str, Any]) -> pa.Table:
 
 
 def _without_arrays(value: Any, arrays: list[np.ndarray]) -> Any:
-    """The value with each array moved to `arrays` and its number in its place."""
+    """Return the value with each array moved to `arrays` and replaced by its index."""
     if isinstance(value, np.ndarray):
         if value.dtype.name not in DTYPES:
             raise TypeError(f"an array of {value.dtype} cannot be stored; known: {', '.join(DTYPES)}.")

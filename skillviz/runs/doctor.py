@@ -1,4 +1,4 @@
-"""What is wrong in a folder of runs and how it is mended: leftovers go, runs that cannot be trusted are set aside."""
+"""Find and repair problems in a folder of runs: remove leftovers and quarantine runs that cannot be trusted."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from skillviz.runs.store import NOTES, PARTS, Store, Unfinished, Unreadable, opt
 
 QUARANTINE = ".quarantine"
 OF_RUNS = (REGION, "predictions.parquet")
-NAME = re.compile(r"[a-zA-Z0-9][\w.-]{0,199}", re.ASCII)  # a run's id that can be a folder's name
+NAME = re.compile(r"[a-zA-Z0-9][\w.-]{0,199}", re.ASCII)  # a run id that is a valid folder name
 Cure = Literal["cleaned", "repaired", "quarantined", "left"]
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that is wrong with `path`; `cure` is what `mend` does about it, and a `left` one needs a person."""
+    """One problem with `path`. `cure` names the action of `mend`; "left" means that a person must act."""
 
     path: Path
     problem: str
@@ -43,12 +43,12 @@ class Finding:
 
 
 def findings(store: Store) -> Iterator[Finding]:
-    """All that is wrong in the store, one by one. Nothing is changed: `mend` of each does that.
+    """Yield all problems of the store, one by one. Nothing is changed until the `mend` of a finding is called.
 
-    Leftovers of killed processes are removed and work/ of finished runs is cleared. A folder with another name than
-    its run gets the run's name back. A file that is not the run's, and a run whose own files differ from what its
-    run.json vouches for, move to .quarantine in the store: nothing that somebody may want is deleted. What lies
-    behind a link is somebody else's, and is left alone; so is the file of a study, whose runs are read-only.
+    Leftovers of killed processes are removed, and work/ of finished runs is cleared. A folder whose name differs from
+    its run's id gets the run's id back. A file that does not belong to its run, and a run whose files differ from the
+    hashes in its run.json, move to .quarantine in the store, so that no wanted file is deleted. Targets of links belong
+    to other users and are left alone; so are the read-only files of studies.
     """
     try:
         folders = [path for path in store.folders() if not os.path.islink(path)]
@@ -77,7 +77,7 @@ def findings(store: Store) -> Iterator[Finding]:
 
 
 def _readable(path: Path, look: Callable[[], Iterator[Finding]]) -> Iterator[Finding]:
-    """The findings of a look at a path; an unreadable path is one."""
+    """Yield the findings of a look at a path; an unreadable path is itself a finding."""
     try:
         with reading(str(path)):
             yield from look()
@@ -109,7 +109,7 @@ def _of_note(store: Store, name: str) -> Iterator[Finding]:
 
 
 def mended(store: Store) -> list[Finding]:
-    """What was wrong, after each has been put right as far as it can be; raises StoreError in a read-only store."""
+    """Repair all problems as far as possible and return them; raises StoreError in a read-only store."""
     done = []
     with written(store.root):
         for finding in findings(store):
@@ -147,7 +147,7 @@ def _of_run(store: Store, path: Path) -> Iterator[Finding]:
         yield Finding(path / WORK, "The run is finished and needs it no more.", "cleaned", RunFolder(path).clear_work)
     problems = problems_of(entry)
     changed = [problem.sentence for problem in problems if not problem.is_foreign]
-    if any(problem.is_unknown for problem in problems):  # it may be whole: a run is not moved before it could be read
+    if any(problem.is_unknown for problem in problems):  # the run may be complete, so it is not moved
         yield Finding(path, " ".join(changed), "left")
         return
     if changed:
@@ -161,7 +161,7 @@ def _of_run(store: Store, path: Path) -> Iterator[Finding]:
 
 
 def _of_packs(store: Store) -> Iterator[Finding]:
-    """What is wrong in the files of studies, which are read-only: one that is damaged is packed again."""
+    """Yield the problems in the files of studies. These are read-only: a damaged file has to be packed again."""
     for pack in packs(store.root):
         try:
             runs = packed_runs(pack)
@@ -173,7 +173,7 @@ def _of_packs(store: Store) -> Iterator[Finding]:
             wrong = [entry.reason] if isinstance(entry, Unreadable) else []
             if isinstance(entry, Run):
                 wrong = [problem.sentence for problem in problems_of(entry)]
-            if wrong and entry.path == path:  # else the run's folder is the one that counts
+            if wrong and entry.path == path:  # otherwise the run's own folder takes precedence
                 again = f"Pack the study again: python -m skillviz study pack {pack.parent.name}"
                 yield Finding(path, f"{' '.join(wrong)} {again}", "left")
 
@@ -193,9 +193,9 @@ def _of_unreadable(store: Store, entry: Unreadable) -> Finding:
 
 
 def _set_aside(store: Store, path: Path, below: str = "") -> None:
-    """Moves a folder or file of the store to its quarantine, beside whatever is there of the same name.
+    """Move a folder or file of the store to its quarantine. An existing item of the same name there is kept.
 
-    Raises StoreError where the quarantine is a link.
+    Raises StoreError if the quarantine is a link.
     """
     place = store.root / QUARANTINE / below
     if (store.root / QUARANTINE).is_symlink() or place.is_symlink():

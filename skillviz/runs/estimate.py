@@ -1,7 +1,7 @@
-"""The work and the memory of a run, from headers and row counts alone.
+"""Estimate the time and memory of a run from headers and row counts alone.
 
-Before a run starts, its time is an order of magnitude: machines differ, and so does what else they do. Once it runs,
-runs/pace.py measures.
+Before a run starts, the time is only an order of magnitude, because machines and their other work differ. While it
+runs, runs/pace.py measures it.
 """
 
 from __future__ import annotations
@@ -26,38 +26,40 @@ from skillviz.tasks.source import out_of_scope
 from skillviz.tasks.splits import load, load_test
 from skillviz.tasks.task import CLASSIFICATION, GENERATION, USUAL_LENGTH, Task
 
-TOKENS = 25.0  # a sequence where nothing is known of it
+TOKENS = 25.0  # tokens of a sequence of unknown length
 RATE = {"cpu": 2e10, "cuda": 1e12}
-"""Graftable entries times tokens that go forward in a second. Two cores that do nothing else did 3.5e10 with MiniLM,
-busy ones 1.5e10."""
-BACKWARD = 3.0  # passes that a pass forward and backward takes as long as
-A_PASS = {"cpu": 2e-4, "cuda": 5e-5}  # seconds of a pass however small the model
-BEGIN = {"cpu": 10.0, "cuda": 15.0}  # seconds until a process has torch, the models and the data
-A_TOKEN = 2.0  # how much longer a generated token takes than one of a text that is passed whole
-AGAIN = 1.35  # a backward pass that computes activations again, over one that keeps them
+"""Graftable entries times tokens of a forward pass per second. With MiniLM, two idle cores reached 3.5e10 and busy ones
+1.5e10."""
+BACKWARD = 3.0  # the time of a forward and backward pass, in forward passes
+A_PASS = {"cpu": 2e-4, "cuda": 5e-5}  # seconds of overhead per pass, for a model of any size
+BEGIN = {"cpu": 10.0, "cuda": 15.0}  # seconds until a process has loaded torch, the models and the data
+A_TOKEN = 2.0  # the time of a generated token, relative to a token in a text processed as a whole
+AGAIN = 1.35  # the time of a backward pass that recomputes activations, relative to one that keeps them
 
 # Peaks of whole processes were measured on a CPU (tests/cases/test_memory_announced.py).
-PROCESS = 5.1e8  # bytes of a process that has torch, transformers and a task
-A_ROW, A_ROW_TOKEN = 500.0, 30.0  # bytes of an example, and of each token of it, as text, as ids and padded
+PROCESS = 5.1e8  # bytes of a process with torch, transformers and a task loaded
+A_ROW, A_ROW_TOKEN = 500.0, 30.0  # bytes of an example, and of each of its tokens, as text, as ids and padded
 MICRO_TOKENS = {"cpu": 512, "cuda": 32_768}
-ACTIVATIONS = 100.0  # bytes of a token, layer and unit of width in a forward and backward pass in float32
-PADDED = 1.5  # tokens of a padded batch, over its texts' own
-LEAN_TOKENS = 4096  # tokens of a micro-batch of lean mode at the most
+ACTIVATIONS = 100.0  # bytes per token, layer and unit of width in a forward and backward pass in float32
+PADDED = 1.5  # tokens of a padded batch, relative to those of its texts
+LEAN_TOKENS = 4096  # maximum tokens of a micro-batch in lean mode
 LEAN_PARTS = 4e7  # bytes of the parts that are read at a time, and of one tensor's gradient
-A_CANDIDATE = 64.0  # bytes of numbers that a search in lean mode keeps of each candidate, with what ranking them takes
-RANKING = 16.0  # bytes an entry takes while the gradients of all d are ranked on a CPU
-MOVES_OUTSIDE = 0.2  # of the graftable parameters: so many outside the blocks are an embedding that fine-tuning moved
-RESAMPLED, MOST_RESAMPLED = 1.6e4, 1.3e8  # bytes of the resamples of an example, and of all examples of a data set
-KEPT = 65_536 * 4.0  # bytes a unit of width of the activations that the WiSE grid keeps (core/prefix.py)
+A_CANDIDATE = 64.0  # bytes that a search in lean mode keeps per candidate, including the ranking
+RANKING = 16.0  # bytes per entry while the gradients of all d entries are ranked on a CPU
+MOVES_OUTSIDE = 0.2  # share of the graftable parameters; more outside the blocks means that an embedding moved
+RESAMPLED, MOST_RESAMPLED = 1.6e4, 1.3e8  # bytes of the resamples per example, and their maximum per data set
+KEPT = 65_536 * 4.0  # bytes per unit of width of the activations that the WiSE grid keeps (core/prefix.py)
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What is known of a run from headers and data: `d` graftable of `parameters`, rows by split in `counts`,
-    mean `tokens` a sequence and `sequences` an example (its options or, read causally, a label each), the `sizes` in
-    entries.
-    `device` is cpu or cuda, `own` the dtype of the files, and `new_tokens` how many are generated for an example at
-    the most."""
+    """The facts about a run from headers and data, without weights.
+
+    `d` of `parameters` are graftable; `counts` are the rows by split; `tokens` is the mean length of a sequence.
+    `sequences` is the number per example: one per option, or one per label for the causal readout. `sizes` are in
+    entries, `device` is cpu or cuda, `own` is the dtype of the files, and `new_tokens` is the maximum number of
+    generated tokens per example.
+    """
 
     d: int
     parameters: int
@@ -75,7 +77,7 @@ class Facts:
 
 @dataclass(frozen=True)
 class Estimate:
-    """Seconds at an assumed speed, good for an order of magnitude alone, and bytes of the process at its peak."""
+    """Seconds at an assumed speed (only an order of magnitude), and bytes of the process at its peak."""
 
     seconds: float
     bytes: int
@@ -86,12 +88,12 @@ class Estimate:
         return order_of_magnitude(self.seconds)
 
     def words(self) -> str:
-        """`minutes (an order of magnitude; measured once it runs) and 1.2 GiB of memory`."""
+        """Return `minutes (an order of magnitude; measured once it runs) and 1.2 GiB of memory`."""
         return f"{self.time} (an order of magnitude; measured once it runs) and {byte_size(self.bytes)} of memory"
 
 
 def estimate(spec: RunSpec, facts: Facts) -> Estimate:
-    """The time and memory of a run, before anything of it is measured."""
+    """Return the time and memory of a run before any measurement."""
     evaluated = facts.counts.get("validation", 0) + facts.counts.get("test", 0)
     scored = (2 + len(spec.null_searches)) * evaluated + passes(spec, facts.counts, facts.sizes)
     seconds = BEGIN[facts.device] + search_seconds(spec, facts)
@@ -100,7 +102,7 @@ def estimate(spec: RunSpec, facts: Facts) -> Estimate:
 
 
 def search_seconds(spec: RunSpec, facts: Facts) -> float:
-    """Seconds of all searches of a run at the assumed speed, those on null movements too."""
+    """Return the seconds of all searches of a run at the assumed speed, including those on null movements."""
     cost, searches = _cost(spec, facts), 1 if localizer(spec.localizer).is_one_search else len(facts.sizes)
     each = (BACKWARD * cost.backward + cost.forward) * example_seconds(facts)
     if spec.lean:
@@ -109,14 +111,16 @@ def search_seconds(spec: RunSpec, facts: Facts) -> float:
 
 
 def example_seconds(facts: Facts) -> float:
-    """Seconds that a forward pass of an example takes at the assumed speed."""
+    """Return the seconds of a forward pass of one example at the assumed speed."""
     return facts.sequences * (facts.d * facts.tokens / RATE[facts.device] + A_PASS[facts.device])
 
 
 def facts_of(spec: RunSpec, device: str = "cpu", check: Preflight | None = None) -> Facts:
-    """The facts of a spec, without weights; raises SkillvizError where the pair, the task or a size is wrong.
+    """Return the facts of a spec, without reading weights; raises SkillvizError if the pair, the task or a size is
+    wrong.
 
-    `check` is the pair's preflight if it is known; that of the base alone where the fine-tuned model is yet to be made.
+    `check` is the pair's preflight if it is known, or that of the base alone if the fine-tuned model is still to be
+    made.
     """
     task = registry.task(spec.task)
     if check is None:
@@ -134,7 +138,7 @@ def facts_of(spec: RunSpec, device: str = "cpu", check: Preflight | None = None)
 
 
 def published_facts(spec: RunSpec, device: str, check: Preflight) -> Facts | None:
-    """The facts of a spec whose tasks are all of the registry, told without their data; None for other tasks."""
+    """Return the facts of a spec whose tasks are all published ones, without their data; None for other tasks."""
     if any(name not in PUBLISHED_ROWS for name in (spec.task, *spec.others)):
         return None
     task, others = registry.task(spec.task), [registry.task(name) for name in spec.others]
@@ -148,7 +152,7 @@ def facts_from(
     spec: RunSpec, task: Task, check: Preflight, counts: Mapping[str, int], words: float, device: str,
     options: float = 1.0,
 ) -> Facts:  # fmt: skip
-    """The facts of a spec from a checked pair and the data's known numbers: rows, and words of an example."""
+    """Return the facts of a spec from a checked pair and known numbers of the data: rows, and words per example."""
     config, d = check.base.config, check.d or 1
     width = int(config.get("hidden_size") or config.get("n_embd") or config.get("dim") or 512)
     whole = sum(prod(shape) for shape in check.base.shapes.values())
@@ -164,12 +168,13 @@ def facts_from(
 
 
 def _sequences(kind: str, readout: str | None, labels: int, options: float) -> float:
-    """Sequences that an example is for the model: its options, or as the causal readout reads classes one a label."""
+    """Return the sequences per example: one per option, or one per label for a classification with the causal
+    readout."""
     return options if kind != CLASSIFICATION or readout != "causal" else float(labels)
 
 
 def candidates(spec: RunSpec, facts: Facts) -> float:
-    """Entries that a search in lean mode keeps numbers of."""
+    """Return the number of entries for which a search in lean mode keeps numbers."""
     row, size = localizer(spec.localizer), max(facts.sizes)
     if (option := row.option("candidate_share")) is None:
         return size
@@ -180,23 +185,25 @@ def candidates(spec: RunSpec, facts: Facts) -> float:
 
 
 def groups(spec: RunSpec, facts: Facts) -> range:
-    """The groups of tensors that lean mode takes the gradients of all entries in, one pass each."""
+    """Return the groups of tensors for the gradients of all entries in lean mode; each group takes one pass."""
     return range(max(1, round(4 * facts.d / (GROUP_SHARE * width_of(spec, facts) * facts.parameters))))
 
 
 def width_of(spec: RunSpec, facts: Facts) -> int:
-    """Bytes of a weight in memory."""
+    """Return the bytes of a weight in memory."""
     return 2 if (facts.own if spec.dtype == "own" else spec.dtype) == "bfloat16" else 4
 
 
 def decoding_passes(facts: Facts) -> float:
-    """Whole passes that scoring an example takes: the reference's, and where texts are generated the prompt's and that
-    of each new token."""
+    """Return the forward passes for scoring an example.
+
+    Without generation it is one. With generation: one for the reference, one for the prompt and one for each new token.
+    """
     return 2 + A_TOKEN * facts.new_tokens / facts.tokens if facts.new_tokens else 1
 
 
 def _options(spec: RunSpec) -> Any:
-    """The localizer's options; those that cannot be read are left at their defaults: other code reports them."""
+    """Return the localizer's options. Unreadable ones keep their defaults, because other code reports them."""
     row, options = localizer(spec.localizer), {}
     for option in row.shown_options:
         common = getattr(spec, option.name) if option.name in ("steps", "batch_size") else None
@@ -208,17 +215,17 @@ def _options(spec: RunSpec) -> Any:
 
 
 def _cost(spec: RunSpec, facts: Facts) -> Cost:
-    """The cost of one search."""
+    """Return the cost of one search."""
     train, validation = facts.counts.get("train", 0), facts.counts.get("validation", 0)
     work = Workload(facts.d, facts.labels, train, validation, max(facts.sizes))
     return localizer(spec.localizer).cost(_options(spec), work)
 
 
 def peak_bytes(spec: RunSpec, facts: Facts) -> float:
-    """Bytes of the process at its peak, or on a GPU of the GPU's memory and PROCESS: the largest of loading, searching
-    and scoring, with all that is in memory then.
+    """Return the bytes of the process at its peak; on a GPU, the peak of the GPU's memory plus PROCESS.
 
-    In lean mode: the model's own bytes, numbers of the candidates, the parts being read, activations of one block.
+    The peak is the largest of loading, searching and scoring, including everything in memory at that time. In lean mode
+    it is the model's own bytes, the candidates' numbers, the parts being read and the activations of one block.
     """
     narrow, cost, is_cpu = width_of(spec, facts), _cost(spec, facts), facts.device == "cpu"
     tokens = min(MICRO_TOKENS[facts.device], facts.tokens * facts.sequences * max(facts.counts.values(), default=1))
@@ -233,8 +240,8 @@ def peak_bytes(spec: RunSpec, facts: Facts) -> float:
             kept += (4 if facts.d < 2**32 else 8) * facts.d
         activations = tokens * facts.width * (narrow * facts.layers + 150)
         return process + narrow * facts.parameters + kept + LEAN_PARTS + activations
-    # the model, its graftable values as one vector and those of both ends; of the other tensors both ends too. On a
-    # CPU a file that a tensor comes from stays mapped, the base's where tensors outside the blocks moved.
+    # The model, its graftable values as one vector, those of both ends, and both ends of the other tensors. On a CPU,
+    # files from which tensors are mapped stay in memory: the base's, if tensors outside the blocks moved.
     outside = facts.parameters - facts.d
     files = facts.parameters if is_cpu and outside > MOVES_OUTSIDE * facts.d else outside
     rest = narrow * (facts.parameters + 3 * facts.d + outside + files)
@@ -255,5 +262,5 @@ def peak_bytes(spec: RunSpec, facts: Facts) -> float:
 
 
 def _tokens(words: float, longest: float = float("inf")) -> float:
-    """Tokens of an example of so many words, as far as words tell."""
+    """Return the tokens of an example of this many words, by a rule of thumb."""
     return min(1.3 * words + 4, longest)

@@ -1,4 +1,4 @@
-"""The metrics of a pair and a region that were not made by a stored run."""
+"""Score a pair and a region that do not come from a stored run."""
 
 from __future__ import annotations
 
@@ -33,10 +33,11 @@ from skillviz.tasks.task import Task
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Metrics with intervals by split (validation, test), and what was scored.
+    """Metrics with intervals by split (validation, test), and a description of what was scored.
 
-    The fine-tuned model is scored temperature-scaled too where the task is known to be its own (its folder, the region
-    or the graft says so) and has validation examples that it has not seen; else a note says why not.
+    The fine-tuned model is also scored with temperature scaling if the task is known to be its own (its folder, the
+    region or the graft says so) and if there are validation examples that it has not seen; otherwise a note gives the
+    reason.
     """
 
     scores: dict[str, Scores]
@@ -49,7 +50,7 @@ class Evaluation:
 
     @property
     def split(self) -> str:
-        """The split that is reported: test, or validation where there is no test set."""
+        """The reported split: test, or validation if there is no test set."""
         return "test" if "test" in self.scores else "validation"
 
     def __repr__(self) -> str:
@@ -60,7 +61,7 @@ class Evaluation:
         return f"Evaluation({self.split}, n = {scored.n:,}, {row.title}: {', '.join(values)})"
 
     def headline(self) -> dict[str, Any]:
-        """The test set's values with their intervals, as `evaluate --json` prints them; see Scores.by_state.
+        """Return the test set's values with their intervals, as printed by `evaluate --json`; see Scores.by_state.
 
         `differences` are graft - fine-tuned, paired.
         """
@@ -97,11 +98,12 @@ def evaluate(
     force: bool = False,
     progress: Report = silent,
 ) -> Evaluation:
-    """The metrics of the pre-trained, fine-tuned and grafted model and of the complement, with intervals.
+    """Return the metrics of the pre-trained, fine-tuned and grafted model and of the complement, with intervals.
 
-    The region comes from `region` or `graft` (an object or a file); without either, only the two ends are
-    scored. With a graft, `finetuned` may be left out: then there are the pre-trained and the grafted model.
-    Raises PairMismatch where the graft's values are not those of `finetuned`. `progress` is told of each pass.
+    The region comes from `region` or `graft` (an object or a file); without either, only the pre-trained and the
+    fine-tuned model are scored. With a graft, `finetuned` may be omitted; then the pre-trained and the grafted model
+    are scored. Raises PairMismatch if the graft's values differ from those of `finetuned`. `progress` is called before
+    each pass.
     """
     if region is not None and graft is not None:
         raise BadInput("give a region or a graft, not both: a graft holds its region.")
@@ -120,7 +122,7 @@ def evaluate(
         with working_folder() as folder:
             result = applied(source, stored_graft, force=force)
             save_applied(result, folder / "grafted")
-            if result.info.rounded:  # the other state is the base that the graft was made for
+            if result.info.rounded:  # the graft was made for a rounded base, so that base is scored
                 save_applied(opened_base(source, stored_graft), folder / "base")
                 source = str(folder / "base")
             pair = load_pair(source, folder / "grafted", is_graft=True, **loading)
@@ -166,7 +168,7 @@ def _scored(
 
 
 def _check_values(pair: ModelPair, graft: Graft) -> None:
-    """Raises PairMismatch where the graft holds other values than the pair's at its gain."""
+    """Raise PairMismatch if the graft's values differ from the pair's at its gain."""
     if dict(graft.region.shapes) != pair.table.shapes:
         raise PairMismatch("the graft was made for another architecture than this pair; use its own models.")
     for name, values in pair.graft_values(graft.region).items():

@@ -1,4 +1,4 @@
-"""The runs of the example pairs: rows of examples/runs.yaml, and what makes pairs and runs that are not there yet."""
+"""The runs of the example pairs: read the rows of examples/runs.yaml, and make missing pairs and runs."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 
 TABLE = "runs.yaml"
 WHOLE = f"{EXAMPLES_KEPT}/whole"
-"""The folder of the fine-tuned models before they are rounded, from the project's root; deleted once they are."""
+"""The folder, in the project's root, of the fine-tuned models before rounding; deleted after rounding."""
 INTERRUPTED = ("failed", "cancelled")
 
 
 @dataclass(frozen=True)
 class ExampleRun:
-    """A run of an example pair. `parts` are the groupings of its region that are scored, and the sample of each."""
+    """A run of an example pair. `parts` maps each grouping of its region that is scored to its sample size."""
 
     name: str
     pair: ExamplePair
@@ -42,12 +42,12 @@ class ExampleRun:
     parts: Mapping[str, int]
 
     def stored(self, store: Store) -> Run | None:
-        """The finished run of a store."""
+        """Return the finished run in a store, or None."""
         return newest_runs([self.spec], store).get(self.spec.key())
 
 
 def example_runs(folder: Path | None = None) -> tuple[ExampleRun, ...]:
-    """Every row of the table, in its order, called `pair/run`; raises BadInput where one cannot be read."""
+    """Return every row of the table, in order, named `pair/run`; raises BadInput if a row cannot be read."""
     path = (folder or app_root() / EXAMPLES) / TABLE
     table = read_yaml(path, TABLE) or {} if path.is_file() else {}
     pairs = {pair.name: pair for pair in example_pairs(folder)}
@@ -57,8 +57,11 @@ def example_runs(folder: Path | None = None) -> tuple[ExampleRun, ...]:
 
 
 def chosen(only: Sequence[str], folder: Path | None = None) -> tuple[tuple[ExamplePair, ...], tuple[ExampleRun, ...]]:
-    """The pairs and runs of these names: a pair's name stands for its runs too, a run needs its pair and the run whose
-    region it matches. Without names they are all; raises BadInput for an unknown one."""
+    """Return the pairs and runs with these names; all of them if no name is given.
+
+    The name of a pair includes its runs. A run includes its pair and the run whose region it matches. Raises BadInput
+    for an unknown name.
+    """
     pairs, runs = example_pairs(folder), example_runs(folder)
     known = [*(pair.name for pair in pairs), *(run.name for run in runs)]
     if unknown := [name for name in only if name not in known]:
@@ -73,7 +76,7 @@ def chosen(only: Sequence[str], folder: Path | None = None) -> tuple[tuple[Examp
 
 
 def make_pair(pair: ExamplePair, on_step: OnStep | None = None, device: str = "auto") -> None:
-    """Trains a pair, from where it was interrupted, and keeps the float16 difference from its base."""
+    """Train a pair, resuming an interrupted training, and store the float16 difference from its base."""
     if not is_checkout():
         raise BadInput("examples are built in a checkout of skillviz. Clone the repository and run the command there.")
     from skillviz.models.difference import write_difference  # imports torch
@@ -92,7 +95,7 @@ def make_pair(pair: ExamplePair, on_step: OnStep | None = None, device: str = "a
 
 
 def make_run(run: ExampleRun, store: Store, report: Report, session: Session | None = None) -> Run:
-    """The finished run, from the checkpoint of an interrupted one where there is any."""
+    """Return the finished run; an interrupted one is resumed from its checkpoint."""
     key = run.spec.key()
     cut = [entry.id for entry in store.unfinished() if entry.record.key == key and entry.record.status in INTERRUPTED]
     stored = Stored(None, cut[0]) if cut else None

@@ -1,4 +1,4 @@
-"""A run's graft in one of three formats, on disk and, where that is asked for, on the Hugging Face Hub."""
+"""Export a run's graft in one of three formats, to disk and optionally to the Hugging Face Hub."""
 
 from __future__ import annotations
 
@@ -24,13 +24,16 @@ REFUSED_BY_MERGEKIT = {
     ("bert", "prompt"): "a pooler, which a masked language model does not have",
     ("gpt_neox", "causal"): "buffers that newer versions of transformers no longer store",
 }
-"""Family and readout whose models mergekit 0.1.5 does not open, and what it looks for in them; tried."""
+"""Family and readout of models that mergekit 0.1.5 does not open, and the part that it looks for; tested."""
 
 
 @dataclass(frozen=True)
 class ExportRequest:
-    """What is written: `name` is the repository or the folder; the others say where the models are and what the card
-    says of the base, None for what the run and the models know themselves. `gain` is another than the run's."""
+    """The settings of an export.
+
+    `name` is the repository or the folder. The other fields override the paths of the models and what the card says
+    about the base; None means the values known from the run and the models. `gain` overrides the run's gain.
+    """
 
     form: str
     name: str
@@ -43,7 +46,7 @@ class ExportRequest:
 
 @dataclass(frozen=True)
 class Hub:
-    """Where it is published: nowhere without `repository`; with `dry_run` nothing is sent."""
+    """The settings of a publication: none without `repository`; with `dry_run` nothing is sent."""
 
     repository: str | None = None
     private: bool = False
@@ -54,7 +57,7 @@ class Hub:
 
 @dataclass
 class Exported:
-    """What was written: entries of the region, bytes, the files of a repository by size, its card and address."""
+    """The result of an export: entries of the region, bytes, the files by size, the card and its address."""
 
     size: int
     d: int
@@ -68,10 +71,10 @@ class Exported:
 def export(
     run: Run, request: ExportRequest, out: Path | None, overwrite: bool = False, hub: Hub | None = None
 ) -> Exported:
-    """Writes the run's graft to `out` (None: nowhere) and publishes it where `hub` says so.
+    """Write the run's graft to `out` (None: do not write it) and publish it if `hub` asks for that.
 
-    Raises PairMismatch where the models at hand are not those of the run, BadInput for what the format cannot hold,
-    HubError where it cannot be published.
+    Raises PairMismatch if the models on this machine differ from the run's, BadInput if the format cannot hold the
+    graft, and HubError if publishing fails.
     """
     hub = hub or Hub()
     graft, remarks = graft_of_run(run, request.base, request.finetuned, request.gain)
@@ -93,7 +96,7 @@ def export(
 
 
 def _write(draft: Path, run: Run, graft: Graft, request: ExportRequest, hub: Hub, done: Exported) -> None:
-    """Fills the draft with the format's files and, but for mergekit, the card."""
+    """Fill the draft with the format's files and, except for mergekit, the card."""
     with_card = request.form == "peft" or hub.repository is not None
     about = _origin(run, graft, request, hub) if with_card else Origin(None, None)
     more: dict[str, Any] = {}
@@ -103,7 +106,7 @@ def _write(draft: Path, run: Run, graft: Graft, request: ExportRequest, hub: Hub
         opened = opened_base(expanded(request.base or run.spec.base, "base"), graft)
         if request.form == "peft":
             adapter = write_adapter(draft, opened.model, graft, about.base or str(opened.info.id))
-            # a copy that is stored as float16 here may be float32 on the hub
+            # a copy stored here as float16 may be float32 on the hub
             more = {"adapter": adapter, "rounded": opened.info.dtype == FLOAT16}
         else:
             write_mergekit(draft, opened, graft)

@@ -1,7 +1,7 @@
-"""The folder of one run while it is being made: artifacts arrive whole, the verdict last.
+"""The folder of one run while it is being made: files are written atomically, and the final status is written last.
 
 run.json is the record, region.safetensors the main region, ranking.safetensors the order of its entries. Predictions
-are in three tables: ends.parquet has the pair's own (equal in all runs of a pair on the same examples),
+are in three tables: ends.parquet has those of the pair itself (equal in all runs of a pair on the same examples),
 predictions.parquet those of the graft and its complement at the main size, sizes.parquet those of the grafts at the
 other sizes. All tables are declared in runs/tables.py. A study may keep its runs in one file, runs.parquet
 (runs/packed.py).
@@ -40,12 +40,12 @@ OPEN = ("queued", "running")
 
 
 class RunFolder:
-    """Write access to one unfinished run; a finished run refuses all of it."""
+    """Write access to one unfinished run. All changes to a finished run are refused."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.record = read_record(path)
-        self._has_closed = False  # whoever closed it leaves it alone: another process may have opened it again
+        self._has_closed = False  # once closed here, it is not changed: another process may have reopened it
 
     @property
     def id(self) -> str:
@@ -54,33 +54,33 @@ class RunFolder:
 
     @property
     def work(self) -> Path:
-        """The folder of what is only of use while the run is being made."""
+        """The folder of files needed only while the run is being made."""
         return self.path / WORK
 
     @property
     def is_open(self) -> bool:
-        """Whether it may still be changed; what is on disk counts, as another process may have closed it."""
+        """True if the run may still be changed. Read from disk, because another process may have closed it."""
         return not self._has_closed and read_record(self.path).status in OPEN
 
     @property
     def is_to_stop(self) -> bool:
-        """Whether somebody asked for its end."""
+        """True if cancellation was requested."""
         return (self.work / CANCEL).exists()
 
     def start(self) -> None:
-        """Status running, under this process."""
+        """Set the status to running, under this process."""
         self._refuse_if_closed()
         self.belongs_to_this_process()
         self.update(status="running", started=now())
 
     def belongs_to_this_process(self) -> None:
-        """Names the process that makes the run, so that others see whether it lives."""
+        """Record the process that makes the run, so that others can see if it is alive."""
         name_process(self.work, os.getpid())
 
     def reopen(self) -> None:
-        """Status queued again: what was half made goes, checkpoint, events and log stay.
+        """Set the status back to queued. Half-made files are removed; checkpoint, events and log are kept.
 
-        Raises StoreError for a finished run, and for one whose process lives.
+        Raises StoreError for a finished run and for a run whose process is alive.
         """
         self.record = read_record(self.path)
         if self.record.status == "finished" or is_alive(self.work):
@@ -99,46 +99,46 @@ class RunFolder:
         self._write_record({"status": "queued", "error": None, "started": None, "finished": None})
 
     def update(self, **fields: Any) -> None:
-        """Replaces these fields of run.json, at once."""
+        """Replace these fields of run.json atomically."""
         self._refuse_if_closed()
         self._write_record(fields)
 
     def write_table(self, name: str, frame: pd.DataFrame) -> None:
-        """Stores one of the declared tables as Parquet; raises ValueError where it does not fit."""
+        """Store one of the declared tables as Parquet; raises ValueError if it does not match its declaration."""
         self._refuse_if_closed()
         checked = tables.check(frame, name)
         target = self.path / tables.TABLES[name].file
         write_file(target, lambda part: checked.to_parquet(part, index=False, **tables.encoding(checked)))
 
     def write_region(self, region: Region, header: Mapping[str, Any]) -> None:
-        """Stores the main region."""
+        """Store the main region."""
         self._refuse_if_closed()
         write_file(self.path / REGION, lambda part: region.save(part, header))
 
     def write_ranking(self, order: np.ndarray, d: int) -> None:
-        """Stores global flat indices, best first; as int32 where d allows it."""
+        """Store global flat indices, best first; as int32 if d allows it."""
         self._refuse_if_closed()
         order = np.ascontiguousarray(order, dtype=index_dtype(d))
         write_file(self.path / RANKING, lambda part: save_file({"order": order}, part))
 
     def event(self, **values: Any) -> None:
-        """Appends one line to work/events.jsonl, which a watcher may follow."""
+        """Append one line to work/events.jsonl, which a watcher may follow."""
         line = json.dumps({"time": round(time.time(), 3), **values})
         with disk_errors(self.work / EVENTS), (self.work / EVENTS).open("a", encoding="utf-8") as file:
             file.write(line + "\n")
 
     def beat(self) -> None:
-        """Says that the run is alive: sets the time of work/heartbeat."""
+        """Mark the run as alive by touching work/heartbeat."""
         with disk_errors(self.work / HEARTBEAT):
             (self.work / HEARTBEAT).touch()
 
     def log(self, line: str) -> None:
-        """Appends one line to the log, the part of work/ that stays."""
+        """Append one line to the log, the only part of work/ that is kept."""
         with disk_errors(self.work / LOG), (self.work / LOG).open("a", encoding="utf-8") as file:
             file.write(f"{now()} {visible(line)}\n")
 
     def finish(self, **fields: Any) -> Run:
-        """The finished run: `fields` and the hash of every file go to run.json last of all."""
+        """Finish the run and return it: `fields` and the hash of every file are written to run.json last."""
         self._refuse_if_closed()
         files = {p.name: FileNote(sha256=sha256(p), size=p.stat().st_size) for p in artifacts(self.path)}
         self._write_record({**fields, "status": "finished", "finished": now(), "files": files})
@@ -146,15 +146,16 @@ class RunFolder:
         return Run(self.path, self.record)
 
     def fail(self, failure: Failure) -> None:
-        """Status failed, with the reason; what was written stays for a look but is not vouched for."""
+        """Set the status to failed, with the reason. Files already written stay, but run.json does not list their
+        hashes."""
         self._close("failed", error=failure)
 
     def give_up(self, failure: Failure) -> None:
-        """As `fail`, where even that may not be possible: a full disk, or a run that is closed already.
+        """Like `fail`, but also for a full disk and for a run that is already closed.
 
-        The verdict needs room: half-made artifacts go first, then the events. The checkpoint stays whatever
-        happens; a run whose verdict does not fit is one that nobody works on, and `Store` says so. An error on the
-        way out of a run that was asked to stop is no failure.
+        Writing the status needs room, so half-made artifacts are removed first, then the events. The checkpoint always
+        stays. If the status still does not fit, the run has no living process, and `Store` reports that. If
+        cancellation was requested, the run is cancelled instead: an error while stopping is not a failure.
         """
         with suppress(StoreError):
             if self.is_to_stop:
@@ -170,11 +171,11 @@ class RunFolder:
                 self._fail_aloud(failure)
 
     def cancel(self) -> None:
-        """Status cancelled."""
+        """Set the status to cancelled."""
         self._close("cancelled")
 
     def suspend(self) -> None:
-        """Status queued again: its job of a cluster was interrupted, and goes on from the checkpoint."""
+        """Set the status back to queued: its cluster job was interrupted and will resume from the checkpoint."""
         self.log("interrupted by the cluster; it goes on from its checkpoint")
         self.update(status="queued", started=None)
         name_jobs(self.work, jobs_of(self.work))
@@ -185,13 +186,13 @@ class RunFolder:
         unname_process(self.work)
 
     def _fail_aloud(self, failure: Failure) -> None:
-        """As `fail`, with a line in the log where it fits."""
+        """Call `fail`, after adding a line to the log if there is room."""
         with suppress(DiskFull):
             self.log(f"failed: {failure.kind}: {failure.message}")
         self.fail(failure)
 
     def _let_go(self) -> None:
-        """Nobody works on it any more: an empty process.json says so and needs no room."""
+        """Mark the run as having no process, with an empty process.json, which needs no room."""
         with suppress(OSError):
             (self.work / PROCESS).write_bytes(b"")
         let_go(self.work)
@@ -202,7 +203,8 @@ class RunFolder:
         self.record = record
 
     def clear_work(self) -> None:
-        """Removes from work/ what is of no use once the run is finished: all but the log. Follows no link."""
+        """Remove the files in work/ that are not needed once the run is finished: all but the log. Does not follow
+        links."""
         if self.work.is_symlink():
             self.work.unlink()
             return
@@ -213,23 +215,23 @@ class RunFolder:
             self.work.rmdir()
 
     def _refuse_if_closed(self) -> None:
-        status = read_record(self.path).status  # what is on disk counts: another process may have closed it
+        status = read_record(self.path).status  # from disk, because another process may have closed it
         if status not in OPEN:
             raise StoreError(f"run {self.id} is {status} and cannot be changed any more.")
 
 
 def artifacts(folder: Path) -> list[Path]:
-    """The files of a run folder that run.json vouches for: all but itself, work/ and leftovers."""
+    """Return the files of a run folder that run.json lists: all but itself, work/ and leftovers."""
     return sorted(p for p in folder.iterdir() if p.is_file() and p.name != RECORD and not p.name.startswith("."))
 
 
 def record_text(record: RunRecord, indent: int | None = 1) -> str:
-    """run.json as text, with its own hash; without an indent on one line, a quarter shorter."""
+    """Return run.json as text, with its own hash; without an indent it is on one line, a quarter shorter."""
     separators = (",", ":") if indent is None else None
     content = with_checksum(record.model_dump(mode="json"))
     return json.dumps(content, indent=indent, separators=separators, allow_nan=False) + "\n"
 
 
 def now() -> str:
-    """The time as ISO 8601 in UTC, to the second."""
+    """Return the time as ISO 8601 in UTC, to the second."""
     return datetime.now(UTC).isoformat(timespec="seconds")

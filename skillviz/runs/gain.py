@@ -1,7 +1,7 @@
-"""The gains of a run (core/gain.py): fitted on one half of the validation examples, held against 1 on the other half.
+"""The gains of a run (core/gain.py): fitted on one half of the validation examples, compared with 1 on the other half.
 
-The test set judges. Every graft that is compared gets the same fit: the run's at each size, those of its nulls, and the
-fine-tuned model, whose gain goes beyond it on the way from the base.
+The test set is only used for the scores. All grafts that are compared get the same fit: the run's at each size, those
+of its nulls, and the fine-tuned model, whose gain extends the path from the base beyond it.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ Logits = Mapping[str, np.ndarray]
 
 
 class GainData(NamedTuple):
-    """What a gain is fitted and judged on: the evaluated splits, the rows of validation that fit, and those that choose
-    between gains."""
+    """The data for a gain: the evaluated splits, the validation rows for fitting, and those for choosing between
+    gains."""
 
     splits: Mapping[str, Encoded]
     fits: np.ndarray
@@ -43,7 +43,8 @@ class GainData(NamedTuple):
 
     @classmethod
     def of(cls, splits: Mapping[str, Encoded], seed: int) -> GainData:
-        """The halves of the validation examples, each with the classes of the whole; empty without any."""
+        """Return the data with the validation examples split in two halves with the same classes; both empty without
+        any."""
         labels = splits["validation"].labels if "validation" in splits else np.empty(0, dtype=np.int64)
         fits = stratified(labels, len(labels) // 2, seed)
         return cls(splits, fits, np.setdiff1d(np.arange(len(labels)), fits))
@@ -51,8 +52,10 @@ class GainData(NamedTuple):
 
 @dataclass(frozen=True)
 class Gained:
-    """A graft with its gain: logits [n, label] by split at gain 1 and at the chosen one; `fit` is None for a gain that
-    was given. Temperatures are None where the examples leave none."""
+    """A graft with its gain: logits [n, label] by split at gain 1 and at the chosen gain.
+
+    `fit` is None if the gain was given. A temperature is None if the examples do not determine it.
+    """
 
     gain: float
     one: Logits
@@ -61,14 +64,14 @@ class Gained:
     temperatures: Mapping[str, float | None] = field(default_factory=dict)
 
     def numbers(self) -> np.ndarray:
-        """What is kept of it beside the logits, float64 [1, 6]."""
+        """Return the numbers stored beside the logits, float64 [1, 6]."""
         fit = self.fit or (np.nan,) * 3
         found = [np.nan if (t := self.temperatures.get(at)) is None else t for at in (ONE, CHOSEN)]
         return np.array([[self.gain, *fit, *found]])
 
     @classmethod
     def from_numbers(cls, numbers: np.ndarray, one: Logits, chosen: Logits) -> Gained:
-        """The same from `numbers`."""
+        """Return the object rebuilt from `numbers`."""
         gain, *fit, first, second = map(float, numbers[0])
         temperatures = {at: None if np.isnan(t) else t for at, t in ((ONE, first), (CHOSEN, second))}
         return cls(gain, one, chosen, None if np.isnan(fit[0]) else GainFit(*fit), temperatures)
@@ -77,7 +80,7 @@ class Gained:
         self, of: Literal["grafted", "finetuned", "null"], labels: Mapping[str, np.ndarray], task: TaskNote,
         size: int | None = None, kind: str = "", draw: int | None = None,
     ) -> GainNote:  # fmt: skip
-        """What run.json holds of it."""
+        """Return its note for run.json."""
         fit = self.fit
         return GainNote(
             of=of, kind=kind, draw=draw, size=size, gain=self.gain, fitted=fit and fit.value, low=fit and fit.low,
@@ -95,9 +98,9 @@ class Gained:
 def gained(
     pair: ModelPair, region: Region | None, data: GainData, base: np.ndarray, wanted: float | str, passes: Passes
 ) -> Gained:
-    """A region's graft at the gain that is wanted, or the fine-tuned model's where there is no region.
+    """Return a region's graft at the wanted gain, or the fine-tuned model's if there is no region.
 
-    `base` are the logits of the base on the validation examples: the graft of gain 0.
+    `base` are the logits of the base on the validation examples, which are those of the graft of gain 0.
     """
     one = _scores(pair, region, data, 1.0, passes)
     if wanted != FIT:
@@ -123,7 +126,8 @@ def gained(
 def _on_the_way(
     pair: ModelPair, region: Region | None, encoded: Encoded, gains: Sequence[float], passes: Passes
 ) -> np.ndarray:
-    """Logits [gain, n, label] from the base to a region's graft, or to the fine-tuned model, and beyond."""
+    """Return the logits [gain, n, label] on the path from the base through a region's graft, or the fine-tuned model,
+    and beyond."""
     objective, path = pair.objective(encoded), FINETUNED_PATH if region is None else GRAFT_PATH
     objective.heard = lambda examples, tokens: passes.heard(examples, tokens, FITTING, True)
     with closing(path_logits(pair, objective, path, region, gains)) as points:
@@ -131,7 +135,7 @@ def _on_the_way(
 
 
 def _scores(pair: ModelPair, region: Region | None, data: GainData, gain: float, passes: Passes) -> Logits:
-    """Logits [n, label] of each evaluated split at a gain."""
+    """Return the logits [n, label] of each evaluated split at a gain."""
     scored = {}
     for split, encoded in data.splits.items():
         if region is not None or gain == 1:
@@ -143,14 +147,15 @@ def _scores(pair: ModelPair, region: Region | None, data: GainData, gain: float,
 
 
 def _loss(logits: Logits, data: GainData) -> float:
-    """The mean NLL on the half that chooses, after temperature scaling fitted on the other."""
+    """Return the mean NLL on the choosing half, after temperature scaling fitted on the other half."""
     z, labels, temperature = logits["validation"], data.splits["validation"].labels, _temperature(logits, data)
     z = z if temperature is None else scaled(z, temperature)
     return float(losses(z[data.chooses], labels[data.chooses]).mean())
 
 
 def _temperature(logits: Logits, data: GainData) -> float | None:
-    """The temperature of least NLL on the half that fits; None without validation, or at a bound."""
+    """Return the temperature of least NLL on the fitting half; None without validation examples, or if it is at a
+    bound."""
     if "validation" not in logits or not len(data.fits):
         return None
     fit = temperature_fit(logits["validation"][data.fits], data.splits["validation"].labels[data.fits])

@@ -1,4 +1,4 @@
-"""The model card of a published graft: a YAML header for the Hugging Face Hub, and what a stranger needs to use it."""
+"""The model card of a published graft: a YAML header for the Hugging Face Hub, and the information needed to use it."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ STATES = {"pretrained": "pre-trained", "grafted": "graft", "finetuned": "fine-tu
 
 @dataclass(frozen=True)
 class Origin:
-    """What a card says of the base: its id on the hub and its license, each None where it is not known."""
+    """The base's id on the hub and its license, for the card; each None if unknown."""
 
     base: str | None
     license: str | None
 
 
 def origin(run: Run, graft: Graft, base: str | None, finetuned: str | None) -> Origin:
-    """The base's id and license, as far as this machine knows them; no request is made.
+    """Return the base's id and license as far as this machine knows them; no request is made.
 
-    The id is the hub's where the base was downloaded, or the one that the fine-tuned folder names. The license is that
-    of the base's own card, or of the card beside a model that is stored as a difference from its base.
+    The id is the hub's if the base was downloaded, or the one named in the fine-tuned folder. The license comes from
+    the base's own card, or from the card beside a model that is stored as a difference from its base.
     """
     folders = [expanded(base or run.spec.base, "base"), expanded(finetuned or run.spec.finetuned, "finetuned")]
     first, second = (resolve(folder) if is_local(folder) else None for folder in folders)
@@ -57,12 +57,12 @@ def origin(run: Run, graft: Graft, base: str | None, finetuned: str | None) -> O
 def card(
     run: Run, graft: Graft, name: str, about: Origin, *, adapter: Adapter | None = None, rounded: bool = False
 ) -> str:
-    """The card of a graft file, or with `adapter` of a peft adapter; `name` is its repository or folder.
+    """Return the card of a graft file or, with `adapter`, of a peft adapter; `name` is its repository or folder.
 
-    `rounded` where the graft was made for the base in float16, so that other copies of it are to be rounded.
+    `rounded` is True if the graft was made for the base in float16, so that other copies of the base must be rounded.
     """
     base = about.base or str((graft.header.get("base") or {}).get("id") or "the base")
-    place = about.base or f"path/to/{base}"  # a folder's own path would tell of its owner's machine
+    place = about.base or f"path/to/{base}"  # a folder's own path would reveal a path on the author's machine
     gain = float(graft.header.get("gain", 1))
     split, scores = _scored(run) if gain == run.record.gain else ("", None)
     header = _header(run, name, about, split, scores, adapter is not None)
@@ -85,12 +85,12 @@ def card(
 
 
 def with_license(about: Origin, licence: str | None) -> Origin:
-    """The same with this license where none was known."""
+    """Return the same origin with this license if none was known."""
     return about if about.license or not licence else replace(about, license=licence)
 
 
 def _license(folder: Path | None) -> str | None:
-    """What the header of a folder's card names as license; None where it cannot be read, whatever the reason."""
+    """Return the license named in the header of a folder's card; None if it cannot be read for any reason."""
     if folder is None or not (folder / CARD).is_file():
         return None
     try:
@@ -103,7 +103,7 @@ def _license(folder: Path | None) -> str | None:
 
 
 def _scored(run: Run) -> tuple[str, Scores | None]:
-    """The split that a card reports, test where there is one, and its scores."""
+    """Return the split that a card reports (test if there is one) and its scores."""
     for split in ("test", "validation"):
         if found := run.record.metrics.get(split):
             return split, found
@@ -142,7 +142,7 @@ def _header(run: Run, name: str, about: Origin, split: str, scores: Scores | Non
 
 
 def _labels(graft: Graft) -> list[str]:
-    """The classes in the order of the logits, and how a prompt asks for them."""
+    """Return lines with the classes in the order of the logits, and the prompt."""
     header = graft.header
     labels = [f"`{label}`" for label in header.get("labels") or ()]
     lines = ["", f"Classes, in order: {', '.join(labels)}."] if labels else []
@@ -153,7 +153,7 @@ def _labels(graft: Graft) -> list[str]:
 
 
 def _added(graft: Graft) -> list[str]:
-    """What a reader must know of tokens that fine-tuning added; nothing where it added none."""
+    """Return lines about the tokens that fine-tuning added; none if it added none."""
     tokens = [f"`{token['content']}`" for token in (graft.header.get("vocabulary") or {}).get("tokens") or ()]
     if not tokens:
         return []
@@ -164,7 +164,7 @@ def _added(graft: Graft) -> list[str]:
 
 
 def _by(gain: float) -> str:
-    """How the values differ from the fine-tuned ones; empty where they are these."""
+    """Return a phrase for the gain of the values; empty for the fine-tuned values themselves."""
     if gain == 1:
         return ""
     return f", each one's distance from the base multiplied by {number(gain, 2)}, the gain"
@@ -183,7 +183,7 @@ def _pipeline(run: Run) -> str:
 
 
 def _options(run: Run, graft: Graft) -> list[str]:
-    """How a prompt asks for an example's own options, or for its reference."""
+    """Return lines about the prompt for an example's own options, or for its reference."""
     template, record = graft.header.get("template"), run.record
     read = "An option's score is its log-likelihood after it."
     if record.generates:
@@ -209,7 +209,7 @@ def _score_lines(run: Run, split: str, scores: Scores) -> list[str]:
 
 
 def _gain_lines(run: Run, split: str) -> list[str]:
-    """What the graft does with the fine-tuned values themselves, where it has another gain."""
+    """Return lines with the score of the fine-tuned values themselves, if the graft has another gain."""
     if run.record.gain == 1:
         return []
     scores, metric = run.record.gains[0].at_one[split], next(iter(run.record.gains[0].at_one[split]))
@@ -217,7 +217,7 @@ def _gain_lines(run: Run, split: str) -> list[str]:
 
 
 def _null_lines(run: Run, split: str) -> list[str]:
-    """What the same search does on shuffled movements; nothing for a localizer without a null."""
+    """Return lines about the same search on shuffled movements; none for a localizer without a null."""
     if not has_null(run.spec.localizer):
         return []
     note = run.record.null(split)

@@ -1,4 +1,4 @@
-"""The graft of a stored run: its region with the fine-tuned values, once more out of the run's own pair."""
+"""The graft of a stored run: its region with the fine-tuned values, read again from the run's own pair."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from skillviz.tasks.project import expanded
 def graft_of_run(
     run: Run, base: str | None = None, finetuned: str | None = None, gain: float | None = None
 ) -> tuple[Graft, list[str]]:
-    """The graft of a run's main region, in the narrowest dtype that holds its values exactly, and remarks on it.
+    """Return the graft of a run's main region, in the narrowest dtype that holds its values exactly, and remarks on it.
 
-    Its gain is the run's own, unless another is given. `base` and `finetuned` say where the models are now, if not
-    where the run names them.
-    Raises PairMismatch where the models at hand are not those of the run, BadInput for a control that is no graft.
+    Its gain is the run's own unless another is given. `base` and `finetuned` are the paths of the models if they are
+    not at the paths in the run. Raises PairMismatch if the models are not those of the run, BadInput for a control that
+    makes no graft.
     """
     spec = run.spec
     if not makes_graft(spec.localizer):
@@ -36,20 +36,20 @@ def graft_of_run(
     load: Callable[..., ModelPair] = load_lean if spec.lean else load_pair
     own = run.record.gain
     scale = own if gain is None else gain
-    dtype = {} if scale == 1 else {"dtype": spec.dtype}  # scaled values are rounded as they were scored
+    dtype = {} if scale == 1 else {"dtype": spec.dtype}  # round the scaled values as they were when scored
     pair = load(*models, readout=run.record.readout or spec.readout, device="cpu", **dtype)
     _check_fingerprints(run, pair)
     prompt, remarks = prompt_of(run)
     provenance = _provenance(run)
     if scale != own:
-        del provenance["metrics"]  # of the graft of another gain
+        del provenance["metrics"]  # they belong to the graft at the run's own gain
     with pair.with_gain(scale):
         graft = pair.graft(run.region(), {**provenance, **prompt})
     return _narrowed(graft, pair.finetuned_info.dtype), remarks
 
 
 def _check_fingerprints(run: Run, pair: ModelPair) -> None:
-    """Raises PairMismatch where a model's weights are not those that the run was made with."""
+    """Raise PairMismatch if a model's weights differ from those the run was made with."""
     for word, info, stored in (
         ("base", pair.base_info, run.record.base),
         ("finetuned", pair.finetuned_info, run.record.finetuned),
@@ -62,7 +62,7 @@ def _check_fingerprints(run: Run, pair: ModelPair) -> None:
 
 
 def _provenance(run: Run) -> dict[str, Any]:
-    """The header's fields that say which run the graft comes from."""
+    """Return the header fields that identify the run of the graft."""
     record, task = run.record, run.record.task
     return {
         "run_id": run.id,
@@ -76,7 +76,8 @@ def _provenance(run: Run) -> dict[str, Any]:
 
 
 def prompt_of(run: Run) -> tuple[dict[str, Any], list[str]]:
-    """Template and label words of a prompt or causal readout, and why they are missing where they are."""
+    """Return the template and label words of a prompt or causal readout, and notes that explain why they are
+    missing."""
     readout = run.record.readout or run.spec.readout
     if readout not in ("prompt", "causal"):
         return {}, []
@@ -93,7 +94,7 @@ def prompt_of(run: Run) -> tuple[dict[str, Any], list[str]]:
 
 
 def _narrowed(graft: Graft, dtype: str) -> Graft:
-    """The graft in the fine-tuned file's own dtype where that loses nothing."""
+    """Return the graft in the fine-tuned file's own dtype if that loses nothing."""
     narrow = DTYPES[dtype]
     parts = (graft.values, graft.head, graft.rows)
     tensors = [tensor for part in parts for tensor in part.values()]

@@ -1,7 +1,7 @@
 """Conditions for fitting the fine-tuned model's temperature: validation examples of its task that it has not seen.
 
-A temperature that was fitted on anything else is no rival: on rows that the model was trained on it makes the model
-surer still, and on another task's labels it has an advantage that the graft has not.
+A temperature fitted on other examples makes an unfair comparison. On rows from its training, the model would become
+even more confident. On another task's labels, it would have an advantage that the graft does not have.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from skillviz.tasks.splits import Splits, load
 from skillviz.tasks.task import GENERATION, Task
 
 TRAINED_HERE = "finetune.json"
-"""In the folder of every model that skillviz fine-tuned."""
+"""The file, written by skillviz, in the folder of every model that it fine-tuned."""
 FEWEST = 10
-"""Validation examples of the smallest fit."""
+"""The minimum number of validation examples for a fit."""
 MOSTLY = 0.5
-"""A validation file with more than this share of training or test texts is a copy, not held out."""
+"""A validation file with more than this share of training or test texts counts as a copy, not as held out."""
 
 SEEN, PROBABLY_SEEN, TESTED, OTHER_TASK, UNKNOWN_TASK, FEW, ONE_CLASS, AT_END = (
     "seen", "probably seen", "tested", "other task", "unknown task", "few", "one class", "at end",
@@ -46,19 +46,21 @@ WHY: Mapping[str, str] = {
     AT_END: "its search ended at the end of its range, {coldest:g} to {hottest:g}: the validation examples leave "
     "nothing to fit (no error among them), or the model is sure where it is wrong.",
 }
-"""Why no temperature is fitted, by what a run or an evaluation stores."""
+"""The explanation of each reason, stored with a run or an evaluation, for not fitting a temperature."""
 
 
 class Fit(NamedTuple):
-    """The fine-tuned model's temperature; None where there is none, and `reason` then says why (of WHY, or empty)."""
+    """The fine-tuned model's temperature, or None and the `reason` (a key of WHY, or empty)."""
 
     value: float | None
     reason: str = ""
 
 
 def why_not(reason: str, what: str = "No comparison with temperature scaling", fewest: int = FEWEST) -> str:
-    """The sentence for a reason of WHY: why the fine-tuned model is not compared temperature-scaled, or why something
-    else is not fitted, which needs so many examples, and the advice."""
+    """Return the sentence for a reason of WHY: why `what` is not done, and advice.
+
+    `fewest` is the number of validation examples that a fit needs.
+    """
     if not reason:
         return ""
     why = WHY[reason].format(fewest=fewest, coldest=COLDEST, hottest=HOTTEST)
@@ -70,8 +72,10 @@ def why_not(reason: str, what: str = "No comparison with temperature scaling", f
 
 
 def fitted(logits: Mapping[str, np.ndarray], labels: np.ndarray, has_classes: bool, reason: str = "") -> Fit:
-    """The fine-tuned model's temperature on these (validation) examples, unless a `reason` is against it or they leave
-    none. There is none for references: they have no classes whose confidence it could scale."""
+    """Return the fine-tuned model's temperature on these (validation) examples, or None and the reason against it.
+
+    References have no temperature: there are no classes whose confidence it could scale.
+    """
     if not len(labels) or isinstance(logits["finetuned"], Generated):
         return Fit(None)
     if reason:
@@ -87,10 +91,10 @@ def fitted(logits: Mapping[str, np.ndarray], labels: np.ndarray, has_classes: bo
 def against_fitting(
     folder: Path, task: Task, splits: Splits, *, training: frozenset[bytes], is_own: bool, drawn: Any = None
 ) -> str:
-    """The reason of WHY against a temperature on these validation examples, empty where there is none.
+    """Return the reason of WHY against a temperature on these validation examples; empty if there is none.
 
-    `folder` is the fine-tuned model's. `is_own` says that the task is that of the pair, as a run does; else its folder,
-    or what a region's or graft's header says of the data that it was `drawn` from, has to. `training` are
+    `folder` is the fine-tuned model's. `is_own` means that the task is known to be the pair's, as in a run. Otherwise
+    the folder must say so, or the data that a region's or graft's header says it was `drawn` from. `training` are
     digests of the training texts.
     """
     if task.kind == GENERATION or not len(splits.validation):
@@ -110,14 +114,15 @@ def against_fitting(
 
 
 class Trained(NamedTuple):
-    """The answer to whether a model was trained on a task's data, and on the train rows of the same draw."""
+    """Whether a model was trained on a task's data, and on the same draw of its training rows."""
 
     task: Comparison
     draw: Comparison
 
 
 def trained_on(record: Any, task: Task, splits: Splits) -> Trained:
-    """The word of a record (`data_record`, finetune.json) on a task's data; UNKNOWN without one or on changed data."""
+    """Compare a record (`data_record`, finetune.json) with a task's data; UNKNOWN without a record or if data
+    changed."""
     unknown = Trained(Comparison.UNKNOWN, Comparison.UNKNOWN)
     if not isinstance(record, Mapping) or not record:
         return unknown
@@ -127,11 +132,11 @@ def trained_on(record: Any, task: Task, splits: Splits) -> Trained:
         return Trained(Comparison.DIFFERENT, Comparison.UNKNOWN)
     is_alike = (record.get("k_shot"), record.get("data_seed")) == (splits.k_shot, splits.seed)
     draw = Comparison.SAME if is_alike else Comparison.DIFFERENT
-    if "tasks" in record:  # of several tasks, whose texts were taken out of one another's training rows
+    if "tasks" in record:  # several tasks: texts of one were removed from the training rows of the others
         return Trained(Comparison.SAME, draw)
     counts = record.get("examples") or {}
     caps = {f"max_{split}": counts.get(split) or None for split in ("train", "validation", "test")}
-    try:  # the same data under other caps have another fingerprint
+    try:  # the same data with other caps have another fingerprint
         again = load(task, k_shot=record.get("k_shot"), seed=record.get("data_seed") or 0, **caps)
     except SkillvizError:
         return unknown
@@ -139,7 +144,7 @@ def trained_on(record: Any, task: Task, splits: Splits) -> Trained:
 
 
 def data_record(name: str, labels: tuple[str, ...], fingerprint: str, counts: Mapping[str, int], spec: Any) -> Any:
-    """The data's entry in the header of a region or graft, with the names of finetune.json."""
+    """Return the data's entry in the header of a region or graft, with the field names of finetune.json."""
     return {
         "task": name, "labels": list(labels), "k_shot": spec.k_shot, "data_seed": spec.data_seed,
         "examples": dict(counts), "data_fingerprint": fingerprint,
@@ -147,7 +152,7 @@ def data_record(name: str, labels: tuple[str, ...], fingerprint: str, counts: Ma
 
 
 def training_record(folder: Path) -> Mapping[str, Any]:
-    """The record of a fine-tuned model's training in its folder; empty for a model that was fine-tuned elsewhere.
+    """Return the training record in a fine-tuned model's folder; empty for a model fine-tuned by other software.
 
     Raises OtherVersion.
     """
@@ -162,5 +167,5 @@ def training_record(folder: Path) -> Mapping[str, Any]:
 
 
 def _shared(frame: pd.DataFrame, known: frozenset[bytes]) -> float:
-    """The share of the frame's examples whose texts are known."""
+    """Return the share of the frame's examples whose texts are in `known`."""
     return float(np.mean([digest in known for digest in digests(frame)]))

@@ -1,4 +1,4 @@
-"""How far each part of each tensor moved in fine-tuning, and the table of layers made with it."""
+"""The movement of each part of each tensor in fine-tuning, and the table of layers made from it."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ COLUMNS = ("parameter", "kind", "movement_l2", "movement_max", "movement_mean")
 
 
 def movement_summary(movement: Movement) -> pd.DataFrame:
-    """One row a parameter and kind: norm, maximum and mean of |fine-tuned - base|, taken in float64.
+    """Return one row per parameter and kind: norm, maximum and mean of |fine-tuned - base|, computed in float64.
 
-    Made in parts of a tensor, so that no second copy of all d differences is needed.
+    It works on parts of a tensor, so that no second copy of all d differences is needed.
     """
     rows, table = [], movement.table
     for tensor, parameter in enumerate(table.parameters):
@@ -42,7 +42,8 @@ def movement_summary(movement: Movement) -> pd.DataFrame:
 
 
 def layers_table(region: Region, summary: pd.DataFrame, movement: Movement) -> pd.DataFrame:
-    """layers.parquet: the region's entries by parameter and kind, beside the movement of all and of them."""
+    """Return layers.parquet: the region's entries by parameter and kind, with the movement of all entries and of the
+    region's."""
     keys = ["parameter", "kind"]
     selected = pd.DataFrame(_selected(region, movement), columns=[*keys, "movement_l2_selected"])
     whole = composition(region, movement.table).merge(summary, on=keys, how="left", validate="1:1")

@@ -1,4 +1,4 @@
-"""All runs that can be seen: the user's own, those shared with the user and those that ship, as one list."""
+"""All visible runs as one list: the user's own, those shared with the user, and the shipped ones."""
 
 from __future__ import annotations
 
@@ -14,38 +14,38 @@ from skillviz.tasks.project import expanded
 
 
 class Library:
-    """Several stores, the user's first; an id is looked up in all of them."""
+    """Several stores, the user's first; a run id is looked up in all of them."""
 
     def __init__(self, stores: Sequence[Store]) -> None:
         self.stores = stores
 
     def list(self) -> Sequence[Run]:
-        """The finished runs, the user's first, each store's newest first."""
+        """Return the finished runs, the user's first, each store's newest first."""
         return [run for store in self.stores for run in store.list()]
 
     def unfinished(self) -> Sequence[Unfinished]:
-        """Queued, running, failed and cancelled runs."""
+        """Return the queued, running, failed and cancelled runs."""
         return [entry for store in self.stores for entry in store.unfinished()]
 
     def unreadable(self) -> Sequence[Unreadable]:
-        """Folders that cannot be shown, with the reason."""
+        """Return the folders that cannot be shown, with the reason."""
         return [entry for store in self.stores for entry in store.unreadable()]
 
     def open(self, run_id: str) -> Run:
-        """The finished run of this id or unique prefix, or the newest one of the spec in `key:<spec key>`."""
+        """Return the finished run with this id or unique prefix, or the newest run of the spec in `key:<spec key>`."""
         return self.newest(run_id.removeprefix(KEY)) if run_id.startswith(KEY) else self.store_of(run_id).open(run_id)
 
     def newest(self, key: str) -> Run:
-        """The newest finished run of the spec with this key, the user's own first; raises RunNotFound."""
+        """Return the newest finished run of the spec with this key, the user's own first; raises RunNotFound."""
         newest = next((run for run in self.list() if run.record.key == key), None)
         if newest is None:
             raise RunNotFound(f"no run of the spec with the key {key[:12]}... is finished; make it first.")
         return newest
 
     def store_of(self, run_id: str) -> Store:
-        """The store that holds this run; raises RunNotFound where none or several match.
+        """Return the store that holds this run; raises RunNotFound if no run or several runs match.
 
-        Raises NotReadable where none matches and one cannot be listed.
+        Raises NotReadable if no run matches and a store cannot be listed.
         """
         matches, unlisted = [], None
         for store in self.stores:
@@ -54,7 +54,7 @@ class Library:
             except RunNotFound as error:
                 if "is the beginning of" in str(error):
                     raise
-            except StoreError as error:  # the run may be in one of the others
+            except StoreError as error:  # the run may be in one of the other stores
                 unlisted = error
         exact = [store for name, store in matches if name == run_id]
         if len(matches) > 1 and not exact:
@@ -71,14 +71,14 @@ class Library:
 
 
 def library(runs_dir: Path | str | None = None) -> Library:
-    """The user's store (see store_root), the one that it is shared with (see users), and the shipped runs."""
+    """Return the user's store (see store_root), the store shared with it (see users), and the shipped runs."""
     root = store_root(runs_dir).resolve()
     roots = dict.fromkeys([root, shared_root(root), shipped_root().resolve()])
     return Library([Store(root) for root in roots])
 
 
 def open_run(run: str, runs_dir: Path | None = None) -> Run:
-    """The finished run of an id, a unique prefix or a folder; raises RunNotFound or CorruptRun."""
+    """Return the finished run for an id, a unique prefix or a folder; raises RunNotFound or CorruptRun."""
     folder = Path(expanded(run))
     if (folder / "run.json").is_file():
         folder = folder.resolve()

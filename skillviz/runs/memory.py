@@ -1,4 +1,4 @@
-"""The memory that is free for a run, and its refusal where it needs more. Without torch."""
+"""The free memory for a run, and the error for a run that needs more. Needs no torch."""
 
 from __future__ import annotations
 
@@ -14,20 +14,24 @@ CGROUP = Path("/sys/fs/cgroup")
 
 
 def free_memory() -> int:
-    """Bytes of main memory that a process can still take: of the machine, or of its container if it has less."""
+    """Return the bytes of main memory that a process can still use: of the machine, or of its container if it has
+    less."""
     return min([psutil.virtual_memory().available, *_free_of_container()])
 
 
 def total_memory() -> int:
-    """Bytes of main memory of the machine, or of its container if it has less."""
+    """Return the bytes of main memory of the machine, or of its container if it has less."""
     total = psutil.virtual_memory().total
-    with suppress(OSError, ValueError):  # "max" where there is no limit
+    with suppress(OSError, ValueError):  # the file says "max" if there is no limit
         total = min(total, int((CGROUP / "memory.max").read_text()))
     return total
 
 
 def _free_of_container() -> list[int]:
-    """Bytes below the limit of the container, cached files apart, which give way; nothing where there is no limit."""
+    """Return the bytes left below the container's limit; empty if there is no limit.
+
+    Cached files count as free, because the system drops them when memory is needed.
+    """
     with suppress(OSError, ValueError):
         limit, used = (int((CGROUP / name).read_text()) for name in ("memory.max", "memory.current"))
         rows = dict(line.split() for line in (CGROUP / "memory.stat").read_text().splitlines())
@@ -36,7 +40,7 @@ def _free_of_container() -> list[int]:
 
 
 def refuse_larger(needed: float, free: int, where: str, is_lean: bool) -> None:
-    """Raises NotEnoughMemory where a run needs more bytes than the process has and can still take."""
+    """Raise NotEnoughMemory if a run needs more than `free` bytes."""
     if needed <= free:
         return
     less = "--dtype bfloat16" if is_lean else "--lean, --dtype bfloat16"

@@ -1,4 +1,4 @@
-"""Metrics of a run's predictions with their intervals, as run.json and curve.parquet hold them."""
+"""Metrics of a run's predictions with their intervals, as stored in run.json and curve.parquet."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ def scores(
     temperature: float | None = None,
     known: Mapping[str, Metrics] | None = None,
 ) -> Scores:
-    """The metrics of one split: every state in `logits` [n, label], and what is compared between them.
+    """Return the metrics of one split: of every state in `logits` [n, label], and the comparisons between them.
 
-    With a `temperature` the fine-tuned model is scored once more at it, as `finetuned_scaled`. States in
-    `known` are not scored again.
+    With a `temperature` the fine-tuned model is also scored at it, as `finetuned_scaled`. States in `known` are not
+    scored again.
     """
     states = with_scaled(logits, temperature)
     known = known or {}
@@ -48,7 +48,7 @@ def scores(
 
 
 def with_scaled(logits: Logits, temperature: float | None) -> dict[str, np.ndarray]:
-    """The states, and the fine-tuned one at the temperature where there is one."""
+    """Return the states and, if there is a temperature, the fine-tuned one scaled by it."""
     states = dict(logits)
     if temperature is not None:
         states[SCALED] = scaled(logits["finetuned"], temperature)
@@ -56,13 +56,14 @@ def with_scaled(logits: Logits, temperature: float | None) -> dict[str, np.ndarr
 
 
 def metrics(logits: np.ndarray, labels: np.ndarray, task: TaskNote, names: Collection[str] = SCORED) -> Metrics:
-    """Every metric of one state (or only those in `names`) with the interval that its row of the table names."""
+    """Return every metric of one state (or only those in `names`) with the interval named in its row of the table."""
     values = score(logits, labels, task.metric, positive(task), names)
     return {name: estimate(metric_interval(logits, labels, name, positive(task))) for name in values}
 
 
 def graft_row(logits: Logits, labels: np.ndarray, task: TaskNote) -> Metrics:
-    """What a size is judged by: the graft's metrics, its agreement where there are predictions, and recovered gain.
+    """Return the metrics that judge a size: the graft's own, its agreement if there are predictions, and the recovered
+    gain.
 
     `logits` holds at least pretrained, finetuned and grafted.
     """
@@ -71,7 +72,7 @@ def graft_row(logits: Logits, labels: np.ndarray, task: TaskNote) -> Metrics:
 
 
 def complement_row(logits: Logits, labels: np.ndarray, task: TaskNote) -> Metrics:
-    """The same of the complement: its accuracy and the task's metric, agreement, and the share of the gain left.
+    """Return the complement's row: its accuracy and task metric, agreement, and the share of the gain that it keeps.
 
     `logits` holds at least pretrained, finetuned and complement.
     """
@@ -81,23 +82,23 @@ def complement_row(logits: Logits, labels: np.ndarray, task: TaskNote) -> Metric
 
 
 def graft_row_of(split_scores: Scores) -> Metrics:
-    """The same, of a split that is scored already."""
+    """Return the same as `graft_row`, for a split that is already scored."""
     row = {"agreement": split_scores.agreement, "recovered": split_scores.recovered}
     return {**split_scores.states["grafted"], **{name: value for name, value in row.items() if value is not None}}
 
 
 def curve_rows(row: Metrics, **common: Any) -> list[dict[str, Any]]:
-    """The rows of curve.parquet for one size and split; `common` are the columns that do not change."""
+    """Return the rows of curve.parquet for one size and split; `common` are the columns that do not change."""
     return [{**common, "metric": name, **value.columns()} for name, value in row.items()]
 
 
 def positive(task: TaskNote) -> int:
-    """The positive class of F1: the task's, else class 1."""
+    """Return the positive class for F1: the task's, or class 1."""
     return 1 if task.positive is None else task.positive
 
 
 def estimate(interval: tuple[float, ...]) -> Estimate:
-    """An interval as it is stored: not defined is None, never NaN."""
+    """Return an interval in its stored form: an undefined value is None, never NaN."""
     value, low, high, *debiased = (_defined(x) for x in interval)
     return Estimate(value=value, low=low, high=high, debiased=debiased[0] if debiased else None)
 
@@ -107,21 +108,21 @@ def _defined(value: float) -> float | None:
 
 
 def _differences(states: Logits, other: str, labels: np.ndarray, task: TaskNote) -> dict[str, Estimate]:
-    """Paired differences grafted - other, in the task's metric and in all that are compared."""
+    """Return the paired differences grafted - other, in the task's metric and in all compared metrics."""
     pair = states["grafted"], states[other], labels
     names = metric_names(task.metric, COMPARED)
     return {name: estimate(metric_difference(*pair, name, positive(task))) for name in names}
 
 
 def _agreement(states: Logits, task: TaskNote) -> Metrics:
-    """The agreement by its name; nothing where there are no predictions."""
+    """Return the agreement by its name; empty if there are no predictions."""
     if not has_predictions(task.metric):
         return {}
     return {"agreement": estimate(agreement_interval(states["grafted"], states["finetuned"]))}
 
 
 def recovered(states: Logits, labels: np.ndarray, task: TaskNote) -> Estimate:
-    """The share of the gain that the graft keeps, in the task's metric."""
+    """Return the share of the gain that the graft recovers, in the task's metric."""
     grafted, pretrained, finetuned = (states[name] for name in ("grafted", "pretrained", "finetuned"))
     return estimate(recovered_gain(grafted, pretrained, finetuned, labels, task.metric, positive=positive(task)))
 
@@ -142,9 +143,10 @@ ExampleScore = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
 def example_scores(task: TaskNote) -> dict[str, ExampleScore]:
-    """Scores of single examples, higher is better: right or wrong, and minus the loss in nats, of references a token.
+    """Return functions that score single examples, higher is better: 1 or 0 for correctness, and minus the loss in
+    nats.
 
-    Whether an answer is right is not known where there are references and nothing is generated.
+    For references the loss is per token; their correctness is known only if texts are generated.
     """
     likelihood = _of_token if task.has_reference else _log_likelihood
     if task.has_reference and not task.generates:

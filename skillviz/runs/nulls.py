@@ -1,4 +1,4 @@
-"""The nulls of a run: its own search on null movements (core/nulls.py), and how far its graft lies beyond them."""
+"""The nulls of a run: its own search on null movements (core/nulls.py), and by how much its graft exceeds them."""
 
 from __future__ import annotations
 
@@ -27,15 +27,18 @@ from skillviz.runs.search import Searched, SearchStep, search
 SCORED = ("validation", "test")
 
 ProblemOf = Callable[[ModelPair, Mapping[str, Encoded]], tuple[Problem, Any, list[str]]]
-"""What a search works on for a pair and its examples, its options, and notes on them."""
+"""Returns the problem of a search for a pair and its examples, the search's options, and notes."""
 GainOf = Callable[[ModelPair, Region], Gained]
-"""The graft of a null's pair at its gain."""
+"""Returns the graft of a null's pair at its gain."""
 
 
 @dataclass(frozen=True)
 class NullDraw:
-    """One search on a null movement: its region's size, the logits of its graft by split, of drawn or learned signs the
-    share of the region's entries that have the true sign, and its gain where the run's grafts have one."""
+    """One search on a null movement.
+
+    It holds the size of its region, its graft's logits by split, for drawn or learned signs the share of the region's
+    entries with the true sign, and its gain if the run's grafts have one.
+    """
 
     kind: str
     draw: int
@@ -55,10 +58,9 @@ def searched_null(
     on_step: Callable[[SearchStep], None],
     gain_of: GainOf | None = None,
 ) -> NullDraw:
-    """One draw: the null's region at the plan's main size, and its graft's logits on every scored split, at the gain
-    that `gain_of` finds.
+    """Return one draw: the null's region at the plan's main size, and its graft's logits on every scored split.
 
-    The scores are kept for a run that is resumed.
+    `gain_of` finds the gain of the graft. The scores are stored for a resumed run.
     """
     kind, draw = null
     moved, region = null_graft(pair, data, problem_of, plan, null, on_step)
@@ -85,9 +87,10 @@ def null_graft(
     null: tuple[str, int],
     on_step: Callable[[SearchStep], None],
 ) -> tuple[ModelPair, Region]:
-    """The null pair, with the signs of the search where it chose them, and the region of the plan's search on it.
+    """Return the null pair (with the signs that the search chose, if it did) and the region found by the plan's search
+    on it.
 
-    A localizer that answers all sizes by one search makes that search. The model is at the base again afterwards.
+    If a localizer handles all sizes in one search, that search is made. The model is reset to the base afterwards.
     """
     kind, draw = null
     moved, row = null_pair(pair, kind, draw), plan.row
@@ -108,7 +111,7 @@ def null_graft(
 def kept_null(
     passes: Passes, data: Mapping[str, Encoded], null: tuple[str, int], has_gain: bool = False
 ) -> NullDraw | None:
-    """A draw that an earlier attempt of the run has finished; None where it has not."""
+    """Return a draw that an earlier attempt of the run has finished; None if it has not."""
     facts, scores = _kept(passes, data, null)
     numbers, at_one = _kept(passes, data, null, ONE) if has_gain else (None, None)
     if facts is None or scores is None or (has_gain and (numbers is None or at_one is None)):
@@ -121,7 +124,7 @@ def kept_null(
 def _kept(
     passes: Passes, data: Mapping[str, Encoded], null: tuple[str, int], *which: str
 ) -> tuple[np.ndarray | None, dict[str, np.ndarray] | None]:
-    """The numbers that were kept of a draw, and its logits by split, None unless those of all splits are there."""
+    """Return the stored numbers of a draw and its logits by split; the latter are None unless all splits are stored."""
     splits = [split for split in SCORED if split in data]
     logits = {split: passes.kept(len(data[split]), *_place(null, data[split], split), *which) for split in splits}
     found = {split: scores for split, scores in logits.items() if scores is not None}
@@ -133,7 +136,7 @@ def _place(null: tuple[str, int], encoded: Encoded | None = None, split: str = "
 
 
 def _true_signs(pair: ModelPair, moved: ModelPair, region: Region) -> float:
-    """The share of a region's entries whose null movement has the sign of the fine-tuned one."""
+    """Return the share of a region's entries whose null movement has the sign of the fine-tuned one."""
     index = region.flat()
     base, tuned, null = (vector[index].float() for vector in (pair.base, pair.finetuned, moved.finetuned))
     return float(((tuned - base).sign() == (null - base).sign()).float().mean())
@@ -143,7 +146,8 @@ def null_notes(
     draws: Sequence[NullDraw], states: Mapping[str, Mapping[str, np.ndarray]], labels: Mapping[str, np.ndarray],
     task: TaskNote,
 ) -> tuple[NullNote, ...]:  # fmt: skip
-    """What run.json holds of the draws, one note a kind; `states` are the logits of the run's own states by split."""
+    """Return the notes on the draws for run.json, one per kind; `states` are the logits of the run's own states by
+    split."""
     notes = []
     for kind in dict.fromkeys(draw.kind for draw in draws):
         own = [draw for draw in draws if draw.kind == kind]
@@ -164,7 +168,7 @@ def null_notes(
 def _of_split(
     draws: Sequence[NullDraw], states: Mapping[str, np.ndarray], labels: np.ndarray, split: str, task: TaskNote
 ) -> tuple[dict[str, Estimate], dict[str, Estimate]]:
-    """The mean scores of the nulls' grafts on a split, and by how much the run's graft is beyond them."""
+    """Return the mean scores of the nulls' grafts on a split, and by how much the run's graft exceeds them."""
     rows = [graft_row({**states, "grafted": draw.logits[split]}, labels, task) for draw in draws]
     means = {name: _mean([row[name] for row in rows]) for name in rows[0]}
     beyond = {}
@@ -175,7 +179,7 @@ def _of_split(
 
 
 def _mean(estimates: Sequence[Estimate]) -> Estimate:
-    """The mean over draws, with an interval over draws and examples where every draw has one."""
+    """Return the mean over draws, with an interval over draws and examples if every draw has one."""
     values = [one.value for one in estimates if one.value is not None]
     if len(values) < len(estimates):
         return Estimate(value=None)

@@ -1,4 +1,4 @@
-"""A localizer's options as a run's spec has them, and the region file that an option of it names. Without torch."""
+"""A localizer's options from a run's spec, and the region file that one of its options names. Needs no torch."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from skillviz.tasks.project import expanded
 def options_of(
     spec: RunSpec, row: Localizer, base_region: Region | None = None, resolved: ResolvedExpression | None = None
 ) -> tuple[Any, tuple[str, ...]]:
-    """The localizer's options as the spec has them, and notes on what does not apply to it.
+    """Return the localizer's options from the spec, and notes on options that do not apply to it.
 
     `resolved` is the region expression of a run whose region is described, not searched. `steps` and `batch_size` are
-    common to many localizers and left out for those without them; any other unknown option raises BadInput.
+    shared by many localizers and are omitted for those without them; any other unknown option raises BadInput.
     """
     known = {f.name: f for f in fields(row.options)}
     values = dict(spec.options)
@@ -48,20 +48,20 @@ def options_of(
 
 
 def other_models_of(options: Any) -> tuple[str, ...]:
-    """The folders or names of the models whose movements a localizer takes beside the pair's, paths filled in."""
+    """Return the folders or names, with paths expanded, of further models whose movements a localizer uses."""
     named = getattr(options, "other_models", "")
     return tuple(expanded(name, "other_models") for name in named.split(",") if name)
 
 
 def key_of_region(spec: RunSpec, row: Localizer) -> str | None:
-    """The key of the run whose region the localizer's option names, as a study does (`spec.region_of`)."""
+    """Return the key of the run whose region the localizer's option names, as in a study (`spec.region_of`)."""
     return key_in(spec.options.get(row.region_option or ""))
 
 
 def named_region(spec: RunSpec, row: Localizer, runs: Library) -> tuple[Region | None, tuple[dict[str, Any], ...]]:
-    """The region that the localizer's option names, by a file or a run's key, and what identifies the run.
+    """Return the region that the localizer's option names by a file or a run's key, and the identification of that run.
 
-    Raises BadInput where there is no such file, RunNotFound where no run of the key is finished.
+    Raises BadInput if there is no such file, RunNotFound if no run with the key is finished.
     """
     key = key_of_region(spec, row)
     if key is None:
@@ -78,10 +78,10 @@ def named_region(spec: RunSpec, row: Localizer, runs: Library) -> tuple[Region |
 
 
 def base_region_of(spec: RunSpec, row: Localizer) -> Region | None:
-    """The region of the file that the localizer's option names (`base` of a learned mask), None where it names none,
-    or a run by its key.
+    """Return the region in the file that the localizer's option names (`base` of a learned mask).
 
-    A folder stands for the region.safetensors in it. Raises BadInput where there is no such file.
+    Returns None if the option names no file, or a run by its key. A folder means the region.safetensors in it. Raises
+    BadInput if there is no such file.
     """
     option = row.option(row.region_option or "")
     named = spec.options.get(option.name) if option else None

@@ -1,7 +1,7 @@
-"""Other regions beside a stored run's: searched, scored, and kept among the scores of its parts. Imports torch.
+"""Other regions beside a stored run's: search, score and store them with the scores of its parts. Imports torch.
 
-Rows of the table PARTS: `kind` says how the region was found, `head` its number from 1; condition `region` is its graft
-and `control` what it is compared with: a null of the same search, or a random set of equal size.
+Rows of the table PARTS: `kind` names the method that found the region, `head` its number from 1; condition `region` is
+its graft and `control` its comparison: a null of the same search, or a random set of equal size.
 """
 
 from __future__ import annotations
@@ -50,9 +50,12 @@ Told = Callable[[str], object]
 
 @dataclass
 class OtherRegions:
-    """The regions beside a run's that a store holds; each one that is found is stored at once, so that an interrupted
-    search for several goes on. `sample` test examples score them, the same for all. Raises BadInput for a run whose
-    grafts have another gain than 1."""
+    """The other regions of a run in a store. Each is stored as soon as it is found, so that an interrupted search
+    resumes.
+
+    All regions are scored on the same `sample` of test examples. Raises BadInput for a run whose grafts have a gain
+    other than 1.
+    """
 
     run: Run
     store: Store
@@ -80,18 +83,19 @@ class OtherRegions:
 
     @property
     def known(self) -> PartScores | None:
-        """What is stored of the run's region and on this sample."""
+        """The stored scores for this region and this sample; None if there are none."""
         found = stored_parts(library(self.store.root), self.run, REGIONS)
         is_same = found and (found.record.n, found.record.seed) == (len(self.rows), self.seed)
         return found if is_same else None
 
     @cached_property
     def rows(self) -> np.ndarray:
-        """The rows of the split that score: a sample with the classes of the whole."""
+        """The rows of the split for scoring: a sample with the same classes as the whole split."""
         return stratified(self.session.encoded(self.run.spec)[self.split].labels, self.sample, self.seed)
 
     def find(self, kind: str, count: int = 1, draws: int = 1) -> PartScores:
-        """The stored regions, with `count` of a kind, each with `draws` controls; those that are there are kept."""
+        """Return the stored regions, after adding regions of a kind until there are `count`, each with `draws`
+        controls."""
         find = {DISJOINT: self.disjoint, MINIMAL: self.minimal, ADVERSARIAL: self.adversarial}[kind]
         while True:
             known = self.known
@@ -107,7 +111,7 @@ class OtherRegions:
         self, known: PartScores | None, kind: str, number: int, entries: np.ndarray,
         controls: list[tuple[ModelPair, Region]], facts: dict[str, float],
     ) -> None:  # fmt: skip
-        """Scores a region that was found and its controls, and stores it with those that were known."""
+        """Score a new region and its controls, and store them with the known ones."""
         encoded = self.session.encoded(self.run.spec)[self.split].take(self.rows)
         self.told(f"{kind} {number}: scoring {1 + len(controls)} grafts on {len(encoded):,} examples")
         graft = self.graft(kind, entries)
@@ -127,12 +131,13 @@ class OtherRegions:
         )  # fmt: skip
 
     def graft(self, kind: str, entries: np.ndarray) -> Region:
-        """What is grafted of these entries: with the run's region where they are added to it."""
+        """Return the region to graft for these entries: adversarial entries are added to the run's region."""
         flat = np.union1d(self.region.flat(), entries) if kind == ADVERSARIAL else entries
         return Region.from_flat(flat, self.region.shapes)
 
     def disjoint(self, there: list[np.ndarray], draws: int) -> Found:
-        """A region of the run's size by its own search, kept out of the run's and of those before; its nulls too."""
+        """Find a region of the run's size with its own search, outside the run's region and the previous ones, and its
+        nulls."""
         outside = Region.from_flat(np.concatenate([self.region.flat(), *there]), self.region.shapes)
         row, data = self.plan.row, self.session.encoded(self.run.spec)
         if not row.has_null:
@@ -156,9 +161,10 @@ class OtherRegions:
         return np.sort(searched.orders[searched.size]), nulls(), {}
 
     def minimal(self, there: list[np.ndarray], draws: int) -> Found:
-        """What is left of the region without what validation does not miss; random parts of equal size beside it.
+        """Find a smaller part of the region, dropping entries that validation does not need; random parts of equal size
+        are the controls.
 
-        Half of the validation examples proposes what to drop, and the other half decides.
+        One half of the validation examples proposes the entries to drop, and the other half decides.
         """
         data = GainData.of(self.session.encoded(self.run.spec), self.seed)
         if len(data.fits) < 2:
@@ -180,7 +186,8 @@ class OtherRegions:
         return kept, [(self.pair, Region.from_flat(some, self.region.shapes)) for some in drawn], facts
 
     def adversarial(self, there: list[np.ndarray], draws: int) -> Found:
-        """As many entries outside the region that hurt its graft most; random ones of equal count beside them."""
+        """Find as many entries outside the region that hurt its graft most; random sets of equal size are the
+        controls."""
         problem, _, _ = problem_of(replace(self.plan, outside=None), self.pair, self.session.encoded(self.run.spec))
         flat = self.region.flat()
         worst = yield_told(adversarial(problem, flat, len(flat), self.seed), self.told, "training loss {:.4f}")
@@ -193,11 +200,11 @@ class OtherRegions:
 
 
 Found = tuple[np.ndarray, "Iterator[tuple[ModelPair, Region]] | list[tuple[ModelPair, Region]]", dict[str, float]]
-"""Entries ascending, the grafts that they are compared with, each with its pair, and numbers to keep."""
+"""Entries in ascending order, the control grafts with their pairs, and numbers to store."""
 
 
 def yield_told(work: Generator[object, None, np.ndarray], told: Told, words: str = "{}") -> np.ndarray:
-    """What a generator returns; each record that it yields is told in these words."""
+    """Return the result of a generator, after passing each record that it yields to `told` in these words."""
     while True:
         try:
             told(words.format(next(work)))

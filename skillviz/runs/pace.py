@@ -1,4 +1,4 @@
-"""The time that the rest of a run takes: the work that is left, at the pace measured on the work that is done."""
+"""The time for the rest of a run: the remaining work at the pace measured so far."""
 
 from __future__ import annotations
 
@@ -12,46 +12,46 @@ from skillviz.core.localizers.table import rest_of
 from skillviz.runs.points import grid_sizes
 from skillviz.runs.spec import FIT, RunSpec
 
-RECENT = 60.0  # seconds of work after which a measurement counts for e times less: a machine's load changes
-OTHERS = "others"  # rows of the other tasks' test sets, among the counts
-OUTSIDE = "out of scope"  # texts that fit no class, among the counts
-GRID = 10  # points of a WiSE path beside the common base
+RECENT = 60.0  # seconds of work after which a measurement's weight falls by a factor e: a machine's load changes
+OTHERS = "others"  # key in the counts: rows of the other tasks' test sets
+OUTSIDE = "out of scope"  # key in the counts: texts that fit no class
+GRID = 10  # points of a WiSE path without the shared base
 Heard = Callable[[int, int, str, bool], None]
-"""Called with each number of examples that are scored, their tokens, the state and data set, and whether they went
-through the model now: the scores of an earlier attempt of the run did not. With 0 examples at the end of a pass."""
+"""Called with a number of scored examples, their tokens, and a text with the state and data set. The last argument is
+False for scores taken from an earlier attempt of the run. Called with 0 examples at the end of a pass."""
 
 
 def silent(examples: int, tokens: int, text: str, is_new: bool) -> None:
-    """Says nothing."""
+    """Ignore the report."""
 
 
 @dataclass
 class Pace:
-    """Work done, in the caller's unit, and the seconds that it took; the last minute counts most."""
+    """Work done, in the caller's unit, and the seconds that it took; the last minute has the most weight."""
 
     work: float = 0.0
     seconds: float = 0.0
 
     def add(self, work: float, seconds: float) -> None:
-        """So much more work took so many seconds."""
+        """Add this much work, which took this many seconds."""
         kept = exp(-seconds / RECENT)
         self.work, self.seconds = kept * self.work + work, kept * self.seconds + seconds
 
     def left(self, work: float) -> float | None:
-        """Seconds that this work takes; None where nothing has been measured."""
+        """Return the seconds that this work will take; None if nothing has been measured."""
         if not work:
             return 0.0
         return work * self.seconds / self.work if self.work else None
 
 
 def passes(spec: RunSpec, counts: Mapping[str, int], sizes: Sequence[int]) -> int:
-    """The examples that scoring the grafts passes through the model, each as often as it does so.
+    """Return the number of examples passed through the model to score the grafts; repeated passes count again.
 
-    `counts` are examples by split and those of the other tasks, or their tokens, which gives the tokens that pass.
-    Two states of each size (of the main one alone where the rest is zero) on validation and test, all four on the
-    other tasks, three on texts that fit no class, and with the WiSE grid its points on every test set: the base once,
-    and ten for WiSE-FT and each size. Another gain than 1 takes one more state of each size, and two of each null; to
-    fit it takes half of the validation examples once a gain, for each of these and the fine-tuned model.
+    `counts` are examples by split and of the other tasks, or their tokens; then the result is in tokens. The sum has
+    two states per size on validation and test (one for all sizes but the main one, unless the rest stays at the base),
+    four on the other tasks, and three on texts that fit no class. With the WiSE grid it has the grid's points on every
+    test set: the base once, and ten for WiSE-FT and each size. A gain other than 1 adds one state per size and two per
+    null. Fitting it adds half of the validation examples per gain, for each of these and for the fine-tuned model.
     """
     test, others = counts.get("test", 0), counts.get(OTHERS, 0)
     grid = 1 + GRID * (1 + len(grid_sizes(sizes))) if spec.interpolation and test else 0
@@ -67,7 +67,7 @@ def passes(spec: RunSpec, counts: Mapping[str, int], sizes: Sequence[int]) -> in
 
 @dataclass
 class Scored:
-    """The scoring that is done, of `examples` and `tokens` in all; `pace` is in tokens."""
+    """The finished part of the scoring, of `examples` and `tokens` in total; `pace` is in tokens."""
 
     examples: int
     tokens: int
@@ -77,11 +77,11 @@ class Scored:
     at: float = field(default_factory=lambda: time.perf_counter())
 
     def begin(self) -> None:
-        """The clock starts now."""
+        """Start the clock."""
         self.at = time.perf_counter()
 
     def add(self, examples: int, tokens: int, is_new: bool = True) -> None:
-        """So many more are through; the scores of an earlier attempt measure nothing."""
+        """Add scored examples; those of an earlier attempt do not change the pace."""
         now = time.perf_counter()
         if tokens and is_new:
             self.pace.add(tokens, now - self.at)
@@ -90,5 +90,5 @@ class Scored:
 
     @property
     def left(self) -> float | None:
-        """Seconds until all are through; None where nothing has been measured."""
+        """The seconds until all are scored; None if nothing has been measured."""
         return self.pace.left(max(0, self.tokens - self.done_tokens))

@@ -1,12 +1,12 @@
 """The runs of a study in one file, `studies/<study>/runs.parquet`, which are read from there and never unpacked.
 
-One row is one file of a run, with its bytes as they were written: `run` (the id), `file`, `size` (bytes), `sha256`, and
-`content`, which is missing where an earlier row has the same sha256, as runs of one pair share `ends.parquet`. Rows are
-sorted by file, `run.json` first, then by run, and a row group has about GROUP bytes: a list of runs reads the records
-alone, and a table of one run little else.
+One row is one file of a run, with its original bytes: `run` (the id), `file`, `size` (bytes), `sha256`, and `content`,
+which is missing if an earlier row has the same sha256, since runs of one pair share `ends.parquet`. Rows are sorted by
+file (`run.json` first), then by run, and a row group has about GROUP bytes. So a list of runs reads only the records,
+and a table of one run little else.
 
-The path of a packed run is that of the study's file and its id, `.../runs.parquet/<run id>`: nothing is there on the
-disk, but the functions of this module read it as they read a run's folder.
+The path of a packed run is the study's file plus its id, `.../runs.parquet/<run id>`. No such path exists on disk, but
+the functions of this module read it like a run's folder.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ SCHEMA = pa.schema(
     ]
 )
 Stamp = tuple[int, int, int]
-"""A file's inode, time and size: another one once the file has changed."""
+"""A file's inode, time and size, which change with the file."""
 
 
 @dataclass(frozen=True)
 class _Index:
-    """What a study's file says of its rows: size and sha256 by run and file, and where the bytes of each sha256 are."""
+    """The index of a study's file: size and sha256 by run and file, and the place of the bytes of each sha256."""
 
     metadata: pq.FileMetaData
     files: Mapping[str, Mapping[str, tuple[int, str]]]
@@ -54,40 +54,43 @@ class _Index:
 
 
 def pack_of(folder: Path) -> Path | None:
-    """The study's file that a run is in; None for a run's folder."""
+    """Return the study's file that contains a run; None for a run's folder."""
     return folder.parent if folder.parent.name == FILE else None
 
 
 def root_of(folder: Path) -> Path:
-    """The root of the store that a run's folder or a packed run is in."""
+    """Return the root of the store that contains a run's folder or a packed run."""
     pack = pack_of(folder)
     return folder.parent if pack is None else pack.parents[2]
 
 
 def packs(root: Path) -> list[Path]:
-    """The study files with runs under a store's root; raises NotReadable."""
+    """Return the study files with runs under a store's root; raises NotReadable."""
     studies = root / STUDIES
     return [studies / name / FILE for name in folder_names(studies) if may_be_regular(studies / name / FILE)]
 
 
 def packed_runs(pack: Path) -> Mapping[str, Path]:
-    """The path of each run of a study's file, by id; raises CorruptRun or NotReadable."""
+    """Return the path of each run in a study's file, by id; raises CorruptRun or NotReadable."""
     return {run: pack / run for run in _index_of(pack).files}
 
 
 def stamp(folder: Path) -> Stamp:
-    """What changes with a run's record: of a packed run with the study's file. Raises OSError."""
+    """Return a stamp that changes with the run's record; for a packed run, with the study's file. Raises OSError."""
     return _stamp_of(pack_of(folder) or folder / RECORD)
 
 
 def file_names(folder: Path) -> Sequence[str]:
-    """The names of a packed run's files but run.json."""
+    """Return the names of a packed run's files except run.json."""
     return [name for name in _files_of(folder) if name != RECORD]
 
 
 def sizes_of(folder: Path) -> Callable[[str], int | None]:
-    """What returns the bytes of a file of a run by its name, None if it is not there; it raises OSError if the system
-    does not say. The file of a study is looked at once."""
+    """Return a function from a file name of a run to the file's bytes.
+
+    The function returns None if the file is missing, and raises OSError if the system does not answer. A study's file
+    is read only once.
+    """
     if pack_of(folder) is None:
         return lambda name: size_of(os.path.join(folder, name))
     files = _files_of(folder)
@@ -95,7 +98,8 @@ def sizes_of(folder: Path) -> Callable[[str], int | None]:
 
 
 def file_of(folder: Path, name: str) -> Path | bytes:
-    """The regular file of a run; of a packed run its bytes. Raises FileNotFoundError, CorruptRun or NotReadable."""
+    """Return the regular file of a run, or the bytes for a packed run; raises FileNotFoundError, CorruptRun or
+    NotReadable."""
     pack = pack_of(folder)
     if pack is None:
         return regular(folder / name)
@@ -111,19 +115,19 @@ def file_of(folder: Path, name: str) -> Path | bytes:
 
 
 def bytes_of(folder: Path, name: str) -> bytes:
-    """The bytes of a file of a run; raises as `file_of`, and OSError."""
+    """Return the bytes of a file of a run; raises the errors of `file_of`, and OSError."""
     file = file_of(folder, name)
     return file if isinstance(file, bytes) else file.read_bytes()
 
 
 def sha256_of(folder: Path, name: str) -> str:
-    """Hex digest of the bytes of a file of a run; raises as `file_of`, and OSError."""
+    """Return the hex digest of the bytes of a file of a run; raises the errors of `file_of`, and OSError."""
     file = file_of(folder, name)
     return hashlib.sha256(file).hexdigest() if isinstance(file, bytes) else sha256(file)
 
 
 def write_pack(path: Path, runs: Mapping[str, Mapping[str, Callable[[], bytes]]]) -> None:
-    """Writes a new file of these runs: bytes by run and file name, read one by one, each content stored once."""
+    """Write a new file of these runs: bytes by run and file name, read one by one, each content stored once."""
     rows = [(name, run) for run, files in runs.items() for name in files]
     batch: list[dict[str, Any]] = []
     seen, held = set[str](), 0
@@ -143,12 +147,12 @@ def write_pack(path: Path, runs: Mapping[str, Mapping[str, Callable[[], bytes]]]
 
 
 def _files_of(folder: Path) -> Mapping[str, tuple[int, str]]:
-    """Size and sha256 of a packed run's files by name; nothing where the study's file has no such run."""
+    """Return the size and sha256 of a packed run's files by name; empty if the study's file has no such run."""
     return _index_of(folder.parent).files.get(folder.name, {})
 
 
 def _index_of(pack: Path) -> _Index:
-    """The index of a study's file, which is read again once it has changed; raises CorruptRun or NotReadable."""
+    """Return the index of a study's file, read again after a change; raises CorruptRun or NotReadable."""
     with _reading(pack):
         return _index(pack, _stamp_of(pack))
 
@@ -168,7 +172,8 @@ def _index(pack: Path, stamp: Stamp) -> _Index:
 
 @lru_cache(maxsize=4)
 def _contents(pack: Path, stamp: Stamp, group: int) -> list[bytes | None]:
-    """The bytes in the rows of a row group; the last ones are kept, as a list of runs reads neighbors."""
+    """Return the bytes in the rows of a row group. The last groups are cached, because a list of runs reads
+    neighbors."""
     with pq.ParquetFile(pack, metadata=_index(pack, stamp).metadata) as file:
         contents: list[bytes | None] = file.read_row_group(group, columns=["content"])["content"].to_pylist()
     return contents
@@ -181,10 +186,10 @@ def _stamp_of(file: Path) -> Stamp:
 
 @contextmanager
 def _reading(pack: Path) -> Iterator[None]:
-    """Turns what a damaged or unreadable study file raises into CorruptRun or NotReadable."""
+    """Turn the errors of a damaged or unreadable study file into CorruptRun or NotReadable."""
     what = f"{FILE} of the study {pack.parent.name}"
     try:
         with reading(what, CorruptRun):
             yield
-    except (ValueError, KeyError) as error:  # Arrow's errors are among these
+    except (ValueError, KeyError) as error:  # Arrow's errors are subclasses of these
         raise CorruptRun(f"{what} cannot be read ({error}).") from error

@@ -1,7 +1,7 @@
-"""What each part of a run's region does, as it is stored: predictions of the grafts of every part, beside the runs.
+"""Stored predictions of the grafts of each part of a run's region.
 
-A finished run is never changed, so the scores of its parts lie in a folder of the store's own, `parts/<run id>/`.
-All of it can be read without torch.
+A finished run is never changed, so the scores of its parts are in a separate folder of the store, `parts/<run id>/`.
+All of them can be read without torch.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ from skillviz.runs.store import PARTS, Store, shipped_root, store_root, written
 
 RECORD = "parts.json"
 DRAWS = 3
-"""Random controls of each part and condition: their spread needs more than one."""
+"""The random controls of each part and condition; their spread needs more than one."""
 ENDS = ("pretrained", "grafted")
 REGIONS = "regions"
 """The grouping of other regions beside the run's (runs.other_regions)."""
 DISJOINT, MINIMAL, ADVERSARIAL = "disjoint", "minimal", "adversarial"
 SEARCHED, CONTROL = "region", "control"
-"""Their conditions."""
+"""The conditions of other regions."""
 ENTRIES = "regions.safetensors"
 
 
 class PartsRecord(Frozen):
-    """parts.json: which run's region was divided how, and on which examples its parts were scored."""
+    """parts.json: the run, the division of its region into parts, and the examples that scored them."""
 
     layout: int = LAYOUT
     run_id: str
@@ -70,7 +70,7 @@ class PartScores:
     record: PartsRecord
 
     def predictions(self) -> pd.DataFrame:
-        """The table PARTS: one row an example, condition and draw of each part."""
+        """Return the table PARTS: one row per example, condition and draw of each part."""
         file = tables.PARTS.file
         try:
             return tables.check(pd.read_parquet(regular(self.path / file)), "parts")
@@ -78,7 +78,7 @@ class PartScores:
             raise CorruptRun(f"{file} in {self.path} cannot be read ({error}).") from error
 
     def all_entries(self) -> dict[str, np.ndarray]:
-        """The entries of each other region, global flat indices, ascending, by kind and number: `disjoint 1`."""
+        """Return the entries of each other region by kind and number (`disjoint 1`): global flat indices, ascending."""
         if ENTRIES not in self.record.files:
             return {}
         try:
@@ -89,13 +89,14 @@ class PartScores:
             raise CorruptRun(f"{ENTRIES} in {self.path} cannot be read ({error}).") from error
 
     def entries(self, kind: str) -> list[np.ndarray]:
-        """Those of one kind, by number."""
+        """Return the entries of the regions of one kind, by number."""
         every = self.all_entries()
         return [every[name] for name in sorted(every, key=lambda n: int(n.split()[1])) if name.split()[0] == kind]
 
 
 def passes(parts: int, draws: int) -> int:
-    """Forward passes over the sample: the two ends, and each part alone and left out, with its controls."""
+    """Return the forward passes over the sample: base and graft, and each part alone and left out, with its
+    controls."""
     return len(ENDS) + parts * len((ALONE, WITHOUT)) * (1 + draws)
 
 
@@ -107,7 +108,7 @@ def part_rows(
     labels: np.ndarray,
     names: Sequence[str],
 ) -> pd.DataFrame:
-    """Rows of the table PARTS for one part: logits [condition, n, label] by condition and draw."""
+    """Return the rows of the table PARTS for one part: logits [condition, n, label] by condition and draw."""
     return _rows(part.layer, part.kind, part.head, part.size, conditions, logits, ids, labels, names)
 
 
@@ -121,14 +122,14 @@ def region_rows(
     labels: np.ndarray,
     names: Sequence[str],
 ) -> pd.DataFrame:
-    """The same for another region beside the run's: how it was found, and its number from 1."""
+    """Return the rows for another region beside the run's: the kind of its search, and its number from 1."""
     return _rows(None, kind, number, size, conditions, logits, ids, labels, names)
 
 
 def end_rows(
     logits: Mapping[str, np.ndarray], size: int, ids: Sequence[str], labels: np.ndarray, names: Sequence[str]
 ) -> pd.DataFrame:
-    """The same for what the parts are compared with: the base alone, and the graft of the whole region."""
+    """Return the rows of the parts' reference points: the base alone, and the graft of the whole region."""
     conditions, values = [(state, 0) for state in ENDS], np.stack([logits[state] for state in ENDS])
     frame = _rows(None, "", None, size, conditions, values, ids, labels, names)
     return frame.assign(size=np.where(frame["condition"] == ENDS[0], 0, frame["size"]))
@@ -169,9 +170,9 @@ def store_parts(
     entries: Mapping[str, np.ndarray] | None = None,
     facts: Mapping[str, dict[str, float]] | None = None,
 ) -> PartScores:
-    """Stores the scores of a run's parts in the store, in place of those of the same grouping that were there.
+    """Store the scores of a run's parts, replacing stored ones of the same grouping.
 
-    Of other regions it stores their `entries` too, and what else is known of each.
+    For other regions, `entries` and `facts` hold their entries and further numbers.
     """
     target = store.root / PARTS / run.id / grouping
     checked = tables.check(frame, "parts")
@@ -199,14 +200,14 @@ def store_parts(
 
 
 def store_of(run: Run, runs_dir: Path | None) -> Store:
-    """Where the scores of a run's parts go: the user's store, or that of a run elsewhere."""
+    """Return the store for the scores of a run's parts: the user's store, or the run's if it is in another one."""
     user = store_root(runs_dir)
     known = {user.resolve(), shipped_root().resolve()}
     return Store(user if run.root.resolve() in known else run.root)
 
 
 def stored_parts(library: Library, run: Run, grouping: str) -> PartScores | None:
-    """The scores of a run's parts, the user's own first; None where there are none of its region that are whole."""
+    """Return the scores of a run's parts, the user's own first; None if no complete ones for its region are stored."""
     for store in library.stores:
         scores = _read(store.root / PARTS / run.id / grouping)
         region = run.record.files.get(REGION)

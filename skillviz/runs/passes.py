@@ -1,6 +1,6 @@
-"""Passes of a run's examples through its models: each is told as it goes, and its class scores are kept on disk.
+"""Passes of a run's examples through its models: each reports its progress, and its class scores are stored on disk.
 
-A run that is resumed takes the scores that an earlier attempt has kept, so that its scoring continues too.
+A resumed run reuses the scores of an earlier attempt, so its scoring resumes too.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ FOLDER = "scores"
 
 @dataclass(frozen=True)
 class Passes:
-    """Passes that report to `heard`. Their scores are kept in `folder`, where one is named.
+    """Passes that report to `heard`. If `folder` is given, their scores are stored there.
 
-    `stamp` says what they belong to: settings, weights, data, device. A file is named by the hash of its stamp and
-    pass, so that the scores of other weights or data are not found.
+    `stamp` identifies settings, weights, data and device. A file is named by the hash of its stamp and pass, so the
+    scores of other weights or data are never used.
     """
 
     heard: Heard = silent
@@ -44,7 +44,8 @@ class Passes:
     def predict(
         self, pair: ModelPair, encoded: Encoded, dataset: str, state: str, region: Region | None = None
     ) -> np.ndarray:
-        """Class scores float32 [n, label] of a state on the examples of a data set, as `models.predict` gives them."""
+        """Return class scores float32 [n, label] of a state on the examples of a data set, as returned by
+        `models.predict`."""
         text = f"{state}, {dataset}" if region is None else f"{state} with {region.size:,} entries, {dataset}"
         place = dataset, digest(encoded), state, *identity(region, pair.gain if state == "grafted" else 1.0)
         scores = self.kept(len(encoded), *place)
@@ -57,7 +58,7 @@ class Passes:
         return scores
 
     def kept(self, n: int, *place: object) -> np.ndarray | None:
-        """The scores [n, label] of a pass; None where they were not kept, or cannot be read."""
+        """Return the stored scores [n, label] of a pass; None if there are none or they cannot be read."""
         path, header = self._file(place)
         if path is None:
             return None
@@ -68,7 +69,7 @@ class Passes:
         return None
 
     def keep(self, scores: np.ndarray, *place: object) -> None:
-        """Keeps the scores of a pass; no room for them is no reason to end the run."""
+        """Store the scores of a pass. A full disk is ignored, because it is no reason to end the run."""
         path, header = self._file(place)
         if path is None:
             return
@@ -88,13 +89,13 @@ UNKEPT = Passes()
 
 
 def identity(region: Region | None, gain: float = 1.0) -> tuple[object, ...]:
-    """What a region's graft of a gain goes by in a place."""
+    """Return the parts of a pass's name for a region's graft at a gain."""
     name = "" if region is None else region.sha256()
     return (name,) if gain == 1 else (name, gain)
 
 
 def digest(encoded: Encoded) -> str:
-    """sha256 of all parts of the examples that a model reads, in their order."""
+    """Return the sha256 of all parts of the examples that a model reads, in order."""
     generation = encoded.generation and (encoded.generation.references, encoded.generation.max_new_tokens)
     hashed = hashlib.sha256(f"{encoded.n_labels} {encoded.by_length} {generation}".encode())
     answers = [one for row in encoded.answers or () for one in row]

@@ -1,4 +1,4 @@
-"""The plan of a run: what its spec means for this pair and these data, and the notes on it. Without weights or torch.
+"""The plan of a run: its spec applied to this pair and these data, with notes. Needs no weights and no torch.
 
 Only encoding the texts imports torch.
 """
@@ -27,7 +27,7 @@ from skillviz.tasks.project import expanded
 
 @dataclass(frozen=True)
 class Plan:
-    """The known facts of a run before its folder exists; `notes` on the pair, the data and the options."""
+    """The known facts of a run before its folder exists, with `notes` on the pair, the data and the options."""
 
     spec: RunSpec
     row: Localizer
@@ -42,21 +42,21 @@ class Plan:
 
     @property
     def size(self) -> int | None:
-        """Entries that the main region will have, None where the localizer tells."""
+        """The entries of the main region; None if the localizer decides."""
         return self.sizes[0] if self.row.budgeted or self.resolved else None
 
 
 def notes_before_start(spec: RunSpec, session: Session) -> tuple[str, ...]:
-    """The notes that the run of this spec will store, as far as they are known before weights are read.
+    """Return the notes that the run of this spec will store, as far as they are known before weights are read.
 
-    The one list of every surface: preflight, --dry-run, Launch and the run itself. Raises SkillvizError where the run
-    would be refused. Texts are encoded for it, by a tokenizer that imports torch.
+    Preflight, --dry-run, the Launch page and the run itself all use this list. Raises SkillvizError if the run would be
+    refused. Texts are encoded by a tokenizer that imports torch.
     """
     return planned(spec, session, library()).notes
 
 
 def planned(spec: RunSpec, session: Session, runs: Library) -> Plan:
-    """The plan of a spec, whose region expression may name the runs of a library; raises SkillvizError."""
+    """Return the plan of a spec, whose region expression may name the runs of a library; raises SkillvizError."""
     row = localizer(spec.localizer)
     base_region, sources = named_region(spec, row, runs)
     options, notes = options_of(spec, row, base_region)
@@ -88,7 +88,7 @@ def planned(spec: RunSpec, session: Session, runs: Library) -> Plan:
     splits = session.splits(spec)
     if spec.gain == FIT and (reason := session.against_gain(spec)):
         raise BadInput(why_not(reason, "The gain cannot be fitted", 2 * FEWEST))
-    session.out_of_scope(spec)  # refused before the start where its file cannot be read
+    session.out_of_scope(spec)  # raises before the start if its file cannot be read
     notes = (
         *session.rehearsed(spec)[0].notes,
         *splits.notes,

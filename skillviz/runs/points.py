@@ -1,7 +1,7 @@
-"""Many models on the same examples, as the WiSE grid has them: their metrics and confidence histograms.
+"""Metrics and confidence histograms of many models on the same examples, as in the WiSE grid.
 
-All points share their resamples, so that a grid costs little more than one point and every interval is the one
-that `runs.metrics` would give.
+All points share their resamples. So a grid costs little more than one point, and every interval equals the one from
+`runs.metrics`.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ MOST_SIZES = 5
 DIFFERENCE = "_difference"
 
 Point = tuple[Mapping[str, Any], np.ndarray]
-"""The columns that name a point, and its logits [n, label]."""
+"""The columns that identify a point, and its logits [n, label]."""
 
 
 def grid_sizes(sizes: Sequence[int]) -> tuple[int, ...]:
-    """The sizes of a run that its grid is made for: the main one and the next, at most five, smallest first."""
+    """Return the sizes of a run in its grid: the main one and the next, at most five, smallest first."""
     return tuple(sorted(sizes[:MOST_SIZES]))
 
 
 def metric_rows(
     points: Sequence[Point], labels: np.ndarray, task: TaskNote, reference: np.ndarray
 ) -> list[dict[str, Any]]:
-    """One row a point and metric: the point's columns, metric, value, debiased, low, high.
+    """Return one row per point and metric: the point's columns, metric, value, debiased, low, high.
 
-    Every metric of `runs.metrics.metrics`, and as `<metric>_difference` the paired difference to `reference`
-    (logits of the fine-tuned model on the same examples) of the metrics of `metric_names`.
+    The metrics are those of `runs.metrics.metrics`. For the metrics of `metric_names` there is also
+    `<metric>_difference`, the paired difference to `reference` (logits of the fine-tuned model on the same examples).
     """
     scored = score(reference, labels, task.metric, positive(task))
     names = [name for name in scored if METRICS[name].interval == "bootstrap"]
@@ -65,12 +65,13 @@ def metric_rows(
 
 
 def bin_rows(points: Sequence[Point], labels: np.ndarray) -> pd.DataFrame:
-    """One row a point and confidence bin (15 of equal width): the point's columns, bin, count, correct, confidence.
+    """Return one row per point and confidence bin (15 of equal width): the point's columns, bin, count, correct,
+    confidence.
 
-    `confidence` is the bin's mean, missing where it is empty. No rows of references.
+    `confidence` is the bin's mean, missing for an empty bin. References give no rows.
     """
     parts = []
-    if any(isinstance(logits, Generated) for _, logits in points):  # they have no confidence in a class
+    if any(isinstance(logits, Generated) for _, logits in points):  # references have no confidence in a class
         return tables.empty("interpolation_bins")[[*points[0][0], "bin", "count", "correct", "confidence"]]
     for common, logits in points:
         bins = reliability(logits, labels)

@@ -1,4 +1,4 @@
-"""The processes that make runs and studies: their environment, whether they live, and how they are stopped."""
+"""The processes that make runs and studies: their environment, how to tell if they are alive, and how to stop them."""
 
 from __future__ import annotations
 
@@ -27,24 +27,24 @@ from skillviz.tasks.project import importable
 PROCESS = "process.json"
 LAUNCH = "launch.json"
 LOCK = "process.lock"
-PLACE = ("boot", "space")  # in process.json: this start of the machine, this container's space of process numbers
-CLOCK = 2.0  # seconds by which two readings of one process's start time may differ
+PLACE = ("boot", "space")  # in process.json: the machine's boot and the container's pid namespace
+CLOCK = 2.0  # seconds by which two readings of a process's start time may differ
 SPIN = "GOMP_SPINCOUNT"
-LOOK = 1.0  # seconds that somebody who asks whether a lock is held may hold it
-GRACE = 0.8  # seconds that a step may take after the signal, before it is broken off
+LOOK = 1.0  # seconds to wait for a lock that another process holds briefly to test it
+GRACE = 0.8  # seconds that a step may take after the signal before it is interrupted
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 TIME_IS_UP = signal.SIGUSR2
-"""What Slurm sends a while before a job's time limit."""
+"""The signal that Slurm sends some time before a job's time limit."""
 CLUSTER = "cluster"
-"""In launch.json: the cluster that a job was submitted to."""
+"""In launch.json: the cluster to which a job was submitted."""
 JOBS, ATTEMPT, END = "jobs", "attempt", "end"
-"""In process.json, of a folder on a cluster: its jobs, how often they were started before, how they ended."""
+"""In process.json of a folder on a cluster: its jobs, the number of their earlier starts, and their end."""
 
 
 class Suspended(KeyboardInterrupt):
-    """The cluster ends this process, and its job goes on later from the checkpoint.
+    """Raised if the cluster ends this process, whose job will resume from the checkpoint.
 
-    `time_is_up`: at its time limit, so that the job itself has to go back into the queue.
+    `time_is_up` means that the time limit was reached, so that the job itself must requeue.
     """
 
     def __init__(self, time_is_up: bool) -> None:
@@ -53,9 +53,10 @@ class Suspended(KeyboardInterrupt):
 
 
 def name_process(work: Path, pid: int) -> None:
-    """Names the process of this machine that works on a folder; raises psutil.Error where it is gone.
+    """Record the process on this machine that works on a folder; raises psutil.Error if it has ended.
 
-    This process also holds the folder's lock from now on, so that those who cannot see it know that it lives.
+    If it is this process, it also holds the folder's lock from now on, so that other machines can tell that it is
+    alive.
     """
     process = psutil.Process(pid)
     owner = {"pid": process.pid, "started": process.create_time(), "host": os.uname().nodename, **_place()}
@@ -67,21 +68,21 @@ def name_process(work: Path, pid: int) -> None:
 
 
 def name_jobs(work: Path, jobs: Sequence[str]) -> None:
-    """Names the jobs of a cluster that work on a folder, or will; this process lets go of its lock."""
+    """Record the cluster jobs that work on a folder, or will; this process releases its lock."""
     write_text(work / PROCESS, json.dumps({JOBS: list(jobs)}))
     let_go(work)
 
 
 def jobs_of(work: Path) -> list[str]:
-    """The jobs of a cluster that a folder names."""
+    """Return the cluster jobs recorded in a folder."""
     jobs = _note(work).get(JOBS)
     return [job for job in jobs if isinstance(job, str)] if isinstance(jobs, list) else []
 
 
 def end_on_cluster(work: Path) -> str | None:
-    """The state that the folder's job ended in on its cluster; None where it has none, or Slurm does not say.
+    """Return the final state of the folder's job on its cluster; None if it has no job, or Slurm does not say.
 
-    It is noted, as Slurm forgets it.
+    The state is stored, because Slurm forgets it.
     """
     note = _note(work)
     if isinstance(note.get(END), str):
@@ -96,33 +97,33 @@ def end_on_cluster(work: Path) -> str | None:
 
 
 def unname_process(work: Path) -> None:
-    """No process is named any more, and this one lets go of the folder's lock; an unwritable folder stays as it is."""
+    """Remove the record of the process, and release the folder's lock. An unwritable folder stays as it is."""
     with suppress(OSError):
         (work / PROCESS).unlink(missing_ok=True)
     let_go(work)
 
 
 def let_go(work: Path) -> None:
-    """This process holds the folder's lock no longer."""
+    """Release this process's lock on the folder."""
     if (lock := _locks.pop(work.resolve(), None)) is not None:
         lock.release()
 
 
 _locks: dict[Path, BaseFileLock] = {}
-"""The locks that this process holds, by folder; the system lets go of them with the process."""
+"""The locks that this process holds, by folder; the system releases them when the process ends."""
 
 
 def _hold(work: Path) -> None:
     if work.resolve() in _locks:
         return
-    lock = lock_at(work / LOCK, timeout=LOOK, thread_local=False)  # another thread may let go of it
+    lock = lock_at(work / LOCK, timeout=LOOK, thread_local=False)  # another thread may release it
     with suppress(*NOT_OURS):
         lock.acquire()
         _locks[work.resolve()] = lock
 
 
 def _is_held(work: Path) -> bool:
-    """Whether a process, here or elsewhere, holds the folder's lock; where that cannot be asked, it is assumed to."""
+    """True if a process, here or elsewhere, holds the folder's lock, or if that cannot be tested."""
     lock = lock_at(work / LOCK, blocking=False)
     if not os.path.exists(lock.lock_file):
         return False
@@ -136,7 +137,7 @@ def _is_held(work: Path) -> bool:
 
 
 def _place() -> dict[str, str]:
-    """Where numbers of processes mean what they mean here: this start of the machine, this container. {} off Linux."""
+    """Return the machine boot and the process namespace in which a pid is valid; {} on systems other than Linux."""
     with suppress(OSError):
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
         return dict(zip(PLACE, (boot, os.readlink("/proc/self/ns/pid")), strict=True))
@@ -144,7 +145,7 @@ def _place() -> dict[str, str]:
 
 
 def _ticks(pid: int) -> int | None:
-    """When a process began, in the machine's own ticks since its start: no setting of the clock changes it."""
+    """Return the start of a process in ticks since the machine's boot, which no clock change affects."""
     try:
         return int(Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[19])
     except (OSError, ValueError, IndexError):
@@ -152,17 +153,18 @@ def _ticks(pid: int) -> int | None:
 
 
 def note_launch(work: Path, cwd: Path, **fields: str | int) -> None:
-    """Stores where a folder's process was started and what with, so that it can be started again alike."""
+    """Store the working folder and settings of a folder's process, so that it can be restarted in the same way."""
     write_text(work / LAUNCH, json.dumps({"cwd": str(cwd), **fields}))
 
 
 def launch_of(work: Path) -> dict[str, Any]:
-    """The fields of `note_launch`, of them `cwd` in any case: this process's where none is stored, or it is gone."""
+    """Return the fields of `note_launch`. `cwd` is always present: it is this process's if none is stored or it is
+    gone."""
     fields: dict[str, Any] = {}
     with suppress(OSError, ValueError, TypeError):
         fields = dict(json_text.read(work / LAUNCH))
     cwd = fields.get("cwd")
-    with suppress(OSError, ValueError):  # a name that no folder can have
+    with suppress(OSError, ValueError):  # not a possible folder name
         if isinstance(cwd, str) and cwd and Path(cwd).is_dir():
             return {**fields, "cwd": Path(cwd)}
     return {**fields, "cwd": Path.cwd()}
@@ -171,8 +173,8 @@ def launch_of(work: Path) -> dict[str, Any]:
 def is_alive(work: Path, besides: int = 0) -> bool:
     """True while the process named in work/process.json runs, or the cluster has a job of the folder open.
 
-    Only the cluster knows of a job that waits, or that waits again after its node was lost. A job asks of itself, too:
-    then its process counts, as one of an earlier attempt has ended.
+    Only the cluster knows about a job that waits, also after its node was lost. For a job that asks about itself, the
+    process decides, since the process of an earlier attempt has ended.
     """
     jobs = jobs_of(work)
     if jobs and slurm_queue.own_job() not in jobs and slurm_queue.is_there():
@@ -183,9 +185,9 @@ def is_alive(work: Path, besides: int = 0) -> bool:
 def _has_process(work: Path, besides: int) -> bool:
     """True while the process named in work/process.json runs.
 
-    A process number is used again after a while, so the start must agree too, in ticks since the machine's start. What
-    cannot be seen from here, on another machine or in another container, lives while it holds the folder's lock. The
-    one of number `besides` here does not count.
+    Since pids are reused, the start time must match too, in ticks since the machine's boot. A process on another
+    machine or in another container counts as alive while it holds the folder's lock. The process with the pid `besides`
+    on this machine does not count.
     """
     owner = _owner(work)
     if owner is None:
@@ -197,7 +199,7 @@ def _has_process(work: Path, besides: int) -> bool:
 
 
 def process_of(work: Path) -> psutil.Process | None:
-    """The living process that works on a folder, where it can be seen and signalled from here."""
+    """Return the living process that works on a folder, if this process can see and signal it."""
     owner = _owner(work)
     with suppress(psutil.Error):
         return owner.process() if owner is not None and owner.is_here else None
@@ -206,16 +208,17 @@ def process_of(work: Path) -> psutil.Process | None:
 
 @dataclass(frozen=True)
 class _Owner:
-    """What process.json says: a number, when it began, and whether the number means the same process here."""
+    """The content of process.json: a pid, the process's start, and `is_here`, True if the pid is valid on this
+    machine."""
 
     pid: int
     started: float
     ticks: int | None
     is_here: bool
-    is_of_earlier_attempt: bool = False  # of this very job of a cluster, on a node that was lost
+    is_of_earlier_attempt: bool = False  # of this same cluster job, on a node that was lost
 
     def process(self) -> psutil.Process | None:
-        """The process itself, None where it has ended; only for one that is here."""
+        """Return the process, or None if it has ended; only for a pid that is valid here."""
         try:
             process = psutil.Process(self.pid)
             if self.ticks is None:
@@ -228,7 +231,7 @@ class _Owner:
 
 
 def _owner(work: Path) -> _Owner | None:
-    """Who is named in a folder; None where nobody is, or the note cannot be read."""
+    """Return the owner recorded in a folder; None if there is none or the record cannot be read."""
     try:
         note = _note(work)
         place = {name: note[name] for name in PLACE if name in note}
@@ -241,7 +244,7 @@ def _owner(work: Path) -> _Owner | None:
 
 
 def _note(work: Path) -> dict[str, Any]:
-    """What process.json says; {} where it cannot be read."""
+    """Return the content of process.json; {} if it cannot be read."""
     try:
         note = json_text.read(work / PROCESS)
     except (OSError, ValueError):
@@ -250,28 +253,28 @@ def _note(work: Path) -> dict[str, Any]:
 
 
 def environment() -> dict[str, str]:
-    """This process's, with the package found first from any folder, and short waits."""
+    """Return this process's environment, with this package first on the import path, and short waits."""
     return {**os.environ, **importable(), **short_waits()}
 
 
 def short_waits() -> dict[str, str]:
-    """What has threads that wait for each other spin for microseconds and then sleep; nothing where the environment
-    says how they wait. It counts for whatever imports torch after it is set.
+    """Return settings that make waiting threads spin for microseconds and then sleep; empty if the environment has its
+    own.
 
-    GNU's OpenMP spins for milliseconds. Alone a search is as fast with short waits; beside one busy process on two
-    cores a search of 10 s took 14 s instead of 43 s.
+    They apply to every torch imported after they are set. GNU's OpenMP spins for milliseconds. Alone, a search is as
+    fast with short waits; beside one busy process on two cores, a search of 10 s took 14 s instead of 43 s.
     """
     return {} if {SPIN, "OMP_WAIT_POLICY"} & os.environ.keys() else {SPIN: "1000"}
 
 
 @contextmanager
 def gently(report: Report, is_cancelled: Callable[[], bool] = lambda: False) -> Iterator[Report]:
-    """A report that raises KeyboardInterrupt at the first step reported after Ctrl-C or SIGTERM.
+    """Yield a report that raises KeyboardInterrupt at the first reported step after Ctrl-C or SIGTERM.
 
-    In a job of a cluster it raises Suspended, also at the signal before the time limit, unless `is_cancelled` then
-    says that somebody asked for the end. What takes longer than GRACE is broken off, and so is everything by a second
-    signal. Signals that are ignored stay so; outside the main thread, where Python takes no signals, nothing is
-    changed.
+    In a cluster job it raises Suspended, also after the signal before the time limit, unless `is_cancelled` returns
+    True, which means that a user cancelled the job. A step that takes longer than GRACE is interrupted, and a second
+    signal interrupts at once. Ignored signals stay ignored. Outside the main thread, where Python handles no signals,
+    nothing changes.
     """
     if threading.current_thread() is not threading.main_thread():
         yield report

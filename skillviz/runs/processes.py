@@ -1,4 +1,4 @@
-"""Several processes that search for one region together, as torchrun starts them: a part of each batch for each."""
+"""Several processes, started by torchrun, that search for one region together; each computes a part of every batch."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ PATIENCE = timedelta(days=1)
 
 
 def started() -> int:
-    """How many processes torchrun has started, 1 without it."""
+    """Return the number of processes that torchrun has started; 1 without torchrun."""
     return int(os.environ.get("WORLD_SIZE", "1"))
 
 
 def is_first() -> bool:
-    """Whether this process is the one that stores the run."""
+    """True if this process is the one that stores the run."""
     return int(os.environ.get("RANK", "0")) == 0
 
 
 def leave() -> NoReturn:
-    """Ends this process, whose part is done, without the interpreter's own end.
+    """End this process, whose part is done, without shutting down the interpreter.
 
-    A thread of gloo may still hold the tensors of the last exchange. To let go of them it needs the interpreter, and
-    where that is ending it aborts the process instead (pytorch/pytorch#179291), so that torchrun ends all others.
+    A thread of gloo may still hold the tensors of the last exchange. It needs the interpreter to release them. During
+    shutdown it aborts the process instead (pytorch/pytorch#179291), and torchrun then ends all others.
     """
     sys.stdout.flush()
     sys.stderr.flush()
@@ -40,7 +40,7 @@ def leave() -> NoReturn:
 
 @contextmanager
 def joined(device: str) -> Iterator[None]:
-    """Inside, this process belongs to the group of all that were started."""
+    """In the body, this process belongs to the group of all started processes."""
     if started() == 1:
         yield
         return

@@ -1,4 +1,4 @@
-"""Making a run: from a spec to a finished, immutable folder, or to one that says why it is not."""
+"""Make a run: from a spec to a finished, immutable folder, or to a folder that records the failure."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ BEAT = 1.0  # seconds between two heartbeats
 
 
 def produce(spec: RunSpec, store: Store, progress: Report | None = None, session: Session | None = None) -> Run:
-    """The finished run of a spec.
+    """Make the run of a spec and return it.
 
-    What can be checked without weights is checked before there is a folder. After that a failure leaves a
-    folder with status failed (or cancelled, on Ctrl-C), its class and a hint, and is raised again. A
-    `session` shared by several runs of one pair saves loading, encoding and the ends' predictions.
+    All checks that need no weights are made before there is a folder. After that, a failure leaves a folder with status
+    failed (or cancelled, on Ctrl-C), the error's class and a hint, and is raised again. Runs of one pair can share a
+    `session`, which saves loading, encoding and the predictions of both models.
     """
     session, report = session or Session(), progress or silent
     report(Progress("check", text="checking the pair, the task and the sizes"))
@@ -66,9 +66,9 @@ def produce(spec: RunSpec, store: Store, progress: Report | None = None, session
 
 
 def carry_on(folder: RunFolder, progress: Report | None = None, session: Session | None = None) -> Run:
-    """The finished run of a queued folder, from its checkpoint where it has one.
+    """Finish the run of a queued folder, from its checkpoint if it has one, and return it.
 
-    Whatever is wrong is written into the folder, also what `produce` would say before there is one.
+    Every error is written into the folder, including those that `produce` raises before there is a folder.
     """
     session, report = session or Session(), progress or silent
     with record_failure(folder):
@@ -80,9 +80,9 @@ def carry_on(folder: RunFolder, progress: Report | None = None, session: Session
 
 
 def prepare(spec: RunSpec, session: Session, runs: Library) -> Plan:
-    """The checked plan of a spec, whose region expression may name the runs of a library; raises SkillvizError.
+    """Return the checked plan of a spec, whose region expression may name the runs of a library; raises SkillvizError.
 
-    Reads configurations, headers and data, no weights.
+    It reads configurations, headers and data, but no weights.
     """
     device = pick(spec.device)
     refuse_unsuited(spec, session.task(spec), session.preflight(spec), device.type)
@@ -92,13 +92,13 @@ def prepare(spec: RunSpec, session: Session, runs: Library) -> Plan:
 
 
 def refuse_too_large(plan: Plan, session: Session) -> None:
-    """Raises NotEnoughMemory where the run needs more than is free on its device."""
+    """Raise NotEnoughMemory if the run needs more memory than is free on its device."""
     spec, splits, check = plan.spec, session.splits(plan.spec), session.preflight(plan.spec)
     device = pick(spec.device)
     counts = {**plan.task.counts, OTHERS: sum(map(len, session.encoded_others(spec).values()))}
     facts = facts_from(spec, session.task(spec), check, counts, splits.words, device.type, splits.options)
     needed = peak_bytes(spec, replace(facts, sizes=plan.sizes))
-    if device.type == "cpu":  # of the process, which has a part of it already
+    if device.type == "cpu":  # free memory plus the memory that this process already has
         resident = psutil.Process().memory_info().rss
         refuse_larger(needed, free_memory() + resident, "memory", spec.lean)
     else:
@@ -107,13 +107,13 @@ def refuse_too_large(plan: Plan, session: Session) -> None:
 
 
 def problem_of(plan: Plan, pair: ModelPair, data: Mapping[str, Encoded]) -> tuple[Problem, Any, list[str]]:
-    """What the plan's search works on, its options with what they name, and notes on that."""
+    """Return the problem for the plan's search, its options with named models loaded, and notes."""
     spec, options, notes = plan.spec, plan.options, list[str]()
     if others := other_models_of(options):
         movement, *notes = summed_movements(pair, expanded(spec.base, "base"), others)
         options = replace(options, other_movement=movement)
     outside = None
-    if plan.outside is not None:  # made of headers
+    if plan.outside is not None:  # the plan's region was made from headers
         outside = plan.outside.like(pair.table.shapes)
         pair = kept_out(pair, outside)
     autocast = getattr(torch, spec.autocast) if spec.autocast else None
@@ -127,7 +127,8 @@ def problem_of(plan: Plan, pair: ModelPair, data: Mapping[str, Encoded]) -> tupl
 
 
 def follow(spec: RunSpec, store: Store) -> None:
-    """Searches beside the process that makes the run, its nulls too, with a part of every batch; stores nothing."""
+    """Search along with the process that makes the run, including its nulls, on a part of every batch; store
+    nothing."""
     session = Session()
     plan = prepare(spec, session, library(store.root))
     pair, data = session.pair(spec), session.encoded(spec)
@@ -158,11 +159,11 @@ class _Production:
     steps: Pace = field(default_factory=Pace)
 
     def run(self) -> Run:
-        """The finished run."""
+        """Make the run and return it."""
         spec, session = self.plan.spec, self.session
         with self.phase("load", "loading both models and the data"):
             self.pair, self.data = session.pair(spec), session.encoded(spec)
-            session.weights(spec)  # as they are now, for the self-check at the end
+            session.weights(spec)  # the weights at the start, for the self-check at the end
         self.passes = Passes(self.on_scored, self.folder.work / FOLDER, {**self.stamp(), **self.computed_on()})
         with self.phase("predict", "scoring the pre-trained and the fine-tuned model"):
             self.scored = self.to_score(is_ends=True)
@@ -188,7 +189,7 @@ class _Production:
             return self.folder.finish(**fields, **told, checks=checks, seconds=self.seconds)
 
     def search_regions(self) -> Searched:
-        """The regions of all sizes; the model is at base again after it."""
+        """Search the regions of all sizes and return them; the model is reset to the base afterwards."""
         spec, plan = self.plan.spec, self.plan
         problem, options, notes = problem_of(plan, self.pair, self.data)
         state = self.restored()
@@ -201,7 +202,7 @@ class _Production:
         return self.searched
 
     def searched_nulls(self, scoring: Scoring) -> list[NullDraw]:
-        """The draws of the run's nulls; those of an earlier attempt are taken from its kept scores."""
+        """Return the draws of the run's nulls; those of an earlier attempt are read from its stored scores."""
         plan, planned, draws = self.plan, self.plan.spec.null_searches, list[NullDraw]()
         for null in planned:
             self.ahead, self.stepped = len(planned) - len(draws) - 1, None
@@ -218,7 +219,7 @@ class _Production:
         return draws
 
     def on_null_step(self, text: str, searching: SearchStep) -> None:
-        """Tells the watchers of a step of a null's search."""
+        """Report a step of a null's search."""
         step = searching.step
         self.time_step()
         left = None if step.total is None else self.steps.left(step.total - step.step + self.ahead * step.total)
@@ -226,15 +227,14 @@ class _Production:
         self.report(Progress("evaluate", step.step, step.total, text, step.finite_loss, step.size, left))
 
     def time_step(self) -> None:
-        """Adds the step that has just ended to the pace; the first of a search takes its preparation too, and is left
-        out."""
+        """Add the last step to the pace. The first step of a search is omitted, because it includes the preparation."""
         now = time.perf_counter()
         if self.stepped is not None:
             self.steps.add(1, now - self.stepped)
         self.stepped = now
 
     def restored(self) -> State | None:
-        """The state to go on from, None at the beginning; `searched` then holds what a checkpoint has kept."""
+        """Return the state to resume from, or None at the beginning; `searched` is set to the checkpoint's."""
         self.checkpoints = Checkpoints(self.folder.work / CHECKPOINT, self.stamp(), self.computed_on())
         checkpoint = self.checkpoints.restored()
         if checkpoint is None:
@@ -245,7 +245,7 @@ class _Production:
         return checkpoint.state
 
     def stamp(self) -> dict[str, Any]:
-        """The identity that a checkpoint and kept scores belong to."""
+        """Return the identity of a checkpoint and of stored scores."""
         pair, plan = self.pair, self.plan
         return {
             "spec": plan.spec.key(),
@@ -257,11 +257,11 @@ class _Production:
         }
 
     def computed_on(self) -> dict[str, str]:
-        """The device and the torch that compute, by which numbers differ in rounding."""
+        """Return the device and the version of torch, on which the rounding of numbers depends."""
         return {"device": describe(self.pair.device), "torch": f"torch {torch.__version__}"}
 
     def on_step(self, searching: SearchStep) -> None:
-        """Tells the watchers of one step."""
+        """Report a step of the search."""
         step, target = searching.step, searching.target
         self.time_step()
         self.total = step.total
@@ -277,7 +277,8 @@ class _Production:
             self.report(Progress("search", step.step, step.total, text, step.finite_loss, step.size, left))
 
     def seconds_left(self, step: Step, searches: int) -> float | None:
-        """Seconds until the run is finished, with so many searches after this one; None where nothing is measured."""
+        """Return the seconds until the run is finished, with this many searches to follow; None if nothing is
+        measured."""
         if step.total is None:
             return None
         ahead = searches + len(self.plan.spec.null_searches)
@@ -285,7 +286,7 @@ class _Production:
         return None if searching is None or scoring is None else round(searching + scoring, 1)
 
     def to_score(self, is_ends: bool = False) -> Scored:
-        """The scoring of the grafts that is to come, or of the two models, at the session's pace."""
+        """Return the remaining scoring of the grafts, or of the two models, at the session's pace."""
         spec, others = self.plan.spec, self.session.encoded_others(self.plan.spec)
         examples = {split: len(encoded) for split, encoded in self.data.items()}
         tokens = {split: int(encoded.lengths.sum()) for split, encoded in self.data.items()}
@@ -300,15 +301,15 @@ class _Production:
         return Scored(first, second, self.session.pace)
 
     def on_scored(self, examples: int, tokens: int, text: str, is_new: bool) -> None:
-        """Tells the watchers of examples that were scored: at most once a second, and at the end of a pass."""
+        """Report scored examples, at most once per second and at the end of a pass."""
         self.scored.add(examples, tokens, is_new)
         if not examples or time.monotonic() - self.told > BEAT:
             self.tell_scored(f"examples scored: {text}")
 
     def tell_scored(self, text: str) -> None:
-        """Tells the watchers how many examples are scored."""
+        """Report the number of scored examples."""
         scored, phase = self.scored, self.phase_name
-        left = scored.left if phase == "evaluate" else None  # before the search nothing is known of it
+        left = scored.left if phase == "evaluate" else None  # before the search it is unknown
         nulls = self.steps.left(self.ahead * (self.total or 0))
         left = None if left is None or nulls is None else round(left + nulls, 1)
         self.told = time.monotonic()
@@ -317,7 +318,7 @@ class _Production:
         self.report(Progress(phase, scored.done, scored.examples, text, left=left))
 
     def region_header(self, gain: float) -> dict[str, Any]:
-        """What region.safetensors says of where it comes from, and of its graft's gain."""
+        """Return the header of region.safetensors: the origin of the region, and its graft's gain."""
         spec = self.plan.spec
         models = {"base": self.pair.base_info, "finetuned": self.pair.finetuned_info}
         resolved, task = self.plan.resolved, self.plan.task
@@ -333,11 +334,11 @@ class _Production:
         }  # fmt: skip
 
     def record_fields(self, searched: Searched) -> dict[str, Any]:
-        """The fields of run.json that say what was made of what."""
+        """Return the fields of run.json about the run's inputs and results."""
         spec, pair, session = self.plan.spec, self.pair, self.session
         fit, _ = session.end_metrics(spec, self.plan.task)
         others = {name: ends.encoded for name, ends in session.other_ends(spec, self.plan.task).items()}
-        encoding = encoding_notes(others)  # of its own examples, the plan has them
+        encoding = encoding_notes(others)  # the notes on the run's own examples are in the plan
         notes = (*self.plan.notes, *pair.notes, *encoding, why_not(fit.reason), *searched.notes)
         return {
             "seeds": {"localizer": spec.seed, "data": spec.data_seed},
@@ -357,7 +358,7 @@ class _Production:
 
     @contextmanager
     def phase(self, name: str, text: str) -> Iterator[None]:
-        """Names a phase to the watchers and takes its time."""
+        """Report a phase and measure its time."""
         self.phase_name, self.told = name, time.monotonic()
         self.report(Progress(name, text=text))
         left = self.scored.left if name == "evaluate" else None
@@ -368,7 +369,7 @@ class _Production:
         self.seconds[name] = round(time.perf_counter() - begun, 3)
 
     def beat(self) -> None:
-        """A heartbeat, at most one a second."""
+        """Write a heartbeat, at most once per second."""
         if time.monotonic() - self.beaten > BEAT:
             self.folder.beat()
             self.beaten = time.monotonic()

@@ -1,4 +1,4 @@
-"""What a run says while it is made."""
+"""The progress reports of a run."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ PHASES = ("check", "load", "predict", "search", "evaluate", "store")
 
 @dataclass(frozen=True)
 class Progress:
-    """`done` of `total` (None: not known) in a phase, and a text for a person.
+    """`done` of `total` (None: unknown) in a phase, and a text for the user.
 
-    In the phase search, `loss` (nats) and `size` (entries) are those of the step just done. `left` is how many seconds
-    the whole run still takes; None: nobody can tell.
+    In the phase search, `loss` (nats) and `size` (entries) are those of the last step. `left` is the number of seconds
+    until the whole run is finished (None: unknown).
     """
 
     phase: str
@@ -29,4 +29,4 @@ Report = Callable[[Progress], None]
 
 
 def silent(progress: Progress) -> None:
-    """Says nothing."""
+    """Ignore the report."""

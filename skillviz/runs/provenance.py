@@ -1,4 +1,4 @@
-"""Where a run's numbers come from: models, data, versions and commit, as run.json holds them."""
+"""The origin of a run's numbers: models, data, versions and commit, as stored in run.json."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ PACKAGES = ("skillviz", "torch", "transformers", "numpy", "pandas", "safetensors
 
 
 def model_note(source: str, info: ModelInfo) -> ModelNote:
-    """What identifies a model of the pair; `source` as the spec has it, since folders differ by machine."""
+    """Return the note that identifies a model of the pair; `source` is written as in the spec, since folders differ by
+    machine."""
     settings = training_record(info.folder).get("settings")
     steps = settings.get("steps") if isinstance(settings, Mapping) else None
     return ModelNote(
@@ -40,7 +41,10 @@ def model_note(source: str, info: ModelInfo) -> ModelNote:
 
 
 def task_note(task: Task, splits: Splits, readout: str | None = None) -> TaskNote:
-    """What a page must know of the task; no texts. Its definition is that of the readout; without one, of each."""
+    """Return the facts about the task that pages need, without texts.
+
+    Its definition is for the given readout, or for every readout if none is given.
+    """
     frames = {"train": splits.train, "validation": splits.validation, "test": splits.test}
     labels = {split: frame["label"].to_numpy() for split, frame in frames.items() if len(frame)}
     has_classes = task.has_classes
@@ -60,7 +64,7 @@ def task_note(task: Task, splits: Splits, readout: str | None = None) -> TaskNot
 
 
 def architecture_note(table: ParameterTable) -> Architecture:
-    """The graftable parameters in numbers."""
+    """Return the numbers that describe the graftable parameters."""
     return Architecture(
         model_type=table.model_type,
         known=table.known,
@@ -73,12 +77,12 @@ def architecture_note(table: ParameterTable) -> Architecture:
 
 
 def versions() -> dict[str, str]:
-    """Versions of Python and of what the numbers depend on."""
+    """Return the versions of Python and of the packages on which the numbers depend."""
     return {"python": platform.python_version(), **{name: _version(name) for name in PACKAGES}}
 
 
 def commit() -> str | None:
-    """The git commit of skillviz, with `+changes` where its files differ from it; None outside a checkout."""
+    """Return the git commit of skillviz, with `+changes` if its files differ from it; None outside a checkout."""
     if not (PROJECT / ".git").exists():
         return None
     head = _git("rev-parse", "HEAD")
@@ -100,16 +104,17 @@ def _version(name: str) -> str:
     except PackageNotFoundError:
         if name != "skillviz":
             return "absent"
-    declared = PROJECT / "pyproject.toml"  # of a checkout that is not installed
+    declared = PROJECT / "pyproject.toml"  # for a checkout that is not installed
     if not declared.is_file():
         return "unknown"
     return str(tomllib.loads(declared.read_text(encoding="utf-8"))["project"]["version"])
 
 
 def overlap_note(splits: Splits, training: frozenset[bytes]) -> tuple[str, ...]:
-    """A sentence where test examples have the texts of training examples, which flatters every score.
+    """Return a sentence if test examples have the texts of training examples, which inflates every score.
 
-    `training` are the digests of the whole train split, as a model may have been trained on more of it than a run.
+    `training` are the digests of the whole train split, since a model may have been trained on more of it than the run
+    uses.
     """
     again = sum(digest in training for digest in digests(splits.test))
     if not again:

@@ -1,6 +1,6 @@
-"""How much one user may have, as the environment of a deployment says: bytes in the store, and open jobs.
+"""The limits for one user, set in the environment of a deployment: bytes in the store, and open jobs.
 
-What is over a limit starts nothing new. It can be opened, compared and deleted as before.
+A store over a limit starts nothing new. Its runs can still be opened, compared and deleted.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SIZE = re.compile(rf"(\d{{1,9}}(?:\.\d{{1,9}})?) ?({'|'.join(UNITS)})")
 
 
 def most_bytes() -> int | None:
-    """The bytes that one store may hold; None without a limit. Raises BadInput for a value that is no size."""
+    """Return the bytes that one store may hold; None without a limit. Raises BadInput for an invalid size."""
     text = os.environ.get(QUOTA_VARIABLE, "").strip()
     if not text:
         return None
@@ -34,12 +34,12 @@ def most_bytes() -> int | None:
 
 
 def most_open_jobs() -> int | None:
-    """The jobs that one user may have queued or running; None without a limit. Raises BadInput."""
+    """Return the jobs that one user may have queued or running; None without a limit. Raises BadInput."""
     return whole(OPEN_JOBS_VARIABLE)
 
 
 def whole(variable: str) -> int | None:
-    """The whole number from 1 on that a variable holds, None where it is not set; raises BadInput for anything else."""
+    """Return the positive whole number in a variable, or None if it is not set; raises BadInput for anything else."""
     text = os.environ.get(variable, "").strip()
     if not text:
         return None
@@ -49,7 +49,7 @@ def whole(variable: str) -> int | None:
 
 
 def bytes_held(root: Path) -> int:
-    """The bytes of a store's files, but for the live pages' answers: those have a limit of their own, and no owner."""
+    """Return the bytes of a store's files, without the live pages' answers, which have their own limit and no owner."""
     total, folders = 0, [root]
     while folders:
         try:
@@ -67,9 +67,9 @@ def bytes_held(root: Path) -> int:
 
 @contextmanager
 def in_turn(root: Path, what: str = "start") -> Iterator[None]:
-    """One `what` at a time: from a look at the quota of a store until what was allowed is there and counts.
+    """Allow one `what` at a time, from checking a store's quota until the new files or jobs count towards it.
 
-    Raises StoreError where the store cannot be written.
+    Raises StoreError if the store is not writable.
     """
     with ExitStack() as stack:
         with written(root):
@@ -79,7 +79,7 @@ def in_turn(root: Path, what: str = "start") -> Iterator[None]:
 
 @contextmanager
 def room_for(root: Path, size: int) -> Iterator[None]:
-    """So many bytes are stored in the body, one lot at a time where there is a limit; raises OverQuota, StoreError."""
+    """Reserve this many bytes for the body; with a limit, one upload at a time. Raises OverQuota, StoreError."""
     if most_bytes() is None:
         yield
         return
@@ -89,7 +89,7 @@ def room_for(root: Path, size: int) -> Iterator[None]:
 
 
 def refuse(root: Path, more: int = 0) -> None:
-    """Raises OverQuota where a store holds as much as it may, or would with so many bytes more."""
+    """Raise OverQuota if a store is full, or would be with this many more bytes."""
     most = most_bytes()
     if most is not None and (held := bytes_held(root)) + more >= most:
         if more:
@@ -105,7 +105,7 @@ def refuse(root: Path, more: int = 0) -> None:
 
 
 def refuse_job(store: Store) -> None:
-    """Raises OverQuota where a store holds as much as it may, or has as many open jobs."""
+    """Raise OverQuota if a store is full or has as many open jobs as allowed."""
     refuse(store.root)
     most = most_open_jobs()
     if most is not None and (count := sum(run.record.status in OPEN for run in store.unfinished())) >= most:

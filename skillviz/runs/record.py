@@ -1,4 +1,4 @@
-"""run.json as types: everything a run says about itself apart from its tables; and how stored records are read."""
+"""The types of run.json, which holds everything about a run except its tables; and the reading of stored records."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from skillviz.tasks.task import CLASSIFICATION, GENERATION
 
 Status = Literal["queued", "running", "finished", "failed", "cancelled"]
 SPLITS = ("validation", "test")
-MOST_LETTERS = 100  # of a field's name in an error
+MOST_LETTERS = 100  # of a field's name in an error message
 
 
 class Frozen(BaseModel):
-    """Immutable, and without fields nobody declared."""
+    """An immutable record that refuses undeclared fields."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -33,7 +33,7 @@ T = TypeVar("T", bound=Frozen)
 
 
 def content_of(path: Path) -> dict[str, Any]:
-    """The object in a stored JSON file; raises CorruptRun where it is none, and NotReadable."""
+    """Return the object in a stored JSON file; raises CorruptRun if there is none, and NotReadable."""
     name = f"{path.name} in {path.parent}"
     try:
         with reading(name, CorruptRun):
@@ -47,8 +47,10 @@ def content_of(path: Path) -> dict[str, Any]:
 
 
 def record_of(kind: type[T], content: Mapping[str, Any], path: Path) -> T:
-    """The record that the content of a file holds; raises OtherVersion where it has another layout or a field that is
-    not declared, and CorruptRun where a value does not fit."""
+    """Return the record in the content of a file.
+
+    Raises OtherVersion if it has another layout or an undeclared field, and CorruptRun if a value is invalid.
+    """
     name = f"{path.name} in {path.parent}"
     refuse_another(content, name)
     try:
@@ -66,15 +68,15 @@ def record_of(kind: type[T], content: Mapping[str, Any], path: Path) -> T:
 
 
 def read_as(kind: type[T], path: Path) -> T:
-    """The record in a JSON file; raises as `content_of` and `record_of` do."""
+    """Return the record in a JSON file; raises the errors of `content_of` and `record_of`."""
     return record_of(kind, content_of(path), path)
 
 
 class Estimate(Frozen):
-    """A value with its 95% interval; None where it is not defined (never a made-up number).
+    """A value with its 95% interval; None if it is not defined (never a made-up number).
 
-    The interval of a calibration error is about `debiased`, which no other metric has; the plug-in `value` may lie
-    outside it. All three are in the l1 norm, that of the ECE.
+    The interval of a calibration error is for `debiased`, which no other metric has; the plug-in `value` may be outside
+    the interval. All three use the l1 norm, like the ECE.
     """
 
     value: float | None
@@ -84,16 +86,16 @@ class Estimate(Frozen):
 
     @property
     def read(self) -> float | None:
-        """The value that is read first: of a calibration error the debiased one."""
+        """The value to show first: for a calibration error, the debiased one."""
         return self.value if self.debiased is None else self.debiased
 
     def columns(self) -> dict[str, float | None]:
-        """The estimate as the columns of a table: value, debiased, low, high."""
+        """Return the estimate as the columns of a table: value, debiased, low, high."""
         return {"value": self.value, "debiased": self.debiased, "low": self.low, "high": self.high}
 
 
 class Failure(Frozen):
-    """Why a run failed: the error's class, its sentence, and what to do."""
+    """The reason of a failed run: the error's class, its sentence, and advice."""
 
     kind: str
     message: str
@@ -109,7 +111,8 @@ class Check(Frozen):
 
 
 class ModelNote(Frozen):
-    """What identifies one model of the pair; `steps` are those of its fine-tuning, where skillviz trained it."""
+    """The identification of one model of the pair. `steps` is the number of fine-tuning steps, if skillviz trained
+    it."""
 
     source: str
     revision: str | None = None
@@ -120,14 +123,15 @@ class ModelNote(Frozen):
 
 
 class TaskNote(Frozen):
-    """What a page must know of the task without loading its data.
+    """The facts about the task that pages need without loading its data.
 
-    `kind` is `choice` where every example has options of its own, whose places `labels` name, and `generation` where it
-    has a reference; what is generated, if anything is, is that or another text, as `labels` say. `counts` are rows by
-    split, `chance` the expected accuracy of guessing by split (empty for classes: one of so many), `majority` the share
-    of the most frequent label by split (empty for options), `definition` the hashes of what is asked and how it is
-    scored, one a readout (tasks.definition), `words` those of a training example, `max_length` the longest input in
-    tokens; a record may lack the three, and a definition that is not stored is equal to none.
+    `kind` is `choice` if every example has its own options, whose positions `labels` name, and `generation` if it has a
+    reference. A generated text is the reference or another text, as `labels` say. `counts` are rows by split; `chance`
+    is the expected accuracy of guessing by split (empty for classes, where it is one in the number of labels);
+    `majority` is the share of the most frequent label by split (empty for options). `definition` has the hashes of the
+    prompts and the scoring, one per readout (tasks.definition); `words` is the number of words of a training example;
+    `max_length` is the longest input in tokens. A record may lack these three, and a missing definition equals no
+    other.
     """
 
     name: str
@@ -145,28 +149,28 @@ class TaskNote(Frozen):
 
     @property
     def has_classes(self) -> bool:
-        """Whether a label means the same in every example."""
+        """True if a label means the same in every example."""
         return self.kind == CLASSIFICATION
 
     @property
     def has_reference(self) -> bool:
-        """Whether every example has a reference, which is generated or its likelihood taken."""
+        """True if every example has a reference, which is generated or scored by its likelihood."""
         return self.kind == GENERATION
 
     @property
     def generates(self) -> bool:
-        """Whether the model generates a text, which is compared with the reference."""
+        """True if the model generates a text that is compared with the reference."""
         return self.has_reference and has_predictions(self.metric)
 
     def guessing(self, split: str) -> float:
-        """The expected accuracy of guessing."""
+        """Return the expected accuracy of guessing."""
         return self.chance.get(split, 1 / len(self.labels))
 
 
 class Architecture(Frozen):
-    """The graftable parameters in numbers; `known` is False where the family is not in the table.
+    """The numbers of the graftable parameters; `known` is False if the model family is not in the table.
 
-    `stacks` are name, first and last layer of an encoder and a decoder; each layer is used `repeats` times.
+    `stacks` are the name, first and last layer of an encoder and a decoder; each layer is used `repeats` times.
     """
 
     model_type: str
@@ -179,7 +183,7 @@ class Architecture(Frozen):
 
 
 class FileNote(Frozen):
-    """What run.json vouches for: sha256 and bytes of one file."""
+    """The sha256 and the bytes of one file, by which run.json detects changes."""
 
     sha256: str
     size: int
@@ -188,10 +192,10 @@ class FileNote(Frozen):
 class Scores(Frozen):
     """The metrics of one split.
 
-    `states` maps a state to metric -> estimate; besides the four states there is `finetuned_scaled`, the
-    fine-tuned model at the temperature fitted on validation. `differences` are grafted - finetuned and
-    `scaled_differences` grafted - finetuned_scaled, both paired. `recovered` is the share of the gain
-    from pretrained to finetuned that the graft keeps, in the task's metric.
+    `states` maps a state to metric -> estimate. Besides the four states there is `finetuned_scaled`, the fine-tuned
+    model at the temperature fitted on validation. `differences` are grafted - finetuned and `scaled_differences`
+    grafted - finetuned_scaled, both paired. `recovered` is the share of the gain from pretrained to finetuned that the
+    graft keeps, in the task's metric.
     """
 
     n: int
@@ -202,8 +206,10 @@ class Scores(Frozen):
     recovered: Estimate | None = None
 
     def by_state(self) -> dict[str, dict[str, Any]]:
-        """`metrics` by state and name, their 95% `intervals` [low, high], and `debiased`: of calibration errors (l1)
-        what the interval is about."""
+        """Return `metrics` by state and name, their 95% `intervals` [low, high], and `debiased` values.
+
+        The intervals of calibration errors (l1) are for the debiased values.
+        """
         states = self.states.items()
         return {
             "metrics": {s: {m: e.value for m, e in row.items()} for s, row in states},
@@ -213,13 +219,14 @@ class Scores(Frozen):
 
 
 class NullNote(Frozen):
-    """The run's own search on null movements of one kind (core.nulls), `draws` times; `sizes` has each region's.
+    """The run's own search on null movements of one kind (core.nulls), `draws` times; `sizes` has the size of each
+    region.
 
-    `states` maps a split to the mean score of the nulls' grafts by metric, `recovered` and `agreement` among them, with
-    an interval over draws and examples; a single draw has one over examples alone. `beyond` maps a split to the run's
-    graft minus its nulls, in accuracy and in nats (`nll`, turned so that more is better). `true_signs` is the share of
-    entries in the nulls' regions with the fine-tuned sign, where signs are drawn or learned. `gain` is the factor
-    on the movement in the nulls' grafts, the mean of their own where each has one.
+    `states` maps a split to the mean score of the nulls' grafts by metric, including `recovered` and `agreement`. Its
+    interval is over draws and examples; for a single draw, over examples alone. `beyond` maps a split to the run's
+    graft minus its nulls, in accuracy and in nats (`nll`, with its sign changed so that more is better). `true_signs`
+    is the share of entries in the nulls' regions with the fine-tuned sign, if signs are drawn or learned. `gain` is the
+    factor on the movement in the nulls' grafts, averaged if each null has its own.
     """
 
     kind: str
@@ -232,13 +239,14 @@ class NullNote(Frozen):
 
 
 class GainNote(Frozen):
-    """The gain of one graft at a size, of a null's, or of the fine-tuned model (runs.gain): a factor on its movement.
+    """The gain of a graft at one size, of a null's graft, or of the fine-tuned model (runs.gain): a factor on its
+    movement.
 
-    `fitted` is that of least NLL on one half of the validation examples with its interval; `high` is None where
-    `is_bounded` is false, and all three where the gain was given. `gain` is the fitted one unless 1 does better on the
-    other half. `states` maps a split to accuracy, NLL and ECE at `gain` and `temperature`, which is fitted on the first
-    half too; `at_one` to the same at gain 1 and its own temperature. A temperature is None where those examples leave
-    none, and the scores are then of the logits as they are.
+    `fitted` is the gain of least NLL on one half of the validation examples, with its interval. `high` is None if
+    `is_bounded` is false, and all three are None if the gain was given. `gain` is the fitted one unless 1 does better
+    on the other half. `states` maps a split to accuracy, NLL and ECE at `gain` and `temperature`, which is also fitted
+    on the first half; `at_one` maps it to the same at gain 1 and its own temperature. A temperature is None if those
+    examples do not determine it; the scores then use the unscaled logits.
     """
 
     of: Literal["grafted", "finetuned", "null"]
@@ -257,12 +265,12 @@ class GainNote(Frozen):
 
 
 class TransferNote(Frozen):
-    """The states on another task's test set, asked in that task's own words; `scores` as for the run's own task.
+    """The states on another task's test set, with that task's own prompt; `scores` are as for the run's own task.
 
-    `named` is how it was asked for. Of its `rows`, `dropped` occur in the training data of the run's task (None where
-    those were not at hand) and `unmapped` have a label that `mapping` takes to none; the others were scored,
-    `scores.n` of them. `template` and `words`, one a label of the run's task, are empty for the head readout.
-    `definition` as in a TaskNote.
+    `named` is the task's name in the spec. Of its `rows`, `dropped` occur in the training data of the run's task (None
+    if these were not available), and `unmapped` have a label that `mapping` maps to none. The other rows were scored,
+    `scores.n` of them. `template` and `words` (one per label of the run's task) are empty for the head readout.
+    `definition` is as in a TaskNote.
     """
 
     name: str
@@ -281,7 +289,7 @@ class TransferNote(Frozen):
 
 
 class RunRecord(Frozen):
-    """run.json. Until a run is finished most fields are empty."""
+    """run.json. Most fields are empty until the run is finished."""
 
     layout: int = LAYOUT
     run_id: str
@@ -312,7 +320,7 @@ class RunRecord(Frozen):
     gains: tuple[GainNote, ...] = Field(default=(), exclude_if=lambda value: not value)
     temperature: float | None = None
     unfitted: str = Field(default="", exclude_if=lambda value: not value)
-    """Of `held_out.WHY` the reason for which there is no temperature."""
+    """The reason, a key of `held_out.WHY`, why there is no temperature."""
     checks: tuple[Check, ...] = ()
     notes: tuple[str, ...] = ()
     seconds: dict[str, float] = Field(default_factory=dict)
@@ -320,55 +328,58 @@ class RunRecord(Frozen):
 
     @property
     def task_name(self) -> str:
-        """The task's name; as it was asked for where the run ended before the task was read."""
+        """The task's name, or its name in the spec if the run ended before the task was read."""
         return self.task.name if self.task else self.spec.task
 
     @property
     def has_classes(self) -> bool:
-        """Whether a label means the same in every example; so it is taken where the run ended before that was known."""
+        """True if a label means the same in every example, or if the run ended before this was known."""
         return self.task is None or self.task.has_classes
 
     @property
     def has_reference(self) -> bool:
-        """Whether every example of the task has a reference."""
+        """True if every example of the task has a reference."""
         return self.task is not None and self.task.has_reference
 
     @property
     def generates(self) -> bool:
-        """Whether the model generates a text, which is compared with the reference."""
+        """True if the model generates a text that is compared with the reference."""
         return self.task is not None and self.task.generates
 
     @property
     def classes(self) -> tuple[str, ...]:
-        """The names of the classes; none where examples have options or a reference of their own."""
+        """The names of the classes; empty if examples have their own options or a reference."""
         return self.task.labels if self.task and self.task.has_classes else ()
 
     @property
     def metric(self) -> str:
-        """The task's own metric; accuracy where the run ended before the task was read."""
+        """The task's own metric; accuracy if the run ended before the task was read."""
         return self.task.metric if self.task else "accuracy"
 
     def gain_at(self, size: int) -> float:
-        """The gain of the graft at a size; 1 where that size has none of its own."""
+        """Return the gain of the graft at a size; 1 if that size has no gain of its own."""
         return next((note.gain for note in self.gains if note.of == "grafted" and note.size == size), 1.0)
 
     def gain_of(self, expression: Mapping[str, Any], size: int) -> float:
-        """The gain of the graft of an expression's region (`core.region_expression`): the run's at a size of its own
-        ranking, and 1 for any other region."""
+        """Return the gain of the graft of an expression's region (`core.region_expression`).
+
+        It is the run's gain for a size from its own ranking, and 1 for any other region.
+        """
         is_of_run = dict(expression) in ({"run": self.run_id}, {"run": self.run_id, "size": size})
         return self.gain_at(size) if is_of_run else 1.0
 
     def null(self, split: str, kind: str = SHUFFLED) -> NullNote | None:
-        """The null of a kind that was scored on a split; None without one."""
+        """Return the null of a kind that was scored on a split; None if there is none."""
         return next((note for note in self.nulls if note.kind == kind and split in note.states), None)
 
     @property
     def d(self) -> int | None:
-        """Number of graftable entries."""
+        """The number of graftable entries."""
         return self.architecture.d if self.architecture else None
 
     def headline(self) -> dict[str, Any]:
-        """The values of the test set (of validation where there is none) with their intervals; see Scores.by_state."""
+        """Return the values on the test set (or validation if there is none) with their intervals; see
+        Scores.by_state."""
         scores = self.metrics.get("test") or self.metrics.get("validation") or Scores(n=0, states={})
         return {
             "run_id": self.run_id,

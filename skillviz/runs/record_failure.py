@@ -1,4 +1,4 @@
-"""How an early end is recorded: the error's class, its sentence and what to do, as far as the disk allows."""
+"""Record an early end of a run: the error's class, its sentence and advice, as far as the disk allows."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from skillviz.runs.store import option_of
 
 @contextmanager
 def record_failure(folder: RunFolder) -> Iterator[None]:
-    """Writes why the run in `folder` ended early, once, and lets the error go on."""
+    """Write the reason of an early end into `folder`, once, and re-raise the error."""
     try:
         yield
     except KeyboardInterrupt as interrupt:
         with suppress(StoreError):  # finished just now, or no room even for this: Ctrl-C stays Ctrl-C
             if isinstance(interrupt, Suspended) and _is_open(folder):
-                if folder.record.status == "running":  # else it waits already
+                if folder.record.status == "running":  # otherwise it is queued already
                     folder.suspend()
             elif _is_open(folder):
                 folder.log("cancelled")
@@ -35,8 +35,8 @@ def record_failure(folder: RunFolder) -> Iterator[None]:
 
 
 def failure_of(error: BaseException) -> Failure:
-    """What a record keeps of this error. Everything outside the tree of errors.py is a bug, but for memory."""
-    message = str(error).strip().split("\n")[0][:500]  # without the pages that some libraries add
+    """Return the record of this error. Every error outside the tree of errors.py is a bug, except out of memory."""
+    message = str(error).strip().split("\n")[0][:500]  # without the pages of text that some libraries add
     if is_out_of_memory(error):
         kind = OUT_OF_MEMORY
     elif isinstance(error, SkillvizError):

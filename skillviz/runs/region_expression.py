@@ -1,4 +1,4 @@
-"""A run's region expression: checked before anything is loaded, with every run in it named in full."""
+"""A run's region expression, checked before anything is loaded, with the full id of every run in it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ EXAMPLE = """--option 'expression={"layers": [0, 1], "kinds": ["value"]}'"""
 
 @dataclass(frozen=True)
 class ResolvedExpression:
-    """A checked expression with every run named in full, the size of its region, and the runs it is made of."""
+    """A checked expression with full run ids, the size of its region, and the runs whose regions it uses."""
 
     expression: dict[str, Any]
     size: int
@@ -44,17 +44,17 @@ class ResolvedExpression:
 
 
 def made_with(sources: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
-    """A sentence on each run whose region another region is made of."""
+    """Return a sentence about each run whose region another region uses."""
     return tuple(
         f"Made with the region of run {source['run']} (sha256 {source['region_sha256'][:12]})." for source in sources
     )
 
 
 def resolved_expression(options: Mapping[str, Any], table: ParameterTable, runs: Library) -> ResolvedExpression:
-    """What the option `expression` describes among the table's parameters.
+    """Return the region described by the option `expression` among the table's parameters.
 
-    Raises BadInput where there is none, where it cannot be read, fits another architecture or has no entry;
-    RunNotFound where it names a run that is not there.
+    Raises BadInput if there is no expression, or if it cannot be read, fits another architecture or has no entry;
+    RunNotFound if it names an unknown run.
     """
     if EXPRESSION not in options:
         raise BadInput(f"the localizer 'expression' needs its option 'expression', such as {EXAMPLE}.")
@@ -73,10 +73,10 @@ def resolved_expression(options: Mapping[str, Any], table: ParameterTable, runs:
 def outside_of(
     spec: RunSpec, row: Localizer, table: ParameterTable, sizes: Sequence[int], runs: Library
 ) -> tuple[Region | None, tuple[dict[str, Any], ...]]:
-    """The region that the spec's search stays out of, None where there is none, and the runs that it is made of.
+    """Return the region that the spec's search must not use, or None, and the runs whose regions it uses.
 
-    Raises BadInput for a localizer that does not choose by movement, BadSize where fewer entries are left than asked
-    for, and what `resolved_expression` raises.
+    Raises BadInput for a localizer that does not choose by movement, BadSize if fewer entries are left than requested,
+    and the errors of `resolved_expression`.
     """
     if not spec.outside:
         return None, ()
@@ -94,7 +94,8 @@ def outside_of(
 
 
 def stored_in(runs: Library) -> Stored:
-    """What gives the regions of a library's runs: the main one, or the first entries of its ranking."""
+    """Return a function that returns the region of a library's run: the main one, or the first entries of its
+    ranking."""
 
     def stored(run_id: str, size: int | None) -> Region:
         run = runs.open(run_id)
@@ -104,7 +105,7 @@ def stored_in(runs: Library) -> Stored:
 
 
 def in_full(expression: RegionExpression, runs: Library) -> dict[str, Any]:
-    """The expression with every run named in full, since the beginning of an id may come to mean another."""
+    """Return the expression with full run ids, since the beginning of an id may later match another run."""
     if "run" in expression:
         return {**expression, "run": runs.open(expression["run"]).id}
     return {
@@ -113,7 +114,7 @@ def in_full(expression: RegionExpression, runs: Library) -> dict[str, Any]:
 
 
 def keys_in(expression: Any) -> list[str]:
-    """The spec keys that an expression names as `key:...`, wherever they stand in it."""
+    """Return the spec keys that an expression names as `key:...`, at any depth."""
     expression = read_expression(expression)
     if isinstance(expression, dict):
         run = expression.get("run")
@@ -123,7 +124,7 @@ def keys_in(expression: Any) -> list[str]:
 
 
 def read_expression(expression: Any) -> Any:
-    """An expression that may have been given as JSON."""
+    """Return an expression, parsed if it was given as JSON."""
     if not isinstance(expression, str):
         return expression
     try:
@@ -133,7 +134,7 @@ def read_expression(expression: Any) -> Any:
 
 
 def source_of(run: Run) -> dict[str, Any]:
-    """What identifies a stored region: the run, its files' hashes, and the pair that it was found on."""
+    """Return the identification of a stored region: the run, its files' hashes, and the pair on which it was found."""
     models = {"base": run.record.base, "finetuned": run.record.finetuned}
     hashes = {"region": run.record.files.get(REGION), "ranking": run.record.files.get(RANKING)}
     return {
