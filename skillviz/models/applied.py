@@ -1,4 +1,4 @@
-"""A base with a graft on it: an ordinary model, and an ordinary folder."""
+"""Apply a graft to a base, as an ordinary model or an ordinary folder."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TokenId = Annotated[int, Field(strict=True, ge=0, lt=2**31)]
 
 
 class _Config(BaseModel):
-    """Of the fine-tuned model's configuration, what a graft's header says and the grafted model needs."""
+    """The fields of the fine-tuned model's configuration, in a graft's header, that the grafted model needs."""
 
     architecture: list[str] | None = None
     id2label: dict[int, str] | None = None
@@ -35,7 +35,7 @@ class _Config(BaseModel):
 
 
 class _Base(BaseModel):
-    """The base that a graft was made for."""
+    """The base for which a graft was made."""
 
     id: str | None = None
     fingerprint: str | None = None
@@ -63,7 +63,7 @@ class _Vocabulary(BaseModel):
 
 
 class _Header(BaseModel):
-    """What is read of a graft's header."""
+    """The fields read from a graft's header."""
 
     base: _Base | None = None
     readout: Readout | None = None
@@ -75,9 +75,9 @@ class _Header(BaseModel):
 
 @dataclass(frozen=True)
 class Applied:
-    """The grafted model, its tokenizer (None where the base has none), and what a reader should know.
+    """The grafted model, its tokenizer (None if the base has none), and notes for the user.
 
-    `info` is the base as it was read: rounded to float16 where the graft was made for the rounded one.
+    `info` is the base as it was read: rounded to float16 if the graft was made for the rounded base.
     """
 
     model: Any
@@ -87,10 +87,9 @@ class Applied:
 
 
 def applied(base: str | Path, graft: Graft, *, force: bool = False) -> Applied:
-    """The base with the graft's values and head, in the wider dtype of the two: nothing is rounded.
+    """Return the base with the graft's values and head, in the wider dtype of the two, so that nothing is rounded.
 
-    Raises WrongBase where the base's weights are not those the graft was made for, unless `force`; CorruptFile for a
-    header that cannot be read.
+    Raises WrongBase if the graft was made for other weights, unless `force`; CorruptFile if the header cannot be read.
     """
     opened = opened_base(base, graft, force=force)
     graft.apply(opened.model)
@@ -98,8 +97,9 @@ def applied(base: str | Path, graft: Graft, *, force: bool = False) -> Applied:
 
 
 def opened_base(base: str | Path, graft: Graft, *, force: bool = False) -> Applied:
-    """What `applied` puts the graft on: the base in the wider dtype of the two. Its head, where the files have none,
-    is random and comes with the graft. Raises as `applied` does.
+    """Return the base to which `applied` applies the graft, in the wider dtype of the two.
+
+    If the base's files have no head, its head is random here and is set by the graft. Raises the errors of `applied`.
     """
     header = _read_header(graft)
     config = header.config or _Config()
@@ -130,23 +130,23 @@ def opened_base(base: str | Path, graft: Graft, *, force: bool = False) -> Appli
 
 
 def save_applied(result: Applied, out: Path | str, *, overwrite: bool = False) -> None:
-    """Write the model and its tokenizer as a `from_pretrained` folder: all of it or nothing.
+    """Write the model and its tokenizer as a `from_pretrained` folder, atomically.
 
-    The values keep their dtype; the configuration asks for at least float32 when it is opened, so that an
-    applied float16 base computes what was measured.
+    The values keep their dtype. The configuration requests at least float32 when the folder is opened, so that an
+    applied float16 base computes the measured results.
     """
     config = copy.deepcopy(result.model.config)
     config.architectures = [type(result.model).__name__]
     config.dtype = torch.promote_types(result.model.dtype, torch.float32)
     written = json.loads(config.to_json_string())
-    # left out where there are two plain labels, which is not every family's default
+    # transformers omits two plain labels, which are not every family's default
     labels = {"id2label": config.id2label, "label2id": config.label2id} if config.id2label else {}
     extra = {"config.json": json.dumps({**labels, **written}, indent=2, sort_keys=True) + "\n"}
     write_model(Path(out), result.model, result.tokenizer, extra, overwrite=overwrite)
 
 
 def refuse_full_folder(out: Path, overwrite: bool, base: str | Path | None = None) -> None:
-    """Raises BadInput where `out` holds something and overwriting was not asked for, or is the base's own folder."""
+    """Raise BadInput if `out` is not empty and `overwrite` is not set, or if `out` is the base's own folder."""
     if base is not None and out.is_dir() and out.resolve() == Path(base).resolve():
         raise BadInput(f"{out} is the base itself, which would be lost; name another folder to write to.")
     if out.is_file():
@@ -158,14 +158,14 @@ def refuse_full_folder(out: Path, overwrite: bool, base: str | Path | None = Non
 def write_model(
     out: Path, model: Any, tokenizer: Any, extra: Mapping[str, str] | None = None, *, overwrite: bool = False
 ) -> None:
-    """Writes model, tokenizer and `extra` (file name to text), whole or not at all; raises DiskFull."""
+    """Write model, tokenizer and `extra` (file name to text) atomically; raises DiskFull."""
     refuse_full_folder(out, overwrite)
     with whole_folder(out.absolute(), replace=True) as draft:
         write_files(draft, model, tokenizer, extra)
 
 
 def write_files(folder: Path, model: Any, tokenizer: Any, extra: Mapping[str, str] | None = None) -> None:
-    """Writes model, tokenizer and `extra` (file name to text) into a folder, which is made where it is missing."""
+    """Write model, tokenizer and `extra` (file name to text) into a folder, which is created if missing."""
     with quiet():
         model.save_pretrained(folder)
     if tokenizer is not None:
@@ -183,7 +183,8 @@ def _read_header(graft: Graft) -> _Header:
 
 
 def _check_base(info: ModelInfo, made_for: _Base, force: bool) -> tuple[ModelInfo, list[str]]:
-    """The base as the graft was made for it, and notes; a pair stored as a difference is of a base read as float16."""
+    """Return the base in the form for which the graft was made, and notes. A difference is stored for a base read as
+    float16."""
     if made_for.fingerprint == info.fingerprint:
         return info, []
     if info.can_be_rounded and (rounded := info.read_as_float16()).fingerprint == made_for.fingerprint:
@@ -200,15 +201,18 @@ def _check_base(info: ModelInfo, made_for: _Base, force: bool) -> tuple[ModelInf
 
 
 def _wider(info: ModelInfo, graft: Graft) -> torch.dtype:
-    """The narrowest dtype that holds base and graft exactly."""
+    """Return the narrowest dtype that holds base and graft exactly."""
     held = (*graft.values.values(), *graft.head.values(), *graft.rows.values())
     dtypes = {DTYPES[info.dtype], *(tensor.dtype for tensor in held)}
     return reduce(torch.promote_types, dtypes)
 
 
 def _config_changes(config: _Config, readout: str, task_labels: list[str]) -> dict[str, Any]:
-    """What the classification head asks of the configuration: its labels, those of the run's task where the fine-tuned
-    model only numbered them, as the run took them in the task's order."""
+    """Return the configuration changes for the classification head: its labels.
+
+    If the fine-tuned model only numbers its labels, they are the labels of the run's task, in the task's order, as in
+    the run.
+    """
     labels = config.id2label
     if readout != "head" or not labels:
         return {}

@@ -23,20 +23,23 @@ from skillviz.runs.packed import RECORD
 from skillviz.runs.record import RunRecord, content_of, record_of
 from skillviz.runs.spec import RunSpec
 
-CHECKSUM = "sha256"  # the field of run.json with the hash of all its others
+CHECKSUM = "sha256"  # the field of run.json with the hash of all other fields
 REGION = "region.safetensors"
 RANKING = "ranking.safetensors"
 
 
 _kept: dict[Path, dict[str, tuple[tuple[int, int, int], RunRecord]]] = {}
-"""Root and name of a run -> its run.json's inode, time and size, and its record. All of them are kept: of a memory that
-is smaller than one list of runs, which reads them in one order, every record is read again each time."""
+"""Root and name of a run -> the inode, time and size of its run.json, and its record.
+
+All records are kept. With a cache smaller than one list of runs, which is always read in the same order, every record
+would be read again each time.
+"""
 
 
 def read_record(folder: Path) -> RunRecord:
-    """The record of a run folder; raises CorruptRun, NotReadable or OtherVersion.
+    """Return the record of a run folder; raises CorruptRun, NotReadable or OtherVersion.
 
-    A file that has not changed is not read again: lists of runs are asked for at every look at a page.
+    An unchanged file is not read again, because pages list runs every time they are drawn.
     """
     path = folder / RECORD
     with reading(f"{RECORD} in {folder}", CorruptRun):
@@ -50,31 +53,31 @@ def read_record(folder: Path) -> RunRecord:
 
 
 def forget_all_but(root: Path, names: Collection[str]) -> None:
-    """Frees the memory of the records of runs that a root has no more."""
+    """Free the memory of records of runs that are no longer in a root."""
     kept = _kept.get(root, {})
     for name in kept.keys() - set(names):
         kept.pop(name, None)
 
 
 def with_checksum(content: dict[str, Any]) -> dict[str, Any]:
-    """The content of a run.json with the hash of its values, however they are laid out in the file."""
+    """Return the content of a run.json with the hash of its values, which does not depend on the layout of the file."""
     values = _values(content)
     return values | {CHECKSUM: hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()}
 
 
 def _values(content: dict[str, Any]) -> dict[str, Any]:
-    """All but the checksum."""
+    """Return all fields except the checksum."""
     return {name: value for name, value in content.items() if name != CHECKSUM}
 
 
 def is_as_written(folder: Path) -> bool:
-    """Whether run.json says what was written. Raises CorruptRun."""
+    """True if run.json is unchanged since it was written. Raises CorruptRun."""
     content = content_of(folder / RECORD)
     return with_checksum(content) == content
 
 
 def parameter_table(record: RunRecord, region: Region) -> ParameterTable:
-    """The graftable parameters of a run's pair, as its record and region tell them without its models."""
+    """Return the graftable parameters of a run's pair from its record and region, without its models."""
     built = record.architecture
     if built is None:
         return graftable("", region.shapes)
@@ -83,7 +86,7 @@ def parameter_table(record: RunRecord, region: Region) -> ParameterTable:
 
 
 class Run:
-    """One finished run. Each method reads its file anew: caching is the caller's choice."""
+    """One finished run. Each method reads its file again; callers may cache the result."""
 
     def __init__(self, path: Path, record: RunRecord) -> None:
         self.path = path
@@ -99,27 +102,27 @@ class Run:
 
     @property
     def root(self) -> Path:
-        """The root of the store that it is in."""
+        """The root of the store that contains the run."""
         return packed.root_of(self.path)
 
     @property
     def spec(self) -> RunSpec:
-        """What the run was asked to do."""
+        """The settings of the run."""
         return self.record.spec
 
     @property
     def stamp(self) -> str:
-        """Its id, as a run is never made again in place."""
+        """The run's id, since a run is never made again in place."""
         return self.id
 
     @property
     def device(self) -> str | None:
-        """The device that it was made on."""
+        """The device on which the run was made."""
         return self.record.device
 
     @property
     def seconds(self) -> float:
-        """How long it took, all phases together."""
+        """The seconds that the run took, all phases together."""
         return round(sum(self.record.seconds.values()), 3)
 
     @property
@@ -129,45 +132,49 @@ class Run:
 
     @property
     def files(self) -> tuple[str, ...]:
-        """The artifacts that the run vouches for."""
+        """The names of the files whose hashes are in run.json."""
         return tuple(self.record.files)
 
     @property
     def datasets(self) -> tuple[str, ...]:
-        """The data sets that the run was scored on: that of its own task, then those of the other tasks."""
+        """The data sets on which the run was scored: its own task's, then those of the other tasks."""
         task = (self.record.task.name,) if self.record.task else ()
         return (*task, *(transfer.name for transfer in self.record.transfers))
 
     def predictions(self, dataset: str | None = None) -> pd.DataFrame:
-        """Logits of every state on the validation and test sets; one row an example and state.
+        """Return the logits of every state on the validation and test sets; one row per example and state.
 
-        With `dataset`, on the test set of that other task instead. The graft and its complement are of the main size.
+        With `dataset`, they are on the test set of that other task instead. The graft and its complement have the main
+        size.
         """
         stored = [frame for name in ("ends", "predictions") if len(frame := self._of(name, dataset))]
         return pd.concat(stored, ignore_index=True) if stored else tables.empty("predictions", self.labels)
 
     def ends(self, dataset: str | None = None) -> pd.DataFrame:
-        """The rows of `predictions` that are of the pair itself, its states pretrained and finetuned."""
+        """Return the rows of `predictions` for the pair itself: the states pretrained and finetuned."""
         return self._of("ends", dataset)
 
     def sizes(self, dataset: str | None = None) -> pd.DataFrame:
-        """Logits of the grafts at the other sizes, one row an example and size; `dataset` as of `predictions`."""
+        """Return the logits of the grafts at the other sizes, one row per example and size; `dataset` as in
+        `predictions`."""
         return self._of("sizes", dataset)
 
     def nulls(self) -> pd.DataFrame:
-        """Logits of the grafts of null searches at the main size; one row an example, null and draw."""
+        """Return the logits of the grafts of null searches at the main size; one row per example, null and draw."""
         return self._table("nulls")
 
     def out_of_scope(self) -> pd.DataFrame:
-        """Logits of texts that fit no class, one row a text and state; without rows where the task names no such file.
+        """Return the logits of texts that fit no class, one row per text and state; empty if the task has no such file.
 
-        The graft is that of the main size.
+        The graft has the main size.
         """
         return self._table("out_of_scope")
 
     def curve(self, gain: float | None = None) -> pd.DataFrame:
-        """The graft's metrics at every size of the run, on the task's own examples: at each size's own gain, or at
-        the one that is given."""
+        """Return the graft's metrics at every size of the run, on the task's own examples.
+
+        They are at each size's own gain, or at the given one.
+        """
         rows = self._of("curve", None)
         if gain is None and not self.record.gains:
             return rows
@@ -175,24 +182,24 @@ class Run:
         return rows[rows["gain"] == wanted].reset_index(drop=True)
 
     def every_curve(self) -> pd.DataFrame:
-        """The same with the rows of both gains."""
+        """Return the rows of `curve` for all gains."""
         return self._of("curve", None)
 
     def complement(self) -> pd.DataFrame:
-        """The complement's metrics at every size of the run, on the task's own examples.
+        """Return the complement's metrics at every size of the run, on the task's own examples.
 
         `recovered` is the share of the gain that is left without the region.
         """
         return self._of("complement", None)
 
     def history(self) -> pd.DataFrame:
-        """One row a step of the search."""
+        """Return one row per step of the search."""
         return self._table("history")
 
     def layers(self) -> pd.DataFrame:
-        """The region by parameter and module kind, with each tensor's movement.
+        """Return the region by parameter and module kind, with each tensor's movement.
 
-        Where the model has an encoder and a decoder, `stack` says which of them a layer is in.
+        If the model has an encoder and a decoder, `stack` names the one that contains the layer.
         """
         frame, built = self._table("layers"), self.record.architecture
         for name, first, last in built.stacks if built is not None and len(frame) else ():
@@ -200,19 +207,19 @@ class Run:
         return frame
 
     def interpolation(self) -> pd.DataFrame:
-        """The grid of WiSE-FT and WiSE-Graft on every data set; without rows where it was not asked for."""
+        """Return the grid of WiSE-FT and WiSE-Graft on every data set; empty if the run has none."""
         return self._table("interpolation")
 
     def interpolation_bins(self) -> pd.DataFrame:
-        """The confidence histogram of every point of that grid."""
+        """Return the confidence histogram of every point of the grid in `interpolation`."""
         return self._table("interpolation_bins")
 
     def logits(
         self, state: str, split: str = "test", dataset: str | None = None, size: int | None = None
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Example ids [n], labels int64 [n] and logits float32 [n, label] of one state, split and data set.
+        """Return example ids [n], labels int64 [n] and logits float32 [n, label] of one state, split and data set.
 
-        The state `grafted` is of the main size, or of another `size` of the run.
+        The state `grafted` has the main size, or another `size` of the run.
         """
         if state == "grafted" and size not in (None, self.record.size):
             frame = self.sizes(dataset)
@@ -224,7 +231,7 @@ class Run:
         return rows["example_id"].to_numpy(dtype=object), rows["label"].to_numpy(), logits
 
     def scores(self) -> pd.DataFrame:
-        """The metrics of run.json as a table: split, state, metric, value, debiased, low, high."""
+        """Return the metrics of run.json as a table: split, state, metric, value, debiased, low, high."""
         rows = [
             {"split": split, "state": state, "metric": metric, **estimate.columns()}
             for split, scores in self.record.metrics.items()
@@ -234,23 +241,23 @@ class Run:
         return pd.DataFrame(rows, columns=["split", "state", "metric", "value", "debiased", "low", "high"])
 
     def region(self) -> Region:
-        """The main region."""
+        """Return the main region."""
         try:
             return Region.load(self._region_file())
         except (BadInput, CorruptFile) as error:
             raise CorruptRun(f"{REGION} of {self.id}: {error.args[0]}") from error
 
     def region_header(self) -> dict[str, Any]:
-        """What the region file says about itself."""
+        """Return the header of the region file."""
         return Region.header(self._region_file())
 
     def _region_file(self) -> Path | bytes:
         return self.path / REGION if packed.pack_of(self.path) is None else packed.file_of(self.path, REGION)
 
     def ranking(self) -> np.ndarray:
-        """Global flat indices, best first, int32 or int64; empty where the localizer gives no order.
+        """Return global flat indices, best first, int32 or int64; empty if the localizer gives no order.
 
-        Its first `size` entries are the main region.
+        The first `size` entries are the main region.
         """
         if RANKING not in self.files:
             return np.empty(0, dtype=np.int64)
@@ -262,18 +269,18 @@ class Run:
             raise CorruptRun(f"{RANKING} of {self.id} cannot be read ({error}).") from error
 
     def cut(self, size: int) -> Region:
-        """The region of the ranking's first `size` entries; raises BadInput beyond its length."""
+        """Return the region of the ranking's first `size` entries; raises BadInput if the ranking is shorter."""
         order = self.ranking()
         if not 0 <= size <= len(order):
             raise BadInput(f"the ranking of {self.id} has {len(order):,} entries; {size:,} were requested.")
         return Region.from_flat(order[:size], self.region().shapes)
 
     def headline(self) -> dict[str, Any]:
-        """The object that `localize --json` prints."""
+        """Return the object that `localize --json` prints."""
         return {**self.record.headline(), "path": str(self.path)}
 
     def _of(self, name: str, dataset: str | None) -> pd.DataFrame:
-        """The rows of one data set; of the task's own where none is named."""
+        """Return the rows of one data set; of the task's own if none is named."""
         frame = self._table(name)
         wanted = dataset or next(iter(self.datasets), None)
         return frame if wanted is None else frame[frame["dataset"] == wanted].reset_index(drop=True)

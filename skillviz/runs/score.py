@@ -1,4 +1,4 @@
-"""Scores of a fine-tuned model apart from grafts: what is asked for, what is stored, and how it is made."""
+"""Scores of a fine-tuned model without grafts: the spec, the stored record, and the computation."""
 
 from __future__ import annotations
 
@@ -61,10 +61,10 @@ SHORT = 12  # letters of the key in a folder's name
 
 
 class ScoreSpec(BaseModel):
-    """A fine-tuned model scored on validation and test of its `task`, or (`on`) on the test set of another task with
-    the same labels; the temperature is fitted on its own task's validation examples in both cases, where it can be.
+    """A fine-tuned model to score on validation and test of its `task`, or (`on`) on another task's test set.
 
-    `k_shot`, `data_seed` and the caps say which examples those are, as in a RunSpec.
+    The other task has the same labels. In both cases the temperature is fitted on the own task's validation examples,
+    if possible. `k_shot`, `data_seed` and the caps choose those examples, as in a RunSpec.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -81,22 +81,22 @@ class ScoreSpec(BaseModel):
     max_test: int | None = Field(default=None, ge=1)
 
     def json_text(self) -> str:
-        """Canonical JSON without what is not asked for."""
+        """Return canonical JSON without unset fields."""
         fields = {name: value for name, value in self.model_dump(mode="json").items() if value not in (None, 0)}
         return json.dumps(fields, sort_keys=True, separators=(",", ":"))
 
     def key(self) -> str:
-        """sha256 of all that determines the scores."""
+        """Return the sha256 of everything that determines the scores."""
         return hashlib.sha256(self.json_text().encode()).hexdigest()
 
     def run_spec(self, device: str = "auto") -> RunSpec:
-        """The run whose session has what is needed: the pair, the examples, the ends' predictions."""
+        """Return the spec of a run whose session provides the pair, the examples and the predictions of both models."""
         fields = self.model_dump(exclude={"on"})
         return RunSpec(**fields, device=device, localizer="movement", others=(self.on,) if self.on else ())
 
 
 def read_score_spec(values: dict[str, Any]) -> ScoreSpec:
-    """The spec of these values; raises BadInput with one sentence where a field is wrong."""
+    """Return the spec of these values; raises BadInput with one sentence if a field is invalid."""
     try:
         return ScoreSpec(**values)
     except ValidationError as error:
@@ -105,7 +105,7 @@ def read_score_spec(values: dict[str, Any]) -> ScoreSpec:
 
 
 class ScoreRecord(Frozen):
-    """score.json. `splits` are the metrics by split: validation and test of the own task, or test of the other one."""
+    """score.json. `splits` are the metrics by split: validation and test of the own task, or test of the other task."""
 
     layout: int = LAYOUT
     key: str
@@ -136,22 +136,22 @@ class Score:
 
     @property
     def spec(self) -> ScoreSpec:
-        """What was asked for."""
+        """The settings of the scores."""
         return self.record.spec
 
     @property
     def stamp(self) -> str:
-        """When they were made."""
+        """The time when the scores were made."""
         return self.record.created
 
     @property
     def device(self) -> str | None:
-        """The device that they were made on."""
+        """The device on which the scores were made."""
         return self.record.device
 
     @property
     def seconds(self) -> float:
-        """How long they took."""
+        """The seconds that the scores took."""
         return self.record.seconds
 
     @property
@@ -171,12 +171,12 @@ class Score:
         return self.record.transfer.name if self.record.transfer else self.record.task.name
 
     def of(self, split: str) -> dict[str, dict[str, float | None]]:
-        """As `metrics`, of validation or test; empty where there are none."""
+        """Return the same as `metrics`, for validation or test; empty if that split was not scored."""
         states = self.record.splits[split].states if split in self.record.splits else {}
         return {state: {metric: e.value for metric, e in row.items()} for state, row in states.items()}
 
     def predictions(self) -> pd.DataFrame:
-        """Logits of the states pretrained and finetuned, as in a run's predictions.parquet."""
+        """Return the logits of the states pretrained and finetuned, as in a run's predictions.parquet."""
         try:
             return pd.read_parquet(regular(self.path / PREDICTIONS))
         except (OSError, ValueError) as error:
@@ -184,12 +184,12 @@ class Score:
 
 
 def score_path(root: Path, spec: ScoreSpec) -> Path:
-    """The folder that the scores have, or will have, under a store's root."""
+    """Return the folder for the scores under a store's root, which may not exist yet."""
     return root / FOLDER / spec.key()[:SHORT]
 
 
 def read_score(path: Path) -> Score | None:
-    """The scores in a folder; None where there are none that are whole and of this version."""
+    """Return the scores in a folder; None unless they are complete and of this version."""
     try:
         record = read_as(ScoreRecord, path / RECORD)
     except StoreError:
@@ -200,7 +200,7 @@ def read_score(path: Path) -> Score | None:
 
 @dataclass(frozen=True)
 class ScoreArtifact:
-    """Scores, in a folder of their key."""
+    """Scores, stored in a folder named by their key."""
 
     spec: ScoreSpec
     kind: ClassVar[str] = SCORE
@@ -208,49 +208,49 @@ class ScoreArtifact:
 
     @property
     def pair(self) -> tuple[Any, ...]:
-        """Pair and task."""
+        """The pair, the task and the readout."""
         return self.spec.base, self.spec.finetuned, self.spec.task, self.spec.readout
 
     def title(self, labels: Mapping[str, Any]) -> str:
-        """`score sst2 (sgd, seed 1) on cr`."""
+        """Return a title such as `score sst2 (sgd, seed 1) on cr`."""
         stage = f" after stage {labels['stage']} ({labels['mode']})" if "stage" in labels else ""
         return f"score {pair_words(self.spec, labels)}{stage}" + (f" on {labels['on_name']}" if self.spec.on else "")
 
     def device(self, default: str) -> str:
-        """The default."""
+        """Return the default device."""
         return default
 
     @classmethod
     def all_finished(cls, artifacts: Sequence[Self], store: Store) -> Mapping[str, Score]:
-        """Key to the scores that are there."""
+        """Return the stored scores of these artifacts, by key."""
         scores = {artifact.spec.key(): artifact.finished(store) for artifact in artifacts}
         return {key: score for key, score in scores.items() if score is not None}
 
     def check(self, checker: Checker, deep: bool) -> None:
-        """The pair, and the other task."""
+        """Check the pair and the other task."""
         spec = self.spec
         checker.pair(spec.base, spec.finetuned, spec.task, spec.readout)
         if spec.on:
             refuse_unfit(checker.task(spec.task), {spec.on: checker.task(spec.on)})
 
     def finished(self, store: Store, stored: Stored | None = None) -> Score | None:
-        """The scores in their folder."""
+        """Return the scores in their folder, or None."""
         score = read_score(score_path(store.root, self.spec))
         return score if score is not None and score.spec == self.spec else None
 
     def changes(self, finished: Score, store: Store, session: Session) -> Change:
-        """Models, data and definitions of tasks."""
+        """Compare models, data and definitions of tasks."""
         record = finished.record
         others = (record.transfer,) if record.transfer else ()
         spec = finished.spec.run_spec()
         return changes_of(spec, record.base, record.finetuned, record.task, others, session)
 
     def make(self, workshop: Workshop, device: str, stored: Stored | None = None) -> None:
-        """Computes them with the session's pair."""
+        """Compute the scores with the session's pair."""
         make_score(self.spec, workshop.store, workshop.session, device=device, progress=workshop.report)
 
     def cost(self, clock: Clock, device: str) -> float:
-        """Two models on every example."""
+        """Return the seconds for two models on every example."""
         facts = clock.facts(self.spec.run_spec(device), device)
         if facts is None:
             return UNKNOWN
@@ -261,7 +261,7 @@ class ScoreArtifact:
 def make_score(
     spec: ScoreSpec, store: Store, session: Session, *, device: str = "auto", progress: Report | None = None
 ) -> Score:
-    """The scores, computed with the session's pair and stored; those that were there are replaced."""
+    """Compute the scores with the session's pair, store them in place of earlier ones, and return them."""
     report, started = progress or silent, time.perf_counter()
     report(Progress("load", text="loading both models and the data"))
     run_spec = spec.run_spec(device)
@@ -284,7 +284,7 @@ def make_score(
 
 
 def _computed(spec: ScoreSpec, run_spec: Any, session: Session, report: Report) -> tuple[dict[str, Any], pd.DataFrame]:
-    """The fields of the record and the predictions."""
+    """Return the fields of the record, and the predictions."""
     from skillviz.models.device import describe  # imports torch
     from skillviz.runs.scoring import prediction_rows  # imports torch
 

@@ -1,4 +1,4 @@
-"""What a run tells of the regions that it searched: predictions, metrics, curve, layers, WiSE grid, self-checks."""
+"""Score the regions that a run has searched: predictions, metrics, curve, layers, WiSE grid, self-checks."""
 
 from __future__ import annotations
 
@@ -43,7 +43,8 @@ class Scored(NamedTuple):
 
 @dataclass
 class Scoring:
-    """Scores what was searched for one run and writes its tables; `size` is the one asked for, None where none is."""
+    """Scores the regions of one run and writes its tables; `size` is the requested size, or None if the localizer
+    decides."""
 
     spec: RunSpec
     task: TaskNote
@@ -60,11 +61,11 @@ class Scoring:
 
     @cached_property
     def gain_data(self) -> GainData:
-        """What gains are fitted and judged on."""
+        """The data on which gains are fitted and judged."""
         return GainData.of({split: self.data[split] for split in self.ends}, self.spec.data_seed)
 
     def fit_gains(self, searched: Searched) -> None:
-        """Gives the graft of each size its gain; every later score of it is at that."""
+        """Find the gain for the graft of each size; all later scores of the graft use it."""
         if self.spec.gain == 1:
             return
         for size in searched.orders:
@@ -72,21 +73,23 @@ class Scoring:
             self.gained[size] = gained(self.pair, region, self.gain_data, self.at_base(), self.spec.gain, self.passes)
 
     def gained_null(self, null: tuple[str, int], moved: ModelPair, region: Region) -> Gained:
-        """The graft of a null's pair at its own gain."""
+        """Return the graft of a null's pair at its own gain."""
         passes = replace(self.passes, stamp={**self.passes.stamp, "null": "{} {}".format(*null)})
         return gained(moved, region, self.gain_data, self.at_base(), self.spec.gain, passes)
 
     def at_base(self) -> np.ndarray:
-        """Logits [n, label] of the base on the validation examples; empty without any."""
+        """Return the logits [n, label] of the base on the validation examples; empty without any."""
         return self.ends.get("validation", {}).get("pretrained", np.empty((0, len(self.task.labels))))
 
     def gain_of(self, size: int) -> float:
-        """The gain of a size's graft."""
+        """Return the gain of a size's graft."""
         return self.gained[size].gain if size in self.gained else 1.0
 
     def gain_notes(self, main: int, draws: Sequence[NullDraw]) -> tuple[GainNote, ...]:
-        """What run.json holds of the gains: of each size's graft, the main one first, of the nulls, and of the
-        fine-tuned model where they were fitted."""
+        """Return the notes on gains for run.json.
+
+        They cover each size's graft (the main one first), the nulls and, if gains were fitted, the fine-tuned model.
+        """
         if not self.gained:
             return ()
         labels = {split: encoded.labels for split, encoded in self.gain_data.splits.items()}
@@ -101,12 +104,12 @@ class Scoring:
         return tuple(notes)
 
     def predict(self, encoded: Encoded, name: str, state: str, region: Region) -> np.ndarray:
-        """Class scores [n, label] of a state of the pair, whose grafts have the gain of their size."""
+        """Return class scores [n, label] of a state of the pair; a graft has the gain of its size."""
         with self.pair.with_gain(self.gain_of(region.size)):
             return self.passes.predict(self.pair, encoded, name, state, region)
 
     def scored(self, searched: Searched, header: dict[str, Any]) -> Scored:
-        """Writes every table, and the main region with `header`; the model is as it was before."""
+        """Write every table, and the main region with `header`; the model is left unchanged."""
         pair, table = self.pair, self.pair.table
         region, ranking = searched.region(searched.size, table.shapes), searched.ranking()
         (temperature, unfitted), known = self.session.end_metrics(self.spec, self.task)
@@ -140,7 +143,7 @@ class Scoring:
         return Scored(metrics, notes, temperature, unfitted)
 
     def scored_nulls(self, draws: Sequence[NullDraw]) -> tuple[NullNote, ...]:
-        """What run.json holds of the nulls, whose predictions are written; after `scored`."""
+        """Write the predictions of the nulls and return their notes for run.json; must follow `scored`."""
         if not draws:
             return ()
         task, labels = self.task, {split: self.data[split].labels for split in self.logits}
@@ -156,18 +159,19 @@ class Scoring:
         return null_notes(draws, self.logits, labels, task)
 
     def without_recovered(self, of_split: Scores) -> Scores:
-        """The scores without a recovered gain where the rest is zero: that would be measured from the zeroed model."""
+        """Return the scores without the recovered gain if the rest is zero: it would be measured from the zeroed
+        model."""
         return of_split if self.pair.rest == "base" else of_split.model_copy(update={"recovered": None})
 
     def states(self, split: str, region: Region) -> dict[str, np.ndarray]:
-        """Logits [n, label] of all four states on one split."""
+        """Return the logits [n, label] of all four states on one split."""
         logits = dict(self.ends[split])
         for state in GRAFTS:
             logits[state] = self.predict(self.data[split], split, state, region)
         return logits
 
     def predictions(self, logits: dict[str, dict[str, np.ndarray]]) -> pd.DataFrame:
-        """ends.parquet and predictions.parquet, of the run's own task."""
+        """Return the rows of ends.parquet and predictions.parquet for the run's own task."""
         task, data = self.task, self.data
         frames = [
             prediction_rows(states, data[split].ids, data[split].labels, task.name, split, task.labels)
@@ -176,7 +180,7 @@ class Scoring:
         return pd.concat(frames, ignore_index=True)
 
     def out_of_scope(self, region: Region) -> pd.DataFrame | None:
-        """out_of_scope.parquet; None for a task that names no texts that fit no class."""
+        """Return out_of_scope.parquet; None if the task has no file of texts that fit no class."""
         encoded = self.session.encoded_out_of_scope(self.spec)
         if encoded is None:
             return None
@@ -189,7 +193,7 @@ class Scoring:
         return pd.concat(frames, ignore_index=True)
 
     def grafts(self, searched: Searched) -> dict[tuple[int, str], np.ndarray]:
-        """Logits [n, label] of the grafts at the other sizes, by size and split."""
+        """Return the logits [n, label] of the grafts at the other sizes, by size and split."""
         regions = {size: searched.region(size, self.pair.table.shapes) for size in sorted(searched.orders)}
         regions.pop(searched.size, None)
         return {
@@ -199,7 +203,7 @@ class Scoring:
         }
 
     def sizes(self, grafts: dict[tuple[int, str], np.ndarray]) -> pd.DataFrame:
-        """sizes.parquet."""
+        """Return sizes.parquet."""
         task, data = self.task, self.data
         frames = [
             pd.DataFrame(score_columns(logits, task.labels)).assign(
@@ -212,7 +216,7 @@ class Scoring:
     def curve(
         self, searched: Searched, metrics: dict[str, Scores], grafts: dict[tuple[int, str], np.ndarray]
     ) -> pd.DataFrame:
-        """curve.parquet: the main size from the metrics at hand, the others from the logits of their grafts."""
+        """Return curve.parquet: the main size from the given metrics, the others from the logits of their grafts."""
         spec, d, rows = self.spec, self.pair.d, []
         for size in sorted(searched.orders):
             common = {"localizer": spec.localizer, "seed": spec.seed, "size": size, "share": size / d}
@@ -227,7 +231,7 @@ class Scoring:
         return pd.DataFrame(rows)
 
     def complement(self, searched: Searched, logits: dict[str, dict[str, np.ndarray]]) -> pd.DataFrame:
-        """complement.parquet: the main size from the logits at hand, the others predicted and scored."""
+        """Return complement.parquet: the main size from the given logits, the others predicted and scored."""
         spec, d, rows = self.spec, self.pair.d, []
         for size in sorted(searched.orders):
             common = {"localizer": spec.localizer, "seed": spec.seed, "size": size, "share": size / d, "gain": 1.0}
@@ -242,12 +246,12 @@ class Scoring:
         return pd.DataFrame(rows)
 
     def graft_row(self, grafted: np.ndarray, split: str) -> Metrics:
-        """The metrics of the graft at one of the other sizes, from its logits."""
+        """Return the metrics of the graft at one of the other sizes, from its logits."""
         row = graft_row({**self.ends[split], "grafted": grafted}, self.data[split].labels, self.task)
         return row if self.pair.rest == "base" else {name: value for name, value in row.items() if name != "recovered"}
 
     def write_grid(self, ranking: np.ndarray, sizes: tuple[int, ...]) -> None:
-        """Both tables of the WiSE grid, where it is asked for and there is a test set."""
+        """Write both tables of the WiSE grid, if the spec requests it and there is a test set."""
         if self.spec.interpolation and "test" in self.data:
             test = self.data["test"]
             gains = {size: self.gain_of(size) for size in sizes}
@@ -257,7 +261,7 @@ class Scoring:
                 self.folder.write_table(name, frame)
 
     def checks(self, searched: Searched) -> tuple[Check, ...]:
-        """The self-checks, the one of the weights last."""
+        """Return the self-checks, with the check of the weights last."""
         region = searched.region(searched.size, self.pair.table.shapes)
         examples = self.data.get("test", self.data["train"])
         return (
@@ -276,7 +280,7 @@ def scored_others(
     temperature: float | None,
     passes: Passes,
 ) -> Iterator[tuple[TransferNote, pd.DataFrame]]:
-    """Each other task's record and its rows of predictions.parquet, in the order of the spec."""
+    """Yield each other task's note and its rows of predictions.parquet, in the order of the spec."""
     pair, ends = session.pair(spec), session.other_ends(spec, task, passes)
     for other in session.others(spec):
         models = ends[other.task.name]
@@ -297,9 +301,10 @@ def grid_tables(
     passes: Passes,
     gains: Mapping[int, float],
 ) -> dict[str, pd.DataFrame]:
-    """The tables of the WiSE grid on the run's test set and the other tasks'; `sizes` with the main one first.
+    """Return the tables of the WiSE grid on the test sets of the run and the other tasks; `sizes` has the main one
+    first.
 
-    A size's region is cut from the ranking, as live pages cut it, so that their points lie on the stored curves.
+    A size's region is cut from the ranking, as on live pages, so that their points are on the stored curves.
     """
     pair = session.pair(spec)
     data = {task.name: test, **{name: ends.encoded for name, ends in session.other_ends(spec, task).items()}}
@@ -311,7 +316,7 @@ def grid_tables(
 def prediction_rows(
     logits: dict[str, np.ndarray], ids: list[str], labels: np.ndarray, dataset: str, split: str, names: tuple[str, ...]
 ) -> pd.DataFrame:
-    """Rows of predictions.parquet: one a state and example."""
+    """Return the rows of predictions.parquet: one per state and example."""
     frames = []
     for state, values in logits.items():
         frame = pd.DataFrame(score_columns(values, names))

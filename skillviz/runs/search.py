@@ -1,4 +1,4 @@
-"""Regions of all the sizes asked for, with as few searches as the localizer allows."""
+"""Search the regions of all requested sizes, with as few searches as the localizer allows."""
 
 from __future__ import annotations
 
@@ -18,8 +18,11 @@ from skillviz.runs.tables import empty
 
 @dataclass
 class Searched:
-    """`orders` maps each size, the main one first, to its entries as global flat indices, best first; `signs` to the
-    sign of each of them where the search chose it."""
+    """The results of the searches of a run.
+
+    `orders` maps each size (the main one first) to its entries as global flat indices, best first; `signs` maps it to
+    the sign of each entry if the search chose signs.
+    """
 
     orders: dict[int, np.ndarray] = field(default_factory=dict)
     history: list[dict[str, Any]] = field(default_factory=list)
@@ -28,15 +31,15 @@ class Searched:
 
     @property
     def size(self) -> int:
-        """Entries of the main region."""
+        """The entries of the main region."""
         return next(iter(self.orders))
 
     def region(self, size: int, shapes: Mapping[str, tuple[int, ...]]) -> Region:
-        """The region found for this size."""
+        """Return the region found for this size."""
         return Region.from_flat(self.orders[size], shapes)
 
     def ranking(self) -> np.ndarray:
-        """The main region's entries in their order, then what each larger region adds, int64."""
+        """Return the main region's entries in order, then the additional entries of each larger region, int64."""
         order = self.orders[self.size]
         for size in sorted(s for s in self.orders if s > self.size):
             new = self.orders[size]
@@ -44,13 +47,13 @@ class Searched:
         return order
 
     def table(self) -> pd.DataFrame:
-        """history.parquet."""
+        """Return history.parquet."""
         return pd.DataFrame(self.history) if self.history else empty("history")
 
 
 @dataclass(frozen=True)
 class SearchStep:
-    """A step of the search for `target` entries, which is the `number`-th of so many `searches`."""
+    """A step of the search for `target` entries, which is number `number` of `searches` searches."""
 
     target: int
     number: int
@@ -67,11 +70,11 @@ def search(
     searched: Searched,
     state: State | None = None,
 ) -> Iterator[SearchStep]:
-    """The steps of the searches for these sizes (the main one first); `searched` is filled as they go on.
+    """Yield the steps of the searches for these sizes (the main one first) and fill `searched` along the way.
 
-    Nested localizers search once, at the largest size, and the rest is cut; those without a budget search once and
-    their size is an outcome; the others search for each size on its own. A `searched` that holds regions already, as
-    a checkpoint does, is completed: finished searches stay, and the next goes on from `state`, or begins anew where
+    Nested localizers search once, at the largest size, and smaller regions are cut from the result. Localizers without
+    a budget search once and determine the size. The others search for each size separately. If `searched` already holds
+    regions, as from a checkpoint, finished searches are kept, and the next one resumes from `state`, or starts over if
     there is none.
     """
     targets = [max(sizes)] if row.is_one_search else list(dict.fromkeys(sizes))

@@ -1,4 +1,4 @@
-"""What a run checks about itself before it is called finished."""
+"""The self-checks of a run before its status becomes finished."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ EXAMPLES = 8
 
 
 def fingerprint_of(pair: ModelPair) -> str:
-    """sha256 of all parameters and buffers as they stand; equal texts mean equal bits."""
+    """Return the sha256 of all parameters and buffers in their current state; equal hashes mean equal bits."""
     digest = hashlib.sha256()
     for name, tensor in sorted(pair.model.state_dict().items()):
         digest.update(name.encode())
@@ -27,7 +27,7 @@ def fingerprint_of(pair: ModelPair) -> str:
 
 
 def size_check(region: Region, order: np.ndarray, requested: int | None) -> Check:
-    """Whether the region has the size asked for (None: an outcome) and its order names each entry once."""
+    """Check that the region has the requested size (None: any size) and that its order names each entry once."""
     wanted = len(order) if requested is None else requested
     passed = region.size == wanted == len(order)
     target = "its size is an outcome" if requested is None else f"{requested:,} requested"
@@ -35,18 +35,17 @@ def size_check(region: Region, order: np.ndarray, requested: int | None) -> Chec
 
 
 def ranking_check(region: Region, ranking: np.ndarray) -> Check:
-    """Whether the ranking cut at the region's size is the region."""
+    """Check that the ranking cut at the region's size is the region."""
     cut = Region.from_flat(ranking[: region.size], region.shapes)
     unique = len(np.unique(ranking)) == len(ranking)
     return Check(name="ranking", passed=cut == region and unique, detail=f"{len(ranking):,} entries in order.")
 
 
 def ends_check(pair: ModelPair, encoded: Encoded) -> Check:
-    """Whether the empty region gives the base (zeros, where the pair's rest is zero) and the full one the fine-tuned
-    model, by torch.equal.
+    """Check with torch.equal that the empty region gives the base and the full region the fine-tuned model.
 
-    Weights are compared as integers, so bit for bit; logits on a few examples, the fine-tuned end only
-    where nothing outside the graftable parameters moved.
+    If the pair's rest is zero, the empty region gives zeros. Weights are compared as integers, so bit for bit; logits
+    on a few examples, and for the full region only if nothing outside the graftable parameters moved.
     """
     few = encoded.take(np.arange(min(EXAMPLES, len(encoded))))
     objective = pair.objective(few)
@@ -69,7 +68,7 @@ def ends_check(pair: ModelPair, encoded: Encoded) -> Check:
 
 
 def restored_check(before: str, pair: ModelPair) -> Check:
-    """Whether every weight is as it was before the search and the predictions."""
+    """Check that every weight is the same as before the search and the predictions."""
     return Check(name="restored", passed=before == fingerprint_of(pair), detail="All weights as before, bit for bit.")
 
 

@@ -1,6 +1,6 @@
-"""What runs of one pair and task share, kept between them: the pair, the encoded data, the ends' scores.
+"""Values shared by the runs of one pair and task: the pair, the encoded data, the scores of both models.
 
-Without torch until the pair is loaded or rehearsed, or texts are encoded.
+Needs no torch until the pair is loaded or rehearsed, or texts are encoded.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ OF_DATA = (
     "task", "splits", "overlap", "preflight", "others", "rehearsed", "encoded", "out_of_scope",
     "encoded_out_of_scope",
 )  # fmt: skip
-"""What does not go with the pair."""
+"""The values that are kept when the pair changes."""
 
 
 @dataclass(frozen=True)
 class OtherEnds:
-    """Another task's examples as token ids, and logits and metrics of the pre-trained and fine-tuned model on them."""
+    """Another task's examples as token ids, with logits and metrics of the pre-trained and fine-tuned model on them."""
 
     encoded: Encoded
     logits: dict[str, np.ndarray]
@@ -56,17 +56,18 @@ class OtherEnds:
 
 @dataclass
 class Session:
-    """Values by name, each with what determines it. One pair is held at a time: models are large."""
+    """Values by name, each with the key that determines it. Only one pair is held at a time, because models are
+    large."""
 
     values: dict[str, tuple[Any, Any]] = field(default_factory=dict)
     pace: Pace = field(default_factory=Pace)  # tokens through the model
 
     def task(self, spec: RunSpec) -> Task:
-        """The spec's task; whether its data are here shows in `splits`."""
+        """Return the spec's task. `splits` reports if its data are missing."""
         return self._remember("task", spec.task, lambda: registry.defined(spec.task, "task"))
 
     def splits(self, spec: RunSpec) -> Splits:
-        """The task's examples under the spec's sampling."""
+        """Return the task's examples under the spec's sampling."""
         caps = {"max_train": spec.max_train, "max_validation": spec.max_validation, "max_test": spec.max_test}
         task = self.task(spec)
         return self._remember(
@@ -74,21 +75,23 @@ class Session:
         )
 
     def overlap(self, spec: RunSpec) -> tuple[str, ...]:
-        """A note where test examples are training examples; the texts are read once for all runs on them."""
+        """Return a note if test examples are training examples; the texts are read once for all runs on the same
+        data."""
         return self._remember("overlap", _data_key(spec), lambda: overlap_note(self.splits(spec), self._training(spec)))
 
     def _training(self, spec: RunSpec) -> frozenset[bytes]:
-        """Digests of the training texts: of the whole split where the search takes a part, as fine-tuning took all."""
+        """Return the digests of the training texts: of the whole split even if the search uses a part, as fine-tuning
+        used all."""
         return seen_texts(self.task(spec), self.splits(spec), spec.max_train)
 
     def refuse_unfit(self, spec: RunSpec) -> None:
-        """Raises BadInput where one of the spec's other tasks cannot be scored; no data are read."""
+        """Raise BadInput if one of the spec's other tasks cannot be scored; no data are read."""
         if spec.others:
             others = {name: registry.task(name, "others") for name in spec.others}
             refuse_unfit(self.task(spec), others)
 
     def others(self, spec: RunSpec) -> tuple[Other, ...]:
-        """The test examples of the spec's other tasks, as many of each as of its own at the most."""
+        """Return all test examples of the spec's other tasks; `encoded_others` samples them."""
         readout = self.preflight(spec).readout
 
         def make() -> tuple[Other, ...]:
@@ -102,7 +105,7 @@ class Session:
         return self._remember("others", (spec.task, readout, spec.others), make)
 
     def preflight(self, spec: RunSpec) -> Preflight:
-        """The checked pair without its weights; raises the first thing that does not fit."""
+        """Return the checked pair without its weights; raises the first problem."""
         base, finetuned = _models(spec)
         check = self._remember(
             "preflight", _pair_key(spec), lambda: preflight(base, finetuned, self.task(spec), spec.readout)
@@ -111,13 +114,14 @@ class Session:
         return check
 
     def rehearsed(self, spec: RunSpec) -> tuple[Preflight, Any]:
-        """The checked pair with its tokenizers compared as they are loaded, and the tokenizer; no weights are read."""
+        """Return the checked pair with its tokenizers compared as when loaded, and the tokenizer; no weights are
+        read."""
         from skillviz.models.pair import rehearse  # imports torch
 
         return self._remember("rehearsed", _pair_key(spec), lambda: rehearse(self.preflight(spec)))
 
     def pair(self, spec: RunSpec) -> ModelPair:
-        """The loaded pair; another one is let go first."""
+        """Return the loaded pair; another one is released first."""
         if self.values.get("pair", (None,))[0] != _pair_key(spec):
             self.values = {name: entry for name, entry in self.values.items() if name in OF_DATA}
         from skillviz.models.lean_pair import load_lean  # imports torch
@@ -131,19 +135,19 @@ class Session:
         return self._remember("pair", _pair_key(spec), lambda: make(task=self.task(spec)))
 
     def weights(self, spec: RunSpec) -> str:
-        """sha256 of the model's weights as they were when the pair was loaded."""
+        """Return the sha256 of the model's weights as they were when the pair was loaded."""
         from skillviz.runs.selfcheck import fingerprint_of  # imports torch
 
         pair = self.pair(spec)
         return self._remember("weights", _pair_key(spec), lambda: fingerprint_of(pair))
 
     def tokenizer(self, spec: RunSpec) -> Any:
-        """The pair's tokenizer, which knows how many tokens the model takes."""
+        """Return the pair's tokenizer, which has the maximum number of tokens for the model."""
         is_loaded = self.values.get("pair", (None,))[0] == _pair_key(spec)
         return self.pair(spec).tokenizer if is_loaded else self.rehearsed(spec)[1]
 
     def encoded(self, spec: RunSpec) -> dict[str, Encoded]:
-        """The examples of each split that has any, as token ids."""
+        """Return the examples of each non-empty split as token ids."""
         splits, task, most = self.splits(spec), self.task(spec), self.tokenizer(spec).model_max_length
         frames = {"train": splits.train, "validation": splits.validation, "test": splits.test}
         return self._remember(
@@ -153,12 +157,12 @@ class Session:
         )
 
     def _encode(self, spec: RunSpec, task: Task, frame: pd.DataFrame) -> Encoded:
-        """A task's examples for the pair's tokenizer and readout, none longer than the model takes."""
+        """Return a task's examples for the pair's tokenizer and readout, truncated to the model's maximum length."""
         check = self.preflight(spec)
         return encoded_for(check.finetuned, task, frame, self.tokenizer(spec), check.readout)
 
     def ends(self, spec: RunSpec, passes: Passes | None = None) -> dict[str, dict[str, np.ndarray]]:
-        """Logits [n, label] by split, then state, of the pre-trained and the fine-tuned model."""
+        """Return the logits [n, label] by split, then state, of the pre-trained and the fine-tuned model."""
         from skillviz.runs.passes import UNKEPT  # imports torch
 
         pair, encoded, predict = self.pair(spec), self.encoded(spec), (passes or UNKEPT).predict
@@ -169,8 +173,10 @@ class Session:
         return self._remember("ends", (_pair_key(spec), _data_key(spec)), make)
 
     def against_fitting(self, spec: RunSpec) -> str:
-        """The reason of `held_out.WHY` against a temperature on these validation examples; empty where none is known
-        before the model is loaded."""
+        """Return the reason of `held_out.WHY` against a temperature on these validation examples.
+
+        It is empty if no reason is known before the model is loaded.
+        """
         folder, task, splits = self.preflight(spec).finetuned.folder, self.task(spec), self.splits(spec)
         return self._remember(
             "against_fitting",
@@ -179,13 +185,14 @@ class Session:
         )
 
     def against_gain(self, spec: RunSpec) -> str:
-        """The same against a gain, which half of them fits and the other half chooses."""
+        """Return the reason against a gain, for which one half of the validation examples fits and the other half
+        chooses."""
         labels = self.splits(spec).validation["label"]
         few = FEW if len(labels) < 2 * FEWEST else ""
         return self.against_fitting(spec) or few or (ONE_CLASS if labels.nunique() < 2 else "")
 
     def end_metrics(self, spec: RunSpec, task: TaskNote) -> tuple[Fit, dict[str, dict[str, Metrics]]]:
-        """The fine-tuned model's temperature, and the ends' metrics by split and state."""
+        """Return the fine-tuned model's temperature, and the metrics of both models by split and state."""
         ends, encoded = self.ends(spec), self.encoded(spec)
 
         def make() -> tuple[Fit, dict[str, dict[str, Metrics]]]:
@@ -201,7 +208,8 @@ class Session:
         return self._remember("end_metrics", (_pair_key(spec), _data_key(spec)), make)
 
     def encoded_others(self, spec: RunSpec) -> dict[str, Encoded]:
-        """The examples of the other tasks by name, as token ids."""
+        """Return the examples of the other tasks by name, as token ids; at most as many per task as the spec's
+        `max_test`."""
 
         def make() -> dict[str, Encoded]:
             sample = partial(sampled, most=spec.max_test, seed=spec.data_seed)
@@ -211,7 +219,7 @@ class Session:
         return self._remember("encoded_others", (_pair_key(spec), _data_key(spec), spec.others, most), make)
 
     def other_ends(self, spec: RunSpec, task: TaskNote, passes: Passes | None = None) -> dict[str, OtherEnds]:
-        """What the two ends do on the other tasks, by name; scored at the temperature of the run's own task."""
+        """Return the results of both models on the other tasks by name, at the temperature of the run's own task."""
         from skillviz.runs.passes import UNKEPT  # imports torch
 
         pair, predict = self.pair(spec), (passes or UNKEPT).predict
@@ -229,7 +237,7 @@ class Session:
         )
 
     def out_of_scope(self, spec: RunSpec) -> pd.DataFrame | None:
-        """The texts that fit no class, at most as many as test examples may be; None where the task names none."""
+        """Return the texts that fit no class, at most as many as test examples; None if the task has none."""
 
         def make() -> pd.DataFrame | None:
             frame = out_of_scope(self.task(spec))
@@ -238,7 +246,7 @@ class Session:
         return self._remember("out_of_scope", _data_key(spec), make)
 
     def encoded_out_of_scope(self, spec: RunSpec) -> Encoded | None:
-        """The same as token ids."""
+        """Return the texts that fit no class as token ids."""
         frame = self.out_of_scope(spec)
         if frame is None:
             return None
@@ -246,12 +254,12 @@ class Session:
         return self._remember("encoded_out_of_scope", key, lambda: self._encode(spec, self.task(spec), frame))
 
     def texts(self, spec: RunSpec) -> dict[str, Encoded]:
-        """All texts of the task as token ids, by split, and under OUT_OF_SCOPE those that fit no class."""
+        """Return all texts of the task as token ids, by split, and under OUT_OF_SCOPE the texts that fit no class."""
         outside = self.encoded_out_of_scope(spec)
         return {**self.encoded(spec), **({} if outside is None else {OUT_OF_SCOPE: outside})}
 
     def out_of_scope_ends(self, spec: RunSpec, passes: Passes) -> dict[str, np.ndarray]:
-        """Logits [n, label] of the pre-trained and fine-tuned model on these texts; empty where there are none."""
+        """Return the logits [n, label] of both models on the texts that fit no class; empty if there are none."""
 
         def make() -> dict[str, np.ndarray]:
             pair, encoded = self.pair(spec), self.encoded_out_of_scope(spec)
@@ -260,14 +268,14 @@ class Session:
         return self._remember("out_of_scope_ends", (_pair_key(spec), _data_key(spec)), make)
 
     def movement(self, spec: RunSpec) -> pd.DataFrame:
-        """How far each part of each tensor moved."""
+        """Return the movement of each part of each tensor."""
         from skillviz.runs.layers import movement_summary  # imports torch
 
         pair = self.pair(spec)
         return self._remember("movement", _pair_key(spec), lambda: movement_summary(pair.movement))
 
     def _remember(self, name: str, key: Any, make: Any) -> Any:
-        """The value made for `key`; the one before it is dropped."""
+        """Return the value made for `key`; the previous value is dropped."""
         if self.values.get(name, (None,))[0] != key:
             self.values.pop(name, None)
             self.values[name] = (key, make())

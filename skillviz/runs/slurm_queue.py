@@ -1,7 +1,7 @@
-"""What Slurm says of jobs: whether they wait, run or have ended, and how many are ahead. Read from squeue.
+"""The state of Slurm jobs, read from squeue: waiting, running or ended, and the number of jobs ahead.
 
-squeue forgets a job some minutes after its end (MinJobAge); sacct is asked then, where the cluster keeps accounts. No
-answer is kept longer than KEPT seconds, and a job that has ended is not asked for again.
+squeue forgets a job some minutes after its end (MinJobAge); then sacct is used, if the cluster keeps accounts. An
+answer is reused for at most KEPT seconds, and the state of an ended job is not requested again.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from skillviz.errors import NODE_FAILURE, OUT_OF_MEMORY, PREEMPTED, TIME_LIMIT
 
 SLURM = "slurm"
 BATCH = "SKILLVIZ_BATCH"
-"""Set in the jobs that skillviz submits: a run inside somebody's interactive allocation is no such job."""
-KEPT = 2.0  # seconds; a page looks once a second
-PATIENCE = 20.0  # seconds that a busy controller may take
+"""Set in the jobs that skillviz submits. A run inside a user's interactive allocation is not such a job."""
+KEPT = 2.0  # seconds; a page asks once a second
+PATIENCE = 20.0  # seconds to wait for a busy controller
 FORMAT = "%i|%T|%r|%P|%Q"
 PENDING, CANCELLED, UNKNOWN = "PENDING", "CANCELLED", "UNKNOWN"
 OPEN = (
@@ -30,13 +30,13 @@ FAILURES = {
     "OUT_OF_MEMORY": OUT_OF_MEMORY, "TIMEOUT": TIME_LIMIT, "DEADLINE": TIME_LIMIT, "NODE_FAIL": NODE_FAILURE,
     "BOOT_FAIL": NODE_FAILURE, "PREEMPTED": PREEMPTED,
 }  # fmt: skip
-"""The class of a failure by the state that a job ended in; any other end is that of its process."""
+"""The class of a failure by the final state of its job. In any other state the end is that of the job's process."""
 NOT_AHEAD = ("Dependency", "DependencyNeverSatisfied", "BeginTime", "JobHeldUser", "JobHeldAdmin")
 """Reasons of waiting jobs that do not wait for a node."""
 
 
 class Standing(NamedTuple):
-    """Where a job stands: its state, why it waits, its partition and its priority there."""
+    """The state of a waiting job: its state, the reason for waiting, its partition and its priority there."""
 
     job: str
     state: str
@@ -46,7 +46,8 @@ class Standing(NamedTuple):
 
 
 def read(text: str) -> dict[str, Standing]:
-    """Job id (`12`, of an array `12_3`) to standing, from lines of FORMAT; other lines are left out."""
+    """Return a map from job id (`12`, or `12_3` in an array) to standing, from lines of FORMAT; other lines are
+    ignored."""
     standings = {}
     for line in text.splitlines():
         job, *fields = line.strip().split("|")
@@ -56,22 +57,22 @@ def read(text: str) -> dict[str, Standing]:
 
 
 def first_word(state: str) -> str:
-    """`CANCELLED` of `CANCELLED by 1000`, `RUNNING` of `RUNNING+`; UNKNOWN of nothing."""
+    """Return `CANCELLED` for `CANCELLED by 1000`, `RUNNING` for `RUNNING+`, and UNKNOWN for an empty text."""
     return (state.split() or [UNKNOWN])[0].rstrip("+")
 
 
 def is_there() -> bool:
-    """Whether this machine has Slurm's commands."""
+    """True if this machine has Slurm's commands."""
     return shutil.which("squeue") is not None
 
 
 def answers() -> bool:
-    """Whether a controller of Slurm answers this user, which takes some seconds where none does."""
+    """True if a controller of Slurm answers this user; without a controller this takes some seconds."""
     return _ask(_of_this_user()) is not None
 
 
 def own_job() -> str | None:
-    """The job that this process is, None outside of those that skillviz submits."""
+    """Return the job of this process; None unless skillviz submitted it."""
     if os.environ.get(BATCH) is None:
         return None
     array, task = os.environ.get("SLURM_ARRAY_JOB_ID"), os.environ.get("SLURM_ARRAY_TASK_ID")
@@ -79,21 +80,21 @@ def own_job() -> str | None:
 
 
 def attempt() -> int:
-    """How many times this process's job was started before: after a time limit, a preemption or a lost node."""
+    """Return the number of earlier starts of this process's job: before a time limit, a preemption or a lost node."""
     return int(os.environ.get("SLURM_RESTART_COUNT", 0))
 
 
 def requeue() -> None:
-    """Puts this process's own job back into the queue; Slurm ends the process right after."""
+    """Put this process's own job back into the queue; Slurm then ends the process."""
     with suppress(OSError, subprocess.SubprocessError):
         subprocess.run(["scontrol", "requeue", str(own_job())], timeout=PATIENCE, check=False)
 
 
 def state_of(job: str) -> str | None:
-    """The state of a job of this user, UNKNOWN where Slurm has forgotten it; None where Slurm does not answer."""
+    """Return the state of a job of this user: UNKNOWN if Slurm has forgotten it, None if Slurm does not answer."""
     if job in _ended:
         return _ended[job]
-    for fresh in (False, True):  # an answer from before it was submitted does not have it
+    for fresh in (False, True):  # an answer from before the submission does not contain the job
         answer = _ask(_of_this_user(), fresh)
         if answer is None:
             return None
@@ -108,24 +109,24 @@ def state_of(job: str) -> str | None:
 
 
 def is_open(job: str) -> bool:
-    """Whether a job waits or runs; of one that Slurm does not answer for it is assumed."""
+    """True if a job waits or runs, or if Slurm does not answer."""
     state = state_of(job)
     return state is None or state in OPEN
 
 
 def standing(job: str) -> Standing | None:
-    """Where a waiting job stands; None where it does not wait."""
+    """Return the standing of a waiting job; None if it does not wait."""
     return _waiting().get(job)
 
 
 def ahead(job: str) -> int | None:
-    """How many jobs of all users are ahead of a waiting job in its partition; None where it does not wait."""
+    """Return the number of jobs of all users ahead of a waiting job in its partition; None if it does not wait."""
     return jobs_ahead(job, _waiting())
 
 
 def jobs_ahead(job: str, waiting: dict[str, Standing]) -> int | None:
-    """How many of these waiting jobs come before one: those of its partition with a higher priority, else a lower
-    number."""
+    """Return the number of these waiting jobs before one: of its partition, with a higher priority or else a lower job
+    id."""
     own = waiting.get(job)
     if own is None:
         return None
@@ -134,7 +135,7 @@ def jobs_ahead(job: str, waiting: dict[str, Standing]) -> int | None:
 
 
 def forget() -> None:
-    """The next question is asked of Slurm itself."""
+    """Clear the cached answers, so that the next request runs Slurm's command."""
     _answers.clear()
 
 
@@ -157,7 +158,7 @@ _ended: dict[str, str] = {}
 
 
 def _ask(words: tuple[str, ...], fresh: bool = False) -> str | None:
-    """What a command of Slurm prints; None where it is not there or fails."""
+    """Return the output of a Slurm command; None if it is missing or fails."""
     asked, answer = _answers.get(words, (0.0, None))
     if asked and not fresh and time.monotonic() - asked < KEPT:
         return answer

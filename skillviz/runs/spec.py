@@ -1,4 +1,4 @@
-"""What a run is to do: one frozen record, which gives the command and the Python line that make it again."""
+"""The settings of a run as one frozen record, with the command and the Python line that make the run again."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from skillviz.tasks.refusals import DEVICE, refused
 
 Dtype = Literal["float32", "bfloat16", "own"]
 KEY = "key:"
-"""Before the key of a spec, in place of a run's id: its newest finished run."""
+"""The prefix of a spec's key, which can replace a run's id and means the spec's newest finished run."""
 
 WORDS = {"base", "finetuned", "task", "readout", "localizer", "sizes"}
 FLAGS = {"localizer": "--method", "sizes": "--size"}
@@ -35,20 +35,21 @@ LEFT_OUT = {
     "others": [], "lean": False, "data_parallel": 1, "cuda_graphs": False, "nulls": "none", "null_draws": 1,
     "gain": 1.0, "outside": "",
 }  # fmt: skip
-"""Fields that the canonical text leaves out while they have these values: an unused field changes no key."""
+"""Fields that are omitted from the canonical text while they have these values, so that an unused field changes no
+key."""
 
 
 class RunSpec(BaseModel):
     """One localization: a pair, a task, a localizer, one seed, one or more sizes (the main one first).
 
-    `sizes` are kept as typed: an integer is a count, a decimal a share of d, `0.1%` a percentage.
-    `seed` is the localizer's, `data_seed` the one of the k-shot sample. `others` are further tasks (names or
-    YAML files) with the same labels, on whose test sets the states are scored too. `dtype` own is bfloat16 where both
-    models' files are, else float32. `lean` keeps one model in memory, and fewer candidates. The gradient
-    of a batch is that of `data_parallel` parts, added in order. `cuda_graphs` records the search's passes, over padded
-    batches. `nulls` are kinds of null movements that the same search is made on too, `null_draws` times where one is
-    drawn. `gain` is the factor on the movement in the grafts, or `fit`, for one of their own. `outside` is a run's id
-    or a region expression: the region that the search and its nulls stay out of. None means "the default".
+    `sizes` are kept as typed: an integer is a count, a decimal a share of d, `0.1%` a percentage. `seed` is the
+    localizer's, `data_seed` that of the k-shot sample. `others` are further tasks (names or YAML files) with the same
+    labels; the states are also scored on their test sets. `dtype` own is bfloat16 if both models' files are in
+    bfloat16, otherwise float32. `lean` keeps one model in memory, and fewer candidates. The gradient of a batch is the
+    sum of `data_parallel` parts, added in order. `cuda_graphs` records the search's passes, over padded batches.
+    `nulls` names the null movements on which the same search also runs, `null_draws` times if they are drawn. `gain` is
+    the factor on the movement in the grafts; with `fit` each graft has its own. `outside` (a run's id or a region
+    expression) is a region that the search and its nulls must not use. None means "the default".
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -84,7 +85,7 @@ class RunSpec(BaseModel):
     @field_validator("sizes", mode="before")
     @classmethod
     def _as_typed(cls, value: Any) -> Any:
-        """Numbers of a YAML file or of Python become the text a person would have typed."""
+        """Convert numbers from YAML or Python to the text that a user would type."""
         values = [value] if isinstance(value, str | int | float) else value
         if isinstance(values, list | tuple):
             values = tuple(v if isinstance(v, str) else repr(v) for v in values)
@@ -95,13 +96,13 @@ class RunSpec(BaseModel):
     @field_validator("others", mode="before")
     @classmethod
     def _as_tuple(cls, value: Any) -> Any:
-        """One task may be given without a list."""
+        """Accept one task without a list."""
         return (value,) if isinstance(value, str) else value
 
     @field_validator("gain", mode="before")
     @classmethod
     def _as_gain(cls, value: Any) -> Any:
-        """`fit`, or a number, which may be typed as a text."""
+        """Return `fit` or a number, which may be given as a text."""
         if value == FIT:
             return value
         try:
@@ -115,7 +116,7 @@ class RunSpec(BaseModel):
     @field_validator("outside", mode="before")
     @classmethod
     def _as_expression(cls, value: Any) -> Any:
-        """A run's id stands for its region; an expression has its one canonical form."""
+        """Return an expression in canonical form; a run's id means the run's region."""
         if isinstance(value, str) and not value.lstrip().startswith("{"):
             return value and canonical({"run": value})
         try:
@@ -125,7 +126,7 @@ class RunSpec(BaseModel):
 
     @property
     def null_searches(self) -> list[tuple[str, int]]:
-        """Each search on a null movement, as its kind and draw; a kind whose draws do not differ is searched once."""
+        """The searches on null movements, as kind and draw. A kind without random draws is searched once."""
         if not has_null(self.localizer):
             return []
         kinds = [kind for kind in NULLS if self.nulls in (kind, ALL_NULLS)]
@@ -133,29 +134,31 @@ class RunSpec(BaseModel):
         return [(kind, draw) for kind in kinds for draw in range(self.null_draws if NULLS[kind].is_drawn else 1)]
 
     def json_text(self) -> str:
-        """Canonical JSON: sorted keys, no spaces, so that equal specs are equal texts."""
+        """Return canonical JSON (sorted keys, no spaces), so that equal specs have equal texts."""
         fields = {
             n: value for n, value in self.model_dump(mode="json").items() if n not in LEFT_OUT or value != LEFT_OUT[n]
         }
         return json.dumps(fields, sort_keys=True, separators=(",", ":"))
 
     def key(self) -> str:
-        """sha256 of all that determines the result; where the run is stored is not part of a spec."""
+        """Return the sha256 of everything that determines the result. The location of the run is not part of a spec."""
         return hashlib.sha256(self.json_text().encode()).hexdigest()
 
     def search_fields(self) -> dict[str, Any]:
-        """What was asked of a search besides size and seed, by field; of a region that a key names what it is of."""
+        """Return the settings of a search by field, without size and seed; a region named by key is described in
+        words."""
         fields = {"steps": self.steps, "batch_size": self.batch_size, "outside": self.outside or None, **self.options}
         return {name: words_of_region(fields[name]) for name in sorted(fields) if fields[name] is not None}
 
     def anchored(self, folder: Path) -> RunSpec:
-        """The same with paths from a folder made absolute, so that pages and jobs find them from anywhere."""
+        """Return the spec with paths relative to `folder` made absolute, so that pages and jobs find them from
+        anywhere."""
         pair = {name: anchored(getattr(self, name), folder) for name in ("base", "finetuned")}
         task, *others = (anchored_task(name, folder) for name in (self.task, *self.others))
         return self.model_copy(update={**pair, "task": task, "others": tuple(others)})
 
     def command(self) -> str:
-        """The command line that makes this run again; it names only what differs from the defaults."""
+        """Return the command line that makes this run again, with only the options that differ from the defaults."""
         words = ["python", "-m", "skillviz", "localize", "--base", self.base, "--finetuned", self.finetuned]
         words += ["--task", self.task] + (["--readout", self.readout] if self.readout else [])
         words += ["--method", self.localizer]
@@ -166,7 +169,7 @@ class RunSpec(BaseModel):
         return shlex.join(words)
 
     def python(self) -> str:
-        """The Python line that makes this run again."""
+        """Return the Python line that makes this run again."""
         arguments = {"task": self.task, "localizer": self.localizer, "sizes": list(self.sizes)}
         if self.readout:
             arguments["readout"] = self.readout
@@ -176,23 +179,26 @@ class RunSpec(BaseModel):
         return f"import skillviz\n\nrun = skillviz.localize(\n{pair}{named})\n"
 
     def _changed(self) -> dict[str, Any]:
-        """Fields outside WORDS whose value is not the default."""
+        """Return the fields outside WORDS whose value is not the default."""
         fields = type(self).model_fields
         values = {name: getattr(self, name) for name in fields if name not in WORDS}
         defaults = {name: fields[name].get_default(call_default_factory=True) for name in values}
-        defaults["nulls"] = usual_nulls(self.localizer)  # of the command and the function, which make a null
+        defaults["nulls"] = usual_nulls(self.localizer)  # the default of the command and of the function
         return {name: value for name, value in values.items() if value != defaults[name]}
 
 
 def usual_nulls(localizer: str) -> str:
-    """The nulls of a localization that a person starts; a bare spec, as of studies and quick tries, has none."""
+    """Return the default nulls of a localization started by a user; a bare spec, as in studies and quick tries, has
+    none."""
     return SHUFFLED if has_null(localizer) else NO_NULLS
 
 
 def region_of(spec: RunSpec, beside: Mapping[str, Any]) -> str:
-    """The region of a spec's run as an option of the localizer of another run names it, such as
-    `key:<spec key> stagewise batch_size=64`: the search, and what of pair, data and size differs from the fields of the
-    other run."""
+    """Return the region of a spec's run as named in a localizer option of another run.
+
+    An example is `key:<spec key> stagewise batch_size=64`: the search, and the fields of pair, data and size that
+    differ from those of the other run.
+    """
     fields = {name: value for name, value in spec.search_fields().items() if not isinstance(value, dict)}
     for name in ("base", "task", "readout", "k_shot", "data_seed", "sizes"):
         value, other = getattr(spec, name), beside.get(name)
@@ -204,17 +210,18 @@ def region_of(spec: RunSpec, beside: Mapping[str, Any]) -> str:
 
 
 def key_in(named: Any) -> str | None:
-    """The key in `region_of`'s text; None in any other value."""
+    """Return the key in a text of `region_of`; None for any other value."""
     return named.removeprefix(KEY).split(" ")[0] if isinstance(named, str) and named.startswith(KEY) else None
 
 
 def words_of_region(named: Any) -> Any:
-    """The text of `region_of` without the key, which is another for each pair and seed; other values as they are."""
+    """Return a text of `region_of` without its key, which differs by pair and seed; other values are returned
+    unchanged."""
     return named if key_in(named) is None else named.partition(" ")[2]
 
 
 def read_spec(values: dict[str, Any]) -> RunSpec:
-    """The spec of these values; raises BadInput with one sentence where a field is wrong or unknown."""
+    """Return the spec of these values; raises BadInput with one sentence if a field is invalid or unknown."""
     try:
         spec = RunSpec(**values)
     except ValidationError as error:
@@ -230,7 +237,7 @@ def read_spec(values: dict[str, Any]) -> RunSpec:
 
 
 def _words(name: str, value: Any) -> list[str]:
-    """Command-line words of one field."""
+    """Return the command-line words of one field."""
     if name == "options":
         return [word for key, item in value.items() for word in ("--option", f"{key}={json.dumps(item)}")]
     if name == "others":

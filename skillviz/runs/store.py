@@ -1,6 +1,6 @@
-"""A folder of runs: created whole, listed only when finished, verified by hash, deleted at once.
+"""A folder of runs: a run is created atomically, listed if complete, verified by hash, and deleted atomically.
 
-Runs in the files of studies (runs/packed.py) are listed, opened and verified as folders are, and are read-only.
+Runs in the files of studies (runs/packed.py) are listed, opened and verified like folders, and are read-only.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ from skillviz.runs.spec import RunSpec
 from skillviz.tasks.project import RUNS_VARIABLE, app_root, expanded, project_root
 
 NOTES = ".notes"
-PARTS = "parts"  # scores of the parts of runs' regions, a folder a run
-ANSWERS = ".live"  # what the live pages computed
+PARTS = "parts"  # scores of the parts of runs' regions, one folder per run
+ANSWERS = ".live"  # results computed by the live pages
 KILLED = Failure(
     kind="killed",
     message="The process of this run has stopped.",
     hint="It was killed, ran out of memory, or the disk was full; "
     "`python -m skillviz jobs resume` continues where it stopped.",
 )
-STARTUP = 60.0  # seconds within which the process of a queued run names itself
+STARTUP = 60.0  # seconds within which the process of a queued run records itself
 
 
 @dataclass(frozen=True)
 class Unfinished:
-    """A run that is queued, running, failed or cancelled, as it really is now."""
+    """A run that is queued, running, failed or cancelled. Its record shows the actual status."""
 
     path: Path
     record: RunRecord
@@ -57,19 +57,19 @@ class Unfinished:
 
 @dataclass(frozen=True)
 class Unreadable:
-    """A folder that claims to be a run but cannot be shown, and why; the store itself where it cannot be listed."""
+    """A folder that contains a run.json but cannot be shown, with the error; or a store that cannot be listed."""
 
     path: Path
     error: StoreError
 
     @property
     def reason(self) -> str:
-        """The reason, in a sentence."""
+        """The reason in a sentence."""
         return str(self.error.args[0])
 
     @property
     def name(self) -> str:
-        """The folder's name as it can be printed: any bytes but two may be in it."""
+        """The folder's name in printable form, since a file name may contain almost any byte."""
         return visible(self.path.name)
 
 
@@ -83,9 +83,9 @@ class Store:
         return f"Store({str(self.root)!r})"
 
     def create(self, spec: RunSpec, *, size: int | None = None, task: str | None = None) -> RunFolder:
-        """A new queued run. For its name: the main size in entries (0: none is asked for) and the task's name.
+        """Create a queued run, whose name contains the main size in entries (0: none requested) and the task's name.
 
-        Raises StoreError where the root cannot be written.
+        Raises StoreError if the root is not writable.
         """
         with written(self.root):
             self.root.mkdir(parents=True, exist_ok=True)
@@ -98,36 +98,36 @@ class Store:
         return RunFolder(self.root / run_id)
 
     def refuse_unwritable(self) -> None:
-        """Raises StoreError where no run could be stored; nothing is left behind."""
+        """Raise StoreError if no run could be stored; the test leaves nothing behind."""
         place = next(folder for folder in (self.root, *self.root.absolute().parents) if folder.exists())
         with written(self.root):
             try:
                 tempfile.TemporaryDirectory(dir=place, prefix=".skillviz-").cleanup()
             except OSError as error:
-                error.filename = str(self.root)  # the trial's own name means nothing to a user
+                error.filename = str(self.root)  # the test folder's name means nothing to a user
                 raise
 
     def list(self, among: Collection[str] | None = None) -> Sequence[Run]:
-        """The finished runs whose files are all there, newest first; of these names alone where some are given."""
+        """Return the finished runs whose files all exist, newest first; with `among`, only those with these names."""
         return [entry for entry in self._scan(among=among) if isinstance(entry, Run)]
 
     def unfinished(self) -> Sequence[Unfinished]:
-        """The others, newest first; queued or running without a living process counts as failed (killed)."""
+        """Return the unfinished runs, newest first. A queued or running one without a living process counts as failed
+        (killed)."""
         return [entry for entry in self._scan() if isinstance(entry, Unfinished)]
 
     def unreadable(self) -> Sequence[Unreadable]:
-        """Folders with a run.json that cannot be shown: broken, incomplete, or of another version."""
+        """Return the folders with a run.json that cannot be shown: broken, incomplete, or of another version."""
         return [entry for entry in self._scan() if isinstance(entry, Unreadable)]
 
     def others(self, finished: Collection[str]) -> tuple[Sequence[Unfinished], Sequence[Unreadable]]:
-        """Those of `unfinished` and of `unreadable` by one look; folders that are known to be finished runs are left
-        out."""
+        """Return `unfinished` and `unreadable` in one scan, which skips folders known to be finished runs."""
         entries = self._scan(finished)
         unfinished = [entry for entry in entries if isinstance(entry, Unfinished)]
         return unfinished, [entry for entry in entries if isinstance(entry, Unreadable)]
 
     def open(self, run_id: str) -> Run:
-        """The finished run of this id or unique prefix; raises RunNotFound, CorruptRun or OtherVersion."""
+        """Return the finished run with this id or unique prefix; raises RunNotFound, CorruptRun or OtherVersion."""
         path = self.path(self.resolve(run_id))
         entry = _entry(path)
         if isinstance(entry, Run):
@@ -140,12 +140,14 @@ class Store:
         raise type(entry.error)(f"run {path.name} cannot be opened: {entry.reason}") from entry.error
 
     def look(self, run_id: str) -> Run | Unfinished | Unreadable:
-        """What the run of this id or unique prefix is now, whatever it is; raises RunNotFound."""
+        """Return the present state of the run with this id or unique prefix, finished or not; raises RunNotFound."""
         return _entry(self.path(self.resolve(run_id)))
 
     def resolve(self, run_id: str) -> str:
-        """The full id that this id or prefix stands for, finished or not; raises RunNotFound, and NotReadable where the
-        root cannot be listed."""
+        """Return the full id for this id or prefix, finished or not.
+
+        Raises RunNotFound, and NotReadable if the root cannot be listed.
+        """
         if self.has(run_id):
             return run_id
         folders = self._folders_among(name for name in self.names() if run_id and name.startswith(run_id))
@@ -162,32 +164,32 @@ class Store:
         )
 
     def has(self, run_id: str) -> bool:
-        """True if there is a run of exactly this id, finished or not, readable or not; raises NotReadable."""
+        """True if there is a run with exactly this id, finished or not, readable or not; raises NotReadable."""
         return self.has_folder(run_id) or run_id in self.packed()
 
     def has_folder(self, run_id: str) -> bool:
-        """True if there is a run folder of exactly this id, which no run in a study's file has; raises NotReadable."""
+        """True if there is a run folder (not a run in a study's file) with exactly this id; raises NotReadable."""
         if run_id[:1] in ("", ".") or Path(run_id).name != run_id:
             return False
         try:
             return is_regular(self.root / run_id / RECORD)
-        except OSError:  # nothing below a root that may not be read can be looked at, whether it is there or not
+        except OSError:  # in an unreadable root, files cannot be tested, whether they exist or not
             return run_id in self.names()
 
     def path(self, run_id: str) -> Path:
-        """The folder of exactly this run, or its path in a study's file."""
+        """Return the folder of exactly this run, or its path in a study's file."""
         folder = self.root / run_id
         return folder if self.has_folder(run_id) else self.packed().get(run_id, folder)
 
     def packed(self) -> Mapping[str, Path]:
-        """The paths of the runs in the studies' files by id, of two of one id the first; raises NotReadable.
+        """Return the paths of the runs in the studies' files by id; the first one counts if an id occurs twice.
 
-        A file that cannot be read has none: it is listed as unreadable.
+        Raises NotReadable. An unreadable file has no runs here; it is listed as unreadable.
         """
         return _first_of(self._packs())
 
     def _packs(self) -> Sequence[tuple[Path, Mapping[str, Path] | StoreError]]:
-        """Each study's file with its runs, or with why it cannot be read."""
+        """Return each study's file with its runs, or with the error if it cannot be read."""
         packs: list[tuple[Path, Mapping[str, Path] | StoreError]] = []
         for pack in packed.packs(self.root):
             try:
@@ -197,13 +199,14 @@ class Store:
         return packs
 
     def verify(self, run_id: str) -> Sequence[str]:
-        """One sentence for each difference between the run's files and what run.json vouches for."""
+        """Return one sentence for each difference between the run's files and the hashes in run.json."""
         return [problem.sentence for problem in problems_of(self._vouched(run_id))]
 
     def delete(self, run_id: str) -> None:
-        """Removes the run of exactly this id, finished or not, with its note and part scores. Never leaves half a run.
+        """Delete the run with exactly this id, finished or not, with its note and part scores. It never leaves half a
+        run.
 
-        Raises RunNotFound where the root holds no such run folder, StoreError while it is running.
+        Raises RunNotFound if the root has no such run folder, StoreError while the run is running.
         """
         path = self.root / run_id
         if (pack := packed.pack_of(self.path(run_id))) is not None:
@@ -223,19 +226,20 @@ class Store:
                 remove_folder(parts)
 
     def note(self, run_id: str) -> str:
-        """The user's note on a run; empty where there is none. Raises NotReadable."""
+        """Return the user's note on a run; empty if there is none. Raises NotReadable."""
         path = self._note_path(run_id)
         with reading(f"the note on run {run_id}"):
             return path.read_text(encoding="utf-8") if is_regular(path) else ""
 
     def noted(self) -> Collection[str]:
-        """The ids that have a note; none where the notes cannot be listed. One look at the disk for a list of runs."""
+        """Return the ids that have a note; empty if the notes cannot be listed. It reads the disk once for a list of
+        runs."""
         with suppress(OSError):
             return {name.removesuffix(".txt") for name in os.listdir(self.root / NOTES)}
         return ()
 
     def set_note(self, run_id: str, text: str) -> None:
-        """Keeps a note on a run, beside the run and not in it; an empty text removes it."""
+        """Store a note on a run, beside the run and not in it; an empty text removes it."""
         path = self._note_path(self.resolve(run_id))
         with written(self.root):
             if not text.strip():
@@ -248,7 +252,7 @@ class Store:
         return self.root / NOTES / f"{Path(run_id).name}.txt"
 
     def _vouched(self, run_id: str) -> Run:
-        """The run, though its files may be missing or changed."""
+        """Return the finished run, without checking that its files are there and unchanged."""
         path = self.path(self.resolve(run_id))
         record = read_record(path)
         if record.status != "finished":
@@ -256,14 +260,15 @@ class Store:
         return Run(path, record)
 
     def folders(self) -> Sequence[Path]:
-        """The folders with a run.json, by name; drafts and graves are hidden and none. Raises NotReadable."""
+        """Return the folders with a run.json, by name. Hidden drafts and removed folders are not included. Raises
+        NotReadable."""
         return self._folders_among(self.names())
 
     def _folders_among(self, names: Iterable[str]) -> Sequence[Path]:
         return [self.root / name for name in names if may_be_regular(os.path.join(self.root, name, RECORD))]
 
     def names(self) -> Sequence[str]:
-        """The names of everything in the root that may be a run; raises NotReadable where it cannot be listed."""
+        """Return the names of everything in the root that may be a run; raises NotReadable if it cannot be listed."""
         return folder_names(self.root)
 
     def _scan(
@@ -276,7 +281,7 @@ class Store:
             return [Unreadable(self.root, error)]
         if among is None:
             forget_all_but(self.root, names)
-        # those known are left out before the disk is asked: of a thousand runs nearly all are
+        # known runs, nearly all of a thousand, are skipped before the disk is read
         paths = {path.name: path for path in self._folders_among(name for name in names if name not in besides)}
         for name, path in _first_of(packs).items():
             if name not in besides and (among is None or name in among):
@@ -297,10 +302,10 @@ class Store:
 
 @contextmanager
 def written(root: Path) -> Iterator[None]:
-    """Turns the system's refusal to write under a root into StoreError, DiskFull where there is no space; of a file
-    elsewhere, which can only have been read, the error stays.
+    """Turn the system's refusal to write under a root into StoreError, or DiskFull if there is no space left.
 
-    Raises ReadOnly, and does not begin, where nothing may be written.
+    Errors about files elsewhere, which can only have been read, stay as they are. Raises ReadOnly before the body if
+    nothing may be written.
     """
     read_only.refuse()
     try:
@@ -316,36 +321,39 @@ def written(root: Path) -> Iterator[None]:
 
 
 def _concerns(path: Path, root: Path) -> bool:
-    """True if a path is in the folder `root`, or a folder that it is in."""
+    """True if a path is in the folder `root`, or is a folder that contains it."""
     path, root = path.absolute(), root.absolute()
     return path.is_relative_to(root) or root.is_relative_to(path)
 
 
 def store_root(runs_dir: Path | str | None = None) -> Path:
-    """Where a user's runs go: `runs_dir`, else $SKILLVIZ_RUNS, else cached_runs/local."""
+    """Return the folder for a user's runs: `runs_dir`, else $SKILLVIZ_RUNS, else cached_runs/local."""
     chosen = runs_dir or os.environ.get(RUNS_VARIABLE)
     return Path(expanded(str(chosen))) if chosen else usual_root()
 
 
 def option_of(root: Path, known: Path | None = None) -> str:
-    """` --runs-dir FOLDER` for a command about runs in this folder; empty for the folder that a terminal finds by
-    itself: `known`, or that of this environment."""
+    """Return ` --runs-dir FOLDER` for a command about runs in this folder.
+
+    It is empty if the folder is the one that a terminal uses by default: `known`, or that of this environment.
+    """
     is_found = root.resolve() == (known or store_root()).resolve()
     return "" if is_found else f" --runs-dir {shlex.quote(str(root.resolve()))}"
 
 
 def usual_root() -> Path:
-    """Where a user's runs go if nothing else is said: in the checkout, or in the current folder once installed."""
+    """Return the default folder for a user's runs: in the checkout, or in the current folder if skillviz is
+    installed."""
     return project_root() / "cached_runs" / "local"
 
 
 def shipped_root() -> Path:
-    """The folder of the runs that ship: in the checkout, or in the package once installed."""
+    """Return the folder of the shipped runs: in the checkout, or in the installed package."""
     return app_root() / "cached_runs"
 
 
 def name_of(spec: RunSpec, size: int | None = None, task: str | None = None) -> str:
-    """The readable part of a run's id, such as sst2-minilm-l6-stagewise-10646-s0."""
+    """Return the readable part of a run's id, such as sst2-minilm-l6-stagewise-10646-s0."""
     task = task or (Path(spec.task).stem if re.search(r"\.ya?ml$", spec.task) else spec.task)
     amount = spec.sizes[0].replace("%", "pct") if size is None else str(size or "")
     base = spec.base.split("@")[0].replace("\\", "/").rstrip("/").split("/")[-1]
@@ -354,7 +362,7 @@ def name_of(spec: RunSpec, size: int | None = None, task: str | None = None) -> 
 
 
 def _first_of(packs: Sequence[tuple[Path, Mapping[str, Path] | StoreError]]) -> dict[str, Path]:
-    """The paths of the runs in these files by id, of two of one id the first."""
+    """Return the paths of the runs in these files by id; the first one counts if an id occurs twice."""
     readable = [runs for _, runs in reversed(packs) if isinstance(runs, Mapping)]
     return {name: path for runs in readable for name, path in runs.items()}
 
@@ -364,7 +372,7 @@ def _slug(text: str) -> str:
 
 
 def _entry(path: Path) -> Run | Unfinished | Unreadable:
-    """What a folder with a run.json is, judged by what run.json vouches for."""
+    """Return the entry for a folder with a run.json, after comparing its files with the sizes in run.json."""
     try:
         with reading(f"the folder {path}"):
             return _readable_entry(path)
@@ -375,7 +383,7 @@ def _entry(path: Path) -> Run | Unfinished | Unreadable:
 def _readable_entry(path: Path) -> Run | Unfinished:
     record = read_record(path)
     if record.status in OPEN and not _has_somebody(path, record):
-        record = read_record(path)  # it may have ended between the two looks
+        record = read_record(path)  # it may have ended between the two reads
         if record.status in OPEN:
             record = record.model_copy(update=_end(path))
     if record.run_id != path.name:
@@ -391,7 +399,7 @@ def _readable_entry(path: Path) -> Run | Unfinished:
 
 
 def _end(path: Path) -> dict[str, Any]:
-    """How an open run ended whose process is gone: as its cluster says, else killed."""
+    """Return the end of an open run whose process is gone: the state given by its cluster, else killed."""
     state = end_on_cluster(path / WORK)
     if state == CANCELLED:
         return {"status": "cancelled"}
@@ -402,21 +410,21 @@ def _end(path: Path) -> dict[str, Any]:
 
 
 def ended_by_cluster(kind: str) -> Failure:
-    """What a record says of an end that a cluster gives a class of failure."""
+    """Return the record of an end for which a cluster gives a class of failure."""
     return Failure(kind=kind, message=f"The cluster ended this job: {kind}.", hint=advice(kind).hint)
 
 
 def _has_somebody(path: Path, record: RunRecord) -> bool:
-    """Whether a process works on an open run; one that was asked for just now has yet to name itself."""
+    """True if a process works on an open run, or is about to: a new run's process has not recorded itself yet."""
     if record.status == "queued" and not (path / WORK / PROCESS).exists():
         with suppress(OSError):
             age = time.time() - (path / RECORD).stat().st_mtime
-            return abs(age) < STARTUP  # far below 0 the clock was set back: the run would be awaited until it is there
+            return abs(age) < STARTUP  # if the clock was set back, the age is far below 0 and the run would wait for that time
     return is_alive(path / WORK)
 
 
 def is_awaited(path: Path) -> bool:
-    """Whether a run folder is queued or running, and a process works on it or is about to."""
+    """True if a run folder is queued or running, and a process works on it or is about to."""
     with suppress(StoreError, OSError):
         record = read_record(path)
         return record.status in OPEN and _has_somebody(path, record)
@@ -429,15 +437,15 @@ class Problem:
 
     sentence: str
     is_foreign: bool = False
-    """Whether it is about a file that is none of the run's."""
+    """True if it is about a file that does not belong to the run."""
     is_unknown: bool = False
-    """Whether the system refuses to read: the file may be as it was written."""
+    """True if the system refuses to read the file, which may be unchanged."""
 
 
 def problems_of(run: Run) -> Sequence[Problem]:
-    """One for each difference between the run's files and its run.json, and for each unreadable file."""
+    """Return a problem for each difference between the run's files and its run.json, and for each unreadable file."""
     problems: list[Problem] = []
-    for name in (RECORD, *run.record.files, ""):  # each by itself: one that cannot be read hides none of the others
+    for name in (RECORD, *run.record.files, ""):  # separately, so that an unreadable file does not hide the problems of the others
         try:
             with reading(name or f"the folder {run.path.name}"):
                 problems += _problems_of_file(run, name) if name else _foreign_files(run)

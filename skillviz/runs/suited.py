@@ -1,4 +1,4 @@
-"""What a run cannot combine, known before there is one and without torch: localizers, tasks, lean mode, CUDA graphs."""
+"""Combinations that a run refuses before it exists, without torch: localizers, tasks, lean mode, CUDA graphs."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ LEAVE_OUT = "leave CUDA graphs out"
 
 
 def refuse_unsuited(spec: RunSpec, task: Task, check: Preflight, device: str = "") -> None:
-    """Raises BadInput where the localizer cannot be used on the task, or not in the spec's modes with this pair.
+    """Raise BadInput if the localizer cannot be used on the task, or in the spec's modes with this pair.
 
-    `device` is the kind of the one that the run will take, where that is known.
+    `device` is the kind of device that the run will use, if known.
     """
     row = localizer(spec.localizer)
     error = (
@@ -29,7 +29,8 @@ def refuse_unsuited(spec: RunSpec, task: Task, check: Preflight, device: str = "
 
 
 def refused_lean(row: Localizer, check: Preflight | None) -> BadInput | None:
-    """Why a localizer or a pair is not for lean mode; None where both are, as far as is known of the pair."""
+    """Return the reason against a localizer or a pair in lean mode; None if there is none, as far as the pair is
+    known."""
     if not row.lean:
         names = ", ".join(name for name, other in LOCALIZERS.items() if other.lean)
         return BadInput(
@@ -40,7 +41,8 @@ def refused_lean(row: Localizer, check: Preflight | None) -> BadInput | None:
 
 
 def refused_graphs(row: Localizer, device: str, is_lean: bool, check: Preflight | None) -> BadInput | None:
-    """Why a search's passes cannot be recorded as CUDA graphs; None where they can, as far as is known."""
+    """Return the reason against recording a search's passes as CUDA graphs; None if there is none, as far as is
+    known."""
     if device == "cpu":
         return BadInput(f"CUDA graphs need a GPU, and this run is on the CPU; {LEAVE_OUT}, or choose a GPU.")
     if is_lean:
@@ -56,7 +58,7 @@ def refused_graphs(row: Localizer, device: str, is_lean: bool, check: Preflight 
 
 
 def refused_gain(spec: RunSpec, task: Task) -> BadInput | None:
-    """Why the grafts of a localizer or task can have no other gain than 1; None where they can, or have none."""
+    """Return the reason against a gain other than 1 for a localizer or task; None if there is none."""
     if spec.gain == 1:
         return None
     if not makes_graft(spec.localizer):
@@ -67,7 +69,7 @@ def refused_gain(spec: RunSpec, task: Task) -> BadInput | None:
 
 
 def refused_generation(row: Localizer, task: Task) -> BadInput | None:
-    """Why a localizer is not for a task with references; None where it is, and for other tasks."""
+    """Return the reason against a localizer for a task with references; None if there is none, and for other tasks."""
     if not row.compares_answers or task.kind != GENERATION:
         return None
     names = ", ".join(name for name, other in LOCALIZERS.items() if other.is_search and not other.compares_answers)

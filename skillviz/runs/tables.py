@@ -35,8 +35,8 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """One artifact; `logits` says that columns `logit_<class>` (float32) follow, one a label, or those of `GENERATED`
-    of references."""
+    """One table. With `logits`, columns `logit_<class>` (float32) follow, one per label, or `GENERATED` for
+    references."""
 
     name: str
     columns: tuple[Column, ...]
@@ -44,7 +44,7 @@ class Table:
 
     @property
     def file(self) -> str:
-        """Its file in the run folder."""
+        """The table's file in the run folder."""
         return f"{self.name}.parquet"
 
 
@@ -68,7 +68,11 @@ GENERATED = (
     Column(TOKENS, "int64", "tokens", "of the reference, the one that ends it included"),
     Column(TEXT, "str", "", "the text that the model generated greedily, without the space around it"),
 )
-"""Of references: first and last are missing where nothing is generated, the last of the parts of a region."""
+"""The columns for references.
+
+`exact_match` and `generated` are missing if nothing is generated; `generated` is also missing for the parts of a
+region.
+"""
 EXAMPLE = Column("example_id", "str", "", "<split>-<row in the source file>")
 LABEL = Column("label", "int64", "class number", "the true class, counted from 0")
 PREDICTIONS = Table(
@@ -77,13 +81,13 @@ PREDICTIONS = Table(
     logits=True,
 )
 ENDS = replace(PREDICTIONS, name="ends")
-"""The same columns, of the states pretrained and finetuned: runs of one pair on the same examples have equal files."""
+"""The same columns for the states pretrained and finetuned. Runs of one pair on the same examples have equal files."""
 SIZES = Table(
     "sizes",
     (EXAMPLE, DATASET, SPLIT, Column("size", "int64", "entries", "entries of the region, not the main size"), LABEL),
     logits=True,
 )
-"""Predictions of the grafts at the other sizes of the run; those at its main size are among `predictions`."""
+"""Predictions of the grafts at the other sizes of the run; those at its main size are in `predictions`."""
 NULLS = Table(
     "nulls",
     (
@@ -102,7 +106,7 @@ OUT_OF_SCOPE = Table(
     (EXAMPLE, Column("state", "str", "", "pretrained, finetuned or grafted")),
     logits=True,
 )
-"""Predictions for texts that fit no class, of a task that names such a file."""
+"""Predictions for texts that fit no class, if the task names a file of such texts."""
 CURVE = Table(
     "curve",
     (
@@ -118,7 +122,7 @@ CURVE = Table(
     ),
 )
 COMPLEMENT = replace(CURVE, name="complement")
-"""The same columns, of the fine-tuned model with the region at the base; `recovered` is the share of the gain left."""
+"""The same columns for the fine-tuned model with the region at the base; `recovered` is the share of the gain left."""
 HISTORY = Table(
     "history",
     (
@@ -187,7 +191,7 @@ PARTS = Table(
     ),
     logits=True,
 )
-"""What each part of a region does: stored beside the runs of a store, not in a run's folder (runs.part_scores)."""
+"""The results of each part of a region, stored beside the runs of a store, not in a run's folder (runs.part_scores)."""
 TABLES = {
     t.name: t
     for t in (
@@ -198,15 +202,15 @@ TABLES = {
 
 
 def empty(name: str, labels: Sequence[str] = ()) -> pd.DataFrame:
-    """A frame without rows that has the table's columns and dtypes."""
+    """Return a frame without rows that has the table's columns and dtypes."""
     columns = {c.name: pd.Series(dtype=c.dtype) for c in _columns(TABLES[name], labels)}
     return pd.DataFrame(columns)
 
 
 def check(frame: pd.DataFrame, name: str, labels: Sequence[str] = ()) -> pd.DataFrame:
-    """The frame with the table's columns in their order and dtypes; the argument is left as it is.
+    """Return a new frame with the table's columns in their order and dtypes.
 
-    Raises ValueError where a column is missing, unknown or holds what its dtype cannot.
+    Raises ValueError if a column is missing or unknown, or holds values that do not fit its dtype.
     """
     table = TABLES[name]
     if table.logits and LIKELIHOOD in frame.columns:
@@ -224,7 +228,7 @@ def check(frame: pd.DataFrame, name: str, labels: Sequence[str] = ()) -> pd.Data
 
 
 def score_matrix(rows: pd.DataFrame, labels: Sequence[str]) -> np.ndarray:
-    """The logits [n, label] of rows of predictions; of references their scores [n, 4] (core.generation)."""
+    """Return the logits [n, label] of rows of predictions; for references, their scores [n, 4] (core.generation)."""
     if LIKELIHOOD in rows.columns:
         exact_match = rows[EXACT_MATCH].to_numpy() if EXACT_MATCH in rows.columns else None
         return np.asarray(generated_scores(exact_match, rows[LIKELIHOOD].to_numpy(), rows[TOKENS].to_numpy()))
@@ -232,7 +236,7 @@ def score_matrix(rows: pd.DataFrame, labels: Sequence[str]) -> np.ndarray:
 
 
 def score_columns(values: np.ndarray, labels: Sequence[str]) -> dict[str, Any]:
-    """The columns that hold such logits or scores; the generated texts are among them where the scores bring them."""
+    """Return the columns for these logits or scores, including the generated texts if the scores have them."""
     if not is_generated(values, labels):
         return dict(zip(logit_columns(labels), values.T, strict=True))
     z, texts = np.asarray(values), list(getattr(values, "texts", ()))
@@ -242,12 +246,13 @@ def score_columns(values: np.ndarray, labels: Sequence[str]) -> dict[str, Any]:
 
 
 def logit_columns(labels: Sequence[str]) -> list[str]:
-    """The names of the logit columns, in the order of the labels."""
+    """Return the names of the logit columns, in the order of the labels."""
     return [LOGIT + label for label in labels]
 
 
 def encoding(frame: pd.DataFrame) -> dict[str, Any]:
-    """How Parquet stores the frame: compressed, the bytes of its fractions by place, which takes a third less."""
+    """Return Parquet options for the frame: compression, with the bytes of floats split by position, which saves a
+    third."""
     split = [str(name) for name in frame.columns if frame[name].dtype.kind == "f"]
     words = [str(name) for name in frame.columns if name not in split]
     return {"compression": "zstd", "compression_level": 19, "use_dictionary": words, "use_byte_stream_split": split}
@@ -261,7 +266,7 @@ def _columns(table: Table, labels: Sequence[str]) -> tuple[Column, ...]:
 
 
 def typed(values: pd.Series, column: Column, table: str) -> pd.Series:
-    """The values as the column's dtype; raises ValueError, with the table's name, where they are not of it."""
+    """Return the values in the column's dtype; raises ValueError, with the table's name, if they do not fit it."""
     if not column.nullable and values.isna().any():
         raise ValueError(f"{table}: column '{column.name}' has missing values.")
     try:

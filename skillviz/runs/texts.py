@@ -1,4 +1,4 @@
-"""The texts of a run's examples, which no run stores: read from its task's data where these are on this machine."""
+"""The texts of a run's examples, which no run stores. They are read from the task's data if it is on this machine."""
 
 from __future__ import annotations
 
@@ -15,15 +15,16 @@ CLASS, WORDS = "class", "words"
 
 
 def task_of(run: Run) -> Task:
-    """The run's task as it is on this machine; raises what the registry raises where it is not."""
+    """Return the run's task as it is on this machine; raises the registry's errors if it is not there."""
     return registry.task(run.spec.task)
 
 
 def example_texts(run: Run, split: str) -> pd.DataFrame:
-    """example_id, text_a, for pairs text_b, and options or reference where there are any, of the examples of a split.
+    """Return example_id, text_a, text_b for pairs, and options or reference if there are any, for the examples of a
+    split.
 
-    All splits are read, since only together do they show that they are the run's own: raises BadData where they
-    are not, or cannot be had.
+    All splits are read, because only together do they show that they are the run's own. Raises BadData if they are not,
+    or cannot be read.
     """
     spec, task = run.spec, run.record.task
     caps = {"max_train": spec.max_train, "max_validation": spec.max_validation, "max_test": spec.max_test}
@@ -37,11 +38,10 @@ def example_texts(run: Run, split: str) -> pd.DataFrame:
 
 
 def example_columns(run: Run, split: str) -> pd.DataFrame:
-    """What is known of the examples of a split beside their class, indexed by example id: `words`, then the columns
-    of the task's source other than text and label.
+    """Return further columns of the examples of a split, by example id: `words`, then the source's own columns.
 
-    `words` is the length of the texts. A source's own column of that name, or called `class`, gets ` (data)` behind
-    its name. Raises what `example_texts` raises.
+    Text and label are not included. `words` is the length of the texts. If the source has a column named `words` or
+    `class`, ` (data)` is added to its name. Raises the errors of `example_texts`.
     """
     texts = example_texts(run, split).set_index("example_id").drop(columns=[OPTIONS, REFERENCE], errors="ignore")
     columns = other_columns(task_of(run), texts.index.tolist())

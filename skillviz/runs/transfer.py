@@ -1,4 +1,4 @@
-"""Another task's test examples for a pair: labels mapped, what was trained on dropped and counted (paper, Fig. 7)."""
+"""Another task's test examples for a pair: labels mapped, training examples dropped and counted (paper, Fig. 7)."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ LabelMap = Mapping[str, str | None]
 
 @dataclass(frozen=True)
 class Other:
-    """The test examples of another task, `frame` as in tasks.splits, its labels numbered as the source's.
+    """The test examples of another task, with `frame` as in tasks.splits and labels numbered like the source's.
 
-    `task` is the other task as the pair is asked about it: in its own words, for the source's labels. `mapping`
-    takes each of its own labels to the source's, or to None: those examples (`unmapped`) are left out, and so are
-    those whose text is among the source's training examples (`dropped`, None where that was not looked up), of `rows`
-    in all. `fingerprint` is that of the frame.
+    `task` is the other task as used for the pair: with its own prompt, for the source's labels. `mapping` maps each of
+    its own labels to one of the source's, or to None. Of `rows` examples, those mapped to None (`unmapped`) are left
+    out, and so are those whose text is among the source's training examples (`dropped`, None if that was not checked).
+    `fingerprint` is that of the frame.
     """
 
     named: str
@@ -45,7 +45,7 @@ class Other:
     notes: tuple[str, ...]
 
     def note(self, readout: str, encoded: Encoded, scores: Scores) -> TransferNote:
-        """What run.json holds of it; `encoded` are the examples that were scored."""
+        """Return its note for run.json; `encoded` are the examples that were scored."""
         labels = encoded.labels
         kind = KINDS.get(readout)
         template, words = self.task.wording(readout) if kind else ("", ())
@@ -57,14 +57,15 @@ class Other:
         )  # fmt: skip
 
     def task_note(self, source: TaskNote) -> TaskNote:
-        """The source's metric and labels under this task's name, for scoring."""
+        """Return the source's metric and labels under this task's name, for scoring."""
         return source.model_copy(update={"name": self.task.name})
 
 
 def label_mapping(source: Task, other: Task, mapping: LabelMap | None = None) -> dict[str, str | None]:
-    """Label of the other task -> the source's; by name (see `core.class_names.places`), where no mapping is given.
+    """Return a map from each label of the other task to one of the source's.
 
-    Raises BadInput where one has no classes, the two differ in their number of texts, or their labels do not fit.
+    Without a given mapping, labels are matched by name (see `core.class_names.places`). Raises BadInput if a task has
+    no classes, if the two differ in their number of texts, or if their labels do not match.
     """
     if (own := next((task for task in (source, other) if not task.has_classes), None)) is not None:
         why = "has options of its own for each example and"
@@ -91,7 +92,7 @@ def label_mapping(source: Task, other: Task, mapping: LabelMap | None = None) ->
 
 
 def refuse_unfit(source: Task, others: Mapping[str, Task]) -> None:
-    """Raises BadInput for the first task that cannot be scored beside the source; no data are read."""
+    """Raise BadInput for the first task that cannot be scored with the source's model; no data are read."""
     names = [source.name]
     for named, other in others.items():
         if other.name in names:
@@ -112,10 +113,10 @@ def other_examples(
     mapping: LabelMap | None = None,
     named: str = "",
 ) -> Other:
-    """The other task's test examples for a model tuned on the source; `training` as of `leaks.training_texts`, None
-    where it is not at hand: then none is left out for it, and `dropped` is None.
+    """Return the other task's test examples for a model tuned on the source.
 
-    Raises BadInput where the tasks do not fit, BadData where no example is left.
+    `training` is as returned by `leaks.training_texts`. If it is None, no example is dropped and `dropped` is None.
+    Raises BadInput if the tasks do not fit together, BadData if no example is left.
     """
     labels = label_mapping(source, other, mapping)
     frame, notes = load_test(other)
@@ -143,9 +144,11 @@ def other_examples(
 
 
 def in_its_words(source: Task, other: Task, mapping: LabelMap, readout: str) -> tuple[Task, tuple[str, ...]]:
-    """The other task with the source's labels, in its own words; in the source's where it has none, with a note.
+    """Return the other task with the source's labels and its own prompt; or with the source's prompt and a note if it
+    has none.
 
-    A label of the source takes the word of the other's label that is mapped to it, the first of several.
+    A label of the source gets the label word of the other task's label that is mapped to it; if there are several, the
+    first.
     """
     kind = KINDS.get(readout)
     plain: dict[str, Any] = {
@@ -163,7 +166,7 @@ def in_its_words(source: Task, other: Task, mapping: LabelMap, readout: str) -> 
 
 
 def _words(source: Task, other: Task, mapping: LabelMap, kind: str) -> tuple[str, ...] | None:
-    """The other task's word for each of the source's labels; None where it has none, or not one for each."""
+    """Return the other task's word for each of the source's labels; None if it has no words, or not one for each."""
     words, source_words = getattr(other.label_words, kind), getattr(source.label_words, kind)
     if words is None:
         return None
@@ -178,10 +181,10 @@ def _words(source: Task, other: Task, mapping: LabelMap, kind: str) -> tuple[str
 
 
 def seen_texts(task: Task, splits: Splits, max_train: int | None) -> frozenset[bytes]:
-    """Digests of the texts that a model of this task may have been trained on: all but those left out by a k-shot draw.
+    """Return digests of the texts that a model of this task may have been trained on.
 
-    Where the splits hold a part of the train split (the others are validation, or over the cap), fine-tuning elsewhere
-    took it all.
+    These are all texts except those left out by a k-shot draw. If the splits hold only a part of the train split (the
+    rest is validation or over the cap), fine-tuning elsewhere may have used all of it.
     """
     is_part = len(splits.train) > 0 and (max_train is not None or splits.validates_on_train)
     return training_texts(task) if is_part and splits.k_shot is None else frozenset(digests(splits.train))

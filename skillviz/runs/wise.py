@@ -1,4 +1,4 @@
-"""The stored grid of WiSE-FT and WiSE-Graft (PAPER.md, section 5): the run's test set, and other tasks'."""
+"""The stored grid of WiSE-FT and WiSE-Graft (PAPER.md, section 5), on the test sets of the run and of other tasks."""
 
 from __future__ import annotations
 
@@ -36,10 +36,11 @@ def wise_tables(
     passes: Passes = UNKEPT,
     gains: Mapping[int, float] | None = None,
 ) -> Grid:
-    """interpolation.parquet and interpolation_bins.parquet: both paths at alpha 0, 0.1, ..., 1 on every data set.
+    """Return interpolation.parquet and interpolation_bins.parquet: both paths at alpha 0, 0.1, ..., 1 on every data
+    set.
 
-    WiSE-Graft once for each region; `data` are encoded examples by the name of their data set, `gains` those of the
-    grafts by size, where they are not the pair's.
+    WiSE-Graft is computed for each region. `data` are encoded examples by the name of their data set; `gains` are the
+    gains of the grafts by size, if they differ from the pair's.
     """
     rows: list[dict[str, Any]] = []
     bins = []
@@ -65,9 +66,9 @@ def grid_logits(
     dataset: str = "",
     gains: Mapping[int, float] | None = None,
 ) -> Iterator[tuple[str, int | None, float, np.ndarray]]:
-    """Path, size, alpha and logits [n, label] of every point; WiSE-FT has no size, and alpha 0 is computed once.
+    """Yield path, size, alpha and logits [n, label] of every point; WiSE-FT has no size, and alpha 0 is computed once.
 
-    The points of a path are kept by `passes` together, when the last of them is computed.
+    `passes` stores the points of a path together, after the last one is computed.
     """
     ways: list[tuple[str, int | None, Region]] = [(GRAFT_PATH, size, region) for size, region in regions.items()]
     ways = [(FINETUNED_PATH, None, next(iter(regions.values()))), *ways]
@@ -100,14 +101,14 @@ def grid_logits(
 
 
 def _told(passes: Passes, text: str, examples: int, tokens: int) -> None:
-    """Tells of examples that went through the model."""
+    """Report examples that went through the model."""
     passes.heard(examples, tokens, text, True)
 
 
 def path_logits(
     pair: ModelPair, objective: Objective, path: str, region: Region | None, grid: Sequence[float]
 ) -> Generator[np.ndarray, None, None]:
-    """Logits [n, label] of a path at each alpha; wise-ft needs no region."""
+    """Yield the logits [n, label] of a path at each alpha; wise-ft needs no region."""
     if path == GRAFT_PATH and region is not None and pair.is_vector:
         yield from _of_graft(pair, objective, grid, region)
         return
@@ -120,7 +121,8 @@ def path_logits(
 def _of_graft(
     pair: ModelPair, objective: Objective, grid: Sequence[float], region: Region
 ) -> Generator[np.ndarray, None, None]:
-    """Logits [n, label] of the graft path at each alpha; the layers below the region's are computed once for all.
+    """Yield the logits [n, label] of the graft path at each alpha; the layers below the region's are computed once for
+    all.
 
     The model is compared with the base once, and between two alphas only the region's entries change.
     """
@@ -132,10 +134,11 @@ def _of_graft(
 
 @contextmanager
 def on_path(pair: ModelPair, path: str, alpha: float, region: Region | None) -> Iterator[ModelPair]:
-    """The pair's model at a point of wise-ft (every parameter moves) or wise-graft (the region's entries alone).
+    """Set the pair's model to a point of wise-ft (every parameter moves) or wise-graft (only the region's entries
+    move).
 
-    alpha 0 is the base, 1 the fine-tuned model or the graft, more lies beyond; whatever happens inside, the model is
-    then as before.
+    alpha 0 is the base, 1 the fine-tuned model or the graft; larger values extend the path. The model is restored after
+    the body, also after an error.
     """
     if path not in PATHS:
         raise BadInput(f"'{path}' is not a path between two models; known: {', '.join(PATHS)}.")
