@@ -1,7 +1,8 @@
-"""What each token of an example adds to a class's score: integrated gradients on the embedding layer, by captum.
+"""The contribution of each token of an example to a class's score: integrated gradients on the embedding layer, by
+captum.
 
-The score explained is the class's log-odds, log p / (1 - p), in nats: unlike a raw score it does not change when all
-classes' scores rise together, so that it means the same in every state and for every readout.
+The explained score is the class's log-odds, log p / (1 - p), in nats. Unlike a raw score, it does not change when the
+scores of all classes rise together, so it means the same in every state and for every readout.
 """
 
 from __future__ import annotations
@@ -25,15 +26,15 @@ from skillviz.models.pair import ModelPair
 BASELINES = ("pad", "mask", "zero")
 STEPS = 50
 BEGINNINGS = ("Ġ", "▁")
-"""What a vocabulary writes in front of a piece that begins a word."""
+"""The marks that a vocabulary writes before a token that begins a word."""
 
 
 @dataclass(frozen=True)
 class Attribution:
-    """`values` [token] float64: their sum is `score - reference`, but for `gap` (the integral's error).
+    """`values` [token] float64: their sum is `score - reference`, except for `gap` (the integral's error).
 
-    `score` is the class's log-odds on the example, `reference` on the baseline: the example with every token
-    but the special ones replaced. Special tokens stay, so their value is 0.
+    `score` is the class's log-odds on the example. `reference` is that on the baseline, which is the example with every
+    non-special token replaced. Special tokens stay, so their value is 0.
     """
 
     tokens: tuple[str, ...]
@@ -51,8 +52,8 @@ class Attribution:
 class Explained:
     """One example as the end of a path of embeddings [1, token, width] that starts at the baseline.
 
-    `score(x)` is the log-odds [n] of the class for embeddings x [n, token, width], by the model as it then stands;
-    `chunk` is how many of them it takes at a time. The causal readout runs `sequences` of them, one a label.
+    `score(x)` returns the log-odds [n] of the class for embeddings x [n, token, width], by the model's current weights;
+    `chunk` is the number of points it takes at a time. The causal readout runs `sequences` of them, one per label.
     """
 
     tokens: tuple[str, ...]
@@ -74,10 +75,10 @@ def attribute(
     baseline: str = "pad",
     steps: int = STEPS,
 ) -> Attribution:
-    """The tokens' attributions to class `target` on example `row`, in a state of the pair.
+    """Return the tokens' attributions to class `target` on example `row`, in a state of the pair.
 
-    Gauss-Legendre quadrature with `steps` points. Raises BadInput for a class, baseline or number of steps that
-    there is not; the model is afterwards as it was before.
+    They are computed by Gauss-Legendre quadrature with `steps` points. Raises BadInput for an unknown class or baseline
+    or an invalid number of steps. The model is restored afterwards.
     """
     with pair.at(state, region):
         case = explained(pair, encoded, target, row, baseline, steps)
@@ -90,11 +91,12 @@ def attribute(
 def integrated_gradients(
     score: Callable[[Tensor], Tensor], start: Tensor, end: Tensor, steps: int, chunk: int | None = None
 ) -> Tensor:
-    """(end - start) times the gradient of `score` averaged along the straight line, in the shape of `end` [1, ...].
+    """Return (end - start) times the gradient of `score` averaged along the straight line, in the shape of `end` [1,
+    ...].
 
-    Sundararajan et al. 2017. `chunk` points of the line go through the model at a time.
+    Sundararajan et al. 2017. The model takes `chunk` points of the line at a time.
     """
-    from captum.attr import IntegratedGradients  # seconds to import, and only attributions need it
+    from captum.attr import IntegratedGradients  # takes seconds to import, and only attributions need it
 
     return (
         IntegratedGradients(score)
@@ -106,7 +108,7 @@ def integrated_gradients(
 def explained(
     pair: ModelPair, encoded: Encoded, target: int, row: int = 0, baseline: str = "pad", steps: int = STEPS
 ) -> Explained:
-    """The path and the score of one example, for the model as it stands."""
+    """Return the path and the score of one example, for the model's current weights."""
     if getattr(pair.model.config, "is_encoder_decoder", False):
         raise BadInput(
             f"predictions of '{pair.table.model_type}' models cannot be explained: encoder and decoder read the same "
@@ -131,16 +133,16 @@ def explained(
 
 
 def log_odds(logits: Tensor, target: int) -> Tensor:
-    """log p / (1 - p) of one class [n], from class scores [n, label]."""
+    """Return log p / (1 - p) of one class [n], from class scores [n, label]."""
     others = [c for c in range(logits.shape[1]) if c != target]
     return logits[:, target] - logits[:, others].logsumexp(1)
 
 
 @contextmanager
 def embeddings_replaced(model: Any, start: Tensor) -> Iterator[None]:
-    """Inside, the model's token embeddings begin with `start` [rows, token, width], whatever ids it is given.
+    """In the body, the model's token embeddings begin with `start` [rows, token, width], whatever its input ids.
 
-    The ids still tell a model its positions and its last token, so that only the embeddings differ.
+    The model still gets its positions and its last token from the ids, so that only the embeddings differ.
     """
 
     def replaced(_module: Any, _inputs: Any, output: Tensor) -> Tensor:
@@ -155,9 +157,9 @@ def embeddings_replaced(model: Any, start: Tensor) -> Iterator[None]:
 
 
 def _logits(model: Any, readout: Readout, batch: Batch, x: Tensor) -> Tensor:
-    """Class scores [n, label] where the batch's one example has the embeddings x [n, token, width]."""
+    """Return the class scores [n, label] if the batch's one example has the embeddings x [n, token, width]."""
     n = len(x)
-    per_example = len(batch.inputs["input_ids"])  # one sequence, or one a label
+    per_example = len(batch.inputs["input_ids"])  # one sequence, or one per label
     many = Batch(
         np.zeros(n, dtype=np.int64),
         {name: tensor.repeat(n, 1) for name, tensor in batch.inputs.items()},
@@ -171,7 +173,7 @@ def _logits(model: Any, readout: Readout, batch: Batch, x: Tensor) -> Tensor:
 
 
 def _baseline(baseline: str, pair: ModelPair, layer: Any, end: Tensor) -> Tensor:
-    """The embedding that replaces a token's, in the shape of `end`."""
+    """Return the embedding that replaces a token's, in the shape of `end`."""
     if baseline == "zero":
         return torch.zeros_like(end)
     number = pair.tokenizer.pad_token_id if baseline == "pad" else pair.tokenizer.mask_token_id
@@ -181,17 +183,17 @@ def _baseline(baseline: str, pair: ModelPair, layer: Any, end: Tensor) -> Tensor
 
 
 def special(ids: np.ndarray, tokenizer: Any) -> np.ndarray:
-    """True for special tokens, bool [token]: they stay on the way; an unknown word is no special token."""
+    """Return True for special tokens, bool [token]. They stay on the path; an unknown word is not a special token."""
     names = ("cls", "sep", "mask", "bos", "eos", "pad")
     special_ids = {getattr(tokenizer, f"{name}_token_id") for name in names} - {None}
     return np.isin(ids, sorted(special_ids))
 
 
 def words(ids: np.ndarray, tokenizer: Any, is_text: np.ndarray) -> np.ndarray:
-    """The number of each token's word, from 0, int64 [token]; -1 for a token that is not of the text, or special.
+    """Return the index of each token's word, from 0, int64 [token]; -1 for a special token or one outside the text.
 
-    A vocabulary marks the pieces that go on with a word (##), those that begin one (Ġ, ▁) or those that end one (</w>);
-    in one that marks none, each token is a word.
+    A vocabulary marks the tokens that continue a word (##), those that begin one (Ġ, ▁) or those that end one (</w>).
+    Without any mark, each token is a word.
     """
     names, vocabulary = tokenizer.convert_ids_to_tokens(ids.tolist()), list(tokenizer.get_vocab())
     goes_on = any(name.startswith("##") for name in vocabulary)
@@ -215,7 +217,8 @@ def words(ids: np.ndarray, tokenizer: Any, is_text: np.ndarray) -> np.ndarray:
 
 
 def _tokens(ids: np.ndarray, tokenizer: Any) -> tuple[str, ...]:
-    """The tokens as a reader would write them; one that is no text by itself keeps the tokenizer's own name."""
+    """Return the tokens as a reader would write them; one that is not valid text by itself keeps the tokenizer's
+    name."""
     pieces = [tokenizer.decode([number]).strip().removeprefix("##") for number in ids.tolist()]
     names = tokenizer.convert_ids_to_tokens(ids.tolist())
     return tuple(p if p and "\ufffd" not in p else str(name) for p, name in zip(pieces, names, strict=True))

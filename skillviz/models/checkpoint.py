@@ -1,4 +1,5 @@
-"""What a model's folder says about itself: configuration, safetensors headers, a hash of the weights. No torch."""
+"""Facts from a model's folder without its weights: configuration, safetensors headers, a hash of the weights. No
+torch."""
 
 from __future__ import annotations
 
@@ -34,21 +35,23 @@ BITS = {
 FLOATS = ("F16", "BF16", "F32", "F64")
 HALF = "F16"
 NUMPY = {"F16": "<f2", "F32": "<f4", "F64": "<f8"}
-"""The floats that numpy has too, which are those that can be rounded to float16 without torch."""
+"""The floating dtypes that numpy has too, and that can therefore be rounded to float16 without torch."""
 _WRAPPING = r"(?:_orig_mod|_fsdp_wrapped_module|_checkpoint_wrapped_module|_fpw_module)\."
 WRAPPERS = (
     rf"^(?:{_WRAPPING}|(?:module|_forward_module)\.)+",
     *(rf"(?<=\.)(?:{_WRAPPING}){{1,{longest}}}" for longest in (4, 5, 6, 7)),
 )
-"""What torch.compile (`_orig_mod.`), DataParallel (`module.`), FSDP and others add to the names of modules that they
-wrap: each pattern is left out once a name, so that four modules of a name may be wrapped, each several times."""
+"""Patterns of the prefixes that torch.compile (`_orig_mod.`), DataParallel (`module.`), FSDP and others add to names.
+
+Each pattern is removed once per name. So a name may have four wrapped modules, each wrapped several times.
+"""
 LONGEST_HEADER = 100_000_000
 CHUNK = 1 << 22
 _known: dict[tuple[tuple[str, int, int, bool], ...], str] = {}
 
 
 class _Frozen(BaseModel):
-    """What a model that is stored without its frozen tensors says of them: see `models.frozen_tensors`."""
+    """The configuration entry of a model stored without its frozen tensors: see `models.frozen_tensors`."""
 
     fingerprint: str | None = None
     tensors: dict[str, str] | None = None
@@ -58,7 +61,7 @@ class _Frozen(BaseModel):
 
 
 class _Config(BaseModel):
-    """The kinds of the fields of a config.json that are read here, each of which may be absent or null."""
+    """The types of the config.json fields read here; each may be absent or null."""
 
     model_type: str | None = None
     architectures: list[str] | None = None
@@ -76,7 +79,7 @@ class Rows(NamedTuple):
     values: Stored
 
     def indices(self) -> np.ndarray:
-        """The numbers as int32 [k]."""
+        """Return the numbers as int32 [k]."""
         return np.frombuffer(b"".join(self.numbers.parts()), "<i4")
 
 
@@ -84,8 +87,8 @@ class Rows(NamedTuple):
 class Stored:
     """One tensor of a file: shape, dtype as the format names it, and its bytes [start, end) in the file.
 
-    `rounded` is set where its values are read as float16 from a file of any dtype; `name` is its name in the file.
-    `changed` are rows whose values are elsewhere, in the dtype that this tensor is read as.
+    `rounded` is set if its values are read as float16 from a file of any dtype; `name` is its name in the file.
+    `changed` are rows whose values are stored elsewhere, in the dtype in which this tensor is read.
     """
 
     shape: tuple[int, ...]
@@ -99,11 +102,11 @@ class Stored:
 
     @property
     def kind(self) -> str:
-        """The dtype that its values are read as."""
+        """The dtype in which its values are read."""
         return HALF if self.rounded else self.dtype
 
     def parts(self) -> Iterator[bytes]:
-        """The bytes of its values, piece by piece."""
+        """Yield the bytes of its values, piece by piece."""
         if self.changed is None:
             yield from self._pieces(CHUNK)
             return
@@ -118,7 +121,7 @@ class Stored:
             row += len(rows)
 
     def _pieces(self, size: int) -> Iterator[bytes]:
-        """The bytes of the file's own values; each piece but the last is made of `size` bytes of the file."""
+        """Yield the bytes of the file's own values; each piece but the last is made from `size` bytes of the file."""
         with self.file.open("rb") as file:
             file.seek(self.start)
             left = self.end - self.start
@@ -133,11 +136,12 @@ class Stored:
 
 @dataclass(frozen=True)
 class ModelInfo:
-    """A model's folder without its weights. `tensors` are named as in the files, but without what a wrapper added and
-    without a prefix that all share and no model of the family has.
+    """A model's folder without its weights.
 
-    `adapter` is the adapter_config.json of a LoRA checkpoint; its `config` may be empty. `wrapper` is the part left
-    out of names, such as `_orig_mod.` or `net.`, '' for most models; `renames` are the patterns of it, in turn.
+    `tensors` are named as in the files, but without prefixes of wrappers, and without a prefix that all share and that
+    no model of the family has. `adapter` is the adapter_config.json of a LoRA checkpoint, whose `config` may be empty.
+    `wrapper` is the part removed from names, such as `_orig_mod.` or `net.`, and '' for most models; `renames` are the
+    patterns that remove it, in order.
     """
 
     folder: Path
@@ -158,22 +162,22 @@ class ModelInfo:
 
     @property
     def revision(self) -> str | None:
-        """The hub's commit, None for a folder."""
+        """The hub's commit; None for a folder."""
         return hub_name(self.folder)[1]
 
     @property
     def model_type(self) -> str:
-        """The architecture's name in transformers, '' where the configuration has none."""
+        """The architecture's name in transformers; '' if the configuration has none."""
         return str(self.config.get("model_type", ""))
 
     @property
     def architectures(self) -> tuple[str, ...]:
-        """The model classes that the configuration names."""
+        """The model classes named in the configuration."""
         return tuple(self.config.get("architectures") or ())
 
     @cached_property
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """File name of each tensor to its shape."""
+        """The shape of each tensor, by its name in the file."""
         return {name: stored.shape for name, stored in self.tensors.items()}
 
     @cached_property
@@ -183,7 +187,8 @@ class ModelInfo:
 
     @property
     def dtype(self) -> str:
-        """The widest floating dtype of the file: float64, float32, bfloat16, float16 (or both: float32)."""
+        """The widest floating dtype of the file: float64, float32, bfloat16 or float16; float32 for a mix of the last
+        two."""
         floats = self.dtypes & set(FLOATS)
         if floats == {"F16", "BF16"}:
             return "float32"
@@ -192,25 +197,26 @@ class ModelInfo:
 
     @property
     def vocab_size(self) -> int | None:
-        """Rows of the token embedding, as configured."""
+        """The rows of the token embedding, as configured."""
         size = self.config.get("vocab_size")
         return None if size is None else int(size)
 
     @property
     def rounded(self) -> bool:
-        """Whether its values are read as float16, see `read_as_float16`."""
+        """True if its values are read as float16, see `read_as_float16`."""
         return any(stored.rounded for stored in self.tensors.values())
 
     @property
     def can_be_rounded(self) -> bool:
-        """Whether `read_as_float16` can read it."""
+        """True if `read_as_float16` can read it."""
         return self.dtypes & set(FLOATS) <= NUMPY.keys()
 
     def read_as_float16(self) -> ModelInfo:
-        """The same model with every value rounded to float16, and without what is no float (positions in old files).
+        """Return the same model with every value rounded to float16, without non-float tensors (positions in old
+        files).
 
-        Its fingerprint is then that of the rounded values: copies in other dtypes have the same one. Raises
-        BadModel where a tensor is of a float that numpy has not.
+        Its fingerprint is that of the rounded values, so that copies in other dtypes have the same one. Raises BadModel
+        for a floating dtype that numpy does not have.
         """
         floats = {name: stored for name, stored in self.tensors.items() if stored.dtype in FLOATS}
         if other := sorted({stored.dtype for stored in floats.values()} - NUMPY.keys()):
@@ -222,29 +228,29 @@ class ModelInfo:
 
     @cached_property
     def fingerprint(self) -> str:
-        """sha256 of the weights (reads the whole file once)."""
+        """The sha256 of the weights (reads the whole file once)."""
         return fingerprint(self.tensors)
 
     def identity(self) -> dict[str, Any]:
-        """{id, revision, fingerprint}: what a run or a graft says of this model."""
+        """Return {id, revision, fingerprint}, which identify this model in a run or a graft."""
         return {"id": self.id, "revision": self.revision, "fingerprint": self.fingerprint}
 
 
 def own_dtype(base: ModelInfo, finetuned: ModelInfo) -> str:
-    """The dtype in which a pair's own files are held: bfloat16 where both are, else float32."""
+    """Return the dtype for holding a pair's own files: bfloat16 if both are in bfloat16, otherwise float32."""
     return "bfloat16" if {base.dtype, finetuned.dtype} == {"bfloat16"} else "float32"
 
 
 def read_info(folder: Path | str) -> ModelInfo:
-    """The ModelInfo of a resolved folder.
+    """Return the ModelInfo of a resolved folder.
 
-    Raises CorruptFile where a file is cut short or unreadable, ModelNotFound where one is missing, BadModel
-    where an adapter is in the folder of a whole model.
+    Raises CorruptFile if a file is truncated or unreadable, ModelNotFound if one is missing, BadModel if an adapter is
+    in the folder of a whole model.
     """
     folder = Path(folder)
     adapter = folder / "adapter_config.json"
     if adapter.is_file():
-        # transformers would load both and put the one on the other; which of them is meant cannot be told
+        # transformers would load both and combine them; it is unclear which of them is meant
         if any((folder / name).is_file() for name in (SINGLE, INDEX)):
             raise BadModel(
                 f"'{folder}' holds a whole model and an adapter; move the adapter_* files to another folder."
@@ -266,7 +272,7 @@ def read_info(folder: Path | str) -> ModelInfo:
 
 
 class _Names(NamedTuple):
-    """The model's own name of each tensor, what was left out of one, and the patterns that leave it out."""
+    """The model's own name of each tensor, the part removed from a name, and the patterns that remove it."""
 
     plain: dict[str, str]
     wrapper: str
@@ -274,7 +280,7 @@ class _Names(NamedTuple):
 
 
 def _plain_names(names: Collection[str], model_type: str) -> _Names:
-    """The names without what wrappers added and without a prefix that all share and the family does not have."""
+    """Return the names without prefixes of wrappers, and without a shared prefix that the family does not have."""
     plain, wrapper = {name: name for name in names}, ""
     renames: list[str] = []
     for pattern in WRAPPERS:
@@ -308,10 +314,10 @@ def _weight_files(folder: Path) -> list[Path]:
         raise ModelNotFound(f"'{folder}' has no {SINGLE}; name the folder that `save_pretrained` wrote the model into.")
     try:
         names = sorted({Path(name).name for name in _read_json(index)["weight_map"].values()})
-        # a shard is beside its index, whatever the index claims
+        # a shard must be beside its index, even if the index gives a path
         files = [folder / name for name in names]
         missing = [path.name for path in files if not path.is_file()]
-    except (KeyError, TypeError, AttributeError, ValueError, OSError) as error:  # also names that no file can have
+    except (KeyError, TypeError, AttributeError, ValueError, OSError) as error:  # also for names that no file can have
         raise CorruptFile(f"{index} has no weight_map of file names; fetch or save the model again.") from error
     if missing:
         raise CorruptFile(f"{index} names {missing[0]}, which is not there; fetch the model again.")
@@ -319,7 +325,7 @@ def _weight_files(folder: Path) -> list[Path]:
 
 
 def read_header(path: Path) -> dict[str, Stored]:
-    """Name to Stored for every tensor of a file; raises CorruptFile where header and size do not agree."""
+    """Return name to Stored for every tensor of a file; raises CorruptFile if header and size do not agree."""
     size = path.stat().st_size
     with path.open("rb") as file:
         length = int.from_bytes(file.read(8), "little")
@@ -362,10 +368,10 @@ def _corrupt(path: Path, why: str) -> CorruptFile:
 
 
 def fingerprint(tensors: Mapping[str, Stored]) -> str:
-    """sha256 over name, dtype, shape and bytes of each tensor, by name, as hex.
+    """Return the sha256 over name, dtype, shape and bytes of each tensor, in order of name, as hex.
 
-    Neither the folder's name nor the cut into shards changes it. Streamed; kept in memory as long as
-    path, size and time of the files stay the same.
+    The folder's name and the division into shards do not change it. The file is streamed. The result is cached in
+    memory while path, size and time of the files stay the same.
     """
     changed = [stored.changed.values for stored in tensors.values() if stored.changed]
     key = tuple(sorted({(*_state(s.file), s.rounded) for s in (*tensors.values(), *changed)}))

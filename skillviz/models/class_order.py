@@ -1,4 +1,4 @@
-"""The output of a classification head for each label of a task, by the names that the configuration gives them."""
+"""The output of a classification head for each label of a task, matched by the names in the configuration."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from skillviz.tasks.task import Task
 
 @dataclass(frozen=True)
 class ClassOrder:
-    """The head's output for each label of the task; `outputs` is None where they are in the task's own order.
+    """The head's output for each label of the task; `outputs` is None if they are in the task's own order.
 
-    `error` says that the names contradict that order and do not tell another one, `notes` how they were matched where
-    they do not say the same.
+    `error` is set if the names contradict that order and give no other one. `notes` explain the matching if the names
+    differ from the task's.
     """
 
     outputs: tuple[int, ...] | None = None
@@ -27,13 +27,13 @@ class ClassOrder:
 
 
 def names_of_pair(finetuned: ModelInfo, base: ModelInfo) -> ClassNames:
-    """The fine-tuned model's names of its classes; an adapter whose folder has none has those of its base."""
+    """Return the fine-tuned model's names of its classes; for an adapter whose folder has none, those of its base."""
     own = class_names(finetuned.config)
     return class_names(base.config) if finetuned.adapter is not None and own.are_numbers else own
 
 
 def class_order(finetuned: ModelInfo, base: ModelInfo, task: Task, outputs: int | None) -> ClassOrder:
-    """The order of the head's `outputs` for the task; nothing is said where their number is not the task's."""
+    """Return the order of the head's `outputs` for the task; empty if their number differs from the task's."""
     if outputs is not None and outputs != len(task.labels):
         return ClassOrder()
     named = names_of_pair(finetuned, base)

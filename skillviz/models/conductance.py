@@ -1,9 +1,9 @@
-"""Which layers carry a decision: conductance of the blocks and of what each block adds (Dhamdhere et al. 2018).
+"""The layers that carry a decision: conductance of the blocks and of the modules in them (Dhamdhere et al. 2018).
 
-Of the change in a class's log-odds from the baseline to the example, the part that flows through a layer's output:
-the integral of (gradient by the output) x (its change) along the straight line between the two. captum's
-LayerConductance does one layer a pass and takes the gradient at the left end of each piece; here every layer is
-taken in the same pass and the gradient by the trapezoid rule.
+The conductance of a layer is the part of the change in a class's log-odds, from the baseline to the example, that flows
+through the layer's output: the integral of (gradient by the output) x (its change) along the straight line between the
+two. captum's LayerConductance handles one layer per pass and takes the gradient at the left end of each piece. Here
+every layer is handled in the same pass, with the gradient by the trapezoid rule.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ ANSWER = "(answer)"
 class Conductance:
     """`parts` maps `block`, `attention output` and `MLP out` to nats by [layer, token].
 
-    Nothing passes by a block's output, so each row of `block` sums to `score - reference`: it shows at which
-    tokens the evidence lies after the layer. A row of the other two sums to what flows through that module and not
-    past it: how much the layer itself does. For the causal readout the last column is the answers' tokens.
+    Everything flows through a block's output, so each row of `block` sums to `score - reference`; it shows the tokens
+    that hold the evidence after the layer. A row of the other two sums to the flow through that module and not past it,
+    which is the layer's own contribution. For the causal readout the last column is the answers' tokens.
     """
 
     tokens: tuple[str, ...]
@@ -47,7 +47,7 @@ class Conductance:
 
     @property
     def gap(self) -> float:
-        """Completeness gap in nats: the block's sum minus (score - reference), of the layer where it is largest."""
+        """Completeness gap in nats: the block's sum minus (score - reference), for the layer with the largest gap."""
         gaps = self.parts[BLOCK].sum(axis=1) - (self.score - self.reference)
         return float(gaps[np.abs(gaps).argmax()])
 
@@ -63,9 +63,9 @@ def conductance(
     baseline: str = "pad",
     steps: int = STEPS,
 ) -> Conductance:
-    """How the layers carry class `target` on example `row`, in a state of the pair; the arguments are `attribute`'s.
+    """Return the conductance of the layers for class `target` on example `row`; the arguments are those of `attribute`.
 
-    Raises BadInput where layers share their parameters: one module then has an output for each of its uses.
+    Raises BadInput if layers share their parameters, because one module then has an output for each of its uses.
     """
     if pair.table.repeats > 1:
         raise BadInput(
@@ -86,9 +86,9 @@ def conductance(
 
 
 def module_names(table: ParameterTable) -> dict[tuple[str, int], str]:
-    """(part, layer) -> the module whose output is measured; a family that is not in the table has blocks only.
+    """Return (part, layer) -> the measured module's name; a family that is not in the table has blocks only.
 
-    A part that a layer has several of, or that is one of several experts, is left out.
+    A part is left out if a layer has several of it, or if it belongs to one of several experts.
     """
     block = FAMILIES.get(table.model_type, UNKNOWN).block
     modules: dict[tuple[str, int], str] = {}
@@ -114,7 +114,8 @@ def _modules(pair: ModelPair) -> dict[tuple[str, int], Any]:
 def _integrated(
     case: Explained, modules: Mapping[tuple[str, int], Any], steps: int
 ) -> tuple[dict[tuple[str, int], np.ndarray], tuple[float, float]]:
-    """Conductance of each module by token, and the scores at both ends, over `steps` equal pieces of the way."""
+    """Return the conductance of each module by token, and the scores at both ends, over `steps` equal pieces of the
+    path."""
     totals: dict[tuple[str, int], Any] = dict.fromkeys(modules, 0.0)
     last: dict[tuple[str, int], tuple[Tensor, Tensor]] = {}
     scores: list[Tensor] = []
@@ -137,13 +138,14 @@ def _integrated(
 
 
 def _points(tensor: Tensor, n: int, case: Explained) -> Tensor:
-    """A module's outputs as float64 [point, sequence, token, width]; some modules flatten their tokens."""
+    """Return a module's outputs as float64 [point, sequence, token, width]; some modules flatten their tokens."""
     return tensor.double().reshape(n, case.sequences, -1, tensor.shape[-1])
 
 
 @contextmanager
 def outputs_of(modules: Mapping[tuple[str, int], Any]) -> Iterator[dict[tuple[str, int], Tensor]]:
-    """What the modules put out in the one forward pass inside; of a tuple, its first."""
+    """Yield a dict that collects the modules' outputs in the one forward pass of the body; for a tuple, its first
+    element."""
     outputs: dict[tuple[str, int], Tensor] = {}
 
     def keep(key: tuple[str, int]) -> Any:
@@ -161,5 +163,5 @@ def outputs_of(modules: Mapping[tuple[str, int], Any]) -> Iterator[dict[tuple[st
 
 
 def _answers_joined(flow: np.ndarray, n: int) -> np.ndarray:
-    """The columns behind the prompt's n tokens as one."""
+    """Sum the columns after the prompt's n tokens into one."""
     return np.append(flow[:n], flow[n:].sum())

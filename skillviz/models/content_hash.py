@@ -1,4 +1,4 @@
-"""A hash of what a safetensors file holds, stored in the file itself, so that a changed bit is noticed."""
+"""A hash of a safetensors file's content, stored in the file itself, so that a changed bit is detected."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 
 
 def content_sha256(header: str, tensors: Mapping[str, torch.Tensor]) -> str:
-    """Hex digest of the header's text and of every tensor's name, type, shape and bits."""
+    """Return the hex digest of the header's text and of every tensor's name, type, shape and bits."""
     digest = hashlib.sha256(header.encode())
     for name, tensor in sorted(tensors.items()):
         digest.update(f"\0{name} {tensor.dtype} {list(tensor.shape)}\0".encode())

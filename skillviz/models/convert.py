@@ -1,9 +1,8 @@
-"""Pickled weights as a safetensors folder in the cache: made by `--convert` alone, on the command line. No torch.
+"""Convert pickled weights to a safetensors folder in the cache, only with `--convert` on the command line. No torch.
 
-A pickle can run code when it is read. The one exception to "only safetensors" is a conversion that somebody asks for
-by name: a child process with limits on memory, time and file size reads the weights with `weights_only=True`, which
-builds tensors and nothing else, and writes them as safetensors. What was converted stays in the cache, with the hashes
-of both.
+A pickle can run code when it is read. The one exception to "only safetensors" is a conversion that the user requests: a
+child process with limits on memory, time and file size reads the weights with `weights_only=True`, which builds only
+tensors, and writes them as safetensors. The result stays in the cache, with the hashes of both.
 """
 
 from __future__ import annotations
@@ -26,36 +25,37 @@ from skillviz.errors import UnsafeWeights
 from skillviz.tasks.project import CACHE_VARIABLE, importable
 
 PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json", "adapter_model.bin")
-"""What transformers and peft wrote before safetensors: a whole model, the index of its parts, an adapter."""
+"""The files that transformers and peft wrote before safetensors: a whole model, the index of its parts, an adapter."""
 PATTERNS = ("pytorch_model*.bin", *PICKLES[1:])
 RECORD = "conversion.json"
-CONVERTED = "converted"  # the folder of the cache
+CONVERTED = "converted"  # the folder in the cache
 MEMORY, FACTOR = 3 * 2**30, 3
-"""Bytes of memory that the child may use, and how many times those of the weights beside them."""
+"""The child's memory limit: a number of bytes, plus a multiple of the size of the weights."""
 SECONDS, A_BYTE = 300, 2e-8
-"""Processor seconds that the child may use, and those of each byte beside them."""
+"""The child's limit on processor seconds: a constant, plus seconds per byte."""
 OVER_A_LIMIT = ("MemoryError", "allocate memory", "File too large")
 """Words of the errors that a limit on memory or file size raises in the child."""
 LONGEST_NAME = 60
-"""Letters of a part's name in a sentence."""
+"""The maximum letters of a part's name in an error message."""
 wanted: ContextVar[Callable[[str], None] | None] = ContextVar("wanted", default=None)
-"""In a command that was called with `--convert`: what tells its user about a conversion."""
+"""In a command called with `--convert`: the function that tells the user about a conversion."""
 
 
 def is_pickled(folder: Path) -> bool:
-    """Whether the folder holds weights that `converted` can read."""
+    """True if the folder has weights that `converted` can read."""
     return any((folder / name).is_file() for name in PICKLES)
 
 
 def is_converted(folder: Path) -> bool:
-    """Whether the cache has the conversion of this folder's pickled weights."""
+    """True if the cache has the conversion of this folder's pickled weights."""
     return is_pickled(folder) and (_place(_sources(folder.resolve())) / RECORD).is_file()
 
 
 def converted(folder: Path) -> Path | None:
-    """The safetensors folder made of this one's pickled weights; None where there is none and `--convert` is not given.
+    """Return the safetensors folder made from this folder's pickled weights.
 
-    Raises UnsafeWeights where they hold more than tensors, or cannot be read within the limits.
+    Returns None if there is none and `--convert` is not given. Raises UnsafeWeights if they hold more than tensors, or
+    cannot be read within the limits.
     """
     if not is_pickled(folder):
         return None
@@ -91,7 +91,7 @@ def converted(folder: Path) -> Path | None:
 
 
 def _remove_empty(folder: Path) -> None:
-    """Removes a folder of the cache, and those above it up to that of all conversions, as far as they are empty."""
+    """Remove a folder of the cache if it is empty, and its empty parents up to the folder of all conversions."""
     with suppress(OSError):
         for empty in (folder, *folder.parents):
             empty.rmdir()
@@ -100,7 +100,7 @@ def _remove_empty(folder: Path) -> None:
 
 
 def _sources(folder: Path) -> list[Path]:
-    """The pickled files of a folder, those that an index names in place of it. Raises UnsafeWeights."""
+    """Return the pickled files of a folder, or the files named in its index. Raises UnsafeWeights."""
     whole, index, adapter = (folder / name for name in PICKLES)
     if not index.is_file() or whole.is_file():
         return [whole if whole.is_file() else adapter]
@@ -118,17 +118,18 @@ def _sources(folder: Path) -> list[Path]:
 
 
 def _is_part(folder: Path, name: str) -> bool:
-    """Whether an index may name this file: it lies in the folder itself."""
+    """True if an index may name this file: it must be in the folder itself."""
     try:
         return Path(name).name == name and name.endswith(".bin") and (folder / name).is_file()
-    except OSError:  # what can name no file
+    except OSError:  # not a possible file name
         return False
 
 
 def _place(sources: Sequence[Path]) -> Path:
-    """Where the conversion of a folder lies: another one for other files. It ends like the folder, whose name it has.
+    """Return the folder for the conversion of these files; other files get another one. It ends with the source
+    folder's name.
 
-    A snapshot of the hub's cache keeps the folders by which it is known.
+    A snapshot in the hub's cache keeps the two parent folders that identify it.
     """
     folder = sources[0].parent
     stamps = [(str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in sources]

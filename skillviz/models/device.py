@@ -10,14 +10,14 @@ from skillviz.errors import NoDevice
 
 DEVICES = ("auto", "cpu", "cuda")
 DETERMINISTIC = "SKILLVIZ_DETERMINISTIC"
-"""Where set, a GPU computes by deterministic algorithms, so that a resumed search or fine-tuning is exact."""
+"""If set, a GPU uses deterministic algorithms, so that a resumed search or fine-tuning is exact."""
 
 
 def pick(name: str = "auto") -> torch.device:
-    """The device of that name: auto, cpu, cuda or cuda:<number>; auto is CUDA where there is one.
+    """Return the device with that name: auto, cpu, cuda or cuda:<number>; auto is CUDA if available.
 
-    Turns on deterministic algorithms for a GPU where DETERMINISTIC is set. Raises NoDevice where this machine lacks
-    the device.
+    Turns on deterministic algorithms for a GPU if DETERMINISTIC is set. Raises NoDevice if this machine lacks the
+    device.
     """
     kind, _, number = name.partition(":")
     if name not in DEVICES and not (kind == "cuda" and number.isdigit()):
@@ -34,13 +34,13 @@ def pick(name: str = "auto") -> torch.device:
     if kind == "cuda" and os.environ.get(DETERMINISTIC):
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS reads it when it starts
         torch.use_deterministic_algorithms(True)
-    if kind == "cuda" and not number and "LOCAL_RANK" in os.environ:  # torchrun's: a GPU each
+    if kind == "cuda" and not number and "LOCAL_RANK" in os.environ:  # set by torchrun: one GPU per process
         return torch.device("cuda", int(os.environ["LOCAL_RANK"]))
     return torch.device(name)
 
 
 def describe(device: torch.device) -> str:
-    """The device in words for a run's record: its kind, and a GPU's name."""
+    """Return the device in words for a run's record: its kind, and a GPU's name."""
     if device.type == "cuda":
         return f"cuda ({torch.cuda.get_device_name(device)})"
     return f"{device.type} ({torch.get_num_threads()} threads)"

@@ -1,7 +1,7 @@
-"""A fine-tuned model as what differs from its published base: a folder small enough to hand on.
+"""A fine-tuned model stored as its difference from its published base, in a folder small enough to share.
 
-The values are rounded to float16, tensors equal to the base's are left out (`frozen_tensors`), as are the unchanged
-rows of embeddings, and the card names the base, its licence and its fingerprint.
+The values are rounded to float16. Tensors equal to the base's (`frozen_tensors`) and unchanged rows of embeddings are
+omitted. The card names the base, its license and its fingerprint.
 """
 
 from __future__ import annotations
@@ -27,8 +27,10 @@ KEPT = ("config.json", SINGLE, CARD, "finetune.json")
 
 @dataclass(frozen=True)
 class Difference:
-    """What was written: tensors that are in the folder, tensors left out, bytes of the weights; `rows` is the number of
-    changed rows of each matrix that has only these in the folder."""
+    """The result of writing a difference: numbers of tensors stored and omitted, and bytes of the weights.
+
+    `rows` is the number of changed rows of each matrix for which only these are stored.
+    """
 
     kept: int
     left_out: int
@@ -39,17 +41,18 @@ class Difference:
 def write_difference(
     base: str, finetuned: str, out: Path, *, hub: str | None = None, licence: str | None = None, replace: bool = False
 ) -> Difference:
-    """Writes the fine-tuned model as a float16 difference from its base.
+    """Write the fine-tuned model as a float16 difference from its base.
 
-    `hub` is where the base is published (`org/name`), for whoever has no copy; `licence` is the base's, by its SPDX
-    name. Raises the errors of `preflight`, and BadInput where nothing equals the base or a value is beyond float16.
+    `hub` is the published base (`org/name`), for users without a copy; `licence` is the base's, by its SPDX name.
+    Raises the errors of `preflight`, and BadInput if nothing equals the base or a value is outside the range of
+    float16.
     """
     check = preflight(base, finetuned)
     check.raise_first()
     check = as_loaded(check)
     check.raise_first()
     check_single(check.finetuned)
-    half_base, _ = check.base.read_as_float16(), check.finetuned.read_as_float16()  # refused before there is a draft
+    half_base, _ = check.base.read_as_float16(), check.finetuned.read_as_float16()  # raises before a draft exists
     source = resolve(finetuned)
     with whole_folder(out, replace=replace) as draft:
         for name in (*KEPT, *_tokenizer_files(check)):
@@ -68,7 +71,7 @@ def write_difference(
 
 
 def _tokenizer_files(check: Preflight) -> set[str]:
-    """Names of the tokenizer's files, unless the base's tokenizer is the same."""
+    """Return the names of the tokenizer's files; empty if the base's tokenizer is the same."""
     found = check.tokenizers
     is_same = found is not None and found.result is Comparison.SAME and not found.added and not found.cuts
     if is_same or not has_tokenizer(check.finetuned.folder):
@@ -115,5 +118,5 @@ def _card(name: str, base: str, licence: str | None, fingerprint: str, done: Dif
 
 
 def _rows_words(done: Difference) -> str:
-    """`, and the 9,876 changed rows of 'embeddings...'`, for a folder that has any; with a comma in front."""
+    """Return `, and the 9,876 changed rows of 'embeddings...'` if the folder has any; empty otherwise."""
     return "".join(f", and the {counted(count, 'changed row')} of `{name}`" for name, count in done.rows.items())

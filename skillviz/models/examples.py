@@ -1,4 +1,4 @@
-"""The example pairs that ship: rows of examples/examples.yaml, read without torch."""
+"""The shipped example pairs: rows of examples/examples.yaml, read without torch."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from skillviz.tasks.yaml_files import read_yaml
 
 TABLE = "examples.yaml"
 PAIRS = f"{EXAMPLES}/pairs"
-"""The folder of the fine-tuned models that ship, from the project's root."""
+"""The folder of the shipped fine-tuned models, relative to the project's root."""
 
 
 class _Row(BaseModel):
@@ -28,17 +28,17 @@ class _Row(BaseModel):
 
 
 class Base(_Row):
-    """A base: where it is published as `org/name`, and the SPDX name of its license."""
+    """A base: its published name `org/name`, and the SPDX name of its license."""
 
     hub: str | None = None
     license: str
 
 
 class ExamplePair(_Row):
-    """A base, the task it learns and how; base and task are paths from the project's root.
+    """A base, its task and its training; base and task are paths relative to the project's root.
 
-    `training` are fields of TrainingConfig. A pair that does not `ship` is made here when it is needed; one called
-    `pair/checkpoint-<step>` is the same training cut at that step, and is in the pair's folder.
+    `training` are fields of TrainingConfig. A pair that does not `ship` is made on this machine when needed. One named
+    `pair/checkpoint-<step>` is the same training stopped at that step, and is in the pair's folder.
     """
 
     name: str = Field(pattern=r"^[a-z0-9-]+(/checkpoint-[1-9][0-9]*)?$")
@@ -52,12 +52,12 @@ class ExamplePair(_Row):
 
     @property
     def finetuned(self) -> str:
-        """The folder of the fine-tuned model, from the project's root."""
+        """The folder of the fine-tuned model, relative to the project's root."""
         return f"{PAIRS if self.ships or '/' in self.name else EXAMPLES_KEPT}/{self.name}"
 
     @property
     def is_built(self) -> bool:
-        """Whether the fine-tuned model is on this machine."""
+        """True if the fine-tuned model is on this machine."""
         return has_weights(located(self.finetuned))
 
     @property
@@ -66,7 +66,7 @@ class ExamplePair(_Row):
         return build_command(self.name)
 
     def config(self) -> TrainingConfig:
-        """How it is trained."""
+        """Return the training configuration."""
         return TrainingConfig(**{"readout": self.readout, **self.training})
 
 
@@ -76,22 +76,22 @@ class _Table(_Row):
 
 
 def example_pairs(folder: Path | None = None) -> tuple[ExamplePair, ...]:
-    """Every row of the table, in its order; of the examples that ship unless another `folder` is given."""
+    """Return every row of the table, in order; of the shipped examples unless another `folder` is given."""
     return _table(folder).pairs
 
 
 def table_file() -> Path:
-    """The table of the examples that ship."""
+    """Return the table of the shipped examples."""
     return app_root() / EXAMPLES / TABLE
 
 
 def tasks_folder() -> Path:
-    """The folder of the examples' task files."""
+    """Return the folder of the examples' task files."""
     return app_root() / EXAMPLE_TASKS
 
 
 def example_bases(folder: Path | None = None) -> Mapping[str, Base]:
-    """The bases of the pairs by their folder."""
+    """Return the bases of the pairs by their folder."""
     return _table(folder).bases
 
 

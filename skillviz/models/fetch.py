@@ -1,4 +1,4 @@
-"""From what a user types to a local folder with safetensors weights, or what brings one; it reads no pickle."""
+"""Find the local folder with safetensors weights for a model name, or the command that creates it; reads no pickle."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from skillviz.models import convert
 from skillviz.models.weight_files import has_weights, refusal
 from skillviz.tasks.project import expanded, located, project_root, with_a_checkout
 
-# What is fetched: weights as safetensors, configuration and tokenizer; nothing that can carry code.
+# The files to download: weights as safetensors, configuration and tokenizer, but nothing that can contain code.
 ALLOWED = (
     "model*.safetensors",
     "adapter_model.safetensors",
@@ -26,31 +26,30 @@ ALLOWED = (
 )
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 EXAMPLES = "examples"
-"""The folder of models, texts and pairs that ship."""
+"""The folder of the shipped models, texts and pairs."""
 EXAMPLES_KEPT = "models/examples"
-"""The folder of example pairs that do not ship and are made here."""
+"""The folder of example pairs that do not ship and are made on this machine."""
 FOLDERS = ("models", EXAMPLES)
-"""What the project's own folders of models begin with: never an organisation of the hub."""
+"""The first parts of the project's own model folders, which are never organizations of the hub."""
 VARIABLE = re.compile(r"\$\{?(\w+)\}?/?")
 COMMANDS = Path("benchmarks", "models.json")
-"""Which command makes each model that runs of the project name and that does not ship."""
+"""The file with the commands that make models named in the project's runs that do not ship."""
 NESTED = "*/*"
 GRAFT_FILE = "graft.safetensors"
-"""What a published graft is called in its repository."""
+"""The file name of a published graft in its repository."""
 
 
 OnBytes = Callable[[int, int], None]
 
 
 def resolve(source: str | Path, on_bytes: OnBytes | None = None) -> Path:
-    """The local folder of a model: a folder, `org/name` or `org/name@revision` of the Hugging Face hub.
+    """Return the local folder of a model: a folder, or `org/name` or `org/name@revision` of the Hugging Face hub.
 
-    While it is downloaded `on_bytes` is told, from any thread, how many bytes are here and how many there are.
+    During a download, `on_bytes` is called from any thread with the bytes downloaded so far and in total.
 
-    Environment variables in a folder's name are filled in, so that a stored run names no machine; a relative
-    name is looked for in the working folder and then in the project's.
-    Raises ModelNotFound where there is none, UnsafeWeights where its weights are pickled only; one that was converted
-    (`models.convert`) is its conversion.
+    Environment variables in a folder's name are expanded, so that a stored run names no machine. A relative name is
+    searched in the working folder and then in the project's. Raises ModelNotFound if there is no such model,
+    UnsafeWeights if it has only pickled weights. For a converted model (`models.convert`), the conversion is returned.
     """
     text = expanded(str(source))
     folder = located(text)
@@ -64,16 +63,17 @@ def resolve(source: str | Path, on_bytes: OnBytes | None = None) -> Path:
 
 
 def graft_file(source: str | Path) -> Path:
-    """The graft file itself: a path as it is, or that of `org/name` or `org/name@revision`, downloaded from the hub.
+    """Return the path of the graft file: the given path, or that of `org/name` or `org/name@revision` after a download.
 
-    Raises ModelNotFound where the hub has no such graft; a path that is not there is for the reader to refuse.
+    Raises ModelNotFound if the hub has no such graft. A path that does not exist is returned, and reading it raises the
+    error.
     """
     text = expanded(str(source))
     name, _, revision = text.partition("@")
     if Path(text).exists() or "/" not in name or text.endswith(".safetensors") or not may_be_hub_id(name):
         return Path(text)
     read_only.refuse()
-    from huggingface_hub import hf_hub_download  # heavy; a file needs no hub
+    from huggingface_hub import hf_hub_download  # slow to import, and a local file does not need it
 
     try:
         return Path(hf_hub_download(name, GRAFT_FILE, revision=revision or None))
@@ -88,7 +88,7 @@ def graft_file(source: str | Path) -> Path:
 
 
 def is_local(source: str) -> bool:
-    """Whether `resolve` needs no hub: a folder, a model in the local cache, or what can be no model at all."""
+    """True if `resolve` needs no hub: for a folder, a model in the local cache, or an impossible name."""
     text = expanded(source)
     name, _, revision = text.partition("@")
     if (text and located(text).is_dir()) or not may_be_hub_id(name):
@@ -96,14 +96,14 @@ def is_local(source: str) -> bool:
     try:
         folder = _snapshot(name, revision, local_files_only=True)
         return has_weights(folder) or convert.is_converted(folder)
-    except Exception:  # whatever the client raises: it is not there
+    except Exception:  # any error of the client means that it is not there
         return False
 
 
 def refuse_absent(source: str, was_folder: bool = False) -> None:
-    """Nothing where a model is on this machine; else raises what `resolve` would, but never asks the hub.
+    """Raise the error of `resolve` if a model is not on this machine; never contacts the hub.
 
-    `was_folder` where it is known to have been one, so that its name is not taken for a hub's.
+    `was_folder` means that the name is known to be a folder's, not a hub id.
     """
     text = expanded(source)
     is_folder = bool(text) and located(text).is_dir()
@@ -123,10 +123,10 @@ def refuse_absent(source: str, was_folder: bool = False) -> None:
 
 
 def hub_name(folder: Path) -> tuple[str, str | None]:
-    """(model id, revision) of a resolved folder: the hub's, or the folder's own name and None.
+    """Return (model id, revision) of a resolved folder: the hub's, or the folder's own name and None.
 
-    The hub's cache keeps a model under `models--<org>--<name>/snapshots/<commit>`; a path of this
-    machine never becomes part of a run.
+    The hub's cache keeps a model under `models--<org>--<name>/snapshots/<commit>`. Paths of this machine never become
+    part of a run.
     """
     cache = folder.parent.parent.name
     if folder.parent.name == "snapshots" and cache.startswith("models--"):
@@ -141,15 +141,15 @@ def _from_hub(source: str, on_bytes: OnBytes | None) -> Path:
     read_only.refuse()
     try:
         return _snapshot(name, revision, tqdm_class=None if on_bytes is None else _bar(on_bytes))
-    # the hub's client raises from four libraries (its own, http, json, os): whatever it is, the model is not here
+    # the hub's client raises errors of four libraries (its own, http, json, os); all mean that the model is not here
     except Exception as error:
         raise ModelNotFound(_hub_sentence(source, error)) from error
 
 
 def _snapshot(name: str, revision: str, **more: Any) -> Path:
-    from huggingface_hub import snapshot_download  # heavy; a folder needs no hub
+    from huggingface_hub import snapshot_download  # slow to import, and a local folder does not need it
 
-    # the same files in every call: the client says that a snapshot is incomplete where one that is asked for lacks
+    # the same patterns in every call, because the client calls a snapshot incomplete if a requested file is missing
     wanted: Any = {"allow_patterns": list(ALLOWED), "ignore_patterns": [NESTED], **more}
     folder = Path(snapshot_download(name, revision=revision or None, **wanted))
     if convert.wanted.get() is not None and not has_weights(folder):
@@ -159,13 +159,13 @@ def _snapshot(name: str, revision: str, **more: Any) -> Path:
 
 
 def _bar(on_bytes: OnBytes) -> Any:
-    """A bar that draws nothing, and tells the bytes: the one way in which the hub's client reports them."""
-    from huggingface_hub.utils import tqdm  # heavy; a folder needs no hub
+    """Return a progress bar that draws nothing and reports bytes, which the hub's client reports in no other way."""
+    from huggingface_hub.utils import tqdm  # slow to import, and a local folder does not need it
 
     class Bar(tqdm):
         def __init__(self, *args: Any, **settings: Any) -> None:
             super().__init__(*args, **{**settings, "disable": True})
-            self.counts_bytes = settings.get("unit") == "B"  # the others count files
+            self.counts_bytes = settings.get("unit") == "B"  # other bars count files
 
         def update(self, n: float | None = 1) -> bool | None:
             self.n += n or 0
@@ -195,13 +195,13 @@ def _hub_sentence(source: str, error: Exception, noun: str = "model") -> str:
 
 
 def may_be_hub_id(name: str) -> bool:
-    """Whether a name (without its revision) can be one of the hub, and is no folder of the project's or of its runs."""
+    """True if a name (without revision) can be a hub id, and is not a folder of the project or its runs."""
     is_of_hub = bool(HUB_ID.fullmatch(name)) and PurePosixPath(name).parts[0] not in FOLDERS
     return is_of_hub and command_that_makes(name) is None
 
 
 def no_folder(source: str) -> str:
-    """The sentence for a folder that is not here, with what brings it where that is known."""
+    """Return the error message for a missing folder, with the command that creates it if known."""
     text = expanded(source)
     if missing := VARIABLE.search(text):
         below = text[missing.end() :] or "it"
@@ -219,7 +219,7 @@ def no_folder(source: str) -> str:
 
 
 def command_that_makes(source: str) -> str | None:
-    """The command that makes an example pair, or made a model of the project's own runs; None where none is noted."""
+    """Return the command that makes an example pair or a model of the project's runs; None if no command is known."""
     for folder in (f"{EXAMPLES}/pairs/", f"{EXAMPLES_KEPT}/"):
         if source.startswith(folder):
             return build_command(source.removeprefix(folder))
@@ -228,7 +228,7 @@ def command_that_makes(source: str) -> str | None:
 
 @cache
 def _commands(file: Path) -> dict[str, str]:
-    """Model -> the command that made it, read once; nothing where the file is not there or cannot be read."""
+    """Return model -> the command that made it, read once; empty if the file is missing or unreadable."""
     try:
         commands: dict[str, str] = json_text.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -237,5 +237,5 @@ def _commands(file: Path) -> dict[str, str]:
 
 
 def build_command(example: str) -> str:
-    """The command that makes an example pair and its runs."""
+    """Return the command that makes an example pair and its runs."""
     return f"python -m skillviz examples build --only {example}"

@@ -230,7 +230,7 @@ def read_spec(values: dict[str, Any]) -> RunSpec:
             known = ", ".join(RunSpec.model_fields)
             raise BadInput(f"'{field}' is not a field of a run; known: {known}.") from error
         raise BadInput(f"'{field or 'the spec'}' of the run cannot be used: {reason}.") from error
-    for name in ("seed", "data_seed"):  # checked for what is to be made alone, so that a stored run can always be read
+    for name in ("seed", "data_seed"):  # checked only for new specs, so that a stored run can always be read
         if (seed := getattr(spec, name)) > LARGEST_SEED:
             raise BadInput(f"'{name}' of the run cannot be used: it is {seed}, and must be {LARGEST_SEED:,} or less.")
     return spec

@@ -419,7 +419,7 @@ def _has_somebody(path: Path, record: RunRecord) -> bool:
     if record.status == "queued" and not (path / WORK / PROCESS).exists():
         with suppress(OSError):
             age = time.time() - (path / RECORD).stat().st_mtime
-            return abs(age) < STARTUP  # if the clock was set back, the age is far below 0 and the run would wait for that time
+            return abs(age) < STARTUP  # far below 0 the clock was set back, and the run would wait too long
     return is_alive(path / WORK)
 
 
@@ -445,7 +445,7 @@ class Problem:
 def problems_of(run: Run) -> Sequence[Problem]:
     """Return a problem for each difference between the run's files and its run.json, and for each unreadable file."""
     problems: list[Problem] = []
-    for name in (RECORD, *run.record.files, ""):  # separately, so that an unreadable file does not hide the problems of the others
+    for name in (RECORD, *run.record.files, ""):  # separately: an unreadable file must not hide other problems
         try:
             with reading(name or f"the folder {run.path.name}"):
                 problems += _problems_of_file(run, name) if name else _foreign_files(run)

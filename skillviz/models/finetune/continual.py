@@ -22,12 +22,13 @@ from skillviz.models.finetune.training import Trainer, best_of, descend, run_ste
 
 
 def train(request: FineTuning, folder: Path) -> Finetuned:
-    """A model for each task learned by the end of each stage, in `folder`/<stage>/<task name>.
+    """Train the sequence and write, after each stage, a model for each task learned so far: `folder`/<stage>/<task
+    name>.
 
-    Naive (no regions): every stage trains everything from where the last one ended. Grafting: stage n trains the
-    entries of regions[n] that no earlier region owns, from the current values; a task is answered with the trained
-    values on the union of the regions up to its own, and the base's elsewhere. Every step checks that nothing else
-    moved. With the head readout each task keeps the head of its own stage.
+    Naive (no regions): every stage trains everything, starting where the previous one ended. Grafting: stage n trains
+    the entries of regions[n] that no earlier region owns, from the current values. A task's model then has the trained
+    values on the union of the regions up to its own, and the base's values elsewhere. Every step checks that nothing
+    else moved. With the head readout each task keeps the head of its own stage.
     """
     sequence = TaskSequence(request, folder)
     for stage in range(1, len(request.tasks) + 1):
@@ -37,7 +38,7 @@ def train(request: FineTuning, folder: Path) -> Finetuned:
 
 
 class TaskSequence:
-    """The stages of a sequence: what moves in each, and the models that answer after it."""
+    """The stages of a sequence: the entries that move in each, and the models to evaluate after it."""
 
     def __init__(self, request: FineTuning, folder: Path) -> None:
         self.request, self.folder = request, folder
@@ -49,7 +50,7 @@ class TaskSequence:
         self.scores: dict[str, dict[str, float]] = {}
         self.notes: dict[str, None] = {}
         self.touched = self.trained = 0
-        for stage, region in enumerate(self.regions, start=1):  # all are checked before the first is trained
+        for stage, region in enumerate(self.regions, start=1):  # check all regions before the first is trained
             check_region(self.models[0].table, region)
             if not self.models[stage - 1].head and not self._free(stage).size:
                 raise BadInput(
@@ -58,7 +59,8 @@ class TaskSequence:
                 )
 
     def learn(self, stage: int) -> None:
-        """Trains the task of this stage (from 1) from the current values; its best check is then in the model."""
+        """Train the task of this stage (from 1) from the current values, and leave the best checked weights in the
+        model."""
         started, data, settings = time.perf_counter(), self.data[stage - 1], self.settings[stage - 1]
         model = self._model(stage)
         trainer, lock = Trainer(model, data, settings), model.lock
@@ -76,7 +78,7 @@ class TaskSequence:
         self.attempts.append(Attempt(settings, [model], history, best_of(history).step, value, seconds))
 
     def write(self, stage: int) -> None:
-        """Every folder of this stage: the model of each task learned so far."""
+        """Write every folder of this stage: the model of each task learned so far."""
         for number in range(1, stage + 1):
             model, data = self.models[number - 1], self.data[number - 1]
             owned = union(self.regions[:number]) if self.regions else None
@@ -92,7 +94,7 @@ class TaskSequence:
             self.touched, self.trained = report.touched, report.trained
 
     def result(self) -> Finetuned:
-        """What came out of the whole sequence."""
+        """Return the result of the whole sequence."""
         out, names = self.request.out, [data.task.name for data in self.data]
         stages = [(stage, name) for stage in range(1, len(names) + 1) for name in names[:stage]]
         history = tuple(record for attempt in self.attempts for record in attempt.history)
@@ -108,7 +110,7 @@ class TaskSequence:
         return "grafting" if self.regions else "naive"
 
     def _model(self, stage: int) -> TrainableModel:
-        """The stage's model; by grafting, with all but its own new entries locked."""
+        """Return the stage's model; when grafting, with all but its own new entries locked."""
         model = self.models[stage - 1]
         if not self.regions:
             return model
@@ -121,7 +123,7 @@ class TaskSequence:
         return replace(model, trained=moving, lock=lock)
 
     def _free(self, stage: int) -> Region:
-        """The entries of the stage's region that no earlier stage owns."""
+        """Return the entries of the stage's region that no earlier stage owns."""
         region = self.regions[stage - 1]
         return region - union(self.regions[: stage - 1]) if stage > 1 else region
 
@@ -147,7 +149,8 @@ class TaskSequence:
 
 @contextmanager
 def answering(model: TrainableModel, owned: Region | None) -> Iterator[None]:
-    """Inside, the model is the one that answers its task: the base outside `owned`. The values come back after."""
+    """In the body, the model has its task's values: the base outside `owned`. The previous values are restored
+    after."""
     if owned is None:
         yield
         return

@@ -1,4 +1,4 @@
-"""A search over batch sizes and learning rates: every point is trained, validation data choose, all are recorded."""
+"""A search over batch sizes and learning rates: every point is trained and recorded, and validation data decide."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from skillviz.models.finetune.training_config import TrainingSettings
 
 @dataclass
 class Attempt:
-    """What one training gave: a model a task; `value` is the validation metric, of several tasks their mean."""
+    """The result of one training: one model per task; `value` is the validation metric, averaged over several tasks."""
 
     settings: TrainingSettings
     models: list[TrainableModel]
@@ -25,7 +25,7 @@ class Attempt:
 
 @dataclass(frozen=True)
 class GridResult:
-    """The best attempt, and the record of every point; empty where there was one point only."""
+    """The best attempt, and the record of every point; empty if there was only one point."""
 
     best: Attempt
     points: tuple[dict[str, Any], ...]
@@ -37,10 +37,10 @@ def search(
     on_step: OnStep,
     merit: Callable[[float], float] = float,
 ) -> GridResult:
-    """The attempt whose value on validation data has the largest merit, of equal ones the first.
+    """Return the attempt whose value on validation data has the largest merit; the first one wins a tie.
 
-    A point whose loss stops being a number is recorded and passed over; raises what it raised where all do. Only
-    the best so far is kept in memory.
+    A point whose loss stops being a number is recorded and skipped; if all do, the first error is raised. Only the best
+    attempt so far is kept in memory.
     """
     best: Attempt | None = None
     records: list[dict[str, Any]] = []

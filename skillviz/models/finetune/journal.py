@@ -1,4 +1,4 @@
-"""What an interrupted fine-tuning resumes from: a file for each training that is done or under way."""
+"""The states from which an interrupted fine-tuning resumes: one file per finished or current training."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ from skillviz.layout import KEY, LAYOUT, refuse_another
 from skillviz.models.content_hash import content_sha256
 
 EVERY = 5.0  # seconds between two states on disk
-SPARED = 20  # and at least this many times what writing the last one took
+SPARED = 20  # seconds between two stored states
 ENVIRONMENT = "SKILLVIZ_CHECKPOINT_SECONDS"
 BEST, NOW, OPTIMIZER = "best.", "now.", "optimizer."
 
 
 @dataclass(frozen=True)
 class TrainingState:
-    """A training between two steps, or after its last, when `values` and `optimizer` are empty.
+    """A training between two steps, or after its last step, when `values` and `optimizer` are empty.
 
     `history` has the fields of each step so far. `best` and `values` are the trained parameters of the best check and
-    of the last step, in the model's order; `optimizer` is its state by the parameter's number. `computed_on` are the
-    places that computed it, the last one last: devices, and the torch, by which numbers differ in rounding.
+    of the last step, in the model's order; `optimizer` is its state by the parameter's number. `computed_on` lists the
+    devices and torch versions that computed it, the latest last, because the rounding of numbers depends on them.
     """
 
     history: Sequence[Mapping[str, Any]]
@@ -48,11 +48,11 @@ class TrainingState:
 
     @property
     def is_done(self) -> bool:
-        """Whether the training has ended."""
+        """True if the training has ended."""
         return not self.values
 
     def write(self, path: Path, stamp: str) -> None:
-        """Puts it in place at once, in place of the one before."""
+        """Write the state atomically in place of the previous one."""
         header = {
             KEY: LAYOUT, "stamp": stamp, "history": list(self.history), "best_metric": self.best_metric,
             "computed_on": list(self.computed_on),
@@ -68,7 +68,9 @@ class TrainingState:
 
     @classmethod
     def read(cls, path: Path, stamp: str) -> TrainingState | None:
-        """The stored one; None where there is none of this stamp, or it was damaged: training then starts over.
+        """Return the stored state; None if there is none with this stamp or it is damaged, so that training starts
+        over.
+
         Raises OtherVersion.
         """
         if not path.is_file():
@@ -98,9 +100,9 @@ class TrainingState:
 class Journal:
     """The states of one request, in the order in which its trainings begin: points of a grid, tasks of a sequence.
 
-    They are in `folder`, which goes with `clear`. A state belongs to the request's stamp; those of another are not
-    used and make room. All that is not in a state is computed again from the request, so that a resumed training gives
-    the same weights, bit for bit, where it goes on in the same place (`computed_on`); elsewhere a note says so.
+    They are in `folder`, which `clear` removes. A state belongs to the request's stamp; states with another stamp are
+    ignored and overwritten. Everything outside a state is computed again from the request. So a resumed training gives
+    the same weights, bit for bit, if it resumes on the same device and torch (`computed_on`); otherwise a note says so.
     """
 
     folder: Path
@@ -112,12 +114,12 @@ class Journal:
     pause: float = field(default_factory=lambda: float(os.environ.get(ENVIRONMENT, EVERY)))
 
     def belongs_to(self, *facts: Any) -> None:
-        """Says what the states are of: facts that JSON can hold."""
+        """Set the stamp of the states from these facts, which must be JSON values."""
         self.stamp = hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Where the trainings went on elsewhere than they began."""
+        """A note if trainings resumed on another device or torch than they began on."""
         if len(self.places) < 2:
             return ()
         first, *others = self.places
@@ -127,12 +129,12 @@ class Journal:
         )
 
     def begin(self) -> Entry:
-        """The place of the next training."""
+        """Return the entry of the next training."""
         self.trainings += 1
         return Entry(self, self.folder / f"{self.trainings}.safetensors")
 
     def clear(self) -> None:
-        """Nothing is to be resumed any more."""
+        """Remove all states."""
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
@@ -144,7 +146,7 @@ class Entry:
     path: Path
 
     def restored(self) -> TrainingState | None:
-        """The state to resume from, None where training starts from the beginning."""
+        """Return the state to resume from, or None if training starts from the beginning."""
         state = TrainingState.read(self.path, self.journal.stamp)
         if state is not None:
             self.journal.places = list(dict.fromkeys((*state.computed_on, self.journal.computed_on)))
@@ -152,7 +154,7 @@ class Entry:
 
     @contextmanager
     def saving(self, state: Any) -> Iterator[None]:
-        """`state()` is stored now if the last time is long ago, else if the body ends early."""
+        """Store `state()` now if the last one is old; otherwise store it only if the body ends early."""
         saved = self.is_due and self.save(state())
         try:
             yield
@@ -163,11 +165,11 @@ class Entry:
 
     @property
     def is_due(self) -> bool:
-        """Whether the last state was stored long ago."""
+        """True if the last state is old."""
         return time.monotonic() - self.journal.written > self.journal.pause
 
     def save(self, state: TrainingState) -> bool:
-        """Stores a state; no room for it is no reason to end the training."""
+        """Store a state. A full disk is ignored, because it is no reason to end the training."""
         begun = time.monotonic()
         with suppress(DiskFull):
             self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -179,13 +181,13 @@ class Entry:
 
 
 def states_of(optimizer: torch.optim.Optimizer) -> dict[int, dict[str, Tensor]]:
-    """The optimizer's state by the number of the parameter; what plain SGD does not keep is left out."""
+    """Return the optimizer's state by parameter number; values that plain SGD does not keep are omitted."""
     stored = optimizer.state_dict()["state"]
     return {number: {n: v for n, v in state.items() if isinstance(v, Tensor)} for number, state in stored.items()}
 
 
 def restore_optimizer(optimizer: torch.optim.Optimizer, states: Mapping[int, Mapping[str, Tensor]]) -> None:
-    """Puts the states of `states_of` back."""
+    """Load states returned by `states_of`."""
     optimizer.load_state_dict({**optimizer.state_dict(), "state": {n: dict(state) for n, state in states.items()}})
 
 

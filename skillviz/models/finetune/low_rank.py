@@ -1,4 +1,4 @@
-"""LoRA for training: low-rank changes put into a model's query and value matrices, and merged away when it is done."""
+"""LoRA for training: low-rank changes added to a model's query and value matrices, and merged into them at the end."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from skillviz.errors import BadInput, BadModel
 LORA_ALPHA = 8
 """The changes are multiplied by alpha / rank (Hu et al. 2022, RoBERTa-base)."""
 
-# What is adapted, value before query: alone it did better (Hu et al. 2022, Table 5). A fused tensor is adapted whole,
-# so that in GPT-2 the key changes too.
+# The adapted matrices, value before query, because value alone did better (Hu et al. 2022, Table 5). A fused tensor is
+# adapted as a whole, so that in GPT-2 the key changes too.
 ADAPTED = ((VALUE, CROSS_VALUE), (QUERY, CROSS_QUERY))
 
 
 def adapted(model: nn.Module, table: ParameterTable, matrices: int | None = None) -> list[str]:
-    """The names of the modules that get a low-rank pair: all query and value matrices, or the first `matrices` of them.
+    """Return the names of the modules that get a low-rank pair: all query and value matrices, or the first `matrices`.
 
-    They are taken from the last layer back, in each layer value before query. Raises BadModel for a model none of whose
-    linear layers is known as query or value, BadInput where there are not so many.
+    They are taken from the last layer backward, in each layer value before query. Raises BadModel if none of the
+    model's linear layers is known as query or value, BadInput if there are fewer than `matrices`.
     """
     linear = {name for name, module in model.named_modules() if isinstance(module, (nn.Linear, Conv1D))}
     found = [
@@ -50,13 +50,13 @@ def adapted(model: nn.Module, table: ParameterTable, matrices: int | None = None
 
 
 class Adapter:
-    """The low-rank pairs in a model: `parameters` are trained, `merge` adds them to the matrices and takes them out.
+    """The low-rank pairs in a model: `parameters` are trained; `merge` adds them to the matrices and removes them.
 
-    With `matrices` only so many query and value matrices get a pair: those of `adapted`.
+    With `matrices`, only that many query and value matrices get a pair, chosen by `adapted`.
     """
 
     def __init__(self, model: Any, table: ParameterTable, rank: int, seed: int, matrices: int | None = None) -> None:
-        # seconds to import, and only this recipe needs it
+        # takes seconds to import, and only this recipe needs it
         from peft import LoraConfig  # imports torch
         from peft.tuners.lora import LoraModel
 
@@ -77,11 +77,11 @@ class Adapter:
 
     @property
     def size(self) -> int:
-        """Entries of the low-rank pairs."""
+        """The number of entries of the low-rank pairs."""
         return sum(p.numel() for p in self.parameters.values())
 
     def merge(self) -> Any:
-        """The model with ordinary matrices again, the changes added to them."""
+        """Return the model with ordinary matrices, to which the changes are added."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", FutureWarning)
             return self.tuner.merge_and_unload()

@@ -1,4 +1,4 @@
-"""What a fine-tuned folder has besides its weights: the model card and the history."""
+"""The files beside the weights in a fine-tuned model's folder: the model card and the history."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ LINEAR_WORDS = "a bare linear head on the first token (a token-classification mo
 
 @dataclass(frozen=True)
 class Report:
-    """All that the card and finetune.json say besides the history."""
+    """The content of the card and of finetune.json, except the history."""
 
     base: Mapping[str, Any]
     """The base's id, revision and fingerprint."""
@@ -52,23 +52,25 @@ class Report:
     command: str | None
     seconds: float
     touched: int
-    """Graftable entries that differ from the base's, counted."""
+    """The number of graftable entries that differ from the base's."""
     trained: int
-    """Entries that could move, the classification head aside."""
+    """The number of entries that could move, without the classification head."""
     trained_head: int
     d: int
     max_length: int
-    """The longest input in tokens; longer texts were shortened."""
+    """The longest input in tokens; longer texts were truncated."""
     kind: str = CLASSIFICATION
-    """The task's kind; the card alone says it, finetune.json names the task."""
+    """The task's kind, for the card only; finetune.json has the task's name."""
     grid: tuple[dict[str, Any], ...] = ()
-    """Every point that was tried, where there was a choice."""
+    """Every point of the grid; empty if there was only one."""
     others: Mapping[str, Any] = field(default_factory=dict)
-    """What only this recipe has to say: a region's size, the tasks that were learned together, a stage."""
+    """Facts of this recipe only: a region's size, the tasks that were learned together, a stage."""
 
     def record(self) -> dict[str, Any]:
-        """What finetune.json says; `recipe` is the name, `settings` are its numbers. A score that the examples cannot
-        support is null."""
+        """Return the content of finetune.json: `recipe` is the name, `settings` are its numbers.
+
+        A score that the examples do not determine is null.
+        """
         fields = asdict(self)
         fields["scores"] = {
             split: {metric: value if math.isfinite(value) else None for metric, value in values.items()}
@@ -80,20 +82,20 @@ class Report:
 
 
 def versions() -> dict[str, str]:
-    """Version of Python and of the libraries that shape the result."""
+    """Return the versions of Python and of the libraries that affect the result."""
     return {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}}
 
 
 def write_folder(folder: Path, model: TrainableModel, report: Report, history: Sequence[Any]) -> None:
-    """Writes model, tokenizer, README.md and finetune.json."""
-    setattr(model.model.config, MAX_LENGTH, report.max_length)  # a task that states no length is read with this one
+    """Write model, tokenizer, README.md and finetune.json."""
+    setattr(model.model.config, MAX_LENGTH, report.max_length)  # the default length for tasks that state none
     record = {**report.record(), "versions": versions(), "history": [asdict(step) for step in history]}
     extra = {"README.md": card(report), "finetune.json": json.dumps(record, indent=1) + "\n"}
     write_files(folder, model.model, model.tokenizer, extra)
 
 
 def card(report: Report) -> str:
-    """The model card, Markdown with the hub's YAML header."""
+    """Return the model card, Markdown with the hub's YAML header."""
     settings = report.settings
     header = {
         "library_name": "transformers",
@@ -160,7 +162,7 @@ def _facts(report: Report) -> list[tuple[str, ...]]:
 
 
 def _metric_names(report: Report) -> list[str]:
-    """Of the stored scores those that studies compare, those of references, and those that rest on the predictions."""
+    """Return the names of the stored scores that are compared in studies, belong to references, or use predictions."""
     names = next(iter(report.scores.values()))
     return [name for name in names if name in (*COMPARED, *OF_TEXT) or METRICS[name].of_predictions]
 

@@ -19,33 +19,33 @@ from skillviz.tasks.common_metric import common_metric
 
 
 class MultiTaskTrainer:
-    """The tasks' trainers, drawn from at random: a batch of one of them a step."""
+    """The trainers of several tasks; each step takes a batch of a random one."""
 
     def __init__(self, trainers: Sequence[Trainer], seed: int, metric: Metric) -> None:
         self.trainers, self.generator, self.metric = trainers, np.random.default_rng([seed, 1]), metric
 
     def backward(self, step: int) -> float:
-        """The loss of the next batch of a task drawn at random."""
+        """Return the loss of the next batch of a randomly drawn task."""
         return self._next().backward(step)
 
     def skip(self) -> None:
-        """The next batch counts as taken."""
+        """Skip the next batch."""
         self._next().skip()
 
     def _next(self) -> Trainer:
         return self.trainers[int(self.generator.integers(len(self.trainers)))]
 
     def check(self) -> float:
-        """The mean of the tasks' validation metrics, of perplexities the geometric one."""
+        """Return the mean of the tasks' validation metrics; for perplexities, the geometric mean."""
         return self.metric.mean([trainer.check() for trainer in self.trainers])
 
 
 def train(request: FineTuning, folder: Path) -> Finetuned:
-    """A model for each task in `folder`/<task name>: one body, and with the head readout a head of its own for each.
+    """Train a model for each task into `folder`/<task name>: one body and, with the head readout, one head per task.
 
-    Steps default to the sum of the tasks' own; the check with the best mean validation metric is kept, of perplexities
-    the geometric mean. A task's training set loses the texts of another's test or validation set. Raises BadInput for
-    tasks whose metrics have no common scale.
+    Steps default to the sum of the tasks' own. The check with the best mean validation metric is kept (geometric mean
+    for perplexities). Texts in another task's test or validation set are removed from a task's training set. Raises
+    BadInput for tasks whose metrics have no common scale.
     """
     metric = common_metric(request.tasks)
     points = request.config.points(sum(map(request.default_steps, request.tasks)))

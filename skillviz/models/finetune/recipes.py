@@ -1,7 +1,7 @@
-"""The one table of ways to fine-tune: what each trains, with what, where it comes from, and which function does it.
+"""The table of fine-tuning recipes: trained parameters, optimizer, source, and training function of each.
 
-No torch: `run` names the function, which is imported when a model is trained. To add a recipe, add a row (and the
-function, where none of those that are there can train it).
+Needs no torch: `run` names the function, which is imported when a model is trained. To add a recipe, add a row, and a
+function if no existing one can train it.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from skillviz.core.methods import METHODS
 from skillviz.errors import BadInput
 
 K_CAP = 512
-"""From 4096-shot on the paper stops at 16 * n * 512 steps, where the training accuracy is 100%."""
+"""From 4096-shot on, the paper stops at 16 * n * 512 steps, where the training accuracy is 100%."""
 
 STEPS_A_SHOT = 16
-"""Steps a label and shot (paper, section 3: 16 * n * k steps)."""
+"""Steps per label and shot (paper, section 3: 16 * n * k steps)."""
 
 SGD_RATES = MappingProxyType({"head": 1e-2, "prompt": 5e-3, "causal": 5e-3})
-"""By readout: a new linear head wants the larger one of the paper's grid {1e-2, 5e-3, 1e-3}."""
+"""By readout: a new linear head needs the largest rate of the paper's grid {1e-2, 5e-3, 1e-3}."""
 
 L1 = 0.001
 """Weight of sum |theta - theta_pre| in the loss (paper, section 4, AdamW with l1)."""
@@ -60,51 +60,53 @@ LORA_GRID = Grid((8,), (1e-3, 5e-4, 2e-4), "ours, around the 4e-4 to 5e-4 of Hu 
 
 @dataclass(frozen=True)
 class RecipeRow:
-    """One way to fine-tune. `rates` are the default learning rates by readout; `grid` what --grid paper tries."""
+    """One fine-tuning recipe. `rates` are the default learning rates by readout; `grid` has the points of --grid
+    paper."""
 
     name: str
     title: str
     phrase: str
-    """How a model is trained, within a sentence: "trained by plain SGD"."""
+    """The way of training as a phrase: "trained by plain SGD"."""
     sentence: str
     source: str
     trained: str
-    """What may move, in words."""
+    """The parameters that may move, in words."""
     method: str
-    """The row of the table of methods that its models are; a model of `continual` is named after its mode (MODES)."""
+    """The row of its models in the table of methods; for `continual` it depends on the mode (MODES)."""
     optimizer: str
     rates: Mapping[str, float]
     grid: Grid
     scope: Literal["all", "biases", "low-rank", "region"] = "all"
-    """Which graftable parameters move: all, their biases, low-rank factors beside them, or the entries of a region."""
+    """The graftable parameters that move: all, their biases, low-rank factors beside them, or the entries of a
+    region."""
     tasks: Literal["one", "together", "in turn"] = "one"
     run: str = ONE_TASK
     """The function that trains, as "module:name"."""
     schedule: str = "constant"
     """constant, or linear: down to 0 at the last step."""
     warmup: float = 0.0
-    """Share of the steps over which the rate rises first."""
+    """The share of the steps in which the rate first rises."""
     l1: float = 0.0
     rank: int | None = None
-    """The default rank; None where there is none to choose."""
+    """The default rank; None if the recipe has no rank."""
 
     @property
     def several_tasks(self) -> bool:
-        """Whether it learns two tasks or more."""
+        """True if it learns two tasks or more."""
         return self.tasks != "one"
 
     @property
     def needs_region(self) -> bool:
-        """Whether it trains a region alone."""
+        """True if it trains only a region."""
         return self.scope == "region"
 
     @property
     def trains_few(self) -> bool:
-        """Whether it moves few entries on one task."""
+        """True if it moves few entries on one task."""
         return self.scope != "all"
 
     def function(self) -> Callable[..., Any]:
-        """The function that trains; imports torch."""
+        """Return the function that trains; imports torch."""
         module, name = self.run.split(":")
         return getattr(import_module(module), name)
 
@@ -170,27 +172,28 @@ _ROWS = (
 RECIPES: Mapping[str, RecipeRow] = MappingProxyType({row.name: row for row in _ROWS})
 
 OPTIMIZERS = tuple(row.name for row in _ROWS if row.scope == "all" and not row.several_tasks)
-"""What the recipes of several tasks and of a region may use: recipes whose optimizer, rate and penalty are taken."""
+"""The choices of optimizer for recipes of several tasks or a region: recipes whose optimizer, rate and penalty are
+used."""
 
 OTHER_OPTIMIZERS = tuple(name for name in OPTIMIZERS if RECIPES[name].method != "ft")
-"""Recipes that train all that plain SGD does, in another way."""
+"""Recipes that train the same parameters as plain SGD, with another optimizer."""
 
 FEW = tuple(sorted((row.name for row in _ROWS if row.trains_few), key=lambda name: not RECIPES[name].needs_region))
-"""Recipes that move few entries on one task, the one that is told which first."""
+"""Recipes that move few entries on one task, the one that needs a region first."""
 
 MODES: Mapping[str, str] = MappingProxyType({"naive": "continual_naive", "grafting": "continual_graft"})
-"""Of continual training, with their method in study tables: all moves at every stage, or each stage its region only."""
+"""The modes of continual training, with their method in study tables: all moves at every stage, or only a region."""
 
 
 def recipe_row(name: str) -> RecipeRow:
-    """The row of that name; raises BadInput listing the known ones."""
+    """Return the row with that name; raises BadInput, which lists the known ones."""
     if name not in RECIPES:
         raise BadInput(f"'{name}' is not a recipe; known: {', '.join(RECIPES)}.")
     return RECIPES[name]
 
 
 def default_rates() -> str:
-    """The default learning rates in words: `0.01 (head) or 0.005 (prompt, causal) for sgd; 0.00002 for adamw`."""
+    """Return the default learning rates: `0.01 (head) or 0.005 (prompt, causal) for sgd; 0.00002 for adamw`."""
     by_rates: dict[tuple[tuple[str, float], ...], list[str]] = {}
     for row in _ROWS:
         by_rates.setdefault(tuple(row.rates.items()), []).append(row.name)
@@ -208,12 +211,13 @@ def default_rates() -> str:
 
 
 def paper_steps(labels: int, k_shot: int) -> int:
-    """The paper's 16 * n * k steps of k-shot training; k counts as 512 from k = 4096 on."""
+    """Return the paper's 16 * n * k steps of k-shot training; k counts as 512 from k = 4096 on."""
     return STEPS_A_SHOT * labels * (k_shot if k_shot < 4096 else K_CAP)
 
 
 def grid_of(row: RecipeRow, grid: str | None, batch_size: int, optimizer: str | None = None) -> Grid | None:
-    """The points to try: `paper` all of the row's, `quick` its rates at this batch size; None for `none`."""
+    """Return the points to try: all of the row's for `paper`, its rates at this batch size for `quick`, None for
+    `none`."""
     if grid is None or grid == "none":
         return None
     if grid not in GRIDS:
@@ -235,9 +239,9 @@ def check_use(
     optimizer: str | None = None,
     extra_trained: bool = False,
 ) -> RecipeRow:
-    """The recipe's row, where it goes with the other choices; raises BadInput with one sentence where it does not.
+    """Return the recipe's row if it matches the other choices; otherwise raise BadInput with one sentence.
 
-    `extra_trained` is whether embeddings or a language-model head are to be trained too.
+    `extra_trained` is True if embeddings or a language-model head are also to be trained.
     """
     row = recipe_row(name)
     sentence = (

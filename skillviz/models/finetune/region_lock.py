@@ -1,4 +1,4 @@
-"""Training a region alone: every other entry stays where it was, bit for bit, and that is checked."""
+"""Train only a region: every other entry stays unchanged, bit for bit, and that is checked."""
 
 from __future__ import annotations
 
@@ -22,20 +22,21 @@ class TrainedRegion(NamedTuple):
     run: str | None = None
 
     def record(self) -> dict[str, Any]:
-        """What finetune.json says of it: its size among d, a hash of its entries, and the run."""
+        """Return its record for finetune.json: its size among d, a hash of its entries, and the run."""
         fields = {"size": self.region.size, "d": self.region.d, "sha256": self.region.sha256()}
         return fields if self.run is None else {**fields, "run": self.run}
 
 
 class MovedOutside(AssertionError):
-    """An entry moved that was to stay: a fault of the program, never of the input."""
+    """An entry moved that must not change. This is a bug, never a fault of the input."""
 
 
 class RegionLock:
-    """Lets only a region's entries move. `inside` are its masks by name; a tensor without one stays whole.
+    """Allows only a region's entries to move. `inside` are its masks by name; a tensor without a mask must not move.
 
-    Gradients outside are zero before the optimizer sees them, and decay is applied by hand, inside alone: a plain
-    step then subtracts exact zeros outside. (torch's own weight decay would move every entry of a tensor.)
+    Gradients outside the region are set to zero before the optimizer step. Weight decay is applied by hand, only
+    inside. So a plain step subtracts exact zeros outside. (torch's own weight decay would move every entry of a
+    tensor.)
     """
 
     def __init__(self, parameters: Mapping[str, Tensor], table: ParameterTable, region: Region) -> None:
@@ -49,11 +50,11 @@ class RegionLock:
 
     @property
     def size(self) -> int:
-        """Entries that may move."""
+        """The number of entries that may move."""
         return sum(int(mask.sum()) for mask in self.inside.values())
 
     def mask(self) -> None:
-        """Makes the gradient zero outside the region."""
+        """Set the gradient outside the region to zero."""
         for name, outside in self.outside.items():
             gradient = self.parameters[name].grad
             if gradient is not None:
@@ -61,14 +62,14 @@ class RegionLock:
 
     @torch.no_grad()
     def decay(self, amount: float) -> None:
-        """Moves the region's entries of matrices towards zero by this share of their value."""
+        """Shrink the region's entries of matrices by this share of their value."""
         for name, outside in self.outside.items():
             parameter = self.parameters[name]
             if amount and parameter.ndim > 1:
                 parameter.sub_(parameter.masked_fill(outside, 0.0), alpha=amount)
 
     def moved(self) -> int:
-        """Entries outside the region whose bits differ from what they were at the start."""
+        """Return the number of entries outside the region whose bits differ from the start."""
         counts = []
         for name, parameter in self.parameters.items():
             differs = parameter.detach().view(torch.int32) != self.start[name].view(torch.int32)
@@ -76,13 +77,13 @@ class RegionLock:
         return int(torch.stack(counts).sum()) if counts else 0
 
     def check(self, when: str = "") -> None:
-        """Raises MovedOutside where anything outside the region moved."""
+        """Raise MovedOutside if an entry outside the region moved."""
         if count := self.moved():
             raise MovedOutside(f"{count:,} entries outside the region moved{when}; they must not change.")
 
 
 def check_region(table: ParameterTable, region: Region) -> None:
-    """Raises BadInput where the region is of other parameters, or has no entry to train."""
+    """Raise BadInput if the region belongs to other parameters, or has no entry to train."""
     if dict(region.shapes) != table.shapes:
         raise BadInput("the region was made for another architecture: its parameters are not this base's.")
     if not region.size:
@@ -90,5 +91,5 @@ def check_region(table: ParameterTable, region: Region) -> None:
 
 
 def union(regions: Iterable[Region]) -> Region:
-    """The entries of any of the regions (one at least)."""
+    """Return the union of the regions (at least one)."""
     return reduce(or_, regions)

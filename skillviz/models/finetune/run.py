@@ -1,4 +1,4 @@
-"""Fine-tuning from request to folder: checks, the recipe's function, and what comes out."""
+"""Fine-tuning from request to folder: checks, the recipe's function, and the result."""
 
 from __future__ import annotations
 
@@ -30,22 +30,22 @@ from skillviz.tasks.task import Task
 
 @dataclass(frozen=True)
 class Finetuned:
-    """Where the fine-tuned model is, and how it came about."""
+    """A fine-tuned model's folder, with its history and scores."""
 
     path: Path
     history: tuple[TrainStep, ...]
     best_step: int
     scores: dict[str, dict[str, float]]
-    """By split (validation, and test where asked for), then by metric; of several tasks by "<task> <split>"."""
+    """By split (validation, and test if requested), then by metric; for several tasks by "<task> <split>"."""
     notes: tuple[str, ...]
     seconds: float
     touched: int = 0
-    """Graftable entries that differ from the base's; of several folders, in the last."""
+    """Graftable entries that differ from the base's; for several folders, in the last one."""
     trained: int = 0
-    """Entries that could move, the classification head aside."""
+    """Entries that could move, without the classification head."""
     grid: tuple[dict[str, Any], ...] = ()
     folders: Mapping[str, Path] = field(default_factory=dict)
-    """Of several tasks: the folder of each model, by task, or "<stage>/<task>"."""
+    """For several tasks: the folder of each model, by task, or "<stage>/<task>"."""
 
     def __repr__(self) -> str:
         return f"Finetuned({self.path}, best of {len(self.history):,} steps: {self.best_step:,})"
@@ -53,7 +53,7 @@ class Finetuned:
 
 @dataclass(frozen=True)
 class FineTuning:
-    """One request: a base, what it learns and how, and where the result goes (`out`, in the end)."""
+    """One request: a base, its tasks and settings, and the final folder of the result (`out`)."""
 
     base: str
     tasks: Sequence[Task]
@@ -68,7 +68,7 @@ class FineTuning:
     journal: Journal
 
     def training_data(self) -> list[TrainingData]:
-        """The examples of each task; from now on the journal belongs to them and to the rest of the request."""
+        """Return the examples of each task, and set the journal's stamp from them and the rest of the request."""
         data = training_data(self.tasks, self.data, self.config.readout)
         self.journal.belongs_to(
             read_info(resolve(self.base)).fingerprint, [one.splits.fingerprint for one in data],
@@ -78,7 +78,7 @@ class FineTuning:
         return data
 
     def default_steps(self, task: Task) -> int:
-        """The steps of a task where none are given."""
+        """Return the default number of steps for a task."""
         return default_steps(len(task.labels) if task.has_classes else 1, self.data.k_shot)
 
     def write(
@@ -93,9 +93,9 @@ class FineTuning:
         notes: Sequence[str] = (),
         trained: int | None = None,
     ) -> Report:
-        """Writes a trained model with its card, and returns what the card says.
+        """Write a trained model with its card and return the report.
 
-        The model's metrics and the entries it touched are measured here.
+        The model's metrics and the number of entries it touched are measured here.
         """
         splits = ("validation", "test") if self.data.evaluate_test else ("validation",)
         report = Report(
@@ -126,14 +126,16 @@ def finetune(
     on_step: OnStep | None = None,
     journal: Path | None = None,
 ) -> Finetuned:
-    """The fine-tuned model, written to `out` as an ordinary `from_pretrained` folder with a model card.
+    """Fine-tune a model and write it to `out`, an ordinary `from_pretrained` folder with a model card.
 
-    Of several tasks there is a folder each: `out`/<task name>, or `out`/<stage>/<task name> for a sequence. `regions`
-    are what may move: one for graft-retrain, one a task for continual training by grafting. Raises BadInput where
-    the choices do not go together, `out` is not empty (unless `overwrite`) or the loss is no longer a number; nothing
-    is left in `out` then. One that is interrupted leaves its state in the folder `journal` (hidden beside `out` where
-    none is given), and the same call resumes from it, bit for bit in the same place; on another device or number of
-    threads up to rounding, which a note says.
+    For several tasks there is a folder each: `out`/<task name>, or `out`/<stage>/<task name> for a sequence. `regions`
+    may move: one for graft-retrain, one per task for continual training by grafting. Raises BadInput if the choices
+    contradict each other, if `out` is not empty (unless `overwrite`), or if the loss is no longer a number; `out` is
+    then left unchanged.
+
+    An interrupted training leaves its state in the folder `journal` (by default hidden beside `out`), and the same call
+    resumes from it: bit for bit on the same device; on another device or number of threads up to rounding, which a note
+    says.
     """
     started, out = time.perf_counter(), Path(out)
     row = config.check(len(tasks), len(regions))
@@ -148,7 +150,7 @@ def finetune(
     try:
         with whole_folder(out.absolute(), replace=True) as draft:
             done: Finetuned = row.function()(request, draft)
-    except BadInput:  # it would end the same way again
+    except BadInput:  # it would fail in the same way again
         request.journal.clear()
         raise
     request.journal.clear()
@@ -156,12 +158,12 @@ def finetune(
 
 
 def journal_of(out: Path) -> Path:
-    """Where an interrupted fine-tuning into `out` leaves its state."""
+    """Return the folder in which an interrupted fine-tuning into `out` leaves its state."""
     return out.absolute().with_name(f".{out.absolute().name}.training")
 
 
 def _refuse_shared_folder(tasks: Sequence[Task]) -> None:
-    """Raises BadInput where two tasks would be written to one folder."""
+    """Raise BadInput if two tasks would be written to one folder."""
     names = [task.name for task in tasks]
     for name in names:
         if names.count(name) > 1:

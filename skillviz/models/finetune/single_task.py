@@ -1,4 +1,4 @@
-"""Fine-tuning on one task: by default the paper's plain SGD, embeddings and language-model head frozen."""
+"""Fine-tuning on one task: by default the paper's plain SGD, with embeddings and language-model head frozen."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from skillviz.models.finetune.training_config import TrainingSettings
 
 
 def train(request: FineTuning, folder: Path) -> Finetuned:
-    """The base fine-tuned on one task, in `folder`; with a region, only its entries and the head move."""
+    """Fine-tune the base on one task into `folder`; with a region, only its entries and the head move."""
     (task,) = request.tasks
     points = request.config.points(request.default_steps(task))
     (data,) = request.training_data()

@@ -1,4 +1,4 @@
-"""A base model made ready for fine-tuning: the right class, what is trained, what is frozen, what tasks share."""
+"""A base model prepared for fine-tuning: its class, its trained, frozen and shared parameters."""
 
 from __future__ import annotations
 
@@ -41,16 +41,16 @@ class TrainableModel:
     start: dict[str, torch.Tensor]
     """The graftable parameters at the base's values."""
     trained_body: int
-    """Trained entries outside the classification head; those of the low-rank pairs for LoRA."""
+    """Trained entries outside the classification head; for LoRA, those of the low-rank pairs."""
     trained_head: int
     head: tuple[str, ...] = ()
     """The names of pooler and classification head."""
     lock: RegionLock | None = None
-    """What keeps all but a region where it is."""
+    """Keeps all entries outside a region unchanged."""
     adapter: Adapter | None = None
 
     def groups(self, weight_decay: float) -> list[dict[str, Any]]:
-        """Matrices with weight decay, vectors (biases and norm weights) without, as in the authors' code.
+        """Return matrices with weight decay and vectors (biases and norm weights) without, as in the authors' code.
 
         Matrices of which only a region moves are decayed by `lock`.
         """
@@ -66,7 +66,7 @@ class TrainableModel:
         return [(p, value) for p, value in named if p.requires_grad]
 
     def finish(self) -> None:
-        """Makes it an ordinary model again, in eval mode: merges LoRA, and checks that what was locked stayed."""
+        """Convert it to an ordinary model in eval mode: merge LoRA, and check that locked entries did not move."""
         self.model.eval()
         if self.adapter is not None:
             self.model, self.adapter = self.adapter.merge(), None
@@ -74,20 +74,20 @@ class TrainableModel:
             self.lock.check()
 
     def touched(self) -> int:
-        """Graftable entries that differ from the base, as the model stands."""
+        """Return the number of graftable entries that now differ from the base."""
         return sum(int((self.model.get_parameter(name) != value).sum()) for name, value in self.start.items())
 
     @property
     def random_devices(self) -> list[int]:
-        """CUDA devices whose random state training uses."""
+        """The CUDA devices whose random state training uses."""
         return [self.device.index or 0] if self.device.type == "cuda" else []
 
     def copy(self) -> list[torch.Tensor]:
-        """The trained parameters as they are now."""
+        """Return a copy of the current trained parameters."""
         return [p.detach().clone() for p in self.trained]
 
     def restore(self, values: list[torch.Tensor]) -> None:
-        """Put copied values back."""
+        """Restore copied values."""
         with torch.no_grad():
             for parameter, value in zip(self.trained, values, strict=True):
                 parameter.copy_(value)
@@ -96,10 +96,11 @@ class TrainableModel:
 def open_trainable(
     base: str, task: Task, settings: TrainingSettings, device: torch.device, region: Region | None = None
 ) -> TrainableModel:
-    """The base loaded as float32 for the settings' readout; with a region, only its entries and the head are trained.
+    """Return the base, loaded as float32 for the settings' readout; with a region, only its entries and the head are
+    trained.
 
-    A base without a classification head, or with one for another number of labels, gets a fresh one drawn
-    from the settings' seed, and a note says so. A language-model head that is not in the file is refused.
+    A base without a classification head, or with one for another number of labels, gets a new one drawn with the
+    settings' seed, and a note says so. A missing language-model head raises an error.
     """
     task.refuse_readout(settings.readout)
     info = _fitting(base, settings, len(task.labels))
@@ -136,13 +137,14 @@ def open_trainable(
 def open_shared(
     base: str, tasks: Sequence[Task], settings: TrainingSettings, device: torch.device
 ) -> list[TrainableModel]:
-    """A model for each task, all with the first one's body; each has its own classification head, if there is one."""
+    """Return a model for each task, all with the first one's body; each has its own classification head, if there is
+    one."""
     first, *rest = (open_trainable(base, task, settings, device) for task in tasks)
     return [first, *(_with_body_of(first, other) for other in rest)]
 
 
 def trained_together(models: Sequence[TrainableModel]) -> TrainableModel:
-    """The first model, with the parameters of all of them to be trained: the shared body and every head."""
+    """Return the first model with the parameters of all models to be trained: the shared body and every head."""
     first, *rest = models
     known = {id(p) for p in first.trained}
     heads = [p for other in rest for p in other.trained if id(p) not in known]
@@ -150,12 +152,13 @@ def trained_together(models: Sequence[TrainableModel]) -> TrainableModel:
 
 
 def _with_body_of(first: TrainableModel, other: TrainableModel) -> TrainableModel:
-    """The other with the first's parameters in place of its own, except for its head; their equal values are freed."""
+    """Return the other model with the first's parameters in place of its own, except for its head; the old ones are
+    freed."""
     shared = dict(first.model.named_parameters())
     for name, old in list(other.model.named_parameters()):
         if name in other.head:
             continue
-        for module in other.model.modules():  # tied weights stand in several places
+        for module in other.model.modules():  # tied weights occur in several modules
             for leaf, parameter in list(module._parameters.items()):
                 if parameter is old:
                     module._parameters[leaf] = shared[name]
@@ -164,7 +167,7 @@ def _with_body_of(first: TrainableModel, other: TrainableModel) -> TrainableMode
 
 
 def _fitting(base: str, settings: TrainingSettings, labels: int) -> ModelInfo:
-    """The base's files, where these settings can be trained on them for so many labels."""
+    """Return the base's files if they can be trained with these settings and this many labels."""
     info = read_info(resolve(base))
     if info.adapter is not None:
         raise BadModel(f"'{base}' is a LoRA adapter; fine-tune the model that it belongs to.")
@@ -181,7 +184,7 @@ def _fitting(base: str, settings: TrainingSettings, labels: int) -> ModelInfo:
 
 
 def _load(info: ModelInfo, task: Task, settings: TrainingSettings) -> tuple[Any, list[str]]:
-    """The model, and the names of the classification head's tensors that were drawn at random."""
+    """Return the model, and the names of the classification head's tensors that were drawn at random."""
     labels = dict(enumerate(task.labels))
     names = {"id2label": labels, "label2id": {name: i for i, name in labels.items()}}
     changes = {**names, "problem_type": "single_label_classification"} if settings.readout == "head" else {}
@@ -202,11 +205,11 @@ def _load(info: ModelInfo, task: Task, settings: TrainingSettings) -> tuple[Any,
 def _choose(
     model: Any, table: ParameterTable, head: Sequence[str], settings: TrainingSettings, region: Region | None
 ) -> tuple[set[str], dict[str, int]]:
-    """The names of the trained parameters, and the frozen ones: what they are -> their number of entries.
+    """Return the names of the trained parameters, and the frozen groups with their number of entries.
 
-    Trained are what the recipe names of the graftable parameters, a whole classification head, and what the settings
-    ask for. Embeddings, language-model head and final norm stay as they are, so that a graft of all d entries is the
-    whole model.
+    Trained are the graftable parameters of the recipe, a whole classification head, and further groups in the settings.
+    Embeddings, language-model head and final norm are frozen by default, so that a graft of all d entries is the whole
+    model.
     """
     named = dict(model.named_parameters())
     chosen = {*_graftable(table, settings, region), *head}
@@ -225,7 +228,7 @@ def _choose(
 
 
 def _graftable(table: ParameterTable, settings: TrainingSettings, region: Region | None) -> list[str]:
-    """The names of the graftable parameters that are trained themselves."""
+    """Return the names of the graftable parameters that are trained directly."""
     scope = recipe_row(settings.name).scope
     if scope == "low-rank":
         return []
@@ -243,7 +246,7 @@ def _graftable(table: ParameterTable, settings: TrainingSettings, region: Region
 
 
 def _group(model: Any, name: str) -> str:
-    """What a tensor outside the blocks is: embeddings, final norm or language-model head."""
+    """Return the group of a tensor outside the blocks: embeddings, final norm or language-model head."""
     if not name.startswith(f"{model.base_model_prefix}."):
         return "language-model head"
     is_norm = "norm" in name.lower() or ".ln_f." in name

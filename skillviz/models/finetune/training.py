@@ -1,4 +1,4 @@
-"""Descent by a recipe: one record a step, the metric checked now and then, the best check kept."""
+"""Training by a recipe: one record per step, the metric checked at intervals, the parameters of the best check kept."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from skillviz.models.finetune.training_data import TrainingData
 
 @dataclass(frozen=True)
 class TrainStep:
-    """One step: mean loss of its batch (nats, without a penalty), and where it was checked the validation metric."""
+    """One step: mean loss of its batch (nats, without a penalty), and the validation metric if it was checked."""
 
     step: int
     steps: int
@@ -33,7 +33,7 @@ class TrainStep:
     seconds: float
     metric: float | None = None
     best: bool = False
-    """True where this check is the best so far; of equal ones the later."""
+    """True if this check is the best so far; the later one wins a tie."""
 
 
 OnStep = Callable[[TrainStep], None]
@@ -51,12 +51,12 @@ class Trainer:
         train, validation = (data.encoded(split, model.tokenizer) for split in ("train", "validation"))
         self.readout, self.batches = make_readout(settings.readout, train), Batches(train, model.device)
         self.order = batch_rows(train.lengths, settings.batch_size, settings.seed)
-        n, most = len(validation), settings.check_examples  # the same rows at every check, drawn once
+        n, most = len(validation), settings.check_examples  # the same rows at every check
         rows = np.arange(n) if n <= most else np.sort(np.random.default_rng(0).permutation(n)[:most])
         self.checked = validation.take(rows)
 
     def backward(self, step: int) -> float:
-        """The next batch's mean loss; its gradient is then in place. Dropout is drawn from seed and step."""
+        """Compute the next batch's gradient and return its mean loss. Dropout is drawn from seed and step."""
         self.model.model.train()
         rows, loss = next(self.order), 0.0
         with torch.random.fork_rng(devices=self.model.random_devices):
@@ -70,20 +70,20 @@ class Trainer:
         return loss
 
     def skip(self) -> None:
-        """The next batch counts as taken."""
+        """Skip the next batch."""
         next(self.order)
 
     def check(self) -> float:
-        """The metric on at most `check_examples` validation examples."""
+        """Return the metric on at most `check_examples` validation examples."""
         task = self.data.task
         return evaluate(self.model, self.checked, task.metric, task.positive)[task.metric]
 
     def merit(self, value: float) -> float:
-        """A metric's value as checks are compared: larger is better."""
+        """Return a metric's value in the form in which checks are compared: larger is better."""
         return float(metric_row(self.data.task.metric).merit(value))
 
     def steps(self, entry: Entry | None = None) -> Generator[TrainStep, None, None]:
-        """One record a step; afterwards the model has the parameters of the best check, in eval mode."""
+        """Yield one record per step; afterwards the model has the parameters of the best check, in eval mode."""
         return descend(
             self.model, self.settings, self.backward, self.check, skip=self.skip, entry=entry, merit=self.merit
         )  # fmt: skip
@@ -100,12 +100,12 @@ def descend(
     entry: Entry | None = None,
     merit: Callable[[float], float] = float,
 ) -> Generator[TrainStep, None, None]:
-    """One record a step. `backward(step)` leaves a gradient and returns its loss; of what `check()` gives the largest
-    merit is best.
+    """Yield one record per step. `backward(step)` computes a gradient and returns its loss; `check()` returns the
+    metric.
 
-    `after(step)` is called when the step is done. Afterwards the trained parameters are those of the best check. With
-    the `entry` of a journal it is resumed from there: the steps that are done yield their records again, and `skip()`
-    passes over the batch of each.
+    The best check has the largest merit. `after(step)` is called at the end of a step. Afterwards the trained
+    parameters are those of the best check. With the `entry` of a journal, training resumes from there: the finished
+    steps yield their records again, and `skip()` skips the batch of each.
     """
     kind = torch.optim.AdamW if settings.optimizer == "adamw" else torch.optim.SGD
     groups = [group for group in model.groups(settings.weight_decay) if group["params"]]
@@ -142,7 +142,7 @@ def descend(
         value, is_best = None, False
         if step % settings.check_every == 0 or step == settings.steps:
             value = check()
-            # a metric that the validation examples cannot support chooses nothing: the last step is kept
+            # a metric that is not defined on the validation examples decides nothing: the last step is kept
             value = value if np.isfinite(value) else None
             is_best = best is None or (value is not None and bool(merit(value) >= merit(best)))
             if is_best:
@@ -158,7 +158,8 @@ def descend(
 
 
 def run_steps(steps: Generator[TrainStep, None, None], on_step: OnStep) -> list[TrainStep]:
-    """Every record, each passed to `on_step` as it comes; where that raises, the training ends at once."""
+    """Return all records, after passing each to `on_step` as it is made; an error in `on_step` ends the training at
+    once."""
     history = []
     with closing(steps):
         for record in steps:
@@ -168,17 +169,17 @@ def run_steps(steps: Generator[TrainStep, None, None], on_step: OnStep) -> list[
 
 
 def shifted(on_step: OnStep, before: int, total: int) -> OnStep:
-    """Reports the steps of a part as those of the whole: after `before` steps, of `total`."""
+    """Return an `on_step` that reports the steps of a part as steps of the whole: after `before` steps, of `total`."""
     return lambda record: on_step(replace(record, step=record.step + before, steps=total))
 
 
 def best_of(history: list[TrainStep]) -> TrainStep:
-    """The check whose parameters were kept."""
+    """Return the check whose parameters were kept."""
     return max((r for r in history if r.best), key=lambda r: r.step, default=history[-1])
 
 
 def evaluate(model: TrainableModel, encoded: Encoded, metric: str, positive: int = 1) -> dict[str, float]:
-    """The metrics of the model as it stands on these examples, by name."""
+    """Return the metrics of the current model on these examples, by name."""
     readout = make_readout(model.readout, encoded)
     rows, batches = np.arange(len(encoded)), Batches(encoded, model.device)
     model.model.eval()
@@ -193,15 +194,15 @@ def evaluate(model: TrainableModel, encoded: Encoded, metric: str, positive: int
 
 
 def scores(model: TrainableModel, data: TrainingData, split: str = "validation") -> dict[str, float]:
-    """The metrics of the model as it stands on a split of the task, by name."""
+    """Return the metrics of the current model on a split of the task, by name."""
     return evaluate(model, data.encoded(split, model.tokenizer), data.task.metric, data.task.positive)
 
 
 def batch_rows(lengths: np.ndarray, batch_size: int, seed: int, pool: int = 32) -> Iterator[np.ndarray]:
-    """Endless rows of seeded batches of similar length, shuffled again every epoch.
+    """Yield, endlessly, the rows of seeded batches of similar length, shuffled again every epoch.
 
-    `pool` batches are drawn at random, sorted by length, cut and shuffled: little padding, and every example once
-    an epoch. The last batch of an epoch is filled from the next one, so that all have the same size.
+    `pool` batches are drawn at random, sorted by length, cut and shuffled. This needs little padding and uses every
+    example once per epoch. The last batch of an epoch is filled from the next one, so that all have the same size.
     """
     generator = np.random.default_rng(seed)
     waiting = np.empty(0, dtype=np.int64)
@@ -215,9 +216,9 @@ def batch_rows(lengths: np.ndarray, batch_size: int, seed: int, pool: int = 32) 
 
 @torch.no_grad()
 def add_l1_gradient(parameters: Iterable[tuple[Tensor, Tensor]], weight: float) -> None:
-    """Adds the gradient of weight * sum |theta - theta_pre|: weight * sign(theta - theta_pre), 0 where they are equal.
+    """Add the gradient of weight * sum |theta - theta_pre|: weight * sign(theta - theta_pre), 0 where they are equal.
 
-    sign is the subgradient that autograd takes for abs: exact wherever an entry moved.
+    The sign is the subgradient that autograd uses for abs; it is exact wherever an entry moved.
     """
     for theta, pre in parameters:
         slope = torch.sign(theta - pre)
@@ -228,9 +229,9 @@ def add_l1_gradient(parameters: Iterable[tuple[Tensor, Tensor]], weight: float) 
 
 
 def _prepare_gradient(model: TrainableModel, settings: TrainingSettings, rate: float) -> float:
-    """Adds the gradient of the penalty, masks what is locked, clips the whole, and decays locked matrices.
+    """Add the gradient of the penalty, mask locked entries, clip the gradient, and decay locked matrices.
 
-    Returns the gradient's norm before it was clipped.
+    Returns the gradient's norm before clipping.
     """
     if settings.l1:
         add_l1_gradient(model.moving, settings.l1)
@@ -243,7 +244,8 @@ def _prepare_gradient(model: TrainableModel, settings: TrainingSettings, rate: f
 
 
 def _refuse_diverged(what: str, value: float, step: int, settings: TrainingSettings) -> None:
-    """Raises Diverged where the value is no number: a step by it would spoil every parameter, those locked too."""
+    """Raise Diverged if the value is not a number: a step with it would destroy every parameter, including locked
+    ones."""
     if not np.isfinite(value):
         raise Diverged(
             f"the {what} became {value} at step {step} of {settings.steps}, so training stopped and nothing was "
