@@ -109,7 +109,7 @@ def working_folder() -> Iterator[Path]:
 def abandoned(folder: Path, name: str | None = None) -> list[Path]:
     """Return the drafts, removed items and replaced items that killed processes of this machine left in a folder.
 
-    With `name`, only those of this file or folder.
+    With `name`, only the ones for this file or folder.
     """
     if not folder.is_dir():
         return []
@@ -212,8 +212,7 @@ def _target(hidden: Path) -> Path:
 
 
 def _drafts(target: Path) -> list[Path]:
-    """Return the drafts of this folder or file, but not those of a longer name that begins with `target.name` and a
-    dot."""
+    """Return the drafts of this folder or file, excluding longer names that begin with `target.name` and a dot."""
     name = re.compile(rf"\.{re.escape(target.name)}\.[^.]+{re.escape(TEMPORARY)}")
     return [path for path in target.parent.glob(f".*{TEMPORARY}") if name.fullmatch(path.name)]
 

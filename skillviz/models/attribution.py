@@ -140,7 +140,7 @@ def log_odds(logits: Tensor, target: int) -> Tensor:
 
 @contextmanager
 def embeddings_replaced(model: Any, start: Tensor) -> Iterator[None]:
-    """In the body, the model's token embeddings begin with `start` [rows, token, width], whatever its input ids.
+    """In the body, the model's token embeddings begin with `start` [rows, token, width], for any input ids.
 
     The model still gets its positions and its last token from the ids, so that only the embeddings differ.
     """

@@ -215,7 +215,7 @@ class ModelInfo:
         """Return the same model with every value rounded to float16, without non-float tensors (positions in old
         files).
 
-        Its fingerprint is that of the rounded values, so that copies in other dtypes have the same one. Raises BadModel
+        Its fingerprint is computed from the rounded values, so that copies in other dtypes have the same one. Raises BadModel
         for a floating dtype that numpy does not have.
         """
         floats = {name: stored for name, stored in self.tensors.items() if stored.dtype in FLOATS}

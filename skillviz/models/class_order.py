@@ -27,7 +27,7 @@ class ClassOrder:
 
 
 def names_of_pair(finetuned: ModelInfo, base: ModelInfo) -> ClassNames:
-    """Return the fine-tuned model's names of its classes; for an adapter whose folder has none, those of its base."""
+    """Return the fine-tuned model's names of its classes; for an adapter whose folder has none, its base's names."""
     own = class_names(finetuned.config)
     return class_names(base.config) if finetuned.adapter is not None and own.are_numbers else own
 

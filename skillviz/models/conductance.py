@@ -63,7 +63,7 @@ def conductance(
     baseline: str = "pad",
     steps: int = STEPS,
 ) -> Conductance:
-    """Return the conductance of the layers for class `target` on example `row`; the arguments are those of `attribute`.
+    """Return the conductance of the layers for class `target` on example `row`; arguments as in `attribute`.
 
     Raises BadInput if layers share their parameters, because one module then has an output for each of its uses.
     """

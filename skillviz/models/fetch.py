@@ -63,7 +63,7 @@ def resolve(source: str | Path, on_bytes: OnBytes | None = None) -> Path:
 
 
 def graft_file(source: str | Path) -> Path:
-    """Return the path of the graft file: the given path, or that of `org/name` or `org/name@revision` after a download.
+    """Return the path of the graft file: the given path, or the download of `org/name` or `org/name@revision`.
 
     Raises ModelNotFound if the hub has no such graft. A path that does not exist is returned, and reading it raises the
     error.

@@ -1,11 +1,11 @@
-"""A fine-tuned model stored without the tensors that equal its base's: left out, and taken from there again.
+"""A fine-tuned model stored without the tensors that equal its base's; they are read from the base again.
 
-Fine-tuning by the paper's recipe freezes embeddings and language-model head, so that most of a small model's file
-is a copy of the base. Where embeddings are trained, only the rows of tokens that occur in the training texts move. A
-stripped folder has its other tensors, and the changed rows of a matrix that is mostly the base's. Its config.json says
-what is missing and by the fingerprint of which base it is to be filled. With `dtype` float16 there, both models are
-those with every value rounded to it, so that a base stored in another dtype serves as well; `hub` names where that base
-is published. Names and headers need no torch.
+Fine-tuning by the paper's recipe freezes embeddings and language-model head, so most of a small model's file is a copy
+of the base. If embeddings are trained, only the rows of tokens in the training texts move. A stripped folder has the
+other tensors, and the changed rows of a matrix that mostly equals the base's. Its config.json lists the missing tensors
+and the fingerprint of the base that fills them. With `dtype` float16 there, both models are those with every value
+rounded to it, so that a base stored in another dtype works as well; `hub` names the published base. Names and headers
+need no torch.
 """
 
 from __future__ import annotations
@@ -31,18 +31,20 @@ if TYPE_CHECKING:
     import torch
 
 FROZEN = "skillviz_frozen"
-"""The field of config.json that says what is left out: with the layout, the base and its fingerprint."""
+"""The field of config.json that lists the omitted tensors, with the layout, the base and its fingerprint."""
 FLOAT16 = "float16"
 NUMBERS, VALUES = ".rows", ".values"
-"""Behind the name of a matrix, the names of its changed rows' numbers and values."""
+"""Added to the name of a matrix, these give the names of its changed rows' numbers and values."""
 MOST_ROWS = 0.5
 """A matrix with a larger share of changed rows is stored whole."""
 
 
 @dataclass(frozen=True)
 class Stripped:
-    """What was left out: names of tensors as the fine-tuned model has them, and their bytes; `rows` is the number of
-    changed rows of each matrix that is stored by rows."""
+    """The result of stripping: the fine-tuned model's names of the omitted tensors, and their bytes.
+
+    `rows` is the number of changed rows of each matrix that is stored by rows.
+    """
 
     names: tuple[str, ...]
     bytes: int
@@ -50,8 +52,8 @@ class Stripped:
 
 
 def left_out(info: ModelInfo) -> dict[str, str]:
-    """Name in the fine-tuned model -> name in the base's files, of the tensors that it was stored without, or of which
-    it has changed rows only."""
+    """Return name in the fine-tuned model -> name in the base's files, for omitted tensors and for those stored by
+    rows."""
     return _named(info, "tensors") | _named(info, "rows")
 
 
@@ -61,19 +63,20 @@ def _named(info: ModelInfo, which: str) -> dict[str, str]:
 
 
 def published_base(info: ModelInfo) -> str | None:
-    """Where the base is published, as `org/name` or `org/name@revision`; None where the folder does not say."""
+    """Return the published base as `org/name` or `org/name@revision`; None if the folder does not name it."""
     hub = (info.config.get(FROZEN) or {}).get("hub")
     return str(hub) if hub else None
 
 
 def base_as_read(info: ModelInfo, base: ModelInfo) -> ModelInfo:
-    """The base as this fine-tuned model is to be filled from: rounded to float16 where its folder says so."""
+    """Return the base in the form that fills this fine-tuned model: rounded to float16 if its folder says so."""
     is_half = (info.config.get(FROZEN) or {}).get("dtype") == FLOAT16
     return base.read_as_float16() if is_half else base
 
 
 def wrong_base(info: ModelInfo, base: ModelInfo) -> SkillvizError | None:
-    """Why the fine-tuned model cannot be filled from this base; None where it can. Reads the base once."""
+    """Return the reason why the fine-tuned model cannot be filled from this base; None if it can. Reads the base
+    once."""
     if info.config.get(FROZEN) is None:
         return None
     try:
@@ -93,9 +96,9 @@ def wrong_base(info: ModelInfo, base: ModelInfo) -> SkillvizError | None:
 
 
 def filled(info: ModelInfo, base: ModelInfo) -> ModelInfo:
-    """The fine-tuned model with the base's tensors for those it was stored without; raises WrongBase, or CorruptFile.
+    """Return the fine-tuned model with the base's tensors in place of omitted ones; raises WrongBase, or CorruptFile.
 
-    Its fingerprint is that of the model before it was stripped.
+    Its fingerprint equals the original model's, before it was stripped.
     """
     if (error := wrong_base(info, base)) is not None:
         raise error
@@ -112,7 +115,7 @@ def filled(info: ModelInfo, base: ModelInfo) -> ModelInfo:
 
 
 def _changed_rows(info: ModelInfo, name: str, base: Stored) -> Rows:
-    """The changed rows of a matrix; raises CorruptFile where they are not there or do not fit the base's matrix."""
+    """Return the changed rows of a matrix; raises CorruptFile if they are missing or do not fit the base's matrix."""
     numbers, values = (info.tensors.get(f"{name}{part}") for part in (NUMBERS, VALUES))
     if numbers is not None and values is not None and numbers.dtype == "I32" and len(base.shape) == 2:
         rows = Rows(numbers, values)
@@ -124,7 +127,7 @@ def _changed_rows(info: ModelInfo, name: str, base: Stored) -> Rows:
 
 
 def note(info: ModelInfo, base: ModelInfo) -> str | None:
-    """A sentence for the reader where the fine-tuned model was stored without some tensors."""
+    """Return a sentence for the user if the fine-tuned model was stored without some tensors."""
     rows = sorted(_named(info, "rows"))
     count = len(left_out(info)) - len(rows)
     named = ", ".join(f"'{name}'" for name in rows)
@@ -139,8 +142,8 @@ def note(info: ModelInfo, base: ModelInfo) -> str | None:
 
 
 def state_dict(info: ModelInfo) -> dict[str, torch.Tensor]:
-    """Every tensor of a filled model, by its plain name, as its files have it or rounded where it is read so."""
-    from safetensors import safe_open  # heavy, as torch is
+    """Return every tensor of a filled model by its plain name, unchanged or rounded if it is read as float16."""
+    from safetensors import safe_open  # slow to import, like torch
 
     tensors: dict[str, torch.Tensor] = {}
     for file in {stored.file for stored in info.tensors.values()}:
@@ -160,12 +163,12 @@ def state_dict(info: ModelInfo) -> dict[str, torch.Tensor]:
 def strip(
     folder: Path | str, base: str | Path, dtype: str | None = None, hub: str | None = None, name: str = ""
 ) -> Stripped:
-    """Leaves out of a fine-tuned folder every tensor whose bytes equal the base's; raises BadInput where none does.
+    """Remove from a fine-tuned folder every tensor whose bytes equal the base's; raises BadInput if none does.
 
-    With `dtype` float16 every value of both is rounded first: the folder's model is then the rounded one. `hub` is
-    where the base is published, `name` what errors call the model where the folder is a copy of it.
+    With `dtype` float16 every value of both is rounded first, and the folder's model becomes the rounded one. `hub` is
+    the published base. `name` is the model's name in errors, if the folder is a copy.
     """
-    import torch  # heavy
+    import torch  # slow to import
     from safetensors.torch import save_file  # torch
 
     if dtype not in (None, FLOAT16):
@@ -200,7 +203,7 @@ def strip(
 
 
 def fill(folder: Path | str, base: str | Path) -> None:
-    """Puts the tensors that were left out back into the folder's own file; raises WrongBase."""
+    """Write the omitted tensors back into the folder's own file; raises WrongBase."""
     from safetensors.torch import save_file  # torch
 
     folder = Path(folder)
@@ -212,7 +215,7 @@ def fill(folder: Path | str, base: str | Path) -> None:
 
 
 def check_single(info: ModelInfo) -> None:
-    """Raises BadInput where the model is not one file of its own, so that nothing can be left out of it."""
+    """Raise BadInput if the model is not a single file of its own, because then nothing can be omitted."""
     if info.adapter is not None or not (info.folder / SINGLE).is_file():
         raise BadInput(f"'{info.id}' is an adapter or in several files; only a {SINGLE} can be stored without tensors.")
     if FROZEN in info.config:
@@ -220,7 +223,7 @@ def check_single(info: ModelInfo) -> None:
 
 
 def _alike(info: ModelInfo, base: ModelInfo) -> dict[str, str]:
-    """Name in the fine-tuned model -> name in the base, of tensors with equal dtype and shape."""
+    """Return name in the fine-tuned model -> name in the base, for tensors with equal dtype and shape."""
     heads = HEADS.get(base.model_type)
     prefix = f"{heads.prefix}." if heads else ""
     base_names = {name.removeprefix(prefix): name for name in base.tensors}
@@ -237,7 +240,7 @@ def _equal(one: Stored, other: Stored) -> bool:
 
 
 def _differing_rows(one: Stored, other: Stored) -> np.ndarray:
-    """The numbers of a matrix's rows whose bytes differ."""
+    """Return the numbers of a matrix's rows whose bytes differ."""
     rows = [np.frombuffer(b"".join(s.parts()), np.uint8).reshape(one.shape[0], -1) for s in (one, other)]
     return np.flatnonzero((rows[0] != rows[1]).any(axis=1))
 
@@ -247,7 +250,7 @@ def _size(stored: Stored) -> int:
 
 
 def _rewritten(folder: Path, config: Mapping[str, Any], save: Any) -> None:
-    """The folder with another configuration and other weights, put in place of the old one in one move."""
+    """Replace the folder by one with another configuration and other weights, in one move."""
     with whole_folder(folder, replace=True) as draft:
         shutil.copytree(folder, draft, ignore=shutil.ignore_patterns(SINGLE), dirs_exist_ok=True)
         (draft / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")

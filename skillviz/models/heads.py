@@ -1,7 +1,7 @@
-"""What each family's files call their body and heads: data, so that a header alone tells which head is there.
+"""The names of body and heads in each family's files, as data, so that a header alone shows the head.
 
-Names here are without the prefix that a model class puts before its body (`bert.`, `model.`, ...).
-Sources: the modelling files of the transformers library.
+Names here are without the prefix that a model class puts before its body (`bert.`, `model.`, ...). Sources: the
+modelling files of the transformers library.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ CLASSES = {
     "prompt": r"For(MaskedLM|PreTraining)$",
     "causal": r"ForCausalLM$|LMHeadModel$",
 }
-# The paper's bare linear head on the first token is what a family's token-classification class computes there.
+# A family's token-classification class computes the paper's bare linear head at the first token.
 LINEAR = r"ForTokenClassification$"
 LINEAR_HEAD = ("classifier.weight", "classifier.bias")
 LINEAR_FAMILIES = ("bert", "roberta", "xlm-roberta", "camembert", "electra", "distilbert")
@@ -42,9 +42,9 @@ NAMES = {"head": "classification head", "prompt": "masked-LM head", "causal": "c
 class Heads:
     """The prefix of a family's body, and the tensors of its heads, by readout.
 
-    `output` are the names of the matrix that may be tied to the token embedding; `tied` is the family's
-    default. A readout that the family has no model class for is absent from `needed`. `labels` is the tensor with a row
-    for each class, `unused` what a base may have and a classifier of the family has not.
+    `output` are the names of the matrix that may be tied to the token embedding; `tied` is the family's default. A
+    readout without a model class in the family is absent from `needed`. `labels` is the tensor with a row for each
+    class. `unused` are names that a base may have but a classifier of the family does not.
     """
 
     prefix: str
@@ -106,17 +106,17 @@ _PLAIN = {"head": ("classifier.weight", "classifier.bias")}
 
 
 def _pooled(prefix: str) -> Heads:
-    """BERT's heads behind another prefix."""
+    """Return BERT's heads with another prefix."""
     return replace(BERT, prefix=prefix)
 
 
 def _dense(prefix: str) -> Heads:
-    """RoBERTa's heads behind another prefix."""
+    """Return RoBERTa's heads with another prefix."""
     return replace(ROBERTA, prefix=prefix)
 
 
 def _dense_cls(prefix: str) -> Heads:
-    """RoBERTa's classification head and BERT's masked-LM head."""
+    """Return RoBERTa's classification head and BERT's masked-LM head."""
     return replace(BERT, prefix=prefix, needed=_DENSE | _CLS, labels=ROBERTA.labels)
 
 
@@ -127,7 +127,7 @@ def _causal(prefix: str, tied: bool, **changes: Any) -> Heads:
 
 
 def _causal_only(prefix: str, tied: bool) -> Heads:
-    """A decoder that has no classification class."""
+    """Return the heads of a decoder that has no classification class."""
     return _causal(prefix, tied, needed={"causal": ()})
 
 
@@ -135,7 +135,7 @@ END_HEAD = "classification_head."
 
 
 def _two_stacks(prefix: str, head: str = END_HEAD) -> Heads:
-    """An encoder-decoder: only its classification head can be read."""
+    """Return the heads of an encoder-decoder, of which only the classification head has a readout."""
     names = ("dense.weight", "out_proj.weight", "out_proj.bias") if head == END_HEAD else ("out_proj.weight",)
     return Heads(
         prefix, {"head": tuple(head + name for name in names)}, ("lm_head.weight",), True, head + "out_proj.weight"
@@ -296,24 +296,27 @@ HEADS: dict[str, Heads] = {
     **dict.fromkeys(("t5", "mt5", "umt5"), _two_stacks("transformer")),
     "t5gemma": _two_stacks("model", "score."),
 }  # fmt: skip
-# Tops of the names of heads that a file of any family may have beside those of its row.
+# First parts of the names of heads that a file of any family may have in addition to its row's.
 ANY_HEAD = frozenset(
     ("pooler", "cls", "lm_head", "classifier", "score", "discriminator_predictions", "lm_predictions",
      "mask_predictions", "qa_outputs", "final_logits_bias")
 )  # fmt: skip
-# Stored in old files, but no parameters: causal masks, rotary tables, position numbers.
+# Stored in old files, but not parameters: causal masks, rotary tables, position numbers.
 BUFFERS = re.compile(r"(^|\.)(attn|attention)\.(masked_)?bias$|rotary_emb\.inv_freq$|(^|\.)position_ids$")
 COPIES = r"^(encoder|decoder)\.embed_tokens\.weight$"
 TOKEN_EMBEDDING = re.compile(
     r"(^|\.)(word_embeddings?|wte|embed_tokens|embed_in|tok(ens)?_embed(dings)?|shared|w|embeddings)\.weight$"
 )
-"""Names of the token embedding, whatever the family."""
+"""Names of the token embedding in any family."""
 OLD_NAMES = (("LayerNorm.gamma", "LayerNorm.weight"), ("LayerNorm.beta", "LayerNorm.bias"))
 
 
 def outer_prefix(model_type: str, names: Collection[str]) -> str:
-    """The beginning that all tensors of a file have and no model of the family: the attribute of a program's own
-    class that holds the model, such as `net.`; '' where the names are the family's own, or the family is unknown."""
+    """Return the prefix that all tensors of a file share and that no model of the family has.
+
+    It is the attribute of a program's own class that holds the model, such as `net.`. It is '' if the names are the
+    family's own, or if the family is unknown.
+    """
     heads, outer = HEADS.get(model_type), ""
     if heads is None:
         return ""
@@ -322,7 +325,7 @@ def outer_prefix(model_type: str, names: Collection[str]) -> str:
         inside = [name.removeprefix(first) for name in names]
         if not any(re.search(FAMILIES.get(model_type, UNKNOWN).block, name) for name in inside):
             break
-        # a body alone may have its prefix, unless a head or a second prefix comes after it
+        # a body alone may have its prefix, unless a head or a second prefix follows it
         tops = {name.partition(".")[0] for name in inside} - {"pooler"}
         if (
             first == f"{heads.prefix}."
@@ -335,13 +338,13 @@ def outer_prefix(model_type: str, names: Collection[str]) -> str:
 
 
 def prefix_of(name: str, names: Collection[str]) -> str:
-    """The beginning to leave out of a name to make it one of these; '' where nothing does."""
+    """Return the prefix to remove from a name to make it one of these; '' if there is none."""
     ends = [at + 1 for at, sign in enumerate(name) if sign == "."]
     return next((name[:end] for end in ends if name[end:] in names), "")
 
 
 def own_shapes(info: ModelInfo) -> dict[str, tuple[int, ...]]:
-    """The parameters of a file, named without the body's prefix, with today's names, without buffers."""
+    """Return the parameters of a file, named without the body's prefix, with today's names, without buffers."""
     heads = HEADS.get(info.model_type)
     prefix = f"{heads.prefix}." if heads else ""
     shapes = {}
@@ -351,13 +354,13 @@ def own_shapes(info: ModelInfo) -> dict[str, tuple[int, ...]]:
         for old, new in OLD_NAMES:
             name = name.replace(old, new)
         shapes[name.removeprefix(prefix)] = shape
-    if "shared.weight" in shapes:  # old files list the one embedding of encoder and decoder three times
+    if "shared.weight" in shapes:  # old files list the shared embedding of encoder and decoder three times
         shapes = {name: shape for name, shape in shapes.items() if not re.search(COPIES, name)}
     return shapes
 
 
 def is_head(model_type: str, name: str) -> bool:
-    """Whether a tensor (named without prefix) belongs to a head or pooler of its family."""
+    """True if a tensor (named without prefix) belongs to a head or pooler of its family."""
     heads = HEADS.get(model_type)
     tops = {n.split(".")[0] for names in heads.needed.values() for n in names} if heads else set()
     tops |= {n.split(".")[0] for n in heads.output} if heads else set()
@@ -365,21 +368,21 @@ def is_head(model_type: str, name: str) -> bool:
 
 
 def reads_end(model_type: str) -> bool:
-    """Whether the family's classification head is read at the end-of-text token, as often as a text has it."""
+    """True if the family's classification head is read at the end-of-text token, of which a text may have several."""
     heads = HEADS.get(model_type)
     return heads is not None and heads.labels.startswith(END_HEAD)
 
 
 def is_tied(info: ModelInfo) -> bool:
-    """Whether the output matrix is the token embedding: as configured, else the family's default."""
+    """True if the output matrix is the token embedding: as configured, or by the family's default."""
     heads = HEADS.get(info.model_type)
     return bool(info.config.get("tie_word_embeddings", heads.tied if heads else True))
 
 
 def stands_for(info: ModelInfo, name: str, shape: tuple[int, ...]) -> str | None:
-    """The output matrix that a tied model's file has in place of this token embedding, by its name in the file.
+    """Return the file's name of the output matrix that a tied model's file has in place of this token embedding.
 
-    None where the embedding is another tensor, or such a matrix is not in the file, or would not be the embedding.
+    None if the embedding is another tensor, or if such a matrix is not in the file or would not be the embedding.
     """
     heads = HEADS.get(info.model_type)
     if heads is None or not is_tied(info) or not TOKEN_EMBEDDING.search(name):
@@ -390,15 +393,16 @@ def stands_for(info: ModelInfo, name: str, shape: tuple[int, ...]) -> str | None
 
 
 def is_linear(architectures: Iterable[str]) -> bool:
-    """Whether a model of these classes has the bare linear head, read at the first token."""
+    """True if a model of these classes has the bare linear head, read at the first token."""
     return any(re.search(LINEAR, name) for name in architectures)
 
 
 def missing_head(info: ModelInfo, readout: str, linear: bool | None = None) -> list[str]:
-    """The tensors that this readout's head needs and the file lacks; a tied output matrix counts as there.
+    """Return the tensors that this readout's head needs and the file lacks; a tied output matrix does not count as
+    missing.
 
-    `linear` asks for the bare linear head, None for the one of the model's own class. Empty for an
-    architecture that is not in the table: loading it will tell.
+    `linear` asks for the bare linear head, None for the head of the model's own class. Empty for an architecture that
+    is not in the table; loading it will report what is missing.
     """
     heads = HEADS.get(info.model_type)
     if heads is None or readout not in heads.needed:
@@ -413,7 +417,7 @@ def missing_head(info: ModelInfo, readout: str, linear: bool | None = None) -> l
 
 
 def label_count(info: ModelInfo) -> int | None:
-    """Number of classes that the file's classification head tells apart, None where it has none."""
+    """Return the number of classes of the file's classification head; None if it has none."""
     heads = HEADS.get(info.model_type)
     shapes = own_shapes(info)
     labels = LINEAR_HEAD[0] if is_linear(info.architectures) else heads.labels if heads else ""
@@ -425,9 +429,9 @@ def label_count(info: ModelInfo) -> int | None:
 
 @dataclass(frozen=True)
 class ClassNames:
-    """A configuration's names of its head's outputs, in their order; empty where one has no name, or several.
+    """A configuration's names of its head's outputs, in order; empty if an output has no name or several.
 
-    `are_numbers` where the outputs are only numbered, as by default (`LABEL_0`). `contradiction` is a name that
+    `are_numbers` is True if the outputs are only numbered, as by default (`LABEL_0`). `contradiction` is a name that
     `id2label` and `label2id` give to two different outputs.
     """
 
@@ -437,7 +441,7 @@ class ClassNames:
 
 
 def class_names(config: Mapping[str, Any]) -> ClassNames:
-    """The names that a configuration gives the head's outputs: by `id2label`, as transformers takes them, else by
+    """Return the names of the head's outputs in a configuration: from `id2label`, like transformers, or from
     `label2id`."""
     by_output, by_name = (config.get(key) for key in ("id2label", "label2id"))
     first = _outputs(by_output.items() if isinstance(by_output, dict) else ())
@@ -452,7 +456,7 @@ def class_names(config: Mapping[str, Any]) -> ClassNames:
 
 
 def _outputs(named: Iterable[tuple[Any, Any]]) -> ClassNames:
-    """The names by output."""
+    """Return the names by output."""
     several: dict[str, list[str]] = {}
     for output, name in named:
         several.setdefault(str(output).strip(), []).append(str(name))
@@ -463,12 +467,12 @@ def _outputs(named: Iterable[tuple[Any, Any]]) -> ClassNames:
 
 
 def other_kind(info: ModelInfo) -> str | None:
-    """What the classification head is where it tells no classes apart, by its configuration; None for a usual one."""
+    """Return the kind of a head without classes, from its configuration; None for a usual classification head."""
     return OTHER_KINDS.get(str(info.config.get("problem_type")))
 
 
 def own_head_of_other_kind(info: ModelInfo, labels: int) -> str | None:
-    """Why a base cannot be fine-tuned to so many labels: the head that it would go on with is of another kind."""
+    """Return the reason why a base cannot be fine-tuned to this many labels: its own head is of another kind."""
     if (kind := other_kind(info)) is None or label_count(info) != labels:
         return None
     return (
@@ -478,9 +482,9 @@ def own_head_of_other_kind(info: ModelInfo, labels: int) -> str | None:
 
 
 def choose_readout(info: ModelInfo, readout: str | None = None) -> str:
-    """The readout that is given, else the one of the model's own class, else the one whose head is in the file.
+    """Return the given readout, or the one of the model's own class, or one whose head is in the file.
 
-    Raises BadInput for an unknown name, RandomHead where the model has no head at all.
+    Raises BadInput for an unknown name, RandomHead if the model has no head at all.
     """
     if readout is not None:
         if readout not in READOUTS:
@@ -501,7 +505,7 @@ def choose_readout(info: ModelInfo, readout: str | None = None) -> str:
 
 
 def refused_generator(info: ModelInfo) -> BadModel | None:
-    """The refusal of an encoder-decoder that writes text: its class scores would be those of a whole output text."""
+    """Return the error for an encoder-decoder that writes text: its class scores would refer to a whole output text."""
     if not info.config.get("is_encoder_decoder"):
         return None
     what = info.architectures[0] if info.architectures else f"'{info.model_type}' model"
@@ -513,6 +517,6 @@ def refused_generator(info: ModelInfo) -> BadModel | None:
 
 
 def supported(model_type: str, readout: str) -> bool:
-    """Whether the family has a model class for the readout; unknown families are given the chance."""
+    """True if the family has a model class for the readout, or if the family is unknown."""
     heads = HEADS.get(model_type)
     return heads is None or readout in heads.needed

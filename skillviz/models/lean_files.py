@@ -1,4 +1,4 @@
-"""Which stored tensor is which parameter for lean mode, and whether a pair's files allow it; without torch."""
+"""Match stored tensors with parameters for lean mode, and check if a pair's files allow it; without torch."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ INSTEAD = "switch lean mode off (leave out --lean)"
 
 
 def lean_refusal(check: Preflight) -> BadInput | None:
-    """Why a pair that fits cannot be opened in lean mode; None where it can, as far as headers tell."""
+    """Return the reason why a valid pair cannot be opened in lean mode; None if it can, as far as headers show."""
     why = None
     if check.finetuned.adapter is not None:
         why = f"'{check.finetuned.id}' is a LoRA adapter; merge it into its base and save that model"
@@ -31,7 +31,7 @@ def lean_refusal(check: Preflight) -> BadInput | None:
 
 
 def stored_as(info: ModelInfo, shapes: Mapping[str, tuple[int, ...]]) -> list[Stored]:
-    """The stored tensor of each parameter: of its name, with or without the body's prefix; raises BadInput."""
+    """Return the stored tensor of each parameter, found by name with or without the body's prefix; raises BadInput."""
     files = dict[str, Stored]()
     for name, stored in info.tensors.items():
         for old, new in OLD_NAMES:
@@ -59,5 +59,5 @@ def _end(name: str) -> str:
 
 
 def _is_same(name: str, other: str) -> bool:
-    """Whether the one is the other with a prefix in front."""
+    """True if one name is the other with a prefix."""
     return name.endswith(f".{other}") or other.endswith(f".{name}")

@@ -40,7 +40,7 @@ LEAN_TOKENS = {"cpu": 512, "cuda": 4096}
 
 
 class Outside(Mapping[str, tuple[Tensor, Tensor]]):
-    """What moved without being graftable, as (base, fine-tuned), each read from its file when it is asked for."""
+    """Non-graftable tensors that moved, as (base, fine-tuned); each is read from its file on access."""
 
     def __init__(self, stored: Mapping[str, tuple[Stored, Stored]], dtype: torch.dtype) -> None:
         self.stored, self.dtype = stored, dtype
@@ -68,17 +68,18 @@ class LeanPair(ModelPair):
 
     @property
     def is_vector(self) -> bool:
-        """They are not in memory."""
+        """False, because the vectors are not in memory."""
         return False
 
     @property
     def micro_tokens(self) -> int:
-        """Padded tokens of a micro-batch: on a GPU fewer than usual, as their activations would outweigh the model."""
+        """Padded tokens of a micro-batch: fewer than usual on a GPU, where the activations would exceed the model's
+        size."""
         return LEAN_TOKENS[self.device.type]
 
     @contextmanager
     def at(self, state: str, region: Region | None = None) -> Iterator[ModelPair]:
-        """As of a ModelPair; every state is made from the files, and nothing is kept of the one before."""
+        """Like `ModelPair.at`, but every state is read from the files, and nothing of the previous one is kept."""
         region = self._region_of(state, region)
         before = self.setting
         try:
@@ -90,25 +91,25 @@ class LeanPair(ModelPair):
     def problem(
         self, train: Encoded, selection: Encoded | None = None, autocast: torch.dtype | None = None
     ) -> LeanProblem:
-        """What a localizer works on."""
+        """Return the problem for a localizer."""
         search = self.objective(train, autocast)
         select = None if selection is None else self.objective(selection, autocast)
         return LeanProblem(self.flat, self.base, self.finetuned, search, select)  # type: ignore[arg-type]
 
     def finetuned_tensors(self) -> Mapping[str, Tensor]:
-        """The fine-tuned graftable tensors by name, as stored; each is read when it is asked for."""
+        """Return the fine-tuned graftable tensors by name, as stored; each is read on access."""
         return StoredTensors(self.finetuned)
 
     def base_tensors(self) -> Mapping[str, Tensor]:
-        """The base's graftable tensors by name, as stored."""
+        """Return the base's graftable tensors by name, as stored."""
         return StoredTensors(self.base)
 
     def is_at(self, state: str) -> bool:
-        """Whether every graftable entry has the bits that the state pretrained or finetuned gives it."""
+        """True if every graftable entry has the bits of the state pretrained or finetuned."""
         return self.flat.has_bits_of(self.base if state == "pretrained" else self.finetuned)
 
     def put_between(self, alpha: float, region: Region | None = None) -> None:
-        """Takes the model, which is at base, the share `alpha` of the way to the fine-tuned model, or to a graft."""
+        """Move the model, which is at base, by the share `alpha` of the way to the fine-tuned model or to a graft."""
         if region is not None:
             self.setting = ("grafted", region)
             for number, parameter in enumerate(self.table.parameters):
@@ -130,7 +131,7 @@ class LeanPair(ModelPair):
     def _set_state(self, state: str, region: Region | None) -> None:
         now, (was, before) = state in FROM_BASE, self.setting
         if was == "between" or now != (was in FROM_BASE):
-            self.setting = ("between", None)  # until it is another one, whatever happens
+            self.setting = ("between", None)  # valid if an error interrupts the copying
             self.flat.copy_from(self.base if now else self.finetuned)
             for name, parameter in self._outside_parameters():
                 parameter.copy_(self.outside[name][0 if now else 1])
@@ -143,7 +144,7 @@ class LeanPair(ModelPair):
             self._copy(self.finetuned if now else self.base, self.setting[1])
 
     def _copy(self, values: StoredVector, region: Region) -> None:
-        """Copies a model's values to the region's entries."""
+        """Copy a model's values to the region's entries."""
         for number, parameter in enumerate(self.table.parameters):
             own = self.flat.parameters[number].data
             if region.has_all_of(parameter.name):
@@ -164,9 +165,10 @@ def load_lean(
     device: str = "auto",
     dtype: str = "own",
 ) -> LeanPair:
-    """The pair in lean mode, at base: as of `load_pair`, but one model is in memory and no vector of its entries.
+    """Return the pair in lean mode, at base: like `load_pair`, but with one model and no vector of its entries in
+    memory.
 
-    Raises what `load_pair` raises, and BadInput where the files do not hold the values under the model's names.
+    Raises the errors of `load_pair`, and BadInput if the files do not hold the values under the model's names.
     """
     check, where, kept = checked(base, finetuned, readout, task, device, dtype)
     if (error := lean_refusal(check)) is not None:
@@ -175,7 +177,7 @@ def load_lean(
     tokenizer = load_tokenizer(check.tokenizer_folder)
     refuse_more_tokens(model, tokenizer)
     fit_together(model, tokenizer)
-    load_base(check, model, kept, hollow=True)  # raises what does not fit
+    load_base(check, model, kept, hollow=True)  # raises an error if something does not fit
     if getattr(model, "hf_device_map", None) is None:
         model.to(where)
     shapes = {name: tuple(p.shape) for name, p in model.named_parameters()}
@@ -203,14 +205,14 @@ def load_lean(
 
 
 def _same_stored(one: Stored, other: Stored, dtype: torch.dtype) -> bool:
-    """Whether two stored tensors have equal values in a dtype; read in parts."""
+    """True if two stored tensors have equal values in a dtype; read in parts."""
     n = prod(one.shape)
     bounds = ((start, min(start + PART, n)) for start in range(0, n, PART))
     return all(torch.equal(read(one, a, b).to(dtype), read(other, a, b).to(dtype)) for a, b in bounds)
 
 
 def device_map(check: Preflight, where: torch.device, dtype: torch.dtype) -> str | None:
-    """`auto`, accelerate's map over all GPUs, where the model does not fit the one that is free; else None."""
+    """Return `auto`, accelerate's map over all GPUs, if the model does not fit on the free GPU; otherwise None."""
     if str(where) != "cuda" or torch.cuda.device_count() < 2:
         return None
     needed = 1.35 * sum(prod(shape) for shape in check.base.shapes.values()) * dtype.itemsize
@@ -218,11 +220,11 @@ def device_map(check: Preflight, where: torch.device, dtype: torch.dtype) -> str
 
 
 def recompute_activations(model: Any) -> None:
-    """Lets a backward pass compute each block's activations again, instead of keeping all of them.
+    """Make the backward pass recompute each block's activations instead of keeping all of them.
 
-    transformers does so in training mode alone; the blocks are put in it, and only they, with dropout set to none.
+    transformers does so only in training mode. So the blocks, and only they, are set to training mode, without dropout.
     """
-    from transformers.modeling_layers import GradientCheckpointingLayer  # seconds to import
+    from transformers.modeling_layers import GradientCheckpointingLayer  # takes seconds to import
 
     if not getattr(model, "supports_gradient_checkpointing", False):
         return

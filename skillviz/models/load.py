@@ -1,4 +1,4 @@
-"""A model of the readout's class from a local folder, and which of its tensors the files lacked."""
+"""Load a model of the readout's class from a local folder, and list the tensors that the files lack."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Loaded:
 
     @property
     def made_up(self) -> frozenset[str]:
-        """Every tensor that does not come from the files."""
+        """All tensors that do not come from the files."""
         return self.missing | self.mismatched
 
 
@@ -43,17 +43,17 @@ def load_model(
     hollow: bool = False,
     device_map: str | None = None,
 ) -> Loaded:
-    """The folder's model with the readout's head, in `dtype` whatever the file's own; `changes` go to its config.
+    """Return the folder's model with the readout's head, in `dtype` for files of any dtype; `changes` go to its config.
 
-    `linear` asks for the bare linear head in place of the classification head of the model's own class; `state`
-    are tensors to take in place of the folder's files. A `hollow` model has names and shapes, and no weights are read.
-    With `device_map` auto its blocks are spread over all GPUs.
+    `linear` asks for the bare linear head in place of the classification head of the model's own class; `state` are
+    tensors to use in place of the folder's files. A `hollow` model has names and shapes, and no weights are read. With
+    `device_map` auto its blocks are spread over all GPUs.
 
-    A head that is missing, or of another shape, is drawn at random: the caller decides what of `made_up` is allowed.
-    What a wrapper added to the names of tensors is left out. Only local safetensors are read, no code of the folder is
-    run, and the global random state stays as it was. Raises BadModel where transformers cannot make the model.
+    A head that is missing or has another shape is drawn at random; the caller decides if that is allowed (`made_up`).
+    Prefixes of wrappers are removed from the names of tensors. Only local safetensors are read, no code in the folder
+    is run, and the global random state stays unchanged. Raises BadModel if transformers cannot make the model.
     """
-    from transformers import AutoConfig  # seconds to import, so only when a model is loaded
+    from transformers import AutoConfig  # takes seconds to import, so only when a model is loaded
 
     info = None if state is not None else read_info(folder)
     renames = dict.fromkeys(info.renames, "") if info is not None else {}
@@ -79,16 +79,16 @@ def load_model(
         with quiet(), torch.random.fork_rng(devices=[]):
             opened = auto_class(readout, linear)
             if state is not None:
-                opened = opened._model_mapping[type(config)]  # the automatic classes want a folder
+                opened = opened._model_mapping[type(config)]  # the automatic classes require a folder
             model, report = opened_with(renames)
             if info is not None and (stand_in := _embedding_of_output(info, model, report["missing_keys"])):
                 renames |= stand_in
                 model, report = opened_with(renames)
-    except Exception as error:  # what transformers raises for a strange configuration has no end
+    except Exception as error:  # transformers raises any kind of error for an unusual configuration
         if is_out_of_memory(error):
             raise
         raise BadModel(f"'{folder.name}' cannot be opened for the {readout} readout: {first_line(error)}") from error
-    if renames:  # transformers would put it back into the names that it saves
+    if renames:  # otherwise transformers would undo the renames when saving
         model._weight_conversions = [
             one for one in model._weight_conversions or () if not renames.keys() & set(one.source_patterns)
         ]
@@ -97,9 +97,9 @@ def load_model(
 
 
 def _embedding_of_output(info: ModelInfo, model: Any, missing: Iterable[str]) -> dict[str, str]:
-    """The renaming (pattern, name) that makes the file's output matrix the token embedding that the model lacks.
+    """Return the renaming (pattern, name) that turns the file's output matrix into the missing token embedding.
 
-    A language-model class ties the two itself; one with another head does not know the output matrix.
+    A language-model class ties the two itself; a class with another head does not know the output matrix.
     """
     shapes = {name: tuple(parameter.shape) for name, parameter in model.named_parameters() if name in set(missing)}
     for name, shape in shapes.items():
@@ -109,7 +109,7 @@ def _embedding_of_output(info: ModelInfo, model: Any, missing: Iterable[str]) ->
 
 
 def auto_class(readout: str, linear: bool = False) -> Any:
-    """The transformers class that opens a model with this readout's head."""
+    """Return the transformers class that opens a model with this readout's head."""
     import transformers  # see load_model
 
     classes = {
@@ -123,7 +123,8 @@ def auto_class(readout: str, linear: bool = False) -> Any:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Inside, transformers shows neither its load reports nor its bars: what matters is said by us."""
+    """In the body, transformers shows neither load reports nor progress bars, since skillviz reports the relevant
+    facts."""
     from transformers.utils import logging as transformers_logging  # see load_model
 
     level, bar = transformers_logging.get_verbosity(), transformers_logging.is_progress_bar_enabled()

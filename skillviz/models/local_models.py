@@ -15,13 +15,13 @@ from skillviz.regular_file import LONGEST_JSON, read_text
 from skillviz.tasks.project import expanded, project_root
 
 ENVIRONMENT = "SKILLVIZ_MODELS"
-DEPTH = 4  # folders below a root; the hub's cache has its models at the third
-MOST, LOOKED_AT = 200, 5000  # models, and folders: a root may be somebody's whole disk
+DEPTH = 4  # levels of folders below a root; the hub's cache has its models at the third
+MOST, LOOKED_AT = 200, 5000  # models, and folders: a root may be a whole disk
 
 
 @dataclass(frozen=True)
 class LocalModel:
-    """A model's folder. `source` is how a spec names it; an adapter's `base` is what its configuration says."""
+    """A model's folder. `source` is its name in a spec; an adapter's `base` is the name in its configuration."""
 
     source: str
     name: str
@@ -32,27 +32,28 @@ class LocalModel:
 
     @property
     def is_adapter(self) -> bool:
-        """Whether it holds low-rank changes and no whole model."""
+        """True if it holds low-rank changes and not a whole model."""
         return bool(self.base)
 
 
 @dataclass(frozen=True)
 class LocalModels:
-    """The models found; `is_cut` where there were too many folders to look at all of them."""
+    """The models found; `is_cut` is True if there were too many folders to look at all of them."""
 
     models: tuple[LocalModel, ...]
     is_cut: bool = False
 
 
 def roots() -> list[Path]:
-    """$SKILLVIZ_MODELS, a list of folders as in PATH; else `models` in the project's and in the working folder."""
+    """Return the folders in $SKILLVIZ_MODELS (a list like PATH), or `models` in the project's and in the working
+    folder."""
     paths = [path for path in os.environ.get(ENVIRONMENT, "").split(os.pathsep) if path]
     places = [Path(expanded(path)) for path in paths] or [project_root() / "models", Path.cwd() / "models"]
     return list(dict.fromkeys(place.absolute() for place in places))
 
 
 def find_models(places: Sequence[Path], depth: int = DEPTH, most: int = MOST) -> LocalModels:
-    """The models under these folders, by root and name."""
+    """Return the models under these folders, by root and name."""
     models: list[LocalModel] = []
     looked = 0
     for root in places:
@@ -66,7 +67,7 @@ def find_models(places: Sequence[Path], depth: int = DEPTH, most: int = MOST) ->
 
 
 def _model(folder: Path, root: Path) -> LocalModel | None:
-    """The model in a folder, None where it holds none that could be loaded."""
+    """Return the model in a folder; None if it holds none that could be loaded."""
     if not has_weights(folder):
         return None
     adapter, config = _read(folder / "adapter_config.json"), _read(folder / "config.json")
@@ -78,7 +79,7 @@ def _model(folder: Path, root: Path) -> LocalModel | None:
 
 
 def _name(folder: Path, root: Path) -> str:
-    """Its path below the root, the hub's own name where it is in the hub's cache."""
+    """Return its path below the root, or the hub's own name for a model in the hub's cache."""
     name, revision = hub_name(folder)
     if revision:
         return f"{name}@{revision[:7]}"
@@ -86,13 +87,14 @@ def _name(folder: Path, root: Path) -> str:
 
 
 def _source(folder: Path) -> str:
-    """From the project's root where it is below that, so that a run names no machine; else whole."""
+    """Return the path relative to the project's root if it is below that, so that a run names no machine; otherwise
+    absolute."""
     project = project_root().absolute()
     return folder.relative_to(project).as_posix() if folder.is_relative_to(project) else str(folder)
 
 
 def _read(path: Path) -> dict[str, object]:
-    """A JSON object; empty where there is none or it cannot be read."""
+    """Return a JSON object; empty if there is none or it cannot be read."""
     try:
         content = json_text.loads(read_text(path, LONGEST_JSON))
     except (OSError, ValueError, BadInput):

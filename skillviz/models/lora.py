@@ -1,4 +1,4 @@
-"""A LoRA checkpoint as fine-tuned model: what its headers say, and its merging into the base."""
+"""A LoRA checkpoint as the fine-tuned model: checks of its headers, and its merging into the base."""
 
 from __future__ import annotations
 
@@ -25,27 +25,27 @@ if TYPE_CHECKING:
 PREFIX = "base_model.model."
 READOUT_OF = {"SEQ_CLS": "head", "TOKEN_CLS": "head", "CAUSAL_LM": "causal"}
 UNSAVED = re.compile(r"(?<=\.lora_[AB]\.)(?!(?:weight|bias)$)[^.]+\.")
-"""The adapter's own name in that of a tensor, which peft has in memory and not in files."""
+"""The adapter's own name inside a tensor's name, which peft uses in memory but not in files."""
 WAY_OUT = "Merge it into its base with peft (merge_and_unload), and give the folder of the merged model."
 FOREIGN = (
     "alora_invocation_tokens", "arrow_config", "corda_config", "eva_config", "kasa_config", "layer_replication",
     "loftq_config", "lora_ga_config", "megatron_config", "monteclora_config", "runtime_config", "target_parameters",
     "use_bdlora", "use_qalora", "velora_config",
 )  # fmt: skip
-"""Settings of peft's other kinds of LoRA. Some import a module or read a file that they name."""
+"""Settings of peft's other kinds of LoRA. Some of them import a module or read a file."""
 STARTS = re.compile(r"gaussian|olora|orthogonal|mica|pissa(_niter_\d{1,2})?")
 """The `init_lora_weights` with which peft can open an adapter without data."""
 PIECE = re.compile(
     r"(?P<open>\((?:\?:)?)|(?P<close>\))|(?P<bar>\|)"
     r"|(?P<wildcard>(?:\.|\\[dw]|\[\^?[\w.-]+\])[*+]\??)|[\w.^$-]|\\[.dwb]|\[\^?[\w.-]+\]"
 )
-"""What a pattern may be made of; no group is repeated."""
-WILDCARD = 32  # ways in which one wildcard meets a module's name, about half its letters
+"""The allowed parts of a pattern; groups cannot be repeated."""
+WILDCARD = 32  # ways in which one wildcard matches a module's name, about half its letters
 MOST_WAYS = 100_000
 MOST_DEPTH = 20
 MOST_LETTERS = 2_000
 MOST_UNSAVED = 1_024
-"""The largest rank that is accepted where no saved matrix has it: peft keeps an `r` that `rank_pattern` overrules."""
+"""The largest rank accepted if no saved matrix has it, because peft keeps an `r` that `rank_pattern` overrides."""
 
 Name = Annotated[str, Field(pattern=NAME, max_length=500)]
 Rank = Annotated[int, Field(ge=1, le=100_000)]
@@ -54,7 +54,7 @@ Index = Annotated[int, Field(ge=0)]
 
 
 class _Settings(BaseModel):
-    """What peft reads of the adapter_config.json of a LoRA checkpoint; any of it may be absent."""
+    """The fields that peft reads from the adapter_config.json of a LoRA checkpoint; each may be absent."""
 
     model_config = ConfigDict(strict=True)
 
@@ -99,18 +99,18 @@ class _Settings(BaseModel):
         return value
 
     def ranks(self) -> tuple[int, ...]:
-        """Every rank that peft may make a matrix of."""
+        """Return every rank with which peft may make a matrix."""
         return (self.r, *self.rank_pattern.values())
 
     def tokens(self) -> Iterator[int]:
-        """The vocabulary rows that were trained apart from the matrices."""
+        """Yield the vocabulary rows that were trained separately from the matrices."""
         indices = self.trainable_token_indices or []
         for rows in indices.values() if isinstance(indices, dict) else [indices]:
             yield from rows
 
 
 def _refuse_slow(patterns: Iterable[str]) -> None:
-    """Raises ValueError where peft could take too long to match a name: its search goes back over every choice."""
+    """Raise ValueError if peft could take too long to match a name, because its search backtracks over every choice."""
     ways = 0
     for pattern in patterns:
         ways += _ways(pattern)
@@ -129,7 +129,7 @@ def _compiles(pattern: str) -> bool:
 
 
 def _ways(pattern: str) -> int:
-    """At most how many ways to match there are; above MOST_WAYS for a pattern of other pieces."""
+    """Return an upper bound on the number of ways to match; above MOST_WAYS for a pattern with other parts."""
     at, choices, alternatives = 0, [], [1]
     while at < min(len(pattern), MOST_LETTERS):
         piece = PIECE.match(pattern, at)
@@ -151,7 +151,7 @@ def _ways(pattern: str) -> int:
 
 
 def adapter_readout(adapter: ModelInfo, base: ModelInfo, readout: str | None) -> str:
-    """The readout that is given, else that of the adapter's task type, of its saved head, or of the base."""
+    """Return the given readout, or the readout of the adapter's task type, of its saved head, or of the base."""
     kind = READOUT_OF.get(str((adapter.adapter or {}).get("task_type")))
     heads = HEADS.get(base.model_type)
     if readout is None and kind is None and heads is not None and heads.labels in saved(adapter, base):
@@ -160,18 +160,18 @@ def adapter_readout(adapter: ModelInfo, base: ModelInfo, readout: str | None) ->
 
 
 def is_linear_adapter(adapter: ModelInfo) -> bool:
-    """Whether the adapter was trained with the bare linear head: peft's task type for token classification."""
+    """True if the adapter was trained with the bare linear head: peft's task type for token classification."""
     return (adapter.adapter or {}).get("task_type") == "TOKEN_CLS"
 
 
 def label_tensor(adapter: ModelInfo, base: ModelInfo) -> str | None:
-    """The name of the head's tensor that has one row a label; None for a family without a row in the table."""
+    """Return the name of the head's tensor with one row per label; None for a family that is not in the table."""
     heads = HEADS.get(base.model_type)
     return LINEAR_HEAD[0] if is_linear_adapter(adapter) else heads.labels if heads else None
 
 
 def saved(adapter: ModelInfo, base: ModelInfo) -> dict[str, tuple[int, ...]]:
-    """The whole tensors that the adapter brings (its head), named without the body's prefix."""
+    """Return the shapes of the adapter's whole tensors (its head), named without the body's prefix."""
     heads = HEADS.get(base.model_type)
     prefix = f"{heads.prefix}." if heads else ""
     whole = {name: shape for name, shape in adapter.shapes.items() if ".lora_" not in name}
@@ -179,7 +179,7 @@ def saved(adapter: ModelInfo, base: ModelInfo) -> dict[str, tuple[int, ...]]:
 
 
 def check_adapter(adapter: ModelInfo, base: ModelInfo, readout: str) -> Iterator[BadModel]:
-    """What keeps the adapter from being merged into this base, from the headers alone."""
+    """Yield the reasons against merging the adapter into this base, from the headers alone."""
     settings = adapter.adapter or {}
     if settings.get("peft_type") != "LORA":
         yield BadModel(
@@ -208,7 +208,7 @@ def check_adapter(adapter: ModelInfo, base: ModelInfo, readout: str) -> Iterator
 
 
 def _refused_settings(adapter: ModelInfo, base: ModelInfo) -> BadModel | None:
-    """Why peft cannot be given the adapter's settings; None where it can."""
+    """Return the reason why peft cannot use the adapter's settings; None if it can."""
     given = adapter.adapter or {}
     if foreign := next((name for name in FOREIGN if given.get(name) not in (None, {}, [], False)), None):
         return BadModel(f"the adapter '{adapter.id}' sets '{foreign}', which is not supported. {WAY_OUT}")
@@ -219,7 +219,7 @@ def _refused_settings(adapter: ModelInfo, base: ModelInfo) -> BadModel | None:
         return BadModel(
             f"'{field.partition('.')[0]}' of the adapter '{adapter.id}' cannot be used: {reason}. {WAY_OUT}"
         )
-    # a matrix is made at its configured rank before the saved one is compared with it
+    # peft makes a matrix at its configured rank before comparing it with the saved one
     saved_ranks = {shape[0] for name, shape in adapter.shapes.items() if name.endswith(".lora_A.weight") and shape}
     if saved_ranks and max(settings.ranks()) > max(MOST_UNSAVED, *saved_ranks):
         return BadModel(
@@ -236,7 +236,8 @@ def _refused_settings(adapter: ModelInfo, base: ModelInfo) -> BadModel | None:
 
 
 def _refused_names(adapter: ModelInfo) -> BadModel | None:
-    """The reason why peft would leave out the adapter's tensors, as it does without an error for unknown ones."""
+    """Return the reason why peft would ignore some of the adapter's tensors; it ignores unknown ones without an
+    error."""
     odd = next((name for name in adapter.shapes if not name.startswith(PREFIX) or UNSAVED.search(name)), None)
     if odd is None:
         return None
@@ -253,8 +254,8 @@ def _refused_names(adapter: ModelInfo) -> BadModel | None:
 
 
 def load_merged(base: ModelInfo, adapter: ModelInfo, readout: str, dtype: torch.dtype) -> Any:
-    """The base with the adapter merged into its weights (in float32) and the adapter's head, as `dtype`."""
-    # torch, which reading headers does not need
+    """Return the base with the adapter merged into its weights (in float32) and the adapter's head, as `dtype`."""
+    # imports torch, which is not needed to read headers
     from peft import PeftModel
 
     from skillviz.models.load import quiet  # imports torch
@@ -264,7 +265,7 @@ def load_merged(base: ModelInfo, adapter: ModelInfo, readout: str, dtype: torch.
         with quiet(), warnings.catch_warnings():
             # peft 0.21 reads a property that transformers 5 has renamed
             warnings.simplefilter("ignore", FutureWarning)
-            warnings.filterwarnings("error", "Found missing adapter keys")  # what it lacks would be as in no adapter
+            warnings.filterwarnings("error", "Found missing adapter keys")  # they would stay at the base
             joined = PeftModel.from_pretrained(model, str(adapter.folder), torch_device="cpu")
             merged = joined.merge_and_unload()
     except (ValueError, RuntimeError, KeyError, UserWarning) as error:
@@ -278,14 +279,14 @@ def load_merged(base: ModelInfo, adapter: ModelInfo, readout: str, dtype: torch.
         ImportError,
         IndexError,
         re.error,
-    ) as error:  # of settings that peft takes as they are
+    ) as error:  # from settings that peft does not check
         raise BadModel(f"'{adapter.id}' cannot be merged into '{base.id}': {first_line(error)}. {WAY_OUT}") from error
     return merged.to(dtype).eval()
 
 
 def load_for_adapter(base: ModelInfo, adapter: ModelInfo, readout: str, hollow: bool = False) -> Any:
-    """The base in float32 with a head as large as the adapter's; `hollow` as of `load_model`."""
-    import torch  # heavy: not before it is needed
+    """Return the base in float32 with a head as large as the adapter's; `hollow` is as in `load_model`."""
+    import torch  # slow to import
 
     from skillviz.models.load import load_model  # imports torch
 
@@ -303,12 +304,12 @@ def load_for_adapter(base: ModelInfo, adapter: ModelInfo, readout: str, hollow: 
 
 
 def _plain(name: str) -> str:
-    """The model's own name of a saved tensor."""
+    """Return the model's own name of a saved tensor."""
     return name.removeprefix(PREFIX).replace("modules_to_save.", "").replace("default.", "")
 
 
 def base_note(adapter: ModelInfo, base: ModelInfo) -> Iterator[str]:
-    """A sentence where nothing here tells whether the base is the one that the adapter was trained on."""
+    """Yield a sentence if it is unknown here whether the adapter was trained on this base."""
     named = _named_base(adapter)
     if is_its_base(adapter, base) is not Comparison.UNKNOWN:
         return
@@ -323,33 +324,33 @@ def base_note(adapter: ModelInfo, base: ModelInfo) -> Iterator[str]:
 
 
 def is_its_base(adapter: ModelInfo, base: ModelInfo) -> Comparison:
-    """Whether the adapter was trained on this base; UNKNOWN where it names none, or one that cannot be compared.
+    """Compare the base on which the adapter was trained with this one; UNKNOWN if it names none or cannot be compared.
 
-    A base that is here, as a folder or in the hub's local cache, is compared by its weights, whatever its name.
+    A base on this machine, as a folder or in the hub's local cache, is compared by its weights, under any name.
     """
     named = _named_base(adapter)
     if not named:
         return Comparison.UNKNOWN
     is_hub_id = may_be_hub_id(named.partition("@")[0])
-    if os.path.isdir(named) or (is_hub_id and is_local(named)):  # False too for what can name no folder
+    if os.path.isdir(named) or (is_hub_id and is_local(named)):  # False also for an impossible folder name
         try:
             return _same_weights(read_info(resolve(named)), base)
-        except SkillvizError:  # what is there is no model that can be read
+        except SkillvizError:  # the folder has no readable model
             return Comparison.UNKNOWN
     hub_id, revision = hub_name(base.folder)
     if not is_hub_id or revision is None:
         return Comparison.UNKNOWN
     if named == hub_id:
         return Comparison.SAME
-    # a copy of another organisation has the same last part
+    # a copy by another organization has the same last part
     return Comparison.UNKNOWN if _last_part(named) == _last_part(hub_id) else Comparison.DIFFERENT
 
 
 def _same_weights(one: ModelInfo, other: ModelInfo) -> Comparison:
-    """True if two models have the same values, also where one is stored as float16."""
+    """Return SAME if two models have the same values, even if one is stored as float16."""
     if one.folder.resolve() == other.folder.resolve() or one.fingerprint == other.fingerprint:
         return Comparison.SAME
-    if "quantization_config" in one.config:  # as in QLoRA: what it is converted to has other shapes and values
+    if "quantization_config" in one.config:  # for example QLoRA: after conversion, shapes and values differ
         return Comparison.UNKNOWN
     if one.dtypes == other.dtypes or own_shapes(one) != own_shapes(other):
         return Comparison.DIFFERENT
@@ -368,7 +369,7 @@ def _last_part(name: str) -> str:
 
 
 def _unfitting(adapter: ModelInfo, base: ModelInfo) -> Iterator[str]:
-    """Sentences on low-rank pairs whose matrix the base lacks or has in another shape, and on whole tensors likewise.
+    """Yield sentences about low-rank pairs and whole tensors that the base lacks or has in another shape.
 
     Heads may have another number of labels.
     """

@@ -1,8 +1,8 @@
 """A graft for mergekit: the base, the grafted model, and a recipe that adds their difference to the base.
 
-mergekit reads whole models, never sparse ones. What it calls a task vector is grafted minus base, which is zero
-outside the region; `task_arithmetic` with weight 1 therefore gives the grafted model, and further models can be added
-to the recipe. Source: the documentation of mergekit 0.1 (merge_methods.md, "Task Arithmetic").
+mergekit reads whole models, never sparse ones. Its task vector here is grafted minus base, which is zero outside the
+region. So `task_arithmetic` with weight 1 gives the grafted model, and further models can be added to the recipe.
+Source: the documentation of mergekit 0.1 (merge_methods.md, "Task Arithmetic").
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ ABOUT = (
 
 
 def write_mergekit(folder: Path, opened: Applied, graft: Graft) -> str:
-    """Writes the grafted model, the base and the recipe; returns how the recipe names the base.
+    """Write the grafted model, the base and the recipe; return the base's name in the recipe.
 
-    `opened` is the base as `opened_base` gives it; the graft is put on it. The base stays on the hub where it came from
-    there with the same tensors; else it is written too, with the graft's head and rows of added tokens, so that their
-    difference is zero.
+    `opened` is the base from `opened_base`; the graft is applied to it. If the base came from the hub with the same
+    tensors, the recipe names it there. Otherwise it is written too, with the graft's head and rows of added tokens, so
+    that their difference is zero.
     """
     head_only = Graft(Region({}, graft.region.shapes), {}, graft.head, graft.header, graft.rows)
     head_only.apply(opened.model)
@@ -56,5 +56,5 @@ def write_mergekit(folder: Path, opened: Applied, graft: Graft) -> str:
 
 
 def _same_tensors(opened: Applied, written: Path) -> bool:
-    """Whether the base's own files have the tensors, by name and shape, that this folder has."""
+    """True if the base's own files have the same tensors, by name and shape, as this folder."""
     return not opened.info.wrapper and opened.info.shapes == read_info(written).shapes

@@ -1,4 +1,4 @@
-"""A pair whose fine-tuned values are the base's plus a null movement; everything that takes a pair takes it."""
+"""A pair whose fine-tuned values are the base's plus a null movement, for use in place of any other pair."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from skillviz.models.stored_vector import StoredVector
 
 
 def null_pair(pair: ModelPair, kind: str, draw: int) -> ModelPair:
-    """The pair with a null movement in the place of its own: the same model, base, head and readout.
+    """Return the pair with a null movement in place of its own: the same model, base, head and readout.
 
-    It shares the model with the pair, so one of them is used at a time. In lean mode the movement is computed part by
-    part from the files. Where signs are learned, every entry moves up until `with_signs` gives the search's. Raises
-    BadInput for an unknown kind, and for a control's pair.
+    It shares the model with the given pair, so only one of them can be used at a time. In lean mode the movement is
+    computed in parts from the files. If signs are learned, every entry moves up until `with_signs` sets the search's
+    signs. Raises BadInput for an unknown kind, and for a control's pair.
     """
     if kind not in NULLS:
         raise BadInput(f"'{kind}' is not a null; known: {', '.join(NULLS)}.")
@@ -45,9 +45,9 @@ def null_pair(pair: ModelPair, kind: str, draw: int) -> ModelPair:
 def null_movement(
     kind: str, index: np.ndarray, n: int, movement_at: Callable[[np.ndarray], Tensor], seed: int, tensor: int
 ) -> Tensor:
-    """The null movement of the entries `index` of a tensor of n entries, float32.
+    """Return the null movement of the entries `index` of a tensor of n entries, float32.
 
-    `movement_at` gives the fine-tuned movement at entries of that tensor, in the order asked for.
+    `movement_at` returns the fine-tuned movement at entries of that tensor, in the given order.
     """
     if kind == SHUFFLED:
         return movement_at(sources(index, n, seed, tensor)).float()
@@ -58,17 +58,18 @@ def null_movement(
 
 
 def with_signs(pair: ModelPair, order: np.ndarray, signs: np.ndarray) -> ModelPair:
-    """The pair in which the entries `order` [k], global flat indices, move by their movement times `signs` [k]."""
+    """Return the pair in which the entries `order` [k], global flat indices, move by their movement times `signs`
+    [k]."""
     index, by = torch.from_numpy(np.sort(order)), torch.from_numpy(signs[np.argsort(order)])
     base = pair.base[index].float()
     return _moved_to(pair, index, (base + by.to(base) * (pair.finetuned[index].float() - base)))
 
 
 def kept_out(pair: ModelPair, region: Region) -> ModelPair:
-    """The pair in which the entries of a region did not move, so that no search by movement chooses them.
+    """Return the pair in which the entries of a region did not move, so that no search by movement chooses them.
 
-    Its tensors are in the order of the pair's. Its entries have the base's values, rounded as the fine-tuned file
-    rounds them, and all other movements are the pair's own.
+    Its tensors are in the order of the pair's. The region's entries have the base's values, rounded as in the
+    fine-tuned file; all other movements are the pair's own.
     """
     index, movement = torch.from_numpy(region.flat()), pair.movement
     values = pair.base[index]
@@ -79,7 +80,8 @@ def kept_out(pair: ModelPair, region: Region) -> ModelPair:
 
 
 def _moved_to(pair: ModelPair, index: Tensor, values: Tensor) -> ModelPair:
-    """The pair whose fine-tuned values at the entries `index` [k], ascending global flat indices, are `values` [k]."""
+    """Return the pair whose fine-tuned values at the entries `index` [k], ascending global flat indices, are `values`
+    [k]."""
     values = values.to(pair.finetuned.dtype)
     if isinstance(pair, LeanPair):
         return replace(pair, finetuned=SignedVector(pair.finetuned, index, values))
@@ -89,7 +91,7 @@ def _moved_to(pair: ModelPair, index: Tensor, values: Tensor) -> ModelPair:
 
 
 class NullVector(StoredVector):
-    """The values of a base plus a null movement, rounded to the model's dtype, each computed when it is asked for."""
+    """The values of a base plus a null movement, rounded to the model's dtype, each computed on access."""
 
     def __init__(self, base: StoredVector, finetuned: StoredVector, kind: str, draw: int, dtype: torch.dtype) -> None:
         super().__init__(base.stored, base.table)
@@ -97,15 +99,15 @@ class NullVector(StoredVector):
 
     @property
     def dtype(self) -> torch.dtype:
-        """The model's, to which the ordinary mode rounds the sum too."""
+        """The model's dtype, to which the ordinary mode also rounds the sum."""
         return self.rounded_to
 
     def part(self, number: int, start: int, end: int) -> Tensor:
-        """Entries start to end of the table's tensor of that number."""
+        """Return entries start to end of the tensor with this number in the table."""
         return self.at(number, torch.arange(start, end))
 
     def at(self, number: int, local: Tensor) -> Tensor:
-        """The values at these entries of the table's tensor of that number."""
+        """Return the values at these entries of the tensor with this number in the table."""
 
         def movement_at(index: np.ndarray) -> Tensor:
             entries = torch.from_numpy(index)
@@ -117,7 +119,8 @@ class NullVector(StoredVector):
 
 
 class SignedVector(StoredVector):
-    """The values of another vector, but `values` [k] at the entries `index` [k], ascending global flat indices."""
+    """The values of another vector, except for `values` [k] at the entries `index` [k], ascending global flat
+    indices."""
 
     def __init__(self, other: StoredVector, index: Tensor, values: Tensor) -> None:
         super().__init__(other.stored, other.table)
@@ -125,15 +128,15 @@ class SignedVector(StoredVector):
 
     @property
     def dtype(self) -> torch.dtype:
-        """That of the other vector."""
+        """The dtype of the other vector."""
         return self.other.dtype
 
     def part(self, number: int, start: int, end: int) -> Tensor:
-        """Entries start to end of the table's tensor of that number."""
+        """Return entries start to end of the tensor with this number in the table."""
         return self.at(number, torch.arange(start, end))
 
     def at(self, number: int, local: Tensor) -> Tensor:
-        """The values at these entries of the table's tensor of that number."""
+        """Return the values at these entries of the tensor with this number in the table."""
         entries = local + int(self.table.offsets[number])
         places = torch.searchsorted(self.index, entries).clamp_(max=len(self.index) - 1)
         return torch.where(self.index[places] == entries, self.values[places], self.other.at(number, local))

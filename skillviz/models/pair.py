@@ -1,4 +1,4 @@
-"""A base and a fine-tuned model as one: equal parameters, one readout, one tokenizer, one model in memory."""
+"""A base and a fine-tuned model as one object: equal parameters, one readout, one tokenizer, one model in memory."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ OTHER_TOKENIZER = (
 
 @dataclass(frozen=True)
 class OrderedReadout:
-    """A head's class scores in the order of the task's labels, where the head has its own."""
+    """A head's class scores in the order of the task's labels, if the head's own order differs."""
 
     head: Readout
     order: tuple[int, ...]
@@ -73,23 +73,23 @@ class OrderedReadout:
         return self.head.name
 
     def logits(self, model: Any, batch: Batch) -> Tensor:
-        """Class scores [batch, label]."""
+        """Return class scores [batch, label]."""
         logits = self.head.logits(model, batch)
         return logits[:, columns(self.order, logits.device)]
 
 
 @dataclass(repr=False)
 class ModelPair:
-    """A checked pair. `flat.model` rests at the base values, with the fine-tuned head; `base` and `finetuned` are [d].
+    """A checked pair. `flat.model` is at the base values by default, with the fine-tuned head; `base` and `finetuned`
+    are [d].
 
-    `outside` holds what moved without being graftable (embeddings, a language-model head), as (base,
-    fine-tuned): only the state `finetuned` and the complement have its fine-tuned values. `class_order` are
-    the head's outputs in the order of the task's labels, None where that is the head's own. With `rest` zero
-    `base` is all zeros, a control: what lies outside a region is zero, and so is all of the pre-trained state. With
-    `rescaled`, another control, the state grafted has base + movement * d / size inside the region, and with another
-    `gain` than 1 base + gain * movement. `added_rows` are the numbers of the vocabulary rows of tokens that fine-tuning
-    added: the fine-tuned model's in every state. `usual_length` is the longest input in tokens of a task that states
-    none.
+    `outside` holds non-graftable tensors that moved (embeddings, a language-model head), as (base, fine-tuned); only
+    the state `finetuned` and the complement have their fine-tuned values. `class_order` are the head's outputs in the
+    order of the task's labels, None if that is the head's own order. With `rest` zero, a control, `base` is all zeros:
+    all entries outside a region are zero, and so is the whole pre-trained state. With `rescaled`, another control, the
+    state grafted has base + movement * d / size inside the region; with a `gain` other than 1 it has base + gain *
+    movement. `added_rows` are the numbers of the vocabulary rows of tokens that fine-tuning added; they are the
+    fine-tuned model's in every state. `usual_length` is the longest input in tokens of a task that states none.
     """
 
     flat: FlatModel
@@ -116,20 +116,21 @@ class ModelPair:
 
     @property
     def micro_tokens(self) -> int | None:
-        """Padded tokens of a micro-batch; None where the device tells."""
+        """Padded tokens of a micro-batch; None for the device's default."""
         return None
 
     @property
     def d(self) -> int:
-        """Number of graftable entries."""
+        """The number of graftable entries."""
         return len(self.base)
 
     def limit(self, task: Task) -> int:
-        """The longest input of a task in tokens: its own, or `usual_length`; never more than the model takes."""
+        """Return the longest input of a task in tokens: its own, or `usual_length`, but never more than the model's
+        maximum."""
         return min(task.limit(self.readout_name) or self.usual_length, int(self.tokenizer.model_max_length))
 
     def encode(self, task: Task, frame: pd.DataFrame) -> Encoded:
-        """The frame's examples for the pair's tokenizer and readout, none longer than `limit`."""
+        """Return the frame's examples for the pair's tokenizer and readout, truncated to `limit`."""
         return encoded_for(self.finetuned_info, task, frame, self.tokenizer, self.readout_name)
 
     @property
@@ -144,11 +145,11 @@ class ModelPair:
 
     @contextmanager
     def at(self, state: str, region: Region | None = None) -> Iterator[ModelPair]:
-        """The pair's model in a state; whatever happens inside, it is then as it was before, bit for bit.
+        """Set the pair's model to a state; after the body, even after an error, it is restored bit for bit.
 
-        pretrained: base everywhere (its head the fine-tuned one). finetuned: fine-tuned everywhere, what is
-        not graftable too. grafted: base with the region's entries fine-tuned. complement: fine-tuned with
-        the region's entries at base. The last two need a region of this pair.
+        pretrained: base everywhere (but with the fine-tuned head). finetuned: fine-tuned everywhere, including
+        non-graftable tensors. grafted: base with the region's entries fine-tuned. complement: fine-tuned with the
+        region's entries at base. The last two need a region of this pair.
         """
         region = self._region_of(state, region)
         theta = self.flat.theta
@@ -164,7 +165,7 @@ class ModelPair:
 
     @contextmanager
     def with_gain(self, gain: float) -> Iterator[ModelPair]:
-        """The pair whose grafts have another gain; afterwards they have the one from before."""
+        """Set another gain for the pair's grafts; after the body the previous gain is restored."""
         before = self.gain
         self.gain = gain
         try:
@@ -173,28 +174,28 @@ class ModelPair:
             self.gain = before
 
     def problem(self, train: Encoded, selection: Encoded | None = None, autocast: torch.dtype | None = None) -> Problem:
-        """What a localizer works on: this model, and examples to search and to judge regions on."""
+        """Return the problem for a localizer: this model, and examples to search and to judge regions on."""
         search = self.objective(train, autocast)
         select = None if selection is None else self.objective(selection, autocast)
         return Problem(self.flat, self.base, self.finetuned, search, select)
 
     def objective(self, encoded: Encoded, autocast: torch.dtype | None = None) -> Objective:
-        """Loss, gradients and class scores of the pair's model on these examples, by the pair's readout."""
+        """Return loss, gradients and class scores of the pair's model on these examples, by the pair's readout."""
         readout = make_readout(self.readout_name, encoded)
         if self.class_order is not None:
             readout = OrderedReadout(readout, self.class_order)
         return Objective(self.flat, readout, encoded, self.micro_tokens, autocast)
 
     def head(self) -> dict[str, Tensor]:
-        """The pooler and classification head, by parameter name; empty for the other readouts."""
+        """Return the pooler and classification head, by parameter name; empty for the other readouts."""
         named = dict(self.flat.model.named_parameters())
         return {name: named[name].detach() for name in head_names(self.readout_name, self.table.model_type, named)}
 
     def graft(self, region: Region, header: Mapping[str, Any] | None = None) -> Graft:
-        """The region's graft: fine-tuned values, or those of the pair's gain, the head, and where both come from.
+        """Return the region's graft: fine-tuned values or those at the pair's gain, the head, and the origin of both.
 
-        Raises BadInput for a control's pair: with the fine-tuned values on its base, the graft would be another model;
-        and where tokens were added to another tokenizer than the base's.
+        Raises BadInput for a control's pair, because its fine-tuned values on its base would be another model, and if
+        tokens were added to a tokenizer other than the base's.
         """
         if self.rest != "base" or self.rescaled:
             raise BadInput(NO_GRAFT)
@@ -219,65 +220,67 @@ class ModelPair:
         return replace(graft, values=self._scaled(region, graft.values))
 
     def graft_values(self, region: Region) -> Mapping[str, Tensor]:
-        """The values [k] of a region's graft by parameter name, on the CPU: the fine-tuned ones, or scaled by the gain
-        in the model's dtype."""
+        """Return the values [k] of a region's graft by parameter name, on the CPU: fine-tuned, or scaled by the gain.
+
+        Scaled values are in the model's dtype.
+        """
         return self._scaled(region, Graft.of(region, self.finetuned_tensors()).values)
 
     def _scaled(self, region: Region, tuned: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-        """The fine-tuned values of a region at the pair's gain."""
+        """Return the fine-tuned values of a region at the pair's gain."""
         if self.gain == 1:
             return tuned
         base, dtype = Graft.of(region, self.base_tensors()).values, self.model.dtype
         return {name: between(base[name].to(dtype), end.to(dtype), self.gain) for name, end in tuned.items()}
 
     def _added(self) -> dict[str, Tensor]:
-        """The vocabulary rows of added tokens, by parameter name; the same in every state."""
+        """Return the vocabulary rows of added tokens, by parameter name; the same in every state."""
         numbers = list(self.added_rows)
         if not numbers:
             return {}
         return {name: parameter.detach()[numbers] for name, parameter in vocabulary_parameters(self.model).items()}
 
     def finetuned_tensors(self) -> Mapping[str, Tensor]:
-        """The fine-tuned graftable tensors by name."""
+        """Return the fine-tuned graftable tensors by name."""
         return dict(zip(self.table.names, self.flat.views(self.finetuned), strict=True))
 
     def base_tensors(self) -> Mapping[str, Tensor]:
-        """The base's graftable tensors by name."""
+        """Return the base's graftable tensors by name."""
         return dict(zip(self.table.names, self.flat.views(self.base), strict=True))
 
     def is_at(self, state: str) -> bool:
-        """Whether every graftable entry has the bits that the state pretrained or finetuned gives it."""
+        """True if every graftable entry has the bits of the state pretrained or finetuned."""
         return _same_bits(self.flat.theta, self.base if state == "pretrained" else self.finetuned)
 
     @property
     def is_vector(self) -> bool:
-        """Whether all graftable values of both models are in memory; in lean mode they are read from their files."""
+        """True if all graftable values of both models are in memory; in lean mode they are read from their files."""
         return True
 
     def put_between(self, alpha: float, region: Region | None = None) -> None:
-        """Takes the model, which is at base, the share `alpha` of the way to the fine-tuned model, or to a graft."""
+        """Move the model, which is at base, by the share `alpha` of the way to the fine-tuned model or to a graft."""
         if region is not None:
             inside = torch.from_numpy(region.like(self.table.shapes).flat()).to(self.flat.device)
             values = between(self.base[inside], self.grafted_values(inside, len(inside)), alpha)
             self.flat.theta[inside] = values
             return
         self.flat.theta.copy_(between(self.base, self.finetuned, alpha))
-        for name, parameter in self._outside_parameters():  # those outside the graftable ones move too
+        for name, parameter in self._outside_parameters():  # non-graftable parameters move too
             parameter.copy_(between(*self.outside[name], alpha))
 
     def grafted_values(self, indices: Tensor, size: int) -> Tensor:
-        """The values at these entries of a grafted region of `size`: the fine-tuned ones, copied; scaled ones in the
-        pair of a control or of another gain.
+        """Return the values at these entries of a grafted region of `size`: exact copies of the fine-tuned ones.
 
-        Of all entries a control's are the fine-tuned ones too, bit for bit: the factor is 1.
+        They are scaled in the pair of a control or at another gain. For a region of all entries, a control's values are
+        the fine-tuned ones too, bit for bit, because the factor is 1.
         """
         factor = self.d / max(1, size) if self.rescaled else 1.0
         return between(self.base[indices], self.finetuned[indices], self.gain * factor)
 
     def _region_of(self, state: str, region: Region | None) -> Region | None:
-        """The region that a state has, in the order of the pair's parameters.
+        """Return the region of a state, in the order of the pair's parameters.
 
-        Raises BadInput where there is no such state, or where it needs another region than this one.
+        Raises BadInput for an unknown state, or if the state needs a region and this one does not fit.
         """
         if state not in STATES:
             raise BadInput(f"'{state}' is not a state of a pair; known: {', '.join(STATES)}.")
@@ -316,12 +319,12 @@ def load_pair(
     rest: str = "base",
     rescaled: bool = False,
 ) -> ModelPair:
-    """The pair of two models, each a folder, `org/name` or `org/name@revision`; checked before any weight is read.
+    """Load the pair of two models, each a folder, `org/name` or `org/name@revision`; checked before any weight is read.
 
-    `dtype` bfloat16 takes half the memory, and values are rounded to it; own is bfloat16 where both files are.
-    Raises the errors of `preflight`, and RandomHead or PairMismatch for what only the weights tell: models with equal
-    graftable values among it, unless the second `is_graft`, a base with a graft on it, whose movement says nothing.
-    `rest` zero puts zeros in place of the base's graftable values, once the pair is checked; `rescaled` is the pair's.
+    `dtype` bfloat16 takes half the memory and rounds the values; own is bfloat16 if both files are in bfloat16. Raises
+    the errors of `preflight`, and RandomHead or PairMismatch for problems visible only in the weights, such as equal
+    graftable values. Equal values are allowed if the second model `is_graft`, a base with a graft on it. `rest` zero
+    puts zeros in place of the base's graftable values after the checks; `rescaled` is the pair's.
     """
     check, where, kept = checked(base, finetuned, readout, task, device, dtype)
     tuned = load_finetuned(check, kept)
@@ -331,7 +334,7 @@ def load_pair(
     fit_together(tuned, tokenizer)
     _refuse_without_end(check, tuned, tokenizer)
     base_values = load_base(check, tuned, kept)
-    for name in rows:  # those that only the base has are its own in every state
+    for name in rows:  # rows that only the base has keep its values in every state
         tuned.get_parameter(name).data[check.finetuned.vocab_size :] = base_values[name][check.finetuned.vocab_size :]
     pair = _joined(check, tuned.to(where), base_values, tokenizer, where)
     pair.notes = check.notes
@@ -353,7 +356,7 @@ def checked(
     device: str,
     dtype: str,
 ) -> tuple[Preflight, torch.device, torch.dtype]:
-    """What is known before any weight is read: the pair that fits, its device and dtype; raises what does not."""
+    """Return the checked pair with its device and dtype, before any weight is read; raises the first problem."""
     if dtype not in PAIR_DTYPES:
         raise BadInput(f"'{dtype}' is not a dtype for a pair; allowed: {', '.join(PAIR_DTYPES)}.")
     where = pick(device)
@@ -366,10 +369,10 @@ def checked(
 
 
 def rehearse(check: Preflight) -> tuple[Preflight, Any]:
-    """The check of a pair whose headers fit, with its tokenizers compared as they are loaded, and the tokenizer, which
-    knows how many tokens the model takes; raises what `load_pair` would raise. No weights are read.
+    """Return the check of a pair with its tokenizers compared as when loaded, and the tokenizer.
 
-    The models of a difference from a published base are not made: its headers tell everything.
+    The tokenizer has the model's maximum number of tokens. Raises the errors of `load_pair`. No weights are read. The
+    models of a difference from a published base are not made, because its headers are sufficient.
     """
     check.raise_first()
     check = as_loaded(check)
@@ -388,7 +391,7 @@ def rehearse(check: Preflight) -> tuple[Preflight, Any]:
 
 
 def refuse_more_tokens(tuned: Any, tokenizer: Any) -> None:
-    """Raises PairMismatch where the tokenizer, as it is loaded, has a token that the model has no row for.
+    """Raise PairMismatch if the loaded tokenizer has a token without a row in the model.
 
     A family without a vocabulary, such as Canine, has no rows of tokens.
     """
@@ -399,7 +402,7 @@ def refuse_more_tokens(tuned: Any, tokenizer: Any) -> None:
 
 
 def _refuse_without_end(check: Preflight, tuned: Any, tokenizer: Any) -> None:
-    """Raises BadModel where the head is read at the token that ends a text, and the tokenizer's texts do not end so."""
+    """Raise BadModel if the head is read at the end-of-text token and the tokenizer does not end texts with it."""
     if check.readout != "head" or not reads_end(check.finetuned.model_type):
         return
     end = tuned.config.eos_token_id
@@ -413,7 +416,7 @@ def _refuse_without_end(check: Preflight, tuned: Any, tokenizer: Any) -> None:
 
 
 def _resting_at(rest: str, pair: ModelPair) -> ModelPair:
-    """The pair with this rest: its own base, or zero in every graftable entry."""
+    """Return the pair with this rest: its own base, or zero in every graftable entry."""
     if rest not in RESTS:
         raise BadInput(f"'{rest}' is not a valid rest of a graft; allowed: {', '.join(RESTS)}.")
     pair.rest = rest
@@ -448,13 +451,13 @@ def _joined(check: Preflight, model: Any, base_values: dict[str, Tensor], tokeni
 
 
 def load_finetuned(check: Preflight, dtype: torch.dtype, hollow: bool = False, device_map: str | None = None) -> Any:
-    """The fine-tuned model, a LoRA adapter merged; raises RandomHead where its head would be made up."""
+    """Return the fine-tuned model, with a LoRA adapter merged; raises RandomHead if its head would be made up."""
     if check.finetuned.adapter is not None and hollow:
         return lora.load_for_adapter(check.base, check.finetuned, check.readout, hollow)
     if check.finetuned.adapter is not None:
         return lora.load_merged(check.base, check.finetuned, check.readout, dtype)
     state = frozen.state_dict(check.finetuned) if frozen.left_out(check.finetuned) else None
-    # a family may have another default than the two labels that a configuration leaves unsaid
+    # without id2label, a family's default may differ from two labels
     unsaid = check.readout == "head" and check.labels is not None and "id2label" not in check.finetuned.config
     changes = {"num_labels": check.labels} if unsaid else {}
     loaded = load_model(
@@ -471,7 +474,10 @@ def load_finetuned(check: Preflight, dtype: torch.dtype, hollow: bool = False, d
 
 
 def _with_rows_of_base(check: Preflight, tuned: Any) -> list[str]:
-    """The names of the tensors that were given the base's number of vocabulary rows; what fills new ones is to come."""
+    """Resize the fine-tuned vocabulary to the base's number of rows and return the names of the changed tensors.
+
+    The new rows are filled later.
+    """
     rows = check.base.vocab_size or 0
     if not is_padded(check.base, check.finetuned) or any(row >= rows for row in check.added_rows):
         return []
@@ -482,7 +488,7 @@ def _with_rows_of_base(check: Preflight, tuned: Any) -> list[str]:
 
 
 def load_base(check: Preflight, tuned: Any, dtype: torch.dtype, hollow: bool = False) -> dict[str, Tensor]:
-    """Every parameter of the base by the name it has in the fine-tuned model, but for the head."""
+    """Return every parameter of the base except the head, by its name in the fine-tuned model."""
     labels = {"num_labels": tuned.config.num_labels}
     rounded = check.base.rounded
     kind = torch.float32 if rounded else dtype
@@ -505,7 +511,7 @@ def load_base(check: Preflight, tuned: Any, dtype: torch.dtype, hollow: bool = F
 
 
 def _with_added(values: Mapping[str, Tensor], tuned: Any, before: int, numbers: Sequence[int]) -> dict[str, Tensor]:
-    """The base's tensors of the vocabulary with the fine-tuned model's rows of added tokens, behind or among theirs."""
+    """Return the base's vocabulary tensors with the fine-tuned model's rows of added tokens, after or among its own."""
     found = {}
     for name, parameter in vocabulary_parameters(tuned).items():
         if name in values and values[name].shape[1:] == parameter.shape[1:]:
@@ -526,7 +532,7 @@ def _check_base(check: Preflight, loaded: Loaded, heads: set[str]) -> None:
 
 
 def head_names(readout: str, model_type: str, names: Iterable[str]) -> list[str]:
-    """The names of pooler and classification head; none for the other readouts."""
+    """Return the names of pooler and classification head; empty for the other readouts."""
     return readout_names(model_type, names) if readout == "head" else []
 
 
@@ -543,14 +549,14 @@ def _outside(
 
 
 def refuse_unmoved(counts: Counts) -> None:
-    """Raises PairMismatch where no graftable entry moved, or where each that differs may be the other rounded."""
+    """Raise PairMismatch if no graftable entry moved, or if all differences may be due to rounding."""
     if counts.moved > counts.unclear:
         return
     raise PairMismatch(ROUNDED.format(counts.narrow) if counts.rounded or counts.unclear else IDENTICAL)
 
 
 def moved_notes(table: ParameterTable, counts: Counts, outside: Mapping[str, tuple[Tensor, Tensor]]) -> list[str]:
-    """Sentences for the reader on how many graftable entries moved, and on what moved outside them."""
+    """Return sentences about the number of graftable entries that moved, and about other tensors that moved."""
     notes = []
     if counts.moved < table.d:
         notes.append(f"{counts.moved:,} of {table.d:,} graftable entries moved in fine-tuning.")
@@ -579,7 +585,7 @@ def moved_notes(table: ParameterTable, counts: Counts, outside: Mapping[str, tup
 
 
 def _is_rounding(base: Tensor, finetuned: Tensor) -> bool:
-    """True if the fine-tuned values are the base's in 16 bits."""
+    """True if the fine-tuned values are the base's rounded to 16 bits."""
     return any(torch.equal(base.to(dtype).to(base.dtype), finetuned.to(base.dtype)) for dtype in NARROW)
 
 
@@ -596,7 +602,8 @@ def _some(names: Any) -> str:
 
 
 def between(base: Tensor, end: Tensor, alpha: float) -> Tensor:
-    """The values a share of the way from the base's, more than 1 beyond the end; both ends are exact."""
+    """Return the values at the share `alpha` of the way from base to end, beyond the end for more than 1; both ends are
+    exact."""
     if alpha in (0.0, 1.0):
         return end if alpha else base
     if alpha < 1:
@@ -605,6 +612,6 @@ def between(base: Tensor, end: Tensor, alpha: float) -> Tensor:
 
 
 def _same_bits(one: Tensor, other: Tensor) -> bool:
-    # as integers: 0.0 and -0.0 are equal as numbers, and NaN is not equal to itself
+    # as integers, because 0.0 equals -0.0 as a number, and NaN does not equal itself
     kind = BITS[one.element_size()]
     return torch.equal(one.view(kind), other.view(kind))

@@ -1,12 +1,12 @@
-"""A graft as an adapter that peft opens: its sparse matrices as SHiRA, everything else whole.
+"""A graft as a peft adapter: sparse matrices as SHiRA, everything else whole.
 
-SHiRA (sparse high rank adapters, Bhardwaj et al., 2024) stores positions and differences: what a region is. peft gives
-every matrix of an adapter `rank * (rows + columns)` entries, with one rank for all, so that shorter ones are filled
-with zeros, and a matrix that is filled too densely is stored whole. LoRA would need a rank near the number of rows
-that the region touches, which is larger than the matrix itself.
+SHiRA (sparse high rank adapters, Bhardwaj et al., 2024) stores positions and differences, like a region. peft gives
+every matrix of an adapter `rank * (rows + columns)` entries, with one rank for all. So matrices with fewer entries are
+filled with zeros, and a matrix that is too dense is stored whole. LoRA would need a rank near the number of rows that
+the region touches, which makes it larger than the matrix itself.
 
-peft adds differences where a graft copies values. Each difference is chosen so that float32 addition gives the value
-back where there is such a number; elsewhere the result is off by at most half a unit in the last place of the
+peft adds differences, but a graft copies values. Each difference is chosen so that float32 addition returns the exact
+value, if there is such a number. Otherwise the result is off by at most half a unit in the last place of the
 difference.
 """
 
@@ -31,17 +31,17 @@ ENTRY, VALUE = 12, 4
 """Bytes of an entry of a sparse matrix (two int32, one float32), and of a value of a whole tensor."""
 LARGEST_SHARE = 0.05
 """Modules with matrices other than nn.Linear's (routers, tables of positions) are stored whole up to this share of the
-model; a graft on more of them is no small file."""
+model. A graft on more of them would not be a small file."""
 TOPS = ("classifier", "score")
-"""What peft itself stores whole for a classifier, so that no part of it may be named besides."""
+"""The modules that peft itself stores whole for a classifier; their parts must not be named again."""
 FILE = "adapter_model.safetensors"
 
 
 @dataclass(frozen=True)
 class Adapter:
-    """What was written: matrices as positions and differences, modules whole, biases, bytes of the weights.
+    """The result of writing an adapter: matrices stored sparse, modules stored whole, biases, bytes of the weights.
 
-    `rank` is SHiRA's; `difference` the largest absolute difference between a weight of the adapted base and of the
+    `rank` is SHiRA's; `difference` is the largest absolute difference between a weight of the adapted base and of the
     graft.
     """
 
@@ -54,17 +54,18 @@ class Adapter:
 
 
 def write_adapter(folder: Path, model: nn.Module, graft: Graft, base_name: str) -> Adapter:
-    """Writes adapter_config.json and adapter_model.safetensors for a base as `opened_base` gives it.
+    """Write adapter_config.json and adapter_model.safetensors for a base from `opened_base`.
 
-    `base_name` is where peft's automatic classes look for the base. The adapter is for the base in float32. Raises
-    BadInput where the region touches large matrices that are no nn.Linear (GPT-2's Conv1D, experts), or fills them all.
+    peft's automatic classes look for the base under `base_name`. The adapter is for the base in float32. Raises
+    BadInput if the region touches large matrices other than nn.Linear's (GPT-2's Conv1D, experts), or fills all its
+    matrices.
     """
     if graft.rows:
         raise BadInput(
             "fine-tuning added tokens to this model, and peft would store the whole embedding for their rows. Export "
             "the graft file or use --format mergekit."
         )
-    from peft import ShiraConfig  # heavy: not before an adapter is written
+    from peft import ShiraConfig  # slow to import
 
     owners = {name: name.rpartition(".")[0] for name in graft.region.indices}
     linear = {name for name, module in model.named_modules() if isinstance(module, nn.Linear)}
@@ -83,7 +84,7 @@ def write_adapter(folder: Path, model: nn.Module, graft: Graft, base_name: str) 
                 "the region fills every matrix it could be stored in, so an adapter would be larger than the model. "
                 "Write the whole model instead: export the graft, then `apply`."
             )
-        # peft opens no SHiRA adapter without a matrix, so one of zeros stands for none
+        # peft cannot open a SHiRA adapter without a matrix, so add one of zeros
         sparse = {min(free, key=lambda name: sum(model.get_parameter(f"{name}.weight").shape))}
     biases = {n for n, m in owners.items() if m in linear and n.endswith(".bias") and m not in counts.keys() - sparse}
     whole = {m for n, m in owners.items() if n not in biases and m not in sparse}
@@ -105,7 +106,7 @@ def write_adapter(folder: Path, model: nn.Module, graft: Graft, base_name: str) 
         tensors |= {name: tensor for name, tensor in goal.items() if name.startswith(f"{module}.")}
     config = ShiraConfig(
         r=rank,
-        random_seed=0,  # of a mask that is drawn at opening and then replaced by the stored positions
+        random_seed=0,  # for a mask drawn at opening, which the stored positions replace
         target_modules=sorted(sparse),
         modules_to_save=sorted(whole | heads) or None,
         task_type=_task_type(graft),
@@ -119,7 +120,7 @@ def write_adapter(folder: Path, model: nn.Module, graft: Graft, base_name: str) 
 
 
 def _refuse_other_matrices(model: nn.Module, owners: Mapping[str, str], linear: Iterable[str]) -> None:
-    """Other matrices are stored whole with their module, as long as these are a small part of the model."""
+    """Raise BadInput if other matrices, which are stored whole with their module, are a large part of the model."""
     others = {m: n for n, m in owners.items() if m not in linear and model.get_parameter(n).dim() > 1}
     sizes = {module: sum(p.numel() for p in model.get_submodule(module).parameters()) for module in others}
     if sum(sizes.values()) > LARGEST_SHARE * sum(p.numel() for p in model.parameters()):
@@ -132,7 +133,7 @@ def _refuse_other_matrices(model: nn.Module, owners: Mapping[str, str], linear: 
 
 
 def _cheapest(counts: Mapping[str, int], shapes: Mapping[str, tuple[int, ...]]) -> tuple[int, set[str]]:
-    """The rank of fewest bytes, and the modules that are stored as positions and differences with it."""
+    """Return the rank with the fewest bytes, and the modules stored sparse at that rank."""
     needed = {module: -(-count // sum(shapes[module])) for module, count in counts.items()}
     best = (sum(VALUE * int(np.prod(shape)) for shape in shapes.values()), 1, set[str]())
     for rank in sorted(set(needed.values())):
@@ -144,9 +145,10 @@ def _cheapest(counts: Mapping[str, int], shapes: Mapping[str, tuple[int, ...]]) 
 
 
 def _sparse(base: Tensor, goal: Tensor, indices: Any, rank: int) -> tuple[Tensor, Tensor, float]:
-    """Positions [2, n] and differences [n], n = rank * (rows + columns), and the largest error of base + difference.
+    """Return positions [2, n] and differences [n], n = rank * (rows + columns), and the largest error of base +
+    difference.
 
-    Places that the region leaves over are filled with entries that do not change.
+    Positions not used by the region are filled with entries that do not change.
     """
     rows, columns = base.shape
     chosen = np.empty(0, dtype=np.int64) if indices is None else indices
@@ -160,7 +162,7 @@ def _sparse(base: Tensor, goal: Tensor, indices: Any, rank: int) -> tuple[Tensor
 
 
 def _difference(before: Tensor, after: Tensor) -> Tensor:
-    """The float32 numbers that, added to `before` in float32, come nearest to `after`."""
+    """Return the float32 numbers that, added to `before` in float32, are nearest to `after`."""
     change = after - before
     for direction in (torch.inf, -torch.inf):
         other = torch.nextafter(change, torch.full_like(change, direction))
@@ -170,7 +172,7 @@ def _difference(before: Tensor, after: Tensor) -> Tensor:
 
 
 def _goal(base: Mapping[str, Tensor], graft: Graft) -> dict[str, Tensor]:
-    """Every tensor with the graft on it, float32."""
+    """Return every tensor with the graft applied, float32."""
     goal = {**base, **{name: tensor.to(torch.float32) for name, tensor in graft.head.items()}}
     for name, indices in graft.region.indices.items():
         goal[name] = base[name].clone()
@@ -184,7 +186,7 @@ def _head_module(name: str) -> str:
 
 
 def _task_type(graft: Graft) -> str | None:
-    """What peft calls the kind of model; None for a masked language model, which it has no name for."""
+    """Return peft's name for the kind of model; None for a masked language model, for which it has no name."""
     architecture = (graft.header.get("config") or {}).get("architecture") or ()
     head = "TOKEN_CLS" if is_linear(architecture) else "SEQ_CLS"
     return {"head": head, "causal": "CAUSAL_LM"}.get(str(graft.header.get("readout")))

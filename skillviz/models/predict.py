@@ -22,10 +22,10 @@ def predict(
     autocast: torch.dtype | None = None,
     heard: Callable[[int, int], None] | None = None,
 ) -> np.ndarray:
-    """Class scores float32 [n, label], in the order of the examples; softmax over a row gives probabilities.
+    """Return class scores float32 [n, label], in the order of the examples; softmax over a row gives probabilities.
 
-    The model is afterwards as it was before. `autocast` is the dtype of activations only. `heard` is called with the
-    examples and tokens of each micro-batch.
+    The model is restored afterwards. `autocast` is the dtype of activations only. `heard` is called with the examples
+    and tokens of each micro-batch.
     """
     objective = pair.objective(encoded, autocast)
     objective.heard = heard or objective.heard
@@ -36,9 +36,9 @@ def predict(
 def predict_grafts(
     pair: ModelPair, encoded: Encoded, regions: Sequence[Region], around: Region | None = None
 ) -> list[np.ndarray]:
-    """Class scores of each region's graft, bit for bit those of `predict`; what grafts share is computed once.
+    """Return the class scores of each region's graft, bit for bit as in `predict`; shared parts are computed once.
 
-    Layers are shared as far up as a graft equals the base, or the graft of the region `around`, which others resemble.
+    Layers are shared as long as a graft equals the base, or the graft of the region `around`, if that is similar.
     """
     regions = [region.like(pair.table.shapes) for region in regions]
     around = None if around is None else around.like(pair.table.shapes)
@@ -50,7 +50,7 @@ def predict_grafts(
 
 
 def _change(pair: ModelPair, region: Region, around: Region | None) -> Change:
-    """What makes a region's graft of the base, or of the graft of the region `around`."""
+    """Return the change that makes a region's graft from the base, or from the graft of the region `around`."""
     inside, before = region.flat(), np.empty(0, dtype=np.int64) if around is None else around.flat()
     added, removed = (
         torch.from_numpy(np.setdiff1d(one, other, assume_unique=True)).to(pair.device)

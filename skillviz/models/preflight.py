@@ -1,4 +1,4 @@
-"""Whether two models make a pair, answered from configuration and headers in well under a second, without torch."""
+"""Check if two models make a pair, from configuration and headers, in well under a second and without torch."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from skillviz.tasks.task import Task
 
 
-# Settings that change what equal shapes compute.
+# Settings that change the computation of equal shapes.
 SETTINGS = (
     "num_attention_heads",
     "n_head",
@@ -63,18 +63,19 @@ NOTED_SETTINGS = (
     "parallel_attn", "scale_attn_weights", "scale_attn_by_inverse_layer_idx", "attention_multiplier",
     "embedding_multiplier", "residual_multiplier", "logits_scaling",
 )  # fmt: skip
-"""Settings that change what equal shapes compute and that fine-tuning may change: said, not refused."""
+"""Settings that change the computation of equal shapes and that fine-tuning may change; they give a note, not an
+error."""
 BLOCK = re.compile(r"(?:^|\.)(?:layers?|h)\.(\d+)\.")
 
 
 @dataclass(frozen=True)
 class Preflight:
-    """What the headers say of a pair. `errors` keep it from being used; `notes` a reader should know.
+    """The facts about a pair from its headers. `errors` prevent its use; `notes` are for the user.
 
-    `readout` is '' and `d` None where they cannot be told. `labels` are the fine-tuned head's classes. `table` has the
-    graftable parameters under the model's names, in the order of the file: not to be ranked by. `class_order` has the
-    head's output for each label of the task, None where that is the head's own order. `tokenizers` is None where the
-    pair was refused before they were compared.
+    `readout` is '' and `d` None if unknown. `labels` is the number of classes of the fine-tuned head. `table` has the
+    graftable parameters under the model's names, in the order of the file, which is not the order for rankings.
+    `class_order` has the head's output for each label of the task, None if that is the head's own order. `tokenizers`
+    is None if the pair was refused before they were compared.
     """
 
     base: ModelInfo
@@ -96,23 +97,25 @@ class Preflight:
 
     @property
     def problems(self) -> list[str]:
-        """What does not match, a sentence each; empty for a good pair."""
+        """The problems of the pair, one sentence each; empty for a good pair."""
         return [str(error.args[0]) for error in self.errors]
 
     @property
     def fits(self) -> bool:
-        """Whether nothing stands against using the pair."""
+        """True if there is no error against using the pair."""
         return not self.errors
 
     @property
     def linear(self) -> bool:
-        """Whether the head is the bare linear one on the first token."""
+        """True if the head is the bare linear one on the first token."""
         return self.readout == "head" and _is_linear(self.finetuned)
 
     @property
     def tokenizer_folder(self) -> Path:
-        """The base's folder where it has a tokenizer, so that base and graft are complete; else, and where fine-tuning
-        added tokens, the other."""
+        """The folder of the tokenizer to use: the base's if it has one, so that base and graft are complete.
+
+        Otherwise, and if fine-tuning added tokens, it is the fine-tuned model's.
+        """
         if self.added_rows or not has_tokenizer(self.base.folder):
             return self.finetuned.folder
         return self.base.folder
@@ -123,13 +126,14 @@ class Preflight:
         return () if self.tokenizers is None else added_rows(self.base, self.finetuned, self.tokenizers)
 
     def raise_first(self) -> None:
-        """Raises the first problem as its own error class; does nothing for a good pair."""
+        """Raise the first problem as its own error class; do nothing for a good pair."""
         if self.errors:
             raise self.errors[0]
 
 
 def published_base(base: str | Path, finetuned: str | Path) -> str | None:
-    """Where a base that is not here is published, by the folder of the fine-tuned model, which is; else None."""
+    """Return the published id of a base that is not on this machine, from the fine-tuned model's folder; otherwise
+    None."""
     try:
         refuse_absent(str(base))
     except ModelNotFound:
@@ -142,11 +146,11 @@ def published_base(base: str | Path, finetuned: str | Path) -> str | None:
 def preflight(
     base: str | Path, finetuned: str | Path, task: Task | None = None, readout: str | None = None
 ) -> Preflight:
-    """What fits and what does not, without reading weights.
+    """Return the check of a pair, without reading weights.
 
-    For a base that is not here its published copy is taken where the hub's local cache has it. Raises ModelNotFound,
-    UnsafeWeights or CorruptFile where a model's files cannot be read at all; everything else is in `errors` and
-    `notes`.
+    For a base that is not on this machine, its published copy is used if the hub's local cache has it. Raises
+    ModelNotFound, UnsafeWeights or CorruptFile if a model's files cannot be read at all; all other problems are in
+    `errors` and `notes`.
     """
     published = published_base(base, finetuned)
     folder = resolve(published if published and is_local(published) else base)
@@ -181,23 +185,25 @@ def preflight(
 
 
 def as_loaded(check: Preflight) -> Preflight:
-    """The preflight of a pair that fits with all compared that files alone cannot tell (imports torch): settings that
-    one configuration leaves to its family's default, and tokenizers."""
+    """Return the check of a valid pair, completed by comparisons that files alone do not allow (imports torch).
+
+    These are settings that one configuration leaves to its family's default, and tokenizers.
+    """
     return _with_loaded_tokenizers(_with_loaded_settings(check))
 
 
 def _with_loaded_settings(check: Preflight) -> Preflight:
-    """Settings that only one configuration states, compared with the other's default."""
+    """Compare settings that only one configuration states with the other's default."""
     configs = [info.config for info in (check.base, check.finetuned)]
     unstated = [key for key in (*SETTINGS, *NOTED_SETTINGS) if len({config.get(key) is None for config in configs}) > 1]
     if check.finetuned.adapter is not None or not unstated:
         return check
-    from transformers import AutoConfig  # seconds to import
+    from transformers import AutoConfig  # takes seconds to import
 
     folders = (check.base.folder, check.finetuned.folder)
     try:
         loaded = [AutoConfig.from_pretrained(f, local_files_only=True, trust_remote_code=False) for f in folders]
-    except (KeyError, OSError, TypeError, ValueError):  # loading the model refuses it, with its reason
+    except (KeyError, OSError, TypeError, ValueError):  # loading the model will report the reason
         return check
     base, finetuned = (
         replace(info, config={**info.config, **{key: getattr(config, key, None) for key in unstated}})
@@ -208,8 +214,7 @@ def _with_loaded_settings(check: Preflight) -> Preflight:
 
 
 def _with_loaded_tokenizers(check: Preflight) -> Preflight:
-    """Tokenizers compared as transformers loads them; not where equal files prove that they are the same, or where a
-    folder has none."""
+    """Compare the tokenizers as loaded by transformers, unless equal files prove them equal or a folder has none."""
     base, finetuned, before = check.base, check.finetuned, check.tokenizers
     folders = (base.folder, finetuned.folder)
     if before is None or before.is_loaded or not all(map(has_tokenizer, folders)):
@@ -330,7 +335,7 @@ def _settings_note(base: ModelInfo, finetuned: ModelInfo) -> Iterator[str]:
 
 
 def setting_note(key: str, base: Any, finetuned: Any) -> str:
-    """The note on a setting that fine-tuning may change."""
+    """Return the note on a setting that fine-tuning may change."""
     return (
         f"The configurations differ in {key}: {base} in the base, {finetuned} in the fine-tuned model, whose value is "
         "used in every state, also in 'pretrained'."
@@ -338,12 +343,12 @@ def setting_note(key: str, base: Any, finetuned: Any) -> str:
 
 
 def setting_mismatch(key: str, base: Any, finetuned: Any) -> PairMismatch:
-    """The refusal of a pair for a setting that fine-tuning cannot change."""
+    """Return the error for a setting that fine-tuning cannot change."""
     return PairMismatch(f"the configurations differ in {key}: {base} in the base, {finetuned} in the fine-tuned model.")
 
 
 def _differing(base: ModelInfo, finetuned: ModelInfo, keys: Iterable[str]) -> Iterator[tuple[str, Any, Any]]:
-    """The settings that both configurations have, with their values where those differ."""
+    """Yield the settings that both configurations have with different values."""
     for key in keys:
         one, other = base.config.get(key), finetuned.config.get(key)
         if one is not None and other is not None and one != other:
@@ -355,7 +360,7 @@ def _is_linear(finetuned: ModelInfo) -> bool:
 
 
 def _base_head(base: ModelInfo) -> str:
-    """What the base has for a classification head, as far as its files can tell."""
+    """Return the beginning of a sentence about the base's classification head, as far as its files show."""
     if base.model_type not in HEADS:
         return "Whatever classification head the base has,"
     has_none = missing_head(base, "head")
@@ -363,7 +368,7 @@ def _base_head(base: ModelInfo) -> str:
 
 
 def _tokenizer_notes(base: ModelInfo, finetuned: ModelInfo, tokenizers: TokenizerComparison) -> Iterator[str]:
-    """Notes on the tokenizer that is used, the changes by the other one, and the vocabulary rows."""
+    """Yield notes on the tokenizer in use, the effects of the other one, and the vocabulary rows."""
     rows = added_rows(base, finetuned, tokenizers)
     yield from _rows_note(base, finetuned, tokenizers, rows)
     if not has_tokenizer(base.folder) and has_tokenizer(finetuned.folder):
@@ -378,7 +383,7 @@ def _tokenizer_notes(base: ModelInfo, finetuned: ModelInfo, tokenizers: Tokenize
 
 
 def _difference_note(tokenizers: TokenizerComparison, is_extended: bool) -> Iterator[str]:
-    """The model whose scores are not its own because the other's tokenizer is used."""
+    """Yield a note that names the model whose scores are not its own, because the other's tokenizer is used."""
     if tokenizers.result is Comparison.SAME:
         return
     what = f" ({listed(tokenizers.differences, 3)})"
@@ -399,7 +404,7 @@ def _difference_note(tokenizers: TokenizerComparison, is_extended: bool) -> Iter
 
 
 def _check_architecture(base: ModelInfo, finetuned: ModelInfo) -> Iterator[BadModel]:
-    """Same folder, another family, other settings, weights that are no floats."""
+    """Yield errors for equal folders, different families and different settings."""
     if base.folder.resolve() == finetuned.folder.resolve():
         yield PairMismatch(
             f"base and fine-tuned model are the same folder, '{base.id}'; give the model before and the model "
@@ -416,12 +421,11 @@ def _check_architecture(base: ModelInfo, finetuned: ModelInfo) -> Iterator[BadMo
 
 
 DEQUANTIZED = {"bitsandbytes": ("bitsandbytes", None), "fp8": ("accelerate", "FineGrainedFP8Config")}
-"""Quantizers whose values transformers writes out again: the package that this needs, and the settings that ask for it
-as the model is loaded."""
+"""Quantizers whose values transformers can write out: the package needed, and the settings class that requests it."""
 
 
 def _check_floats(info: ModelInfo) -> Iterator[BadModel]:
-    """Quantized weights, which have no values to copy entry by entry."""
+    """Yield an error for quantized weights, which have no values to copy entry by entry."""
     dtypes = {stored.dtype for name, stored in info.tensors.items() if BLOCK.search(name) and name.endswith("weight")}
     strange = sorted(dtypes - set(FLOATS))
     if not strange and "quantization_config" not in info.config:
@@ -445,7 +449,7 @@ def _quantized_by(info: ModelInfo) -> str | None:
 
 
 def dequantizing(info: ModelInfo) -> str:
-    """The command that writes a quantized model (of DEQUANTIZED) as float32, into a folder beside it."""
+    """Return the command that writes a quantized model (of DEQUANTIZED) as float32, into a folder beside it."""
     source, out = (
         (info.id, f"{info.id.split('/')[-1]}-float32")
         if info.revision
@@ -457,7 +461,7 @@ def dequantizing(info: ModelInfo) -> str:
         if config
         else f"M.from_pretrained({source!r}, dtype='float32').dequantize()"
     )
-    # a model that was loaded quantized cannot be saved in transformers 5.23, so its values go into a new one
+    # transformers 5.23 cannot save a model that was loaded quantized, so its values go into a new one
     code = (
         f"from transformers import {info.architectures[0]} as M{f', {config} as Q' if config else ''}; "
         f"m = {loaded}; n = M(m.config); n.load_state_dict(m.state_dict()); "
@@ -467,7 +471,7 @@ def dequantizing(info: ModelInfo) -> str:
 
 
 def _check_shapes(base: ModelInfo, finetuned: ModelInfo) -> Iterator[BadModel]:
-    """Vocabulary, number of blocks, and any other tensor outside the heads that is not the same in both."""
+    """Yield errors for a different number of blocks, and for tensors outside the heads that differ in name or shape."""
     body = _body if base.model_type in HEADS else _in_blocks
     one, other = body(base), body(finetuned)
     if (blocks := _blocks(one)) != (other_blocks := _blocks(other)):
@@ -498,7 +502,7 @@ def _check_shapes(base: ModelInfo, finetuned: ModelInfo) -> Iterator[BadModel]:
 
 
 def _prefix_words(base: Collection[str], finetuned: Collection[str]) -> str:
-    """A sentence where one model's names are the other's with something in front; '' where they are not."""
+    """Return a sentence if one model's names are the other's with a prefix; '' otherwise."""
     for which, names, others in (("base", base, finetuned), ("fine-tuned model", finetuned, base)):
         name = min(set(names) - set(others), default="")
         if outer := prefix_of(name, others):
@@ -510,7 +514,7 @@ def _prefix_words(base: Collection[str], finetuned: Collection[str]) -> str:
 
 
 def is_padded(base: ModelInfo, finetuned: ModelInfo) -> bool:
-    """Whether one model's vocabulary has more rows than the other's."""
+    """True if the two vocabularies have different numbers of rows."""
     return (
         finetuned.adapter is None
         and None not in (sizes := (base.vocab_size, finetuned.vocab_size))
@@ -519,8 +523,11 @@ def is_padded(base: ModelInfo, finetuned: ModelInfo) -> bool:
 
 
 def added_rows(base: ModelInfo, finetuned: ModelInfo, tokenizers: TokenizerComparison) -> tuple[int, ...]:
-    """The vocabulary rows of tokens that only the fine-tuned model's tokenizer knows: rows that the base has spare, and
-    all that stand behind its own; none for mere padding, or where the model has no row for any of them."""
+    """Return the vocabulary rows of tokens that only the fine-tuned model's tokenizer has.
+
+    They are spare rows of the base, and all rows after its last one. The result is empty for mere padding, or if the
+    model has no row for any of these tokens.
+    """
     if not has_tokenizer(finetuned.folder):
         return ()
     before, after = _rows(base, finetuned)
@@ -530,19 +537,19 @@ def added_rows(base: ModelInfo, finetuned: ModelInfo, tokenizers: TokenizerCompa
 
 
 def _rows(base: ModelInfo, finetuned: ModelInfo) -> tuple[float, float]:
-    """Rows of both vocabularies, an adapter's being its base's; infinite where a configuration does not say."""
+    """Return the rows of both vocabularies, for an adapter its base's; infinite if a configuration does not say."""
     sizes = (base.vocab_size, (finetuned if finetuned.adapter is None else base).vocab_size)
     before, after = (math.inf if size is None else size for size in sizes)
     return before, before if math.inf in (before, after) else after
 
 
 def _check_vocabulary(base: ModelInfo, finetuned: ModelInfo, tokenizers: TokenizerComparison) -> Iterator[BadModel]:
-    """Rows that one vocabulary has more than the other, unless tokens were added or no tokenizer uses them."""
+    """Yield errors for additional rows in one vocabulary, unless tokens were added or no tokenizer uses the rows."""
     if not is_padded(base, finetuned):
         return
     before, after = _rows(base, finetuned)
     if has_tokenizer(finetuned.folder) and after > before and (tokenizers.sizes[1] or 0) > before:
-        # their rows are the base's only where all other tokens keep their ids
+        # their rows are the base's only if all other tokens keep their ids
         if has_tokenizer(base.folder) and not tokenizers.added:
             moved = tokenizers.moved
             which = listed(tokenizers.differences)
@@ -573,7 +580,7 @@ def _check_vocabulary(base: ModelInfo, finetuned: ModelInfo, tokenizers: Tokeniz
 def _rows_note(
     base: ModelInfo, finetuned: ModelInfo, tokenizers: TokenizerComparison, rows: tuple[int, ...]
 ) -> Iterator[str]:
-    """Whose rows of the vocabulary are used, where the two are not the same."""
+    """Yield a note on the vocabulary rows in use, if the two models differ in them."""
     before, after = _rows(base, finetuned)
     added = [f"'{token}'" for token in tokenizers.added]
     if rows:
@@ -600,7 +607,7 @@ def _rows_note(
 
 
 def _check_tying(base: ModelInfo, finetuned: ModelInfo, readout: str) -> Iterator[BadModel]:
-    """A base with an output matrix of its own beside a fine-tuned model that has none."""
+    """Yield an error for a base with an output matrix of its own beside a fine-tuned model that has none."""
     heads = HEADS.get(base.model_type)
     has_output = heads is not None and any(name in own_shapes(base) for name in heads.output)
     if readout != "head" and has_output and not is_tied(base) and is_tied(finetuned):
@@ -610,7 +617,7 @@ def _check_tying(base: ModelInfo, finetuned: ModelInfo, readout: str) -> Iterato
 
 
 def _check_heads(base: ModelInfo, finetuned: ModelInfo, readout: str) -> Iterator[BadModel]:
-    """Heads that would be random: the fine-tuned one's, and the base's language-model head."""
+    """Yield errors for heads that would be random: the fine-tuned one's, and the base's language-model head."""
     if readout != "head" and (error := refused_generator(finetuned)) is not None:
         yield error
         return
@@ -636,7 +643,8 @@ def _check_heads(base: ModelInfo, finetuned: ModelInfo, readout: str) -> Iterato
 
 
 def _check_labels(info: ModelInfo, count: int | None, readout: str, task: Task | None) -> Iterator[BadModel]:
-    """A head for another number of classes than the task has, or for none; `info` has its configuration."""
+    """Yield errors for a head with another number of classes than the task, or without classes; `info` has its
+    configuration."""
     if readout == "head" and count != 1 and (kind := other_kind(info)):
         yield PairMismatch(
             f"the fine-tuned model's head is {kind}; a region is scored on one label an example, so give a model "
@@ -655,7 +663,7 @@ def _check_labels(info: ModelInfo, count: int | None, readout: str, task: Task |
 
 
 def _check_tokenizers(base: ModelInfo, finetuned: ModelInfo, tokenizers: TokenizerComparison) -> Iterator[BadModel]:
-    """No tokenizer in either folder, or one with more tokens than the model has embeddings."""
+    """Yield errors for missing tokenizers, and for a tokenizer with more tokens than the model has embeddings."""
     if not any(has_tokenizer(info.folder) for info in (base, finetuned)):
         yield ModelNotFound(
             f"neither '{base.id}' nor '{finetuned.id}' has a tokenizer (tokenizer.json or vocab.txt); "
@@ -673,10 +681,10 @@ def _body(info: ModelInfo) -> dict[str, tuple[int, ...]]:
 
 
 def _in_blocks(info: ModelInfo) -> dict[str, tuple[int, ...]]:
-    """The tensors of the numbered blocks, named from the block on.
+    """Return the tensors of the numbered blocks, with names beginning at the block.
 
-    Of a family that is not in the table neither the body's prefix nor the names of its heads are known, so
-    nothing else can be compared by name; loading tells the rest.
+    For a family that is not in the table, the body's prefix and the names of its heads are unknown, so nothing else can
+    be compared by name; loading checks the rest.
     """
     matches = {name: re.search(UNKNOWN.block, name) for name in info.shapes}
     return {name[at.start() :].lstrip("."): info.shapes[name] for name, at in matches.items() if at}

@@ -1,4 +1,4 @@
-"""Well-known pairs on the Hugging Face Hub: the rows of public_pairs.yaml, which are facts and no models. No torch."""
+"""Well-known pairs on the Hugging Face Hub: the rows of public_pairs.yaml, facts without models. No torch."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ HubId = Annotated[str, Field(pattern=r"^[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*$")
 class PublicPair(BaseModel):
     """A base and a model fine-tuned from it, both ids of the hub, and a task of the registry.
 
-    `labels` are those of the fine-tuned model's head in its order, `license` and `parameters` that model's. With
-    `weights` bin its own are pickled, and `--convert` has to come first.
+    `labels` are the fine-tuned head's, in its order; `license` and `parameters` are the fine-tuned model's. With
+    `weights` bin its weights are pickled and must first be converted with `--convert`.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -34,23 +34,23 @@ class PublicPair(BaseModel):
     weights: Literal["safetensors", "bin"]
 
     def convert_command(self) -> str | None:
-        """The command that converts its pickled weights; None where it has safetensors."""
+        """Return the command that converts its pickled weights; None if it has safetensors."""
         if self.weights != "bin":
             return None
         return f"python -m skillviz preflight --base {self.base} --finetuned {self.finetuned} --convert"
 
     def localize_command(self) -> str:
-        """The command that looks for its skill."""
+        """Return the command that localizes its skill."""
         return f"python -m skillviz localize --base {self.base} --finetuned {self.finetuned} --task {self.task}"
 
 
 @cache
 def public_pairs() -> tuple[PublicPair, ...]:
-    """Every row of the table, in its order."""
+    """Return every row of the table, in order."""
     return TypeAdapter(tuple[PublicPair, ...]).validate_python(read_yaml(TABLE, TABLE.name))
 
 
 def convert_command(source: str) -> str | None:
-    """The command that converts a model of the table whose weights are pickled; None for any other model."""
+    """Return the command that converts a model of the table with pickled weights; None for any other model."""
     rows = [pair for pair in public_pairs() if pair.finetuned == source]
     return rows[0].convert_command() if rows else None

@@ -1,6 +1,6 @@
-"""Publishing a folder on the Hugging Face Hub: what is checked before, and one commit.
+"""Publish a folder on the Hugging Face Hub: checks, then one commit.
 
-Everything goes through the hub's own client. Nothing here is called without an option that asks for it.
+All requests use the hub's own client. Nothing here runs unless an option requests it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ LOGIN = "Run `hf auth login`, or set HF_TOKEN to a token with write access."
 
 
 def check_repository(name: str) -> None:
-    """Raises BadInput for what cannot be the name of a repository; asks nobody."""
+    """Raise BadInput for an invalid name of a repository; makes no request."""
     if not REPOSITORY.fullmatch(name) or len(name) > LONGEST or ".." in name or "--" in name or name[-1] in ".-":
         raise BadInput(
             f"'{name}' is not a repository of the Hugging Face Hub. Use the form org/name, with letters, digits, "
@@ -29,8 +29,8 @@ def check_repository(name: str) -> None:
 
 
 def check_login(name: str) -> None:
-    """Raises HubError where this repository cannot be written to: offline, no token, a token without the right."""
-    from huggingface_hub import HfApi, constants, get_token  # heavy: not before something is published
+    """Raise HubError if this repository is not writable: offline, no token, or a token without the right."""
+    from huggingface_hub import HfApi, constants, get_token  # slow to import, so only before publishing
 
     if constants.HF_HUB_OFFLINE:
         raise HubError("the Hugging Face Hub is switched off by HF_HUB_OFFLINE. Unset it to publish.")
@@ -49,12 +49,12 @@ def check_login(name: str) -> None:
 
 
 def published_license(name: str) -> str | None:
-    """The license that a model's card on the hub names; None where it names none or cannot be read."""
+    """Return the license named in a model's card on the hub; None if it names none or cannot be read."""
     from huggingface_hub import HfApi  # see check_login
 
     try:
         data = HfApi().model_info(name).card_data
-    except Exception:  # the client raises from three libraries; a card without a license is still a card
+    except Exception:  # the client raises errors of three libraries; a card without a license is still a card
         return None
     licence = data.get("license") if data is not None else None
     return licence if isinstance(licence, str) else None
@@ -63,10 +63,10 @@ def published_license(name: str) -> str | None:
 def publish(
     files: dict[str, Path], name: str, *, message: str, private: bool = False, revision: str | None = None
 ) -> str:
-    """The address of the commit that adds these files (name in the repository to path); raises HubError.
+    """Commit these files (name in the repository to path) and return the commit's address; raises HubError.
 
-    The repository is made where it is missing, private if asked for; one that is there keeps its visibility.
-    `revision` is a branch, made where it is missing.
+    A missing repository is created, private if requested; an existing one keeps its visibility. `revision` is a branch,
+    created if missing.
     """
     from huggingface_hub import CommitOperationAdd, HfApi  # see check_login
 
@@ -82,7 +82,7 @@ def publish(
 
 @contextmanager
 def _as_sentence(deed: str) -> Iterator[None]:
-    """Turns whatever the hub's client raises into one HubError."""
+    """Turn all errors of the hub's client into one HubError."""
     from huggingface_hub import constants  # see check_login
     from huggingface_hub.errors import HfHubHTTPError
 
@@ -94,9 +94,9 @@ def _as_sentence(deed: str) -> Iterator[None]:
             raise HubError(f"the Hugging Face Hub does not let you {deed} (status {status}). {LOGIN}") from error
         raise HubError(f"the Hugging Face Hub refused to {deed}: {first_line(error)}") from error
     except (OSError, ValueError, RuntimeError) as error:
-        if isinstance(error, OSError) and error.filename:  # of a file here, and not of the network
+        if isinstance(error, OSError) and error.filename:  # the error of a local file, not of the network
             raise HubError(f"could not {deed}: {error.filename} cannot be read ({error.strerror}).") from error
-        # a README that the hub refuses is a ValueError, a failed upload a RuntimeError
+        # a README refused by the hub raises ValueError, a failed upload RuntimeError
         raise HubError(f"could not {deed} at {constants.ENDPOINT}: {first_line(error)}") from error
     except Exception as error:
         if not type(error).__module__.startswith(("httpx", "httpcore", "hf_xet", "huggingface_hub")):

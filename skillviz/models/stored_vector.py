@@ -1,6 +1,7 @@
-"""The graftable values of a model, read part by part from its memory-mapped safetensors files.
+"""The graftable values of a model, read in parts from its memory-mapped safetensors files.
 
-A part is in memory only while it is used: the file is mapped for it alone. Values keep the dtype of the file.
+A part is in memory only while it is used, because the file is mapped for that part alone. Values keep the dtype of the
+file.
 """
 
 from __future__ import annotations
@@ -22,9 +23,10 @@ DTYPES = {"F16": torch.float16, "BF16": torch.bfloat16, "F32": torch.float32, "F
 
 
 def read(stored: Stored, start: int = 0, end: int | None = None) -> Tensor:
-    """Entries start to end of a stored tensor, flat, as the file's dtype; float16 where it is read as that.
+    """Return entries start to end of a stored tensor, flat, in the file's dtype, or in float16 if it is read as
+    float16.
 
-    What is returned may be the mapped file itself: to be copied, never to be written to.
+    The result may be the mapped file itself: copy it, but never write to it.
     """
     width = BITS[stored.dtype] // 8
     end = prod(stored.shape) if end is None else end
@@ -32,7 +34,7 @@ def read(stored: Stored, start: int = 0, end: int | None = None) -> Tensor:
         return torch.empty(0, dtype=DTYPES[stored.dtype])
     if stored.changed is not None:
         return _with_changed(stored, stored.changed, start, end)
-    # copy-on-write, since torch takes no read-only memory
+    # copy-on-write, since torch does not accept read-only memory
     raw = np.memmap(stored.file, dtype=np.uint8, mode="c", offset=stored.start + start * width,
                     shape=((end - start) * width,))  # fmt: skip
     values = torch.from_numpy(raw.view(np.ndarray)).view(DTYPES[stored.dtype])
@@ -40,7 +42,7 @@ def read(stored: Stored, start: int = 0, end: int | None = None) -> Tensor:
 
 
 def _with_changed(stored: Stored, changed: Rows, start: int, end: int) -> Tensor:
-    """Entries start to end of a matrix, of which some rows have other values."""
+    """Return entries start to end of a matrix in which some rows have other values."""
     width = stored.shape[1]
     first, last = start // width, -(-end // width)
     rows = read(replace(stored, changed=None), first * width, last * width).clone().view(-1, width)
@@ -66,24 +68,24 @@ class StoredVector:
 
     @property
     def device(self) -> torch.device:
-        """Where values are when they are read."""
+        """The device of the values once read."""
         return torch.device("cpu")
 
     def part(self, number: int, start: int, end: int) -> Tensor:
-        """Entries start to end of the table's tensor of that number, as `read` gives them."""
+        """Return entries start to end of the tensor with this number in the table, as returned by `read`."""
         return read(self.stored[number], start, end)
 
     def at(self, number: int, local: Tensor) -> Tensor:
-        """The values at these entries of the table's tensor of that number, a copy; in any order."""
+        """Return a copy of the values at these entries of the tensor with this number in the table, in any order."""
         return read(self.stored[number])[local]
 
     def tensor(self, name: str) -> Tensor:
-        """All of one tensor, a copy in its shape."""
+        """Return all of one tensor, a copy in its shape."""
         parameter = self.table.parameters[number := self.table.names.index(name)]
         return self.part(number, 0, parameter.size).clone().view(parameter.shape)
 
     def __getitem__(self, at: Any) -> Tensor:
-        """A copy of the values in a slice, or at global flat indices in any order; on the CPU."""
+        """Return a copy of the values in a slice, or at global flat indices in any order; on the CPU."""
         if isinstance(at, slice):
             return torch.cat([part.to(self.dtype) for part in self._parts(*at.indices(len(self))[:2])])
         index = at.cpu().numpy() if isinstance(at, Tensor) else np.asarray(at)
@@ -108,7 +110,7 @@ class StoredVector:
 
 
 class StoredTensors(Mapping[str, Tensor]):
-    """The tensors of a vector by name, each read when it is asked for."""
+    """The tensors of a vector by name, each read on access."""
 
     def __init__(self, vector: StoredVector) -> None:
         self.vector = vector

@@ -1,4 +1,4 @@
-"""The movements of other fine-tuned models of one base, summed: what several tasks together change beside one."""
+"""The summed movements of other fine-tuned models of one base: the changes by several other tasks."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from skillviz.models.pair import ModelPair, load_pair
 
 
 def summed_movements(pair: ModelPair, base: str, others: Sequence[str]) -> tuple[Tensor, str]:
-    """The sum of the other models' fine-tuned minus base values, float32 [d], and a sentence that names them.
+    """Return the sum of the other models' fine-tuned minus base values, float32 [d], and a sentence that names them.
 
-    `base` is the pair's base as it was named. One model is in memory at a time beside the pair. Raises PairMismatch
-    for a model of another architecture and for the pair's own fine-tuned model, and what `load_pair` raises.
+    `base` is the pair's base as given by the user. Besides the pair, only one model is in memory at a time. Raises
+    PairMismatch for a model of another architecture and for the pair's own fine-tuned model, and the errors of
+    `load_pair`.
     """
     total, names = torch.zeros(pair.d), []
     for name in others:

@@ -1,4 +1,4 @@
-"""The tokenizer of a model's folder: what its files tell without loading it, whether it takes a task, loading it."""
+"""The tokenizer of a model's folder: facts from its files without loading it, checks for a task, and loading."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from skillviz.tasks.tokenizer_errors import refused
 from skillviz.tasks.verbalizer import word_ids
 
 TOKENIZER_FILE = "tokenizer.json"
-# Any one of these sets of files makes a tokenizer.
+# Each of these sets of files is sufficient for a tokenizer.
 FILES = (
     (TOKENIZER_FILE,),
     ("vocab.txt",),
@@ -35,7 +35,7 @@ FILES = (
     ("sentencepiece.bpe.model",),
 )
 BESIDE = CONFIG, SPECIAL_MAP, ADDED = "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"
-"""Files beside the vocabulary: settings, and where older versions of transformers name special and added tokens."""
+"""Files beside the vocabulary: settings, and special and added tokens as named by older versions of transformers."""
 
 OVERRULED = (
     ("normalizer", "lowercase", "do_lower_case"),
@@ -47,35 +47,35 @@ OVERRULED = (
 SPECIAL = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
 POSITIONS = ("max_position_embeddings", "n_positions", "max_seq_len")
 MOST_GROWTH = 1_000
-"""How many times as long a normalizer may make a text; those of known models replace a letter by one."""
+"""The maximum factor by which a normalizer may lengthen a text; those of known models replace a letter by one."""
 TRIAL = "A trial: é ☃ 😀 123."
-"""What a loaded tokenizer is tried on: letters that vocabularies have and have not."""
+"""A test text for a loaded tokenizer, with letters that vocabularies have and letters that they lack."""
 WITHOUT_END = ("t5", "mt5", "umt5", "xlnet", "funnel")
-"""Families that know distances, not places, so that a number of positions in their files bounds nothing."""
+"""Families with relative positions, where the number of positions in the files is no limit."""
 MAX_LENGTH = "skillviz_max_length"
-"""Where a config.json says what longest input a model was fine-tuned, or a graft made, with, in tokens."""
+"""The field of config.json with the longest input, in tokens, of a model's fine-tuning or a graft."""
 POSITION_TABLE = re.compile(
     r"(^|(?<!entity_embeddings)\.)(\w*position_embeddings|embed_positions|positions_embed|wpe)$"
 )
-"""Modules that hold a vector for each place in a text."""
+"""Modules that hold a vector for each position in a text."""
 
 
 def has_tokenizer(folder: Path) -> bool:
-    """Whether the folder holds the files of a tokenizer."""
+    """True if the folder has the files of a tokenizer."""
     return any(all((folder / name).is_file() for name in names) for names in FILES)
 
 
 def vocabulary(folder: Path) -> dict[str, int] | None:
-    """Token -> id of the folder's tokenizer, added tokens too, as transformers numbers them.
+    """Return token -> id of the folder's tokenizer, including added tokens, as transformers numbers them.
 
-    None where its files do not tell. An added token that only a file beside tokenizer.json names gets the next free id,
-    even if that file gives another.
+    None if its files do not show it. An added token that is named only in a file beside tokenizer.json gets the next
+    free id, even if that file gives another.
     """
     if (path := folder / TOKENIZER_FILE).is_file():
         state = path.stat()
         ids = dict(_ids(path, state.st_mtime_ns, state.st_size))
     elif (path := folder / "vocab.txt").is_file():
-        # a line ends at a line feed alone: in a vocabulary of a web page's texts U+2028 or U+0085 is a token
+        # split only at line feeds: in a vocabulary made from web pages, U+2028 or U+0085 is a token
         with _named_tokens(path):
             lines = read_text(path, LONGEST_JSON).removesuffix("\n").split("\n")
         ids = {token.rstrip(): number for number, token in enumerate(lines)}
@@ -89,9 +89,9 @@ def vocabulary(folder: Path) -> dict[str, int] | None:
     return ids
 
 
-@lru_cache(maxsize=4)  # one preflight asks several times, and some files are of tens of megabytes
+@lru_cache(maxsize=4)  # one preflight calls it several times, and some files have tens of megabytes
 def _ids(path: Path, changed: int, size: int) -> dict[str, int]:
-    """Token -> id of a tokenizer.json."""
+    """Return token -> id of a tokenizer.json."""
     content = read_json(path)
     with _named_tokens(path):
         pieces = (content.get("model") or {}).get("vocab") or {}
@@ -102,7 +102,7 @@ def _ids(path: Path, changed: int, size: int) -> dict[str, int]:
 
 
 def _named_beside(folder: Path) -> list[str]:
-    """The tokens that the files beside the vocabulary name, in the order in which transformers adds them."""
+    """Return the tokens named in the files beside the vocabulary, in the order in which transformers adds them."""
     config, special, added = (
         read_json(path) if (path := folder / name).is_file() else {} for name in (CONFIG, SPECIAL_MAP, ADDED)
     )
@@ -122,7 +122,7 @@ def _named_beside(folder: Path) -> list[str]:
 
 
 def _content(token: Any) -> str:
-    """The text of a token, which files have alone or with its flags."""
+    """Return the text of a token, which files give alone or with its flags."""
     return str(token["content"] if isinstance(token, dict) else token)
 
 
@@ -133,7 +133,7 @@ def _checked(ids: Mapping[str, Any], path: Path) -> dict[str, int]:
 
 @contextmanager
 def _named_tokens(path: Path) -> Iterator[None]:
-    """Turns every Python error that a strange vocabulary causes into CorruptFile."""
+    """Turn every Python error caused by an invalid vocabulary into CorruptFile."""
     try:
         yield
     except (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError) as error:
@@ -141,14 +141,14 @@ def _named_tokens(path: Path) -> Iterator[None]:
 
 
 def load_tokenizer(folder: Path) -> Any:
-    """The folder's tokenizer, with a padding token (the end-of-text one where it has none of its own).
+    """Return the folder's tokenizer with a padding token (the end-of-text token if it has none of its own).
 
-    Its `model_max_length` is never above the number of positions that the folder's config.json states.
+    Its `model_max_length` is never above the number of positions in the folder's config.json.
     """
     if not has_tokenizer(folder):
         raise ModelNotFound(f"'{folder}' has no tokenizer (tokenizer.json or vocab.txt); copy its model's files there.")
     _refuse_growth(folder)
-    from transformers import AutoTokenizer  # seconds to import; reading the files needs none of it
+    from transformers import AutoTokenizer  # takes seconds to import, and is not needed to read the files
 
     with refused(folder):
         tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
@@ -161,9 +161,9 @@ def load_tokenizer(folder: Path) -> Any:
 
 
 def saved_length(folder: Path) -> int | None:
-    """The tokens to which the folder's tokenizer.json says that texts are shortened; None where it does not.
+    """Return the tokens to which texts are truncated by the folder's tokenizer.json; None if it does not say.
 
-    The last call before saving set it: perhaps the fine-tuning's length. transformers does not follow it.
+    It was set by the last call before saving, perhaps the fine-tuning's. transformers ignores it.
     """
     cut = read_json(folder / TOKENIZER_FILE).get("truncation") if (folder / TOKENIZER_FILE).is_file() else None
     length = cut.get("max_length") if isinstance(cut, dict) else None
@@ -171,7 +171,7 @@ def saved_length(folder: Path) -> int | None:
 
 
 def _refuse_growth(folder: Path) -> None:
-    """Raises BadModel where the steps before the tokenizer's own would make a text many times as long."""
+    """Raise BadModel if the normalizer could make a text many times as long."""
     if not (folder / TOKENIZER_FILE).is_file():
         return
     steps, longer = [read_json(folder / TOKENIZER_FILE).get("normalizer")], 1
@@ -190,8 +190,8 @@ def _refuse_growth(folder: Path) -> None:
 
 
 def with_added_tokens(tokenizer: Any, tokens: Sequence[Mapping[str, Any]], roles: Mapping[str, str]) -> Any:
-    """The tokenizer with these tokens, as `added_tokens` gives them; raises PairMismatch where one gets another id."""
-    from tokenizers import AddedToken  # heavy, as above
+    """Return the tokenizer with these tokens from `added_tokens`; raises PairMismatch if one gets another id."""
+    from tokenizers import AddedToken  # slow to import
 
     for token in tokens:
         fields = {name: value for name, value in token.items() if name != "id"}
@@ -208,11 +208,11 @@ def with_added_tokens(tokenizer: Any, tokens: Sequence[Mapping[str, Any]], roles
 
 
 def fit_together(model: Any, tokenizer: Any) -> None:
-    """Give both one padding id, and tell the tokenizer how many tokens the model's positions take.
+    """Give both the same padding id, and set the tokenizer's maximum length from the model's positions.
 
-    The padding id is the model's own where its configuration has one, else the tokenizer's: Llama's and GPT-2's heads
-    look for the last token that is not padding, so with another id a text that ends with the tokenizer's would be read
-    elsewhere.
+    The padding id is the model's own if its configuration has one, otherwise the tokenizer's. Llama's and GPT-2's heads
+    read the last token that is not padding. With another id, a text that ends with the tokenizer's padding token would
+    be read at another position.
     """
     own = model.config.pad_token_id
     if isinstance(own, int) and 0 <= own < len(tokenizer) and (token := tokenizer.convert_ids_to_tokens(own)):
@@ -222,10 +222,10 @@ def fit_together(model: Any, tokenizer: Any) -> None:
 
 
 def places(model: Any) -> Iterator[int]:
-    """The tokens that fit into each of the model's learned position tables.
+    """Yield the number of tokens that fit into each of the model's learned position tables.
 
-    RoBERTa's relatives count positions from their padding id on, and tell their table of it; BART's count from an
-    offset. So the table has more rows than a text may have tokens.
+    RoBERTa's relatives count positions from their padding id on, which their table knows; BART's count from an offset.
+    So the table has more rows than a text may have tokens.
     """
     for name, module in model.named_modules():
         if POSITION_TABLE.search(name) and getattr(module, "weight", None) is not None:
@@ -235,8 +235,10 @@ def places(model: Any) -> Iterator[int]:
 
 
 def usual_length(finetuned: ModelInfo) -> int:
-    """The longest input in tokens for a task that states none: the fine-tuning's, where the model's folder says it,
-    else the tokenizer's, and at most USUAL_LENGTH."""
+    """Return the longest input in tokens for a task that states none.
+
+    It is the fine-tuning's if the model's folder has it, otherwise the tokenizer's, and at most USUAL_LENGTH.
+    """
     if (known := finetuned.config.get(MAX_LENGTH)) is not None:
         return int(known)
     path = finetuned.folder / "tokenizer_config.json"
@@ -245,9 +247,10 @@ def usual_length(finetuned: ModelInfo) -> int:
 
 
 def encoded_for(finetuned: ModelInfo, task: Task, frame: pd.DataFrame, tokenizer: Any, readout: str) -> Encoded:
-    """A task's examples for the tokenizer of a pair, none longer than the task, the fine-tuning or the model allows.
+    """Return a task's examples for a pair's tokenizer, truncated to the limit of the task, the fine-tuning or the
+    model.
 
-    With a note where the task states no length, and the fine-tuned tokenizer was saved with a shorter one.
+    There is a note if the task states no length and the fine-tuned tokenizer was saved with a shorter one.
     """
     stated = task.limit(readout)
     encoded = encode(task, frame, tokenizer, readout, stated or usual_length(finetuned))
@@ -264,9 +267,9 @@ def encoded_for(finetuned: ModelInfo, task: Task, frame: pd.DataFrame, tokenizer
 
 
 def words_problem(task: Task, readout: str, folder: Path) -> str:
-    """Why the readout cannot ask this task with this tokenizer, as a sentence; empty where nothing speaks against it.
+    """Return the reason, as a sentence, why the readout cannot be used with this task and tokenizer; empty if it can.
 
-    A tokenizer without tokenizer.json, or with other settings beside it, is taken at its word: loading it tells.
+    A tokenizer without tokenizer.json, or with other settings beside it, is not checked here; loading it will show.
     """
     try:
         if readout == "head":
@@ -280,7 +283,8 @@ def words_problem(task: Task, readout: str, folder: Path) -> str:
 
 
 def most_tokens(answers: Sequence[str], folder: Path) -> int | None:
-    """Tokens of the longest of these answers after a prompt, with the one that ends it; None without tokenizer.json."""
+    """Return the tokens of the longest of these answers after a prompt, with its end token; None without
+    tokenizer.json."""
     if not (folder / TOKENIZER_FILE).is_file():
         return None
     tokenizer = _light_of(folder)
@@ -288,7 +292,7 @@ def most_tokens(answers: Sequence[str], folder: Path) -> int | None:
 
 
 def _is_overruled(folder: Path) -> bool:
-    """True if a setting of the folder differs from its tokenizer.json: most classes then take the setting."""
+    """True if a setting of the folder differs from its tokenizer.json; most classes then use the setting."""
     config = read_json(folder / CONFIG) if (folder / CONFIG).is_file() else {}
     content = read_json(folder / TOKENIZER_FILE)
     for part, key, setting in OVERRULED:
@@ -304,17 +308,17 @@ def _light_of(folder: Path) -> _LightTokenizer:
 
 @lru_cache(maxsize=2)
 def _light(folder: Path, changed: int) -> _LightTokenizer:
-    """The tokenizer of a file that was last changed then."""
+    """Return the tokenizer of a file; `changed`, its time, is part of the cache key."""
     return _LightTokenizer(folder)
 
 
 def of_file(folder: Path) -> Any:
-    """The tokenizer of the folder's tokenizer.json alone, without padding and truncation; raises BadModel.
+    """Return the tokenizer of the folder's tokenizer.json alone, without padding and truncation; raises BadModel.
 
     The file keeps both from the last call before it was saved, and transformers ignores them too.
     """
     _refuse_growth(folder)
-    from tokenizers import Tokenizer  # heavy
+    from tokenizers import Tokenizer  # slow to import
 
     with refused(folder):
         tokenizer = Tokenizer.from_file(str(folder / TOKENIZER_FILE))
@@ -324,7 +328,7 @@ def of_file(folder: Path) -> Any:
 
 
 class _LightTokenizer:
-    """The few things of a tokenizer that `word_ids` asks for."""
+    """The parts of a tokenizer that `word_ids` needs."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.tokenizer = folder, of_file(folder)
@@ -341,7 +345,7 @@ class _LightTokenizer:
 
 
 def positions(folder: Path) -> int | None:
-    """Rows of the position table of the folder's model, None where its configuration does not say."""
+    """Return the rows of the position table of the folder's model; None if its configuration does not say."""
     config = read_json(folder / "config.json") if (folder / "config.json").is_file() else {}
     if config.get("model_type") in WITHOUT_END:
         return None

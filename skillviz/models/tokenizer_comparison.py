@@ -1,8 +1,8 @@
-"""The comparison of a pair's two tokenizers, which should agree: by their files, without torch, or as loaded.
+"""Compare a pair's two tokenizers, which should agree: by their files, without torch, or as loaded.
 
-Files that are equal prove that two tokenizers are the same; files that differ often prove nothing, as transformers
-builds most tokenizers from their vocabulary and settings and not from tokenizer.json. The answer is then UNKNOWN until
-both are loaded and tried on texts.
+Equal files prove that two tokenizers are the same. Different files often prove nothing, because transformers builds
+most tokenizers from their vocabulary and settings and not from tokenizer.json. The answer is then UNKNOWN until both
+are loaded and tried on texts.
 """
 
 from __future__ import annotations
@@ -50,19 +50,19 @@ NO_EFFECT = frozenset((
     "tokenizer_class", "tokenizer_file", "transformers_version", "truncation", "truncation_side", "truncation_strategy",
     "use_fast", "vocab_file",
 ))  # fmt: skip
-"""Settings without effect on the ids of a text that fits, or that are compared as tokens and as classes."""
+"""Settings without effect on the ids of a text of allowed length, or that are compared as tokens and as classes."""
 DECISIVE = frozenset(("add_prefix_space", "do_lower_case", "split_special_tokens", "tokenize_chinese_chars"))
-"""Settings that change ids wherever both folders state another value, in a class of transformers' own."""
+"""Settings that change ids if both folders state different values, in a class of transformers' own."""
 PLAIN_NAME = "TokenizersBackend"
 PLAIN = frozenset(("", "PreTrainedTokenizer", PLAIN_NAME))
-"""Classes that do what tokenizer.json says, and nothing else; their names without "Fast"."""
+"""Classes that follow tokenizer.json without further settings; their names without "Fast"."""
 PARTS = ("normalizer", "pre_tokenizer", "post_processor")
 FLAGS = ("lstrip", "normalized", "rstrip", "single_word", "special")
 ROLES = tuple(role for role in SPECIAL if role != "pad_token")
 NO_LIMIT = 1_000_000
-"""A `model_max_length` above this is none."""
+"""A `model_max_length` above this means no limit."""
 PLACEHOLDER = re.compile(r"unused|reserved|madeupword|extra|placeholder|dummy", re.IGNORECASE)
-"""Names of tokens that vocabularies keep free; a row of theirs may be given to another token."""
+"""Names of tokens that vocabularies keep free; their rows may be given to other tokens."""
 MOST_TOKENS = 50
 TRIALS = (
     "The film was GREAT, and it's funny!", "the film was great", " a space before", "two  spaces   inside", "the end ",
@@ -77,10 +77,10 @@ TRIALS = (
 class TokenizerComparison:
     """The comparison of the fine-tuned model's tokenizer with the base's.
 
-    `added` are the tokens, with their ids, that only the fine-tuned model's has, where it extends the base's: all other
-    tokens keep their ids. `result` then is on all but these. `moved` are tokens of another id. `differences` name
-    what differs, `cuts` what differs in shortening long texts. `sizes` are one more than the largest id of each, None
-    where there is no tokenizer or its files do not tell. `is_loaded` says that both were loaded and tried.
+    `added` are the tokens, with their ids, that only the fine-tuned model's tokenizer has, if it extends the base's
+    (all other tokens keep their ids); `result` then ignores them. `moved` are tokens with another id. `differences`
+    names the differences, `cuts` those in truncating long texts. `sizes` are one more than the largest id of each, None
+    if there is no tokenizer or its files do not show it. `is_loaded` means that both were loaded and tried.
     """
 
     result: Comparison
@@ -93,7 +93,7 @@ class TokenizerComparison:
 
 
 def compared_by_files(base: Path, finetuned: Path) -> TokenizerComparison:
-    """The comparison as far as the files tell; no torch. UNKNOWN where one folder has no tokenizer."""
+    """Return the comparison as far as the files show; no torch. UNKNOWN if one folder has no tokenizer."""
     vocabularies = [vocabulary(folder) if has_tokenizer(folder) else None for folder in (base, finetuned)]
     sizes = _sizes(*vocabularies)
     if not (has_tokenizer(base) and has_tokenizer(finetuned)):
@@ -121,9 +121,9 @@ def compared_by_files(base: Path, finetuned: Path) -> TokenizerComparison:
 
 
 def compared_as_loaded(base: Path, finetuned: Path) -> TokenizerComparison:
-    """The comparison of both tokenizers as transformers loads them, on texts and by their parts.
+    """Return the comparison of both tokenizers as loaded by transformers, on texts and by their parts.
 
-    DIFFERENT where a text gets other ids; UNKNOWN where parts differ and no text shows it.
+    DIFFERENT if a text gets other ids; UNKNOWN if parts differ but no text shows it.
     """
     one, other = load_tokenizer(base), load_tokenizer(finetuned)
     vocabularies = one.get_vocab(), other.get_vocab()
@@ -133,7 +133,7 @@ def compared_as_loaded(base: Path, finetuned: Path) -> TokenizerComparison:
     if added:
         try:
             one = with_added_tokens(one, added_to(one, other), {})
-        except PairMismatch:  # they take the place of others, so texts are compared without them
+        except PairMismatch:  # they replace other tokens, so texts are compared without them
             one = load_tokenizer(base)
     if example := _first_other(one, other):
         is_certain = True
@@ -148,9 +148,10 @@ def compared_as_loaded(base: Path, finetuned: Path) -> TokenizerComparison:
 
 
 def added_tokens(base: Path, finetuned: Path) -> dict[str, Any] | None:
-    """What makes the base's tokenizer the fine-tuned model's: added `tokens` by id, and the `roles` of special ones.
+    """Return the changes from the base's tokenizer to the fine-tuned model's: added `tokens` by id, and special
+    `roles`.
 
-    None where the base has no tokenizer, or where the two are not known to be the same but for that.
+    None if the base has no tokenizer, or if the two are not known to be the same otherwise.
     """
     if not has_tokenizer(base):
         return None
@@ -168,7 +169,7 @@ def added_tokens(base: Path, finetuned: Path) -> dict[str, Any] | None:
 
 
 def added_to(one: Any, other: Any) -> list[dict[str, Any]]:
-    """The tokens, with their ids and flags, that were added to the other tokenizer and that the one does not know."""
+    """Return the tokens, with ids and flags, that were added to `other` and that `one` does not have."""
     known = one.get_vocab()
     return [
         {"id": number, **token.__getstate__()}
@@ -178,7 +179,7 @@ def added_to(one: Any, other: Any) -> list[dict[str, Any]]:
 
 
 class _Files:
-    """A tokenizer's folder as its files have it: their bytes, its settings, its class, and tokenizer.json parsed."""
+    """The files of a tokenizer's folder: their bytes, its settings, its class, and tokenizer.json parsed."""
 
     def __init__(self, folder: Path, *configs: Path) -> None:
         self.folder = folder
@@ -193,7 +194,7 @@ class _Files:
 
     @property
     def is_plain(self) -> bool:
-        """True if loading it gives what tokenizer.json says."""
+        """True if the loaded tokenizer follows tokenizer.json."""
         return self.kind[0] in PLAIN and TOKENIZER_FILE in self.bytes
 
     @cached_property
@@ -203,8 +204,8 @@ class _Files:
 
     @property
     def cut_side(self) -> str:
-        """The side on which long texts are shortened: the settings' own, else the one that tokenizer.json was saved
-        with, else transformers' default."""
+        """The side on which long texts are truncated: from the settings, from tokenizer.json, or transformers'
+        default."""
         if side := self.settings.get("truncation_side"):
             return str(side)
         cut = self.content.get("truncation") if TOKENIZER_FILE in self.bytes else None
@@ -212,29 +213,30 @@ class _Files:
 
     @property
     def longest(self) -> float:
-        """The tokens of the longest input, as it will be once loaded; infinite where nothing says it."""
+        """The tokens of the longest input, as it will be once loaded; infinite if no file says it."""
         stated = self.settings.get("model_max_length")
         rows = positions(self.folder)
         return min(stated if isinstance(stated, int | float) else math.inf, math.inf if rows is None else rows)
 
     def first_other(self, other: _Files) -> str:
-        """A trial text that tokenizer.json gives other ids in the other folder, as words; empty for none."""
+        """Return a description of a test text whose ids differ between the two tokenizer.json files; empty if there is
+        none."""
         try:
             two = [of_file(files.folder) for files in (self, other)]
             with refused(self.folder):
                 unequal = (text for text in TRIALS if len({tuple(t.encode(text).ids) for t in two}) > 1)
                 return next((_example(text) for text in unequal), "")
-        except BadModel:  # loading the tokenizer says why
+        except BadModel:  # loading the tokenizer reports the reason
             return ""
 
 
 def _first_json(*paths: Path) -> dict[str, Any]:
-    """The object of the first of these files that is there; empty for none: an adapter has no configuration."""
+    """Return the object of the first existing file; empty for none, since an adapter may have no configuration."""
     return next((read_json(path) for path in paths if path.is_file()), {})
 
 
 def _class(name: Any, model: Mapping[str, Any]) -> str:
-    """A tokenizer's class without "Fast"; the one that transformers has for the model's type where none is named."""
+    """Return a tokenizer's class without "Fast"; if none is named, transformers' class for the model's type."""
     found = str(name or model.get("tokenizer_class") or "").removesuffix("Fast")
     if found in PLAIN and found:
         return PLAIN_NAME
@@ -248,20 +250,21 @@ def _stated(files: _Files, key: str) -> str:
 
 
 def _setting_differences(one: _Files, other: _Files) -> list[str]:
-    """Names of the settings that differ and may bear on a text's ids; nothing stated is the same as None."""
+    """Return the names of differing settings that may affect a text's ids; a missing setting equals None."""
     keys = sorted((one.settings.keys() | other.settings.keys()) - NO_EFFECT)
     return [key for key in keys if _token(one.settings.get(key)) != _token(other.settings.get(key))]
 
 
 def _token(value: Any) -> Any:
-    """A setting as it is compared: a special token by its text alone, as its flags stand among the added tokens."""
+    """Return a setting for the comparison: a special token by its text alone, because flags are compared as added
+    tokens."""
     return value["content"] if isinstance(value, dict) and "content" in value else value
 
 
 def _vocabulary_differences(
     one: Mapping[str, int] | None, other: Mapping[str, int] | None
 ) -> tuple[dict[str, int], tuple[str, ...], list[str]]:
-    """The tokens by which the other vocabulary extends the one, those with another id, the differences in words."""
+    """Return the tokens that extend the first vocabulary, the tokens with another id, and the differences in words."""
     if one is None or other is None:
         return {}, (), ["vocabulary"]
     new = {t: number for t, number in sorted(other.items(), key=lambda item: item[1]) if t not in one}
@@ -276,7 +279,7 @@ def _vocabulary_differences(
 
 
 def _part_differences(one: _Files, other: _Files) -> list[str]:
-    """Names of the files or of the parts of tokenizer.json that differ, but for the vocabulary."""
+    """Return the names of differing files, or of differing parts of tokenizer.json, without the vocabulary."""
     if one.bytes.keys() != other.bytes.keys() and (TOKENIZER_FILE in one.bytes) != (TOKENIZER_FILE in other.bytes):
         return ["format of the files"]
     if TOKENIZER_FILE not in one.bytes:
@@ -291,43 +294,43 @@ def _part_differences(one: _Files, other: _Files) -> list[str]:
 
 
 def _flags(files: _Files) -> dict[str, Any]:
-    """Added token -> its flags, of the settings if they have any, else of tokenizer.json."""
+    """Return added token -> its flags, from the settings if they have any, otherwise from tokenizer.json."""
     tokens = (files.named.get("added_tokens_decoder") or {}).values() or files.content.get("added_tokens") or ()
     return {str(token["content"]): {flag: bool(token.get(flag)) for flag in FLAGS} for token in tokens}
 
 
 def _flag_differences(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
-    """The first token that both have and that is read in another way, as with a space before it."""
+    """Return the first token that both have but match differently, for example with a space before it."""
     unequal = sorted(token for token in one.keys() & other.keys() if one[token] != other[token])
     return [f"how the token '{unequal[0]}' is found"] if unequal else []
 
 
 def _canonical(content: Mapping[str, Any]) -> dict[str, Any]:
-    """The parts of a tokenizer.json as the library writes them, so that versions that leave out defaults are equal."""
-    from tokenizers import Tokenizer  # heavy
+    """Return the parts of a tokenizer.json as written by the library, so that versions that omit defaults are equal."""
+    from tokenizers import Tokenizer  # slow to import
 
     empty = {"model": {"type": "WordLevel", "vocab": {}, "unk_token": ""}, "added_tokens": []}
     plain = {part: content.get(part) for part in PARTS}
-    with suppress(BadModel), refused("tokenizer.json"):  # the parts are then compared as they are written
+    with suppress(BadModel), refused("tokenizer.json"):  # if it fails, the parts are compared as they are written
         written = Tokenizer.from_str(json.dumps({**content, **empty, "padding": None, "truncation": None})).to_str()
         plain = {part: json.loads(written)[part] for part in PARTS}
     return {**plain, "model": _model(content.get("model"))}
 
 
 def _model(model: Any) -> Any:
-    """A tokenizer's model without its vocabulary, its merges written in one way and unstated defaults left out."""
+    """Return a tokenizer's model without its vocabulary and unset values, with merges in one format."""
     if not isinstance(model, dict):
         return model
     rest = {key: value for key, value in model.items() if value not in (None, False, "")}
     if isinstance(rest.get("vocab"), dict):
-        del rest["vocab"]  # compared on its own
+        del rest["vocab"]  # compared separately
     if isinstance(rest.get("merges"), list):
         rest["merges"] = [merge if isinstance(merge, str) else " ".join(map(str, merge)) for merge in rest["merges"]]
     return rest
 
 
 def _loaded_parts(one: Any, other: Any) -> list[str]:
-    """Names of the parts that differ in two loaded tokenizers, but for vocabulary and added tokens."""
+    """Return the names of the parts that differ in two loaded tokenizers, without vocabulary and added tokens."""
     if not (one.is_fast and other.is_fast):
         return [] if type(one) is type(other) else [f"class: {type(one).__name__} and {type(other).__name__}"]
     backends = one.backend_tokenizer, other.backend_tokenizer
@@ -342,7 +345,8 @@ def _state(part: Any) -> bytes:
 
 
 def _first_other(one: Any, other: Any) -> str:
-    """A trial text, alone or as one of a pair, that the two turn into other inputs, as words; empty for none."""
+    """Return a description of a test text, alone or in a pair, with different inputs from the two; empty if there is
+    none."""
     shared = sorted(one.get_vocab().keys() & {str(token) for token in other.added_tokens_decoder.values()})
     more = [f"a{token}b {token} c {token.lower()}" for token in shared[:MOST_TOKENS]]
     texts = [*TRIALS, *more]
@@ -359,9 +363,9 @@ def _example(text: str) -> str:
 
 
 def _cuts(sides: tuple[str, str], limits: tuple[float, float]) -> tuple[str, ...]:
-    """The differences in shortening long texts, as words.
+    """Return the differences in truncating long texts, as words.
 
-    A limit counts where the base's is the lower one: the fine-tuned model's own is followed as it is.
+    A limit counts only if the base's is lower; otherwise the fine-tuned model's own limit is used anyway.
     """
     side = [f"truncation_side: {sides[0]} and {sides[1]}"] if sides[0] != sides[1] else []
     is_lower = limits[0] < limits[1] < NO_LIMIT

@@ -1,4 +1,4 @@
-"""The child of `convert`: reads pickled weights as tensors alone, within limits, and writes them as safetensors.
+"""The child process of `convert`: reads pickled weights as tensors only, within limits, and writes them as safetensors.
 
 python -m skillviz.models.unpickle FOLDER MEMORY SECONDS FILE_BYTES FILE [FILE ...]
 """
@@ -19,19 +19,19 @@ from typing import Any
 import torch
 from safetensors.torch import save_file
 
-MOST_LETTERS = 120  # of torch's own words
-WRAPPED = ("state_dict", "model_state_dict", "model", "module")  # the keys under which trainers put the tensors
+MOST_LETTERS = 120  # of torch's error message
+WRAPPED = ("state_dict", "model_state_dict", "model", "module")  # the keys under which trainers store the tensors
 
 
 class NotTensors(Exception):
-    """The file holds something else than tensors by name."""
+    """The file holds something other than tensors by name."""
 
 
 def tensors_of(path: Path) -> dict[str, torch.Tensor]:
-    """The tensors of a pickled file by name, each in memory of its own. Raises NotTensors."""
+    """Return the tensors of a pickled file by name, each in memory of its own. Raises NotTensors."""
     try:
         loaded: Any = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # its text may name weights_only=False, which would run what is in the file
+    except Exception as error:  # its text may suggest weights_only=False, which would run code in the file
         raise NotTensors(f"{path.name} {_reason(path, error)}") from error
     while isinstance(loaded, dict) and (
         inside := next((loaded[k] for k in WRAPPED if isinstance(loaded.get(k), dict)), None)
@@ -52,11 +52,11 @@ def tensors_of(path: Path) -> dict[str, torch.Tensor]:
 
 
 def _reason(path: Path, error: Exception) -> str:
-    """Why torch could not read a file, in a few words."""
-    with suppress(Exception):  # a broken archive is like any other file
+    """Return a short reason why torch could not read a file."""
+    with suppress(Exception):  # a broken archive is treated like any other file
         if tarfile.is_tarfile(path):
             with tarfile.open(path) as old:
-                if old.next() is not None:  # zeros alone count as a tar file too
+                if old.next() is not None:  # a file of zeros counts as a tar file too
                     return "is a tar file, as PyTorch wrote long ago"
         with zipfile.ZipFile(path) as file:
             if any(name.endswith("/constants.pkl") for name in file.namelist()):
@@ -68,15 +68,15 @@ def _reason(path: Path, error: Exception) -> str:
 
 
 def _store(tensors: dict[str, torch.Tensor], path: Path, source: Path) -> None:
-    """Writes the safetensors file of a pickled one. Raises NotTensors for what it cannot hold."""
+    """Write the safetensors file of a pickled one. Raises NotTensors for unsupported tensors."""
     try:
         save_file(tensors, path, {"format": "pt"})
-    except KeyError as error:  # a dtype that it has no name for
+    except KeyError as error:  # a dtype that safetensors does not support
         raise NotTensors(f"{source.name} holds tensors of {error.args[0]}, which safetensors does not store") from error
 
 
 def write(folder: Path, sources: Sequence[Path]) -> None:
-    """Writes one safetensors file for each pickled one, and the index of several. Raises NotTensors."""
+    """Write one safetensors file for each pickled one, and an index for several. Raises NotTensors."""
     if len(sources) == 1:
         kind = "adapter_model" if sources[0].name.startswith("adapter") else "model"
         _store(tensors_of(sources[0]), folder / f"{kind}.safetensors", sources[0])
@@ -94,7 +94,7 @@ def write(folder: Path, sources: Sequence[Path]) -> None:
 
 
 def main(folder: str, memory: str, seconds: str, file_bytes: str, *sources: str) -> None:
-    """Limits this process, and does it; the reason of a refusal goes to standard output, with exit code 1."""
+    """Limit this process and convert; the reason of a refusal goes to standard output, with exit code 1."""
     limits = {resource.RLIMIT_DATA: memory, resource.RLIMIT_CPU: seconds, resource.RLIMIT_FSIZE: file_bytes}
     for limit, most in limits.items():
         resource.setrlimit(limit, (int(most), int(most)))

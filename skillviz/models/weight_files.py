@@ -1,4 +1,4 @@
-"""The files of a folder that are a model's weights, and the advice where they are in a format that is not read."""
+"""Find a model's weight files in a folder, and give advice if their format is not supported."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from skillviz.regular_file import LONGEST_JSON, read_text
 
 READ = ("model.safetensors", "model.safetensors.index.json", "adapter_model.safetensors")
 LOOKED_AT, LEVELS = 200, 3
-"""Folders that are looked through for a model, and levels of them, where the one that was named has none."""
+"""The maximum numbers of folders and of levels that are searched for a model, if the given folder has none."""
 MOST_NAMED = 3
 OF_TRAINING = ("optimizer", "scheduler", "scaler", "rng_state", "random_states", "training_args")
-"""How files of a training checkpoint begin that hold no weights."""
+"""The beginnings of names of files in a training checkpoint that hold no weights."""
 EXPORT = "Export it from the training program: load it there and call save_pretrained on the model."
 ORIGINAL = "Give the model that it was made from, in safetensors."
 OLD = "With transformers 4 and {library}, load it by from_pretrained(folder, {option}=True), then save_pretrained."
@@ -26,7 +26,7 @@ OLD = "With transformers 4 and {library}, load it by from_pretrained(folder, {op
 
 @dataclass(frozen=True)
 class Format:
-    """Files that hold weights but are not read: their names below the folder, what they are, what to do."""
+    """A format of weights that is not supported: its file names below the folder, its description, and advice."""
 
     files: tuple[str, ...]
     what: str
@@ -80,16 +80,16 @@ FORMATS = (
     ),
     Format(("*.bin", "*.pt", "*.pth", "*.pkl", "*.pickle"), "a pickled file of another program", EXPORT),
 )
-"""The first row that has one of a folder's files says what its weights are."""
+"""The first row that matches one of a folder's files describes its weights."""
 
 
 def has_weights(folder: Path) -> bool:
-    """Whether the folder holds safetensors of a model or of an adapter."""
+    """True if the folder has safetensors of a model or of an adapter."""
     return any((folder / name).is_file() for name in READ)
 
 
 def below(folder: Path, depth: int) -> Iterator[Path]:
-    """The folder and those in it, by name, so many levels down; hidden and unreadable ones are skipped."""
+    """Yield the folder and its subfolders, by name, `depth` levels down; hidden and unreadable ones are skipped."""
     try:
         inside = sorted(entry.path for entry in os.scandir(folder) if entry.is_dir() and entry.name[0] != ".")
     except OSError:
@@ -101,9 +101,9 @@ def below(folder: Path, depth: int) -> Iterator[Path]:
 
 
 def refusal(folder: Path, source: str) -> BadModel:
-    """The refusal of a folder without safetensors, with the advice: convert, export, or another folder.
+    """Return the error for a folder without safetensors, with advice: convert, export, or another folder.
 
-    `source` is the user's own word for it.
+    `source` is the folder's name as given by the user.
     """
     if convert.is_pickled(folder):
         name = next(name for name in convert.PICKLES if (folder / name).is_file())
@@ -136,7 +136,7 @@ def refusal(folder: Path, source: str) -> BadModel:
 
 
 def _models_below(folder: Path) -> list[Path]:
-    """The folders in this one that hold a model, of the highest level that has any: the likeliest one first."""
+    """Return the subfolders that hold a model, from the highest level that has any, the likeliest one first."""
     inside = islice(below(folder, LEVELS), 1, LOOKED_AT)
     found = [path for path in inside if (has_weights(path) or convert.is_pickled(path)) and _is_model(path)]
     top = min((len(path.parts) for path in found), default=0)
@@ -153,13 +153,14 @@ def _is_model(folder: Path) -> bool:
 
 
 def _rank(path: Path) -> tuple[bool, int, str]:
-    """Folders that are no numbered checkpoints first (final, best), then checkpoints from the last one on."""
+    """Return a sort key: folders that are not numbered checkpoints (final, best) first, then checkpoints from the last
+    one."""
     number = path.name.rpartition("-")[2]
     return number.isdecimal(), -int(number) if number.isdecimal() else 0, path.name
 
 
 def _other_format(folder: Path) -> tuple[str, Format] | None:
-    """The first file, by the order of FORMATS, that holds weights which are not read."""
+    """Return the first file, in the order of FORMATS, with weights in an unsupported format."""
     files = sorted(_files(folder))
     for kind in FORMATS:
         name = next((name for name in files if any(_is_called(name, pattern) for pattern in kind.files)), None)
@@ -173,7 +174,7 @@ def _is_called(name: str, pattern: str) -> bool:
 
 
 def _files(folder: Path) -> Sequence[str]:
-    """The files of the folder and of those in it, but for the state of a training."""
+    """Return the files of the folder and its subfolders, without the state of a training."""
     within = islice(below(folder, 1), LOOKED_AT)
     files = (path for one in within for path in one.iterdir() if path.is_file())
     return [path.relative_to(folder).as_posix() for path in files if not path.name.startswith(OF_TRAINING)]

@@ -127,7 +127,7 @@ class Artifact(Protocol):
         """The pair and task that a session holds while the artifact is made; None if it needs no session."""
 
     def title(self, labels: Mapping[str, Any]) -> str:
-        """Return a title for the work of making it; `labels` are those of its step."""
+        """Return a title for the work of making it; `labels` are its step's."""
 
     def device(self, default: str) -> str:
         """Return the device on which it is to be made."""

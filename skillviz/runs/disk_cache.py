@@ -71,7 +71,7 @@ class DiskCache:
 
     def _shrink(self, newest: Path) -> None:
         """Remove the least recently used files until the rest fits; the newest file is kept."""
-        # Files of every format count, so those of earlier versions are removed first. Hidden drafts of other writers do
+        # Files of every format count, so older files of earlier versions are removed first. Hidden drafts of other writers do
         # not.
         files = [
             (path.stat(), path) for path in self.folder.rglob("*") if path.is_file() and not path.name.startswith(".")

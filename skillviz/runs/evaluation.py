@@ -33,7 +33,7 @@ from skillviz.tasks.task import Task
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Metrics with intervals by split (validation, test), and a description of what was scored.
+    """Metrics with intervals by split (validation, test), and a description of the scored models and data.
 
     The fine-tuned model is also scored with temperature scaling if the task is known to be its own (its folder, the
     region or the graft says so) and if there are validation examples that it has not seen; otherwise a note gives the
@@ -102,7 +102,7 @@ def evaluate(
 
     The region comes from `region` or `graft` (an object or a file); without either, only the pre-trained and the
     fine-tuned model are scored. With a graft, `finetuned` may be omitted; then the pre-trained and the grafted model
-    are scored. Raises PairMismatch if the graft's values differ from those of `finetuned`. `progress` is called before
+    are scored. Raises PairMismatch if the graft's values differ from `finetuned`'s. `progress` is called before
     each pass.
     """
     if region is not None and graft is not None:

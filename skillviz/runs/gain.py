@@ -100,7 +100,7 @@ def gained(
 ) -> Gained:
     """Return a region's graft at the wanted gain, or the fine-tuned model's if there is no region.
 
-    `base` are the logits of the base on the validation examples, which are those of the graft of gain 0.
+    `base` are the logits of the base, which is the graft of gain 0, on the validation examples.
     """
     one = _scores(pair, region, data, 1.0, passes)
     if wanted != FIT:

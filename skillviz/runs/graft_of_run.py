@@ -26,7 +26,7 @@ def graft_of_run(
     """Return the graft of a run's main region, in the narrowest dtype that holds its values exactly, and remarks on it.
 
     Its gain is the run's own unless another is given. `base` and `finetuned` are the paths of the models if they are
-    not at the paths in the run. Raises PairMismatch if the models are not those of the run, BadInput for a control that
+    not at the paths in the run. Raises PairMismatch if the models are not the run's, BadInput for a control that
     makes no graft.
     """
     spec = run.spec

@@ -114,7 +114,7 @@ def against_fitting(
 
 
 class Trained(NamedTuple):
-    """Whether a model was trained on a task's data, and on the same draw of its training rows."""
+    """The comparison of a model's training data with a task's data, and with the draw of its training rows."""
 
     task: Comparison
     draw: Comparison

@@ -81,7 +81,7 @@ class Scored:
         self.at = time.perf_counter()
 
     def add(self, examples: int, tokens: int, is_new: bool = True) -> None:
-        """Add scored examples; those of an earlier attempt do not change the pace."""
+        """Add scored examples; the ones of an earlier attempt do not change the pace."""
         now = time.perf_counter()
         if tokens and is_new:
             self.pace.add(tokens, now - self.at)

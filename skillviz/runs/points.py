@@ -38,7 +38,7 @@ def metric_rows(
 ) -> list[dict[str, Any]]:
     """Return one row per point and metric: the point's columns, metric, value, debiased, low, high.
 
-    The metrics are those of `runs.metrics.metrics`. For the metrics of `metric_names` there is also
+    The metrics are as in `runs.metrics.metrics`. For the metrics of `metric_names` there is also
     `<metric>_difference`, the paired difference to `reference` (logits of the fine-tuned model on the same examples).
     """
     scored = score(reference, labels, task.metric, positive(task))

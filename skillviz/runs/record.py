@@ -267,7 +267,7 @@ class GainNote(Frozen):
 class TransferNote(Frozen):
     """The states on another task's test set, with that task's own prompt; `scores` are as for the run's own task.
 
-    `named` is the task's name in the spec. Of its `rows`, `dropped` occur in the training data of the run's task (None
+    `named` is the task's name in the spec. Among its `rows`, `dropped` occur in the training data of the run's task (None
     if these were not available), and `unmapped` have a label that `mapping` maps to none. The other rows were scored,
     `scores.n` of them. `template` and `words` (one per label of the run's task) are empty for the head readout.
     `definition` is as in a TaskNote.

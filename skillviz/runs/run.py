@@ -137,7 +137,7 @@ class Run:
 
     @property
     def datasets(self) -> tuple[str, ...]:
-        """The data sets on which the run was scored: its own task's, then those of the other tasks."""
+        """The data sets on which the run was scored: its own task's, then the other tasks'."""
         task = (self.record.task.name,) if self.record.task else ()
         return (*task, *(transfer.name for transfer in self.record.transfers))
 

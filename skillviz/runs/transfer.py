@@ -29,9 +29,7 @@ class Other:
     """The test examples of another task, with `frame` as in tasks.splits and labels numbered like the source's.
 
     `task` is the other task as used for the pair: with its own prompt, for the source's labels. `mapping` maps each of
-    its own labels to one of the source's, or to None. Of `rows` examples, those mapped to None (`unmapped`) are left
-    out, and so are those whose text is among the source's training examples (`dropped`, None if that was not checked).
-    `fingerprint` is that of the frame.
+    its own labels to one of the source's, or to None. Among `rows` examples, two kinds are left out: the ones mapped to None (`unmapped`), and the ones whose text is among the source's training examples (`dropped`, None if that was not checked). `fingerprint` is the frame's.
     """
 
     named: str

@@ -24,8 +24,8 @@ from skillviz.errors import DiskFull
 from skillviz.layout import KEY, LAYOUT, refuse_another
 from skillviz.models.content_hash import content_sha256
 
-EVERY = 5.0  # seconds between two states on disk
-SPARED = 20  # seconds between two stored states
+EVERY = 5.0  # seconds between two stored states
+SPARED = 20  # the pause is at least this many times the last writing time
 ENVIRONMENT = "SKILLVIZ_CHECKPOINT_SECONDS"
 BEST, NOW, OPTIMIZER = "best.", "now.", "optimizer."
 

@@ -103,8 +103,7 @@ def descend(
     """Yield one record per step. `backward(step)` computes a gradient and returns its loss; `check()` returns the
     metric.
 
-    The best check has the largest merit. `after(step)` is called at the end of a step. Afterwards the trained
-    parameters are those of the best check. With the `entry` of a journal, training resumes from there: the finished
+    The best check has the largest merit. `after(step)` is called at the end of a step. Afterwards the model has the parameters of the best check. With the `entry` of a journal, training resumes from there: the finished
     steps yield their records again, and `skip()` skips the batch of each.
     """
     kind = torch.optim.AdamW if settings.optimizer == "adamw" else torch.optim.SGD

@@ -1,4 +1,4 @@
-"""What fine-tuning is asked for: how the model is trained, and on which examples. No torch."""
+"""The settings of fine-tuning: how the model is trained, and on which examples. No torch."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from skillviz.tasks.splits import Splits, load
 from skillviz.tasks.task import Task
 
 DEFAULT_STEPS = 2000
-"""Steps where no k is given: what MiniLM needed on 6,900 sentences; the paper has no rule without a k."""
+"""Default steps without a k: enough for MiniLM on 6,900 sentences. The paper has no rule without a k."""
 
 BATCH_SIZE, CHECK_EVERY, CHECK_EXAMPLES = 8, 100, 512
 
@@ -23,7 +23,7 @@ KEPT = ("best", "last")
 
 @dataclass(frozen=True)
 class TrainingSettings:
-    """A recipe with every number filled in. SGD is without momentum; dropout is on while training."""
+    """A recipe with all numbers filled in. SGD is without momentum; dropout is on during training."""
 
     readout: str
     steps: int
@@ -33,16 +33,16 @@ class TrainingSettings:
     weight_decay: float = 1e-4
     """On matrices only: not on biases or LayerNorm weights, as in the authors' code."""
     clip: float = 1.0
-    """Largest norm of the gradient of all trained parameters together."""
+    """The largest norm of the gradient of all trained parameters together."""
     check_every: int = CHECK_EVERY
     check_examples: int = CHECK_EXAMPLES
     train_embeddings: bool = False
     train_head: bool = False
-    """Train a language-model head too (prompt and causal); a classification head is always trained."""
+    """Also train a language-model head (prompt and causal); a classification head is always trained."""
     head: str = "own"
-    """Of HEADS: the classification head of the model's own class, or the paper's bare linear layer."""
+    """One of HEADS: the classification head of the model's own class, or the paper's bare linear layer."""
     name: str = SGD
-    """Of recipes.RECIPES."""
+    """One of recipes.RECIPES."""
     optimizer: str = SGD
     """sgd or adamw (torch's default betas)."""
     schedule: str = "constant"
@@ -51,12 +51,12 @@ class TrainingSettings:
     l1: float = 0.0
     """Weight of the sum of absolute movements of trained graftable entries in the loss."""
     rank: int | None = None
-    """Of LoRA."""
+    """The rank of LoRA."""
     matrices: int | None = None
-    """How many query and value matrices LoRA changes, from the last layer back; None is all."""
+    """The number of query and value matrices that LoRA changes, from the last layer backward; None is all."""
 
     def rate(self, step: int) -> float:
-        """The learning rate of a step, counted from 1."""
+        """Return the learning rate of a step, counted from 1."""
         if self.schedule == "constant":
             return self.lr
         rising = round(self.warmup * self.steps)
@@ -67,11 +67,11 @@ class TrainingSettings:
 
 @dataclass(frozen=True)
 class TrainingConfig:
-    """How a model is to be fine-tuned; None stands for the recipe's own default.
+    """The settings for fine-tuning a model; None means the recipe's own default.
 
-    `optimizer` (of recipes for a region or several tasks) is the recipe whose optimizer, rate and penalty are taken;
-    `grid` a search on validation data; `rank` and `matrices` LoRA's. `steps` of a sequence of tasks are those of each.
-    `keep` says whose parameters stay: those of the best check on validation data, or of the last step.
+    `optimizer` (for recipes with a region or several tasks) is the recipe whose optimizer, rate and penalty are used.
+    `grid` is a search on validation data; `rank` and `matrices` are LoRA's. `steps` for a sequence of tasks are the
+    steps of each task. `keep` chooses the final parameters: of the best check on validation data, or of the last step.
     """
 
     recipe: str = SGD
@@ -90,14 +90,15 @@ class TrainingConfig:
     keep: str = "best"
 
     def check(self, tasks: int = 1, regions: int = 0, mode: str | None = None) -> RecipeRow:
-        """The recipe's row; raises BadInput where the recipe does not go with the rest, or with so many of these."""
+        """Return the recipe's row; raises BadInput if it contradicts the other settings or these numbers of tasks and
+        regions."""
         return check_use(
             self.recipe, tasks=tasks, regions=regions, mode=mode, rank=self.rank, grid=self.grid, lr=self.lr,
             matrices=self.matrices, optimizer=self.optimizer, extra_trained=self.train_embeddings or self.train_head,
         )  # fmt: skip
 
     def settings(self, default_steps: int = DEFAULT_STEPS) -> TrainingSettings:
-        """Every number filled in. Raises BadInput for a value that cannot be used."""
+        """Return settings with all numbers filled in; raises BadInput for an invalid value."""
         row, moved_by = recipe_row(self.recipe), recipe_row(self.optimizer or self.recipe)
         steps = default_steps if self.steps is None else self.steps
         lr = moved_by.rates[self.readout] if self.lr is None else self.lr
@@ -126,7 +127,7 @@ class TrainingConfig:
         )  # fmt: skip
 
     def points(self, default_steps: int = DEFAULT_STEPS) -> list[TrainingSettings]:
-        """The settings to try: those of `settings` alone without a grid."""
+        """Return the settings to try; without a grid only `settings()`."""
         settings = self.settings(default_steps)
         grid = grid_of(recipe_row(self.recipe), self.grid, self.batch_size, self.optimizer)
         if grid is None:
@@ -136,7 +137,7 @@ class TrainingConfig:
 
 @dataclass(frozen=True)
 class DataSettings:
-    """Which of a task's examples are used; None is all. `evaluate_test` scores the test set too."""
+    """The examples of a task to use; None is all. `evaluate_test` also scores the test set."""
 
     k_shot: int | None = None
     data_seed: int = 0
@@ -146,17 +147,17 @@ class DataSettings:
     evaluate_test: bool = False
 
     def load(self, task: Task) -> Splits:
-        """The splits of the task."""
+        """Return the splits of the task."""
         caps = {"max_train": self.max_train, "max_validation": self.max_validation, "max_test": self.max_test}
         return load(task, k_shot=self.k_shot, seed=self.data_seed, **caps)
 
     def load_without_caps(self, task: Task) -> Splits:
-        """The same draw with all its examples."""
+        """Return the same draw with all its examples."""
         return load(task, k_shot=self.k_shot, seed=self.data_seed)
 
 
 def split_settings(values: Mapping[str, Any]) -> tuple[TrainingConfig, DataSettings]:
-    """The two settings that these values belong to, by name; None leaves the default. Raises TypeError for others."""
+    """Return the two settings with these values, by field name; None keeps the default. Raises TypeError for others."""
     values = {name: value for name, value in values.items() if value is not None}
     training = {field.name for field in fields(TrainingConfig)}
     return (
@@ -166,5 +167,5 @@ def split_settings(values: Mapping[str, Any]) -> tuple[TrainingConfig, DataSetti
 
 
 def default_steps(labels: int, k_shot: int | None) -> int:
-    """The paper's 16 * n * k steps for a k-shot set (k counted as at most 512 from k = 4096 on), else 2,000."""
+    """Return the paper's 16 * n * k steps for a k-shot set (k counts as 512 from k = 4096 on), or 2,000 without a k."""
     return DEFAULT_STEPS if k_shot is None else paper_steps(labels, k_shot)

@@ -1,4 +1,4 @@
-"""A task's examples made ready for training: drawn, encoded once, and what has to be left out left out."""
+"""A task's examples prepared for training: sampled, encoded once, without texts that other tasks evaluate on."""
 
 from __future__ import annotations
 
@@ -25,31 +25,31 @@ class TrainingData:
     _encoded: dict[str, Encoded] = field(default_factory=dict, repr=False)
 
     def encoded(self, split: str, tokenizer: Any) -> Encoded:
-        """The split's examples as token ids; all models of one base have the same tokenizer."""
+        """Return the split's examples as token ids; all models of one base have the same tokenizer."""
         if split not in self._encoded:
             self._encoded[split] = encode(self.task, getattr(self.splits, split), tokenizer, self.readout)
         return self._encoded[split]
 
     @property
     def encoding_notes(self) -> tuple[str, ...]:
-        """The changes that encoding made in the texts that were used."""
+        """The changes that encoding made to the encoded texts."""
         return encoding_notes(self._encoded)
 
     def limit(self, tokenizer: Any) -> int:
-        """The longest input in tokens that the examples were shortened to."""
+        """Return the maximum input length in tokens, to which the examples were truncated."""
         return min(self.task.limit(self.readout) or USUAL_LENGTH, int(tokenizer.model_max_length))
 
     @property
     def counts(self) -> dict[str, int]:
-        """Examples by split."""
+        """The number of examples by split."""
         return {name: len(getattr(self.splits, name)) for name in ("train", "validation", "test")}
 
 
 def training_data(tasks: Sequence[Task], settings: DataSettings, readout: str) -> list[TrainingData]:
-    """The tasks' examples, each training set without the texts of another's test or validation set.
+    """Return the tasks' examples, each training set without the texts of another task's test or validation set.
 
-    All of the other's examples count, caps aside. What was left out is a note of the splits. Raises BadData where
-    nothing is left to train on.
+    All examples of the other task count, without caps. A note of the splits gives the number of removed examples.
+    Raises BadData if nothing is left to train on.
     """
     splits = [settings.load(task) for task in tasks]
     if len(tasks) == 1:
@@ -66,7 +66,7 @@ def training_data(tasks: Sequence[Task], settings: DataSettings, readout: str) -
 
 
 def _without(task: Task, splits: Splits, others: set[bytes]) -> Splits:
-    """The splits without the training examples that have one of these texts."""
+    """Return the splits without the training examples that have one of these texts."""
     keep = [digest not in others for digest in digests(splits.train)]
     dropped = len(keep) - sum(keep)
     if not dropped:
