@@ -118,8 +118,7 @@ def abandoned(folder: Path, name: str | None = None) -> list[Path]:
 
 
 def clear_abandoned(folder: Path, name: str | None = None) -> None:
-    """Remove files left in a folder by killed processes. A folder moved aside for a draft that was never finished is
-    put back."""
+    """Remove files left in a folder by killed processes; put back a folder whose replacement was never finished."""
     for path in abandoned(folder, name):
         target = _target(path)
         with suppress(OSError):  # another process is clearing the same files
@@ -163,8 +162,7 @@ def remove(path: Path, *, ignore_errors: bool = False) -> None:
 
 @contextmanager
 def disk_errors(path: Path) -> Iterator[None]:
-    """Turn "no space left", even if a library has wrapped it, into DiskFull. Other errors name the target, not the
-    draft."""
+    """Turn "no space left", even wrapped by a library, into DiskFull; other errors name the target, not the draft."""
     try:
         yield
     except DiskFull:
@@ -200,8 +198,7 @@ def sha256(path: Path) -> str:
 
 
 def _hidden(path: Path, ending: str = TEMPORARY) -> Path:
-    """Return a hidden name beside `path` for a draft. It is unique to this process, since another may write at the same
-    time."""
+    """Return a hidden name beside `path` for a draft, unique to this writer, since others may write too."""
     return path.with_name(f".{path.name}.{_host()}-{os.getpid()}-{secrets.token_hex(4)}{ending}")
 
 

@@ -63,8 +63,7 @@ a small set of parameters whose fine-tuned values give the base the skill. [bold
 
 
 def folded(text: str | None) -> str:
-    """Return a help text with each paragraph on one line, for the terminal to wrap; indented paragraphs stay as they
-    are."""
+    """Return a help text with each paragraph on one line, for the terminal to wrap; indented ones stay unchanged."""
     paragraphs = inspect.cleandoc(text or "").split("\n\n")
     return "\n\n".join(p if p.startswith("  ") else " ".join(p.split("\n")) for p in paragraphs)
 

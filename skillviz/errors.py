@@ -1,11 +1,11 @@
-"""The errors a user can cause, as one small tree; what to do about each stands on its class.
+"""The errors that a user can cause, as a tree of classes; each class has its own advice.
 
-SkillvizError                the interface shows its sentence; anything else is a bug and shows as one
+SkillvizError                the interface shows its sentence; any other error is a bug and is shown as one
 ├── BadInput                 a value that was typed or given
 │   ├── UnknownTask
 │   ├── UnknownLocalizer
 │   ├── BadSize              a region size outside 1..d, or unreadable
-│   ├── UnsetVariable        a path that names a variable which the environment does not have
+│   ├── UnsetVariable        a path with an environment variable that is not set
 │   ├── BadData              a missing column, a label outside `labels`, no rows
 │   │   └── DataNotFound     a data set of the hub that is not on this machine and cannot be downloaded
 │   └── BadLabelWord         a label word that the readout cannot score
@@ -14,18 +14,18 @@ SkillvizError                the interface shows its sentence; anything else is 
 │   ├── UnsafeWeights        pickled weights; only safetensors are read
 │   ├── CorruptFile          a file that is cut short or is not what it claims
 │   ├── PairMismatch         base and fine-tuned model do not fit each other
-│   ├── RandomHead           a head that would be made up at load
+│   ├── RandomHead           a head whose weights are missing and would be random
 │   └── WrongBase            a graft or region of another base
-├── HubError                 the Hugging Face Hub: no login, no network, or it refuses
+├── HubError                 the Hugging Face Hub: no login, no network, or a refusal
 ├── NoDevice                 a device that this machine does not have
 ├── NotEnoughMemory          a run that needs more memory than is free
 ├── NoCluster                a cluster that is not here, is not set up, or refuses the job
-├── NotSignedIn              the dashboard shows its runs to those who are signed in
+├── NotSignedIn              the deployment requires sign-in
 ├── LiveError                the worker behind the live pages did not answer
 │   └── Superseded           a newer request took this one's place
 └── StoreError               the folder of runs
     ├── RunNotFound
-    ├── CorruptRun           a file differs from what its run vouches for
+    ├── CorruptRun           a file differs from its hash or size in the run's record
     ├── NotReadable          the system refuses a file or folder, or a text is not UTF-8
     ├── WrongCheckpoint      a checkpoint of another spec, other weights or data, or one that cannot be read
     ├── OtherVersion         made by another version of skillviz
@@ -52,13 +52,11 @@ NO_MEMORY = (  # parts of error messages that have no class of their own
 
 
 MOST_LETTERS = 2_000
-"""The longest sentence of an error, in characters. The longest of our own, which list all allowed names, have about
-900."""
+"""The longest sentence of an error, in characters; our longest, which list all allowed names, have about 900."""
 
 
 _UNSEEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
-"""All control characters except tab and newline, marks of writing direction, and lone surrogates, which cannot be
-printed."""
+"""All control characters except tab and newline, marks of writing direction, and unprintable lone surrogates."""
 _DRAFT = re.compile(
     r"(?:(?<=[/'\"\s(])|^)\.(?=\S)(?P<name>[^/'\"\n]+?)\.[0-9a-f]{8}-\d+-[0-9a-f]{8}\.(?:part|old)"
     r"(?:/(?P=name)(?=$|[\s'\",;:)]))?"
@@ -218,7 +216,7 @@ class RunNotFound(StoreError):
 
 
 class CorruptRun(StoreError):
-    """A file that differs from the one recorded by its run."""
+    """A file that differs from its hash or size in the run's record."""
 
 
 class NotReadable(StoreError):
@@ -344,8 +342,7 @@ def without_folder(sentence: str, folder: object) -> str:
 
 
 def _shortened(sentence: str) -> str:
-    """Return the sentence on one line, since quoted library errors may span several. A very long one keeps its two
-    ends."""
+    """Return the sentence on one line, since quoted errors may span several; a very long one keeps its two ends."""
     sentence = " ".join(line.strip() for line in sentence.splitlines()) if "\n" in sentence else sentence
     sentence = visible(sentence)
     if len(sentence) <= MOST_LETTERS:

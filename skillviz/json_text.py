@@ -27,8 +27,7 @@ def loads(text: str | bytes, decoder: Callable[[str], Any] | None = None, **opti
 
 
 def read(path: Path) -> Any:
-    """Return the JSON in a regular file of at most LONGEST_JSON bytes; raises OSError or ValueError if there is
-    none."""
+    """Return the JSON in a regular file of at most LONGEST_JSON bytes; raises OSError or ValueError without one."""
     try:
         return loads(read_text(regular(path), LONGEST_JSON))
     except BadInput as error:  # the file is too long, or was replaced just now

@@ -14,8 +14,7 @@ from typing import Any
 from skillviz.errors import OtherVersion
 
 LAYOUT = 1
-"""Raise it with every change that an earlier version would read wrongly. A new field needs no new number: earlier
-versions refuse it by its name."""
+"""Raise it with every change that an earlier version would misread; unknown fields are refused by their names."""
 GRAFT = 2
 """The layout of graft files. In layout 2 the values may be scaled by a gain given in the header."""
 KEY = "layout"

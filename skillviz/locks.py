@@ -27,8 +27,7 @@ def lock_at(path: Path | str, **options: Any) -> BaseFileLock:
 
 
 def has_locks(folder: Path) -> bool:
-    """True if the folder's file system has locks. Also True if that cannot be tested, so that the lock itself reports
-    the error."""
+    """True if the folder's file system has locks, or if that cannot be tested: the lock then reports the error."""
     try:
         device = os.stat(folder).st_dev
         if device not in _known:

@@ -74,8 +74,7 @@ PLACES: Mapping[str, Callable[[ParameterTable, int], Region]] = MappingProxyType
     "two heads": _heads,
     "biases and LayerNorm": _biases,
 })  # fmt: skip
-"""The places for a skill, by name. The seed draws the entries or chooses layer and heads; the biases are always all
-biases."""
+"""The places for a skill, by name. The seed draws entries, or layer and heads; biases are always used in full."""
 
 
 def table_of(base: str | Path, task: Task, head: str = "own") -> ParameterTable:

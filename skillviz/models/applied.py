@@ -183,8 +183,7 @@ def _read_header(graft: Graft) -> _Header:
 
 
 def _check_base(info: ModelInfo, made_for: _Base, force: bool) -> tuple[ModelInfo, list[str]]:
-    """Return the base in the form for which the graft was made, and notes. A difference is stored for a base read as
-    float16."""
+    """Return the base as the graft needs it, and notes; a difference is stored for a base read as float16."""
     if made_for.fingerprint == info.fingerprint:
         return info, []
     if info.can_be_rounded and (rounded := info.read_as_float16()).fingerprint == made_for.fingerprint:

@@ -1,5 +1,4 @@
-"""The contribution of each token of an example to a class's score: integrated gradients on the embedding layer, by
-captum.
+"""The contribution of each token of an example to a class's score, by captum's integrated gradients on embeddings.
 
 The explained score is the class's log-odds, log p / (1 - p), in nats. Unlike a raw score, it does not change when the
 scores of all classes rise together, so it means the same in every state and for every readout.
@@ -91,8 +90,7 @@ def attribute(
 def integrated_gradients(
     score: Callable[[Tensor], Tensor], start: Tensor, end: Tensor, steps: int, chunk: int | None = None
 ) -> Tensor:
-    """Return (end - start) times the gradient of `score` averaged along the straight line, in the shape of `end` [1,
-    ...].
+    """Return (end - start) times the mean gradient of `score` along the straight line, in the shape of `end` [1, ...].
 
     Sundararajan et al. 2017. The model takes `chunk` points of the line at a time.
     """
@@ -217,8 +215,7 @@ def words(ids: np.ndarray, tokenizer: Any, is_text: np.ndarray) -> np.ndarray:
 
 
 def _tokens(ids: np.ndarray, tokenizer: Any) -> tuple[str, ...]:
-    """Return the tokens as a reader would write them; one that is not valid text by itself keeps the tokenizer's
-    name."""
+    """Return the tokens as a reader would write them; invalid text keeps the tokenizer's own name."""
     pieces = [tokenizer.decode([number]).strip().removeprefix("##") for number in ids.tolist()]
     names = tokenizer.convert_ids_to_tokens(ids.tolist())
     return tuple(p if p and "\ufffd" not in p else str(name) for p, name in zip(pieces, names, strict=True))

@@ -1,5 +1,4 @@
-"""Facts from a model's folder without its weights: configuration, safetensors headers, a hash of the weights. No
-torch."""
+"""Facts from a model's folder, without torch: configuration, safetensors headers, a hash of the weights."""
 
 from __future__ import annotations
 
@@ -187,8 +186,10 @@ class ModelInfo:
 
     @property
     def dtype(self) -> str:
-        """The widest floating dtype of the file: float64, float32, bfloat16 or float16; float32 for a mix of the last
-        two."""
+        """The widest floating dtype of the file.
+
+        It is float64, float32, bfloat16 or float16, and float32 for a mix of the last two.
+        """
         floats = self.dtypes & set(FLOATS)
         if floats == {"F16", "BF16"}:
             return "float32"
@@ -212,11 +213,10 @@ class ModelInfo:
         return self.dtypes & set(FLOATS) <= NUMPY.keys()
 
     def read_as_float16(self) -> ModelInfo:
-        """Return the same model with every value rounded to float16, without non-float tensors (positions in old
-        files).
+        """Return the same model with every value rounded to float16.
 
-        Its fingerprint is computed from the rounded values, so that copies in other dtypes have the same one. Raises BadModel
-        for a floating dtype that numpy does not have.
+        Non-float tensors (positions in old files) are left out. Its fingerprint is computed from the rounded values, so
+        that copies in other dtypes have the same one. Raises BadModel for a floating dtype that numpy does not have.
         """
         floats = {name: stored for name, stored in self.tensors.items() if stored.dtype in FLOATS}
         if other := sorted({stored.dtype for stored in floats.values()} - NUMPY.keys()):

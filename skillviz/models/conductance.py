@@ -114,8 +114,7 @@ def _modules(pair: ModelPair) -> dict[tuple[str, int], Any]:
 def _integrated(
     case: Explained, modules: Mapping[tuple[str, int], Any], steps: int
 ) -> tuple[dict[tuple[str, int], np.ndarray], tuple[float, float]]:
-    """Return the conductance of each module by token, and the scores at both ends, over `steps` equal pieces of the
-    path."""
+    """Return the conductance of each module by token and the scores at both ends, over `steps` pieces of the path."""
     totals: dict[tuple[str, int], Any] = dict.fromkeys(modules, 0.0)
     last: dict[tuple[str, int], tuple[Tensor, Tensor]] = {}
     scores: list[Tensor] = []
@@ -144,8 +143,7 @@ def _points(tensor: Tensor, n: int, case: Explained) -> Tensor:
 
 @contextmanager
 def outputs_of(modules: Mapping[tuple[str, int], Any]) -> Iterator[dict[tuple[str, int], Tensor]]:
-    """Yield a dict that collects the modules' outputs in the one forward pass of the body; for a tuple, its first
-    element."""
+    """Yield a dict that collects the modules' outputs in the one forward pass of the body; of a tuple, the first."""
     outputs: dict[tuple[str, int], Tensor] = {}
 
     def keep(key: tuple[str, int]) -> Any:

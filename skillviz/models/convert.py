@@ -126,10 +126,9 @@ def _is_part(folder: Path, name: str) -> bool:
 
 
 def _place(sources: Sequence[Path]) -> Path:
-    """Return the folder for the conversion of these files; other files get another one. It ends with the source
-    folder's name.
+    """Return the folder for the conversion of these files; other files get another one.
 
-    A snapshot in the hub's cache keeps the two parent folders that identify it.
+    It ends with the source folder's name. A snapshot in the hub's cache keeps the two parent folders that identify it.
     """
     folder = sources[0].parent
     stamps = [(str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in sources]

@@ -52,8 +52,7 @@ class Stripped:
 
 
 def left_out(info: ModelInfo) -> dict[str, str]:
-    """Return name in the fine-tuned model -> name in the base's files, for omitted tensors and for those stored by
-    rows."""
+    """Return name in the fine-tuned model -> name in the base's files, for tensors omitted or stored by rows."""
     return _named(info, "tensors") | _named(info, "rows")
 
 
@@ -75,8 +74,7 @@ def base_as_read(info: ModelInfo, base: ModelInfo) -> ModelInfo:
 
 
 def wrong_base(info: ModelInfo, base: ModelInfo) -> SkillvizError | None:
-    """Return the reason why the fine-tuned model cannot be filled from this base; None if it can. Reads the base
-    once."""
+    """Return the error against filling the fine-tuned model from this base, or None. Reads the base once."""
     if info.config.get(FROZEN) is None:
         return None
     try:

@@ -398,11 +398,10 @@ def is_linear(architectures: Iterable[str]) -> bool:
 
 
 def missing_head(info: ModelInfo, readout: str, linear: bool | None = None) -> list[str]:
-    """Return the tensors that this readout's head needs and the file lacks; a tied output matrix does not count as
-    missing.
+    """Return the tensors that this readout's head needs and the file lacks.
 
-    `linear` asks for the bare linear head, None for the head of the model's own class. Empty for an architecture that
-    is not in the table; loading it will report what is missing.
+    A tied output matrix does not count as missing. `linear` asks for the bare linear head, None for the head of the
+    model's own class. Empty for an architecture that is not in the table; loading it will report what is missing.
     """
     heads = HEADS.get(info.model_type)
     if heads is None or readout not in heads.needed:
@@ -441,8 +440,7 @@ class ClassNames:
 
 
 def class_names(config: Mapping[str, Any]) -> ClassNames:
-    """Return the names of the head's outputs in a configuration: from `id2label`, like transformers, or from
-    `label2id`."""
+    """Return the names of the head's outputs: from `id2label`, like transformers, or else from `label2id`."""
     by_output, by_name = (config.get(key) for key in ("id2label", "label2id"))
     first = _outputs(by_output.items() if isinstance(by_output, dict) else ())
     named = by_name.items() if isinstance(by_name, dict) else ()

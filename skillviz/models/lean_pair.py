@@ -73,8 +73,7 @@ class LeanPair(ModelPair):
 
     @property
     def micro_tokens(self) -> int:
-        """Padded tokens of a micro-batch: fewer than usual on a GPU, where the activations would exceed the model's
-        size."""
+        """Padded tokens of a micro-batch: few on a GPU, where the activations would exceed the model's size."""
         return LEAN_TOKENS[self.device.type]
 
     @contextmanager
@@ -165,10 +164,10 @@ def load_lean(
     device: str = "auto",
     dtype: str = "own",
 ) -> LeanPair:
-    """Return the pair in lean mode, at base: like `load_pair`, but with one model and no vector of its entries in
-    memory.
+    """Return the pair in lean mode, at base.
 
-    Raises the errors of `load_pair`, and BadInput if the files do not hold the values under the model's names.
+    It is like `load_pair`, but with one model and no vector of its entries in memory. Raises the errors of `load_pair`,
+    and BadInput if the files do not hold the values under the model's names.
     """
     check, where, kept = checked(base, finetuned, readout, task, device, dtype)
     if (error := lean_refusal(check)) is not None:

@@ -123,8 +123,7 @@ def auto_class(readout: str, linear: bool = False) -> Any:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """In the body, transformers shows neither load reports nor progress bars, since skillviz reports the relevant
-    facts."""
+    """In the body, transformers shows no load reports and no progress bars; skillviz reports the relevant facts."""
     from transformers.utils import logging as transformers_logging  # see load_model
 
     level, bar = transformers_logging.get_verbosity(), transformers_logging.is_progress_bar_enabled()

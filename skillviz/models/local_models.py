@@ -45,8 +45,7 @@ class LocalModels:
 
 
 def roots() -> list[Path]:
-    """Return the folders in $SKILLVIZ_MODELS (a list like PATH), or `models` in the project's and in the working
-    folder."""
+    """Return the folders in $SKILLVIZ_MODELS (a list like PATH), or `models` in the project's and working folder."""
     paths = [path for path in os.environ.get(ENVIRONMENT, "").split(os.pathsep) if path]
     places = [Path(expanded(path)) for path in paths] or [project_root() / "models", Path.cwd() / "models"]
     return list(dict.fromkeys(place.absolute() for place in places))
@@ -87,8 +86,7 @@ def _name(folder: Path, root: Path) -> str:
 
 
 def _source(folder: Path) -> str:
-    """Return the path relative to the project's root if it is below that, so that a run names no machine; otherwise
-    absolute."""
+    """Return the path relative to the project's root, so that a run names no machine; absolute outside of it."""
     project = project_root().absolute()
     return folder.relative_to(project).as_posix() if folder.is_relative_to(project) else str(folder)
 

@@ -236,8 +236,7 @@ def _refused_settings(adapter: ModelInfo, base: ModelInfo) -> BadModel | None:
 
 
 def _refused_names(adapter: ModelInfo) -> BadModel | None:
-    """Return the reason why peft would ignore some of the adapter's tensors; it ignores unknown ones without an
-    error."""
+    """Return the reason why peft would ignore some of the adapter's tensors, which it does without an error."""
     odd = next((name for name in adapter.shapes if not name.startswith(PREFIX) or UNSAVED.search(name)), None)
     if odd is None:
         return None
@@ -265,7 +264,7 @@ def load_merged(base: ModelInfo, adapter: ModelInfo, readout: str, dtype: torch.
         with quiet(), warnings.catch_warnings():
             # peft 0.21 reads a property that transformers 5 has renamed
             warnings.simplefilter("ignore", FutureWarning)
-            warnings.filterwarnings("error", "Found missing adapter keys")  # they would stay at the base
+            warnings.filterwarnings("error", "Found missing adapter keys")  # missing parts would have no effect
             joined = PeftModel.from_pretrained(model, str(adapter.folder), torch_device="cpu")
             merged = joined.merge_and_unload()
     except (ValueError, RuntimeError, KeyError, UserWarning) as error:

@@ -58,8 +58,7 @@ def null_movement(
 
 
 def with_signs(pair: ModelPair, order: np.ndarray, signs: np.ndarray) -> ModelPair:
-    """Return the pair in which the entries `order` [k], global flat indices, move by their movement times `signs`
-    [k]."""
+    """Return the pair in which the entries `order` [k], global flat indices, move by movement times `signs` [k]."""
     index, by = torch.from_numpy(np.sort(order)), torch.from_numpy(signs[np.argsort(order)])
     base = pair.base[index].float()
     return _moved_to(pair, index, (base + by.to(base) * (pair.finetuned[index].float() - base)))
@@ -80,8 +79,7 @@ def kept_out(pair: ModelPair, region: Region) -> ModelPair:
 
 
 def _moved_to(pair: ModelPair, index: Tensor, values: Tensor) -> ModelPair:
-    """Return the pair whose fine-tuned values at the entries `index` [k], ascending global flat indices, are `values`
-    [k]."""
+    """Return the pair with fine-tuned `values` [k] at the entries `index` [k], ascending global flat indices."""
     values = values.to(pair.finetuned.dtype)
     if isinstance(pair, LeanPair):
         return replace(pair, finetuned=SignedVector(pair.finetuned, index, values))
@@ -119,8 +117,7 @@ class NullVector(StoredVector):
 
 
 class SignedVector(StoredVector):
-    """The values of another vector, except for `values` [k] at the entries `index` [k], ascending global flat
-    indices."""
+    """The values of another vector, with `values` [k] at the entries `index` [k], ascending global flat indices."""
 
     def __init__(self, other: StoredVector, index: Tensor, values: Tensor) -> None:
         super().__init__(other.stored, other.table)

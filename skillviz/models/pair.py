@@ -80,8 +80,7 @@ class OrderedReadout:
 
 @dataclass(repr=False)
 class ModelPair:
-    """A checked pair. `flat.model` is at the base values by default, with the fine-tuned head; `base` and `finetuned`
-    are [d].
+    """A checked pair: `flat.model` is at the base by default, with the fine-tuned head; `base`, `finetuned` are [d].
 
     `outside` holds non-graftable tensors that moved (embeddings, a language-model head), as (base, fine-tuned); only
     the state `finetuned` and the complement have their fine-tuned values. `class_order` are the head's outputs in the
@@ -125,8 +124,7 @@ class ModelPair:
         return len(self.base)
 
     def limit(self, task: Task) -> int:
-        """Return the longest input of a task in tokens: its own, or `usual_length`, but never more than the model's
-        maximum."""
+        """Return the longest input of a task in tokens: its own, or `usual_length`; at most the model's maximum."""
         return min(task.limit(self.readout_name) or self.usual_length, int(self.tokenizer.model_max_length))
 
     def encode(self, task: Task, frame: pd.DataFrame) -> Encoded:
@@ -602,8 +600,7 @@ def _some(names: Any) -> str:
 
 
 def between(base: Tensor, end: Tensor, alpha: float) -> Tensor:
-    """Return the values at the share `alpha` of the way from base to end, beyond the end for more than 1; both ends are
-    exact."""
+    """Return the values at the share `alpha` of the way from base to end, exact at 0 and 1; over 1 is beyond end."""
     if alpha in (0.0, 1.0):
         return end if alpha else base
     if alpha < 1:

@@ -30,8 +30,10 @@ PREFIX = "base_model.model."
 ENTRY, VALUE = 12, 4
 """Bytes of an entry of a sparse matrix (two int32, one float32), and of a value of a whole tensor."""
 LARGEST_SHARE = 0.05
-"""Modules with matrices other than nn.Linear's (routers, tables of positions) are stored whole up to this share of the
-model. A graft on more of them would not be a small file."""
+"""The share of the model up to which modules with other matrices than nn.Linear's are stored whole.
+
+Such modules are routers and tables of positions. A graft on more of them would not be a small file.
+"""
 TOPS = ("classifier", "score")
 """The modules that peft itself stores whole for a classifier; their parts must not be named again."""
 FILE = "adapter_model.safetensors"
@@ -145,10 +147,9 @@ def _cheapest(counts: Mapping[str, int], shapes: Mapping[str, tuple[int, ...]]) 
 
 
 def _sparse(base: Tensor, goal: Tensor, indices: Any, rank: int) -> tuple[Tensor, Tensor, float]:
-    """Return positions [2, n] and differences [n], n = rank * (rows + columns), and the largest error of base +
-    difference.
+    """Return positions [2, n] and differences [n], and the largest error of base + difference.
 
-    Positions not used by the region are filled with entries that do not change.
+    n is rank * (rows + columns). Positions not used by the region are filled with entries that do not change.
     """
     rows, columns = base.shape
     chosen = np.empty(0, dtype=np.int64) if indices is None else indices

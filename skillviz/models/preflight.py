@@ -63,8 +63,7 @@ NOTED_SETTINGS = (
     "parallel_attn", "scale_attn_weights", "scale_attn_by_inverse_layer_idx", "attention_multiplier",
     "embedding_multiplier", "residual_multiplier", "logits_scaling",
 )  # fmt: skip
-"""Settings that change the computation of equal shapes and that fine-tuning may change; they give a note, not an
-error."""
+"""Settings that change the computation of equal shapes, but which fine-tuning may change: a note, no error."""
 BLOCK = re.compile(r"(?:^|\.)(?:layers?|h)\.(\d+)\.")
 
 
@@ -132,8 +131,7 @@ class Preflight:
 
 
 def published_base(base: str | Path, finetuned: str | Path) -> str | None:
-    """Return the published id of a base that is not on this machine, from the fine-tuned model's folder; otherwise
-    None."""
+    """Return the published id, from the fine-tuned model's folder, of a base that is not on this machine, or None."""
     try:
         refuse_absent(str(base))
     except ModelNotFound:
@@ -643,8 +641,7 @@ def _check_heads(base: ModelInfo, finetuned: ModelInfo, readout: str) -> Iterato
 
 
 def _check_labels(info: ModelInfo, count: int | None, readout: str, task: Task | None) -> Iterator[BadModel]:
-    """Yield errors for a head with another number of classes than the task, or without classes; `info` has its
-    configuration."""
+    """Yield errors for a head with another number of classes than the task, or none; `info` has its configuration."""
     if readout == "head" and count != 1 and (kind := other_kind(info)):
         yield PairMismatch(
             f"the fine-tuned model's head is {kind}; a region is scored on one label an example, so give a model "

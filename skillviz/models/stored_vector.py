@@ -23,8 +23,7 @@ DTYPES = {"F16": torch.float16, "BF16": torch.bfloat16, "F32": torch.float32, "F
 
 
 def read(stored: Stored, start: int = 0, end: int | None = None) -> Tensor:
-    """Return entries start to end of a stored tensor, flat, in the file's dtype, or in float16 if it is read as
-    float16.
+    """Return entries start to end of a stored tensor, flat, in the file's dtype or, if it is read so, in float16.
 
     The result may be the mapped file itself: copy it, but never write to it.
     """

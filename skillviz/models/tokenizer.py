@@ -247,8 +247,7 @@ def usual_length(finetuned: ModelInfo) -> int:
 
 
 def encoded_for(finetuned: ModelInfo, task: Task, frame: pd.DataFrame, tokenizer: Any, readout: str) -> Encoded:
-    """Return a task's examples for a pair's tokenizer, truncated to the limit of the task, the fine-tuning or the
-    model.
+    """Return a task's examples for a pair's tokenizer, within the limits of the task, the fine-tuning and the model.
 
     There is a note if the task states no length and the fine-tuned tokenizer was saved with a shorter one.
     """
@@ -283,8 +282,7 @@ def words_problem(task: Task, readout: str, folder: Path) -> str:
 
 
 def most_tokens(answers: Sequence[str], folder: Path) -> int | None:
-    """Return the tokens of the longest of these answers after a prompt, with its end token; None without
-    tokenizer.json."""
+    """Return the tokens of the longest of these answers, with its end token; None without tokenizer.json."""
     if not (folder / TOKENIZER_FILE).is_file():
         return None
     tokenizer = _light_of(folder)

@@ -148,8 +148,7 @@ def compared_as_loaded(base: Path, finetuned: Path) -> TokenizerComparison:
 
 
 def added_tokens(base: Path, finetuned: Path) -> dict[str, Any] | None:
-    """Return the changes from the base's tokenizer to the fine-tuned model's: added `tokens` by id, and special
-    `roles`.
+    """Return the changes from the base's tokenizer to the other: added `tokens` by id, and the special ones' `roles`.
 
     None if the base has no tokenizer, or if the two are not known to be the same otherwise.
     """
@@ -204,8 +203,7 @@ class _Files:
 
     @property
     def cut_side(self) -> str:
-        """The side on which long texts are truncated: from the settings, from tokenizer.json, or transformers'
-        default."""
+        """The side on which long texts are truncated: from the settings, tokenizer.json, or transformers' default."""
         if side := self.settings.get("truncation_side"):
             return str(side)
         cut = self.content.get("truncation") if TOKENIZER_FILE in self.bytes else None
@@ -219,8 +217,7 @@ class _Files:
         return min(stated if isinstance(stated, int | float) else math.inf, math.inf if rows is None else rows)
 
     def first_other(self, other: _Files) -> str:
-        """Return a description of a test text whose ids differ between the two tokenizer.json files; empty if there is
-        none."""
+        """Return a test text whose ids differ between the two tokenizer.json files, in words; empty for none."""
         try:
             two = [of_file(files.folder) for files in (self, other)]
             with refused(self.folder):
@@ -256,8 +253,7 @@ def _setting_differences(one: _Files, other: _Files) -> list[str]:
 
 
 def _token(value: Any) -> Any:
-    """Return a setting for the comparison: a special token by its text alone, because flags are compared as added
-    tokens."""
+    """Return a setting for the comparison: of a special token its text, since flags are compared as added tokens."""
     return value["content"] if isinstance(value, dict) and "content" in value else value
 
 
@@ -345,8 +341,7 @@ def _state(part: Any) -> bytes:
 
 
 def _first_other(one: Any, other: Any) -> str:
-    """Return a description of a test text, alone or in a pair, with different inputs from the two; empty if there is
-    none."""
+    """Return a test text, alone or in a pair, that the two turn into different inputs, in words; empty for none."""
     shared = sorted(one.get_vocab().keys() & {str(token) for token in other.added_tokens_decoder.values()})
     more = [f"a{token}b {token} c {token.lower()}" for token in shared[:MOST_TOKENS]]
     texts = [*TRIALS, *more]

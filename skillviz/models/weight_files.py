@@ -153,8 +153,7 @@ def _is_model(folder: Path) -> bool:
 
 
 def _rank(path: Path) -> tuple[bool, int, str]:
-    """Return a sort key: folders that are not numbered checkpoints (final, best) first, then checkpoints from the last
-    one."""
+    """Return a sort key: first folders that are not numbered checkpoints (final, best), then the last checkpoints."""
     number = path.name.rpartition("-")[2]
     return number.isdecimal(), -int(number) if number.isdecimal() else 0, path.name
 

@@ -42,7 +42,7 @@ DEFINITION = "the definition of the task '{}' (template, label words, metric or 
 UNSTATED = "the definition of the task '{}' is not stored"
 DATA = "the data of the task '{}' have changed"
 REGIONS = "the regions that it is made of have changed"
-UNKNOWN = 60.0  # seconds, the cost if a model's facts are unknown
+UNKNOWN = 60.0  # seconds, the cost if the facts about an artifact cannot be read
 A_RUN = 2.0  # seconds for the intervals and files of a run or score
 
 
@@ -273,8 +273,7 @@ def changes_of(
 
 
 def change_of_definitions(definitions: Mapping[str, Comparison]) -> Change:
-    """Return the change of a result whose other sources are the same, from the comparisons of its tasks'
-    definitions."""
+    """Return the change of a result whose other sources are the same, by its tasks' definitions."""
     for comparison, why in ((Comparison.DIFFERENT, DEFINITION), (Comparison.UNKNOWN, UNSTATED)):
         if name := next((name for name, one in definitions.items() if one is comparison), None):
             return Change(comparison, why.format(name))
@@ -307,8 +306,7 @@ def sample_words(spec: Any) -> str:
 
 
 def _reopened(path: Path) -> RunFolder | None:
-    """Return the folder of an interrupted run, queued again; None if a process is working on it or it cannot be
-    read."""
+    """Return the folder of an interrupted run, queued again; None if a process works on it or it is unreadable."""
     try:
         folder = RunFolder(path)
         folder.reopen()

@@ -45,8 +45,7 @@ class DiskCache:
         return value
 
     def put(self, key: str, value: Mapping[str, Any], group: str = "") -> bool:
-        """Store a value and return True if that worked. An unwritable folder only costs time: values are computed
-        again."""
+        """Store a value and return True; return False if the folder is not writable, which only costs time."""
         path = self._path(key, group)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -71,8 +70,7 @@ class DiskCache:
 
     def _shrink(self, newest: Path) -> None:
         """Remove the least recently used files until the rest fits; the newest file is kept."""
-        # Files of every format count, so older files of earlier versions are removed first. Hidden drafts of other writers do
-        # not.
+        # Files of every format count, so old files of earlier versions go first. Hidden drafts of other writers do not.
         files = [
             (path.stat(), path) for path in self.folder.rglob("*") if path.is_file() and not path.name.startswith(".")
         ]

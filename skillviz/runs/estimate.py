@@ -28,8 +28,10 @@ from skillviz.tasks.task import CLASSIFICATION, GENERATION, USUAL_LENGTH, Task
 
 TOKENS = 25.0  # tokens of a sequence of unknown length
 RATE = {"cpu": 2e10, "cuda": 1e12}
-"""Graftable entries times tokens of a forward pass per second. With MiniLM, two idle cores reached 3.5e10 and busy ones
-1.5e10."""
+"""Graftable entries times tokens of a forward pass per second.
+
+With MiniLM, two idle cores reached 3.5e10 and busy ones 1.5e10.
+"""
 BACKWARD = 3.0  # the time of a forward and backward pass, in forward passes
 A_PASS = {"cpu": 2e-4, "cuda": 5e-5}  # seconds of overhead per pass, for a model of any size
 BEGIN = {"cpu": 10.0, "cuda": 15.0}  # seconds until a process has loaded torch, the models and the data
@@ -116,8 +118,7 @@ def example_seconds(facts: Facts) -> float:
 
 
 def facts_of(spec: RunSpec, device: str = "cpu", check: Preflight | None = None) -> Facts:
-    """Return the facts of a spec, without reading weights; raises SkillvizError if the pair, the task or a size is
-    wrong.
+    """Return the facts of a spec without reading weights; raises SkillvizError for a wrong pair, task or size.
 
     `check` is the pair's preflight if it is known, or that of the base alone if the fine-tuned model is still to be
     made.
@@ -168,8 +169,7 @@ def facts_from(
 
 
 def _sequences(kind: str, readout: str | None, labels: int, options: float) -> float:
-    """Return the sequences per example: one per option, or one per label for a classification with the causal
-    readout."""
+    """Return the sequences per example: one per option, or per label for classes with the causal readout."""
     return options if kind != CLASSIFICATION or readout != "causal" else float(labels)
 
 
@@ -197,7 +197,8 @@ def width_of(spec: RunSpec, facts: Facts) -> int:
 def decoding_passes(facts: Facts) -> float:
     """Return the forward passes for scoring an example.
 
-    Without generation it is one. With generation: one for the reference, one for the prompt and one for each new token.
+    Without generation it is one. With generation: one for the reference, one for the prompt, and a share for each new
+    token.
     """
     return 2 + A_TOKEN * facts.new_tokens / facts.tokens if facts.new_tokens else 1
 

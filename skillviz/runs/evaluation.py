@@ -102,8 +102,8 @@ def evaluate(
 
     The region comes from `region` or `graft` (an object or a file); without either, only the pre-trained and the
     fine-tuned model are scored. With a graft, `finetuned` may be omitted; then the pre-trained and the grafted model
-    are scored. Raises PairMismatch if the graft's values differ from `finetuned`'s. `progress` is called before
-    each pass.
+    are scored. Raises PairMismatch if the graft's values differ from `finetuned`'s. `progress` is called before each
+    pass.
     """
     if region is not None and graft is not None:
         raise BadInput("give a region or a graft, not both: a graft holds its region.")

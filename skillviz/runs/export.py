@@ -31,7 +31,8 @@ REFUSED_BY_MERGEKIT = {
 class ExportRequest:
     """The settings of an export.
 
-    `name` is the repository or the folder. The other fields override the paths of the models and the card's facts about the base; None means the values known from the run and the models. `gain` overrides the run's gain.
+    `name` is the repository or the folder. The other fields override the paths of the models and the card's facts about
+    the base; None means the values known from the run and the models. `gain` overrides the run's gain.
     """
 
     form: str

@@ -146,8 +146,7 @@ class RunFolder:
         return Run(self.path, self.record)
 
     def fail(self, failure: Failure) -> None:
-        """Set the status to failed, with the reason. Files already written stay, but run.json does not list their
-        hashes."""
+        """Set the status to failed, with the reason; written files stay, but run.json does not list them."""
         self._close("failed", error=failure)
 
     def give_up(self, failure: Failure) -> None:
@@ -203,8 +202,7 @@ class RunFolder:
         self.record = record
 
     def clear_work(self) -> None:
-        """Remove the files in work/ that are not needed once the run is finished: all but the log. Does not follow
-        links."""
+        """Remove the files in work/ that a finished run does not need: all but the log. Does not follow links."""
         if self.work.is_symlink():
             self.work.unlink()
             return

@@ -34,8 +34,7 @@ Logits = Mapping[str, np.ndarray]
 
 
 class GainData(NamedTuple):
-    """The data for a gain: the evaluated splits, the validation rows for fitting, and those for choosing between
-    gains."""
+    """The data for a gain: the evaluated splits, and the validation rows for fitting and for choosing a gain."""
 
     splits: Mapping[str, Encoded]
     fits: np.ndarray
@@ -43,8 +42,7 @@ class GainData(NamedTuple):
 
     @classmethod
     def of(cls, splits: Mapping[str, Encoded], seed: int) -> GainData:
-        """Return the data with the validation examples split in two halves with the same classes; both empty without
-        any."""
+        """Return the data with the validation examples in two halves with equal classes; both empty without any."""
         labels = splits["validation"].labels if "validation" in splits else np.empty(0, dtype=np.int64)
         fits = stratified(labels, len(labels) // 2, seed)
         return cls(splits, fits, np.setdiff1d(np.arange(len(labels)), fits))
@@ -126,8 +124,7 @@ def gained(
 def _on_the_way(
     pair: ModelPair, region: Region | None, encoded: Encoded, gains: Sequence[float], passes: Passes
 ) -> np.ndarray:
-    """Return the logits [gain, n, label] on the path from the base through a region's graft, or the fine-tuned model,
-    and beyond."""
+    """Return logits [gain, n, label] on the path from the base to the graft or the fine-tuned model, and beyond."""
     objective, path = pair.objective(encoded), FINETUNED_PATH if region is None else GRAFT_PATH
     objective.heard = lambda examples, tokens: passes.heard(examples, tokens, FITTING, True)
     with closing(path_logits(pair, objective, path, region, gains)) as points:
@@ -154,8 +151,7 @@ def _loss(logits: Logits, data: GainData) -> float:
 
 
 def _temperature(logits: Logits, data: GainData) -> float | None:
-    """Return the temperature of least NLL on the fitting half; None without validation examples, or if it is at a
-    bound."""
+    """Return the temperature of least NLL on the fitting half; None without validation examples or at a bound."""
     if "validation" not in logits or not len(data.fits):
         return None
     fit = temperature_fit(logits["validation"][data.fits], data.splits["validation"].labels[data.fits])

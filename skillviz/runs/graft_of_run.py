@@ -26,8 +26,8 @@ def graft_of_run(
     """Return the graft of a run's main region, in the narrowest dtype that holds its values exactly, and remarks on it.
 
     Its gain is the run's own unless another is given. `base` and `finetuned` are the paths of the models if they are
-    not at the paths in the run. Raises PairMismatch if the models are not the run's, BadInput for a control that
-    makes no graft.
+    not at the paths in the run. Raises PairMismatch if the models are not the run's, BadInput for a control that makes
+    no graft.
     """
     spec = run.spec
     if not makes_graft(spec.localizer):
@@ -76,8 +76,7 @@ def _provenance(run: Run) -> dict[str, Any]:
 
 
 def prompt_of(run: Run) -> tuple[dict[str, Any], list[str]]:
-    """Return the template and label words of a prompt or causal readout, and notes that explain why they are
-    missing."""
+    """Return template and label words of a prompt or causal readout, and notes that explain missing ones."""
     readout = run.record.readout or run.spec.readout
     if readout not in ("prompt", "causal"):
         return {}, []

@@ -121,8 +121,7 @@ class Trained(NamedTuple):
 
 
 def trained_on(record: Any, task: Task, splits: Splits) -> Trained:
-    """Compare a record (`data_record`, finetune.json) with a task's data; UNKNOWN without a record or if data
-    changed."""
+    """Compare a record (`data_record`, finetune.json) with a task's data; UNKNOWN without one or if data changed."""
     unknown = Trained(Comparison.UNKNOWN, Comparison.UNKNOWN)
     if not isinstance(record, Mapping) or not record:
         return unknown

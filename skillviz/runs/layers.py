@@ -42,8 +42,7 @@ def movement_summary(movement: Movement) -> pd.DataFrame:
 
 
 def layers_table(region: Region, summary: pd.DataFrame, movement: Movement) -> pd.DataFrame:
-    """Return layers.parquet: the region's entries by parameter and kind, with the movement of all entries and of the
-    region's."""
+    """Return layers.parquet: the region's entries by parameter and kind, and the movement of all and of these."""
     keys = ["parameter", "kind"]
     selected = pd.DataFrame(_selected(region, movement), columns=[*keys, "movement_l2_selected"])
     whole = composition(region, movement.table).merge(summary, on=keys, how="left", validate="1:1")

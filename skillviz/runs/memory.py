@@ -14,8 +14,7 @@ CGROUP = Path("/sys/fs/cgroup")
 
 
 def free_memory() -> int:
-    """Return the bytes of main memory that a process can still use: of the machine, or of its container if it has
-    less."""
+    """Return the bytes of main memory free for a process: of the machine, or of its container if it has less."""
     return min([psutil.virtual_memory().available, *_free_of_container()])
 
 

@@ -62,8 +62,7 @@ def metrics(logits: np.ndarray, labels: np.ndarray, task: TaskNote, names: Colle
 
 
 def graft_row(logits: Logits, labels: np.ndarray, task: TaskNote) -> Metrics:
-    """Return the metrics that judge a size: the graft's own, its agreement if there are predictions, and the recovered
-    gain.
+    """Return the metrics that judge a size: the graft's own, its agreement (with predictions), and the recovered gain.
 
     `logits` holds at least pretrained, finetuned and grafted.
     """
@@ -143,8 +142,7 @@ ExampleScore = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
 def example_scores(task: TaskNote) -> dict[str, ExampleScore]:
-    """Return functions that score single examples, higher is better: 1 or 0 for correctness, and minus the loss in
-    nats.
+    """Return functions that score single examples, higher is better: 1 or 0 for correctness, minus the loss in nats.
 
     For references the loss is per token; their correctness is known only if texts are generated.
     """

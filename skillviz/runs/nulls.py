@@ -87,10 +87,10 @@ def null_graft(
     null: tuple[str, int],
     on_step: Callable[[SearchStep], None],
 ) -> tuple[ModelPair, Region]:
-    """Return the null pair (with the signs that the search chose, if it did) and the region found by the plan's search
-    on it.
+    """Return the null pair and the region found by the plan's search on it.
 
-    If a localizer handles all sizes in one search, that search is made. The model is reset to the base afterwards.
+    The pair has the signs that the search chose, if it did. If a localizer handles all sizes in one search, that search
+    is made. The model is reset to the base afterwards.
     """
     kind, draw = null
     moved, row = null_pair(pair, kind, draw), plan.row
@@ -146,8 +146,7 @@ def null_notes(
     draws: Sequence[NullDraw], states: Mapping[str, Mapping[str, np.ndarray]], labels: Mapping[str, np.ndarray],
     task: TaskNote,
 ) -> tuple[NullNote, ...]:  # fmt: skip
-    """Return the notes on the draws for run.json, one per kind; `states` are the logits of the run's own states by
-    split."""
+    """Return run.json's notes on the draws, one per kind; `states` are the logits of the run's own states by split."""
     notes = []
     for kind in dict.fromkeys(draw.kind for draw in draws):
         own = [draw for draw in draws if draw.kind == kind]

@@ -50,11 +50,10 @@ Told = Callable[[str], object]
 
 @dataclass
 class OtherRegions:
-    """The other regions of a run in a store. Each is stored as soon as it is found, so that an interrupted search
-    resumes.
+    """The other regions of a run in a store.
 
-    All regions are scored on the same `sample` of test examples. Raises BadInput for a run whose grafts have a gain
-    other than 1.
+    Each is stored as soon as it is found, so that an interrupted search resumes. All regions are scored on the same
+    `sample` of test examples. Raises BadInput for a run whose grafts have a gain other than 1.
     """
 
     run: Run
@@ -94,8 +93,7 @@ class OtherRegions:
         return stratified(self.session.encoded(self.run.spec)[self.split].labels, self.sample, self.seed)
 
     def find(self, kind: str, count: int = 1, draws: int = 1) -> PartScores:
-        """Return the stored regions, after adding regions of a kind until there are `count`, each with `draws`
-        controls."""
+        """Return the stored regions, with new ones of a kind until there are `count`, each with `draws` controls."""
         find = {DISJOINT: self.disjoint, MINIMAL: self.minimal, ADVERSARIAL: self.adversarial}[kind]
         while True:
             known = self.known
@@ -136,8 +134,7 @@ class OtherRegions:
         return Region.from_flat(flat, self.region.shapes)
 
     def disjoint(self, there: list[np.ndarray], draws: int) -> Found:
-        """Find a region of the run's size with its own search, outside the run's region and the previous ones, and its
-        nulls."""
+        """Find a region of the run's size with its own search, outside this and previous ones, and its nulls."""
         outside = Region.from_flat(np.concatenate([self.region.flat(), *there]), self.region.shapes)
         row, data = self.plan.row, self.session.encoded(self.run.spec)
         if not row.has_null:
@@ -161,10 +158,10 @@ class OtherRegions:
         return np.sort(searched.orders[searched.size]), nulls(), {}
 
     def minimal(self, there: list[np.ndarray], draws: int) -> Found:
-        """Find a smaller part of the region, dropping entries that validation does not need; random parts of equal size
-        are the controls.
+        """Find a smaller part of the region, without entries that validation does not need.
 
-        One half of the validation examples proposes the entries to drop, and the other half decides.
+        Random parts of equal size are the controls. One half of the validation examples proposes the entries to drop,
+        and the other half decides.
         """
         data = GainData.of(self.session.encoded(self.run.spec), self.seed)
         if len(data.fits) < 2:
@@ -186,8 +183,7 @@ class OtherRegions:
         return kept, [(self.pair, Region.from_flat(some, self.region.shapes)) for some in drawn], facts
 
     def adversarial(self, there: list[np.ndarray], draws: int) -> Found:
-        """Find as many entries outside the region that hurt its graft most; random sets of equal size are the
-        controls."""
+        """Find the entries outside the region that hurt its graft most, as many as it has; controls are random."""
         problem, _, _ = problem_of(replace(self.plan, outside=None), self.pair, self.session.encoded(self.run.spec))
         flat = self.region.flat()
         worst = yield_told(adversarial(problem, flat, len(flat), self.seed), self.told, "training loss {:.4f}")

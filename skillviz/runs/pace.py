@@ -17,8 +17,10 @@ OTHERS = "others"  # key in the counts: rows of the other tasks' test sets
 OUTSIDE = "out of scope"  # key in the counts: texts that fit no class
 GRID = 10  # points of a WiSE path without the shared base
 Heard = Callable[[int, int, str, bool], None]
-"""Called with a number of scored examples, their tokens, and a text with the state and data set. The last argument is
-False for scores taken from an earlier attempt of the run. Called with 0 examples at the end of a pass."""
+"""The callback of a scoring pass, with a number of scored examples, their tokens, and the state and data set.
+
+The last argument is False for scores from an earlier attempt of the run. A pass ends with a call with 0 examples.
+"""
 
 
 def silent(examples: int, tokens: int, text: str, is_new: bool) -> None:
@@ -48,7 +50,7 @@ def passes(spec: RunSpec, counts: Mapping[str, int], sizes: Sequence[int]) -> in
     """Return the number of examples passed through the model to score the grafts; repeated passes count again.
 
     `counts` are examples by split and of the other tasks, or their tokens; then the result is in tokens. The sum has
-    two states per size on validation and test (one for all sizes but the main one, unless the rest stays at the base),
+    two states per size on validation and test (if the rest is zero, only one for the other sizes than the main one),
     four on the other tasks, and three on texts that fit no class. With the WiSE grid it has the grid's points on every
     test set: the base once, and ten for WiSE-FT and each size. A gain other than 1 adds one state per size and two per
     null. Fitting it adds half of the validation examples per gain, for each of these and for the fine-tuned model.

@@ -98,8 +98,7 @@ def sizes_of(folder: Path) -> Callable[[str], int | None]:
 
 
 def file_of(folder: Path, name: str) -> Path | bytes:
-    """Return the regular file of a run, or the bytes for a packed run; raises FileNotFoundError, CorruptRun or
-    NotReadable."""
+    """Return the file of a run, or a packed run's bytes; raises FileNotFoundError, CorruptRun or NotReadable."""
     pack = pack_of(folder)
     if pack is None:
         return regular(folder / name)
@@ -172,8 +171,7 @@ def _index(pack: Path, stamp: Stamp) -> _Index:
 
 @lru_cache(maxsize=4)
 def _contents(pack: Path, stamp: Stamp, group: int) -> list[bytes | None]:
-    """Return the bytes in the rows of a row group. The last groups are cached, because a list of runs reads
-    neighbors."""
+    """Return the bytes in the rows of a row group; the last ones are cached, as a list of runs reads neighbors."""
     with pq.ParquetFile(pack, metadata=_index(pack, stamp).metadata) as file:
         contents: list[bytes | None] = file.read_row_group(group, columns=["content"])["content"].to_pylist()
     return contents

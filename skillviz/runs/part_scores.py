@@ -95,8 +95,7 @@ class PartScores:
 
 
 def passes(parts: int, draws: int) -> int:
-    """Return the forward passes over the sample: base and graft, and each part alone and left out, with its
-    controls."""
+    """Return the passes over the sample: base, graft, and each part alone and left out, with its controls."""
     return len(ENDS) + parts * len((ALONE, WITHOUT)) * (1 + draws)
 
 

@@ -44,8 +44,7 @@ class Passes:
     def predict(
         self, pair: ModelPair, encoded: Encoded, dataset: str, state: str, region: Region | None = None
     ) -> np.ndarray:
-        """Return class scores float32 [n, label] of a state on the examples of a data set, as returned by
-        `models.predict`."""
+        """Return class scores float32 [n, label] of a state on a data set's examples, like `models.predict`."""
         text = f"{state}, {dataset}" if region is None else f"{state} with {region.size:,} entries, {dataset}"
         place = dataset, digest(encoded), state, *identity(region, pair.gain if state == "grafted" else 1.0)
         scores = self.kept(len(encoded), *place)

@@ -38,8 +38,8 @@ def metric_rows(
 ) -> list[dict[str, Any]]:
     """Return one row per point and metric: the point's columns, metric, value, debiased, low, high.
 
-    The metrics are as in `runs.metrics.metrics`. For the metrics of `metric_names` there is also
-    `<metric>_difference`, the paired difference to `reference` (logits of the fine-tuned model on the same examples).
+    The metrics are as in `runs.metrics.metrics`. For the metrics of `metric_names` there is also `<metric>_difference`,
+    the paired difference to `reference` (logits of the fine-tuned model on the same examples).
     """
     scored = score(reference, labels, task.metric, positive(task))
     names = [name for name in scored if METRICS[name].interval == "bootstrap"]
@@ -65,10 +65,10 @@ def metric_rows(
 
 
 def bin_rows(points: Sequence[Point], labels: np.ndarray) -> pd.DataFrame:
-    """Return one row per point and confidence bin (15 of equal width): the point's columns, bin, count, correct,
-    confidence.
+    """Return one row per point and confidence bin (15 of equal width).
 
-    `confidence` is the bin's mean, missing for an empty bin. References give no rows.
+    The columns are the point's, bin, count, correct and confidence. `confidence` is the bin's mean, missing for an
+    empty bin. References give no rows.
     """
     parts = []
     if any(isinstance(logits, Generated) for _, logits in points):  # references have no confidence in a class

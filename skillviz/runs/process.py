@@ -158,8 +158,7 @@ def note_launch(work: Path, cwd: Path, **fields: str | int) -> None:
 
 
 def launch_of(work: Path) -> dict[str, Any]:
-    """Return the fields of `note_launch`. `cwd` is always present: it is this process's if none is stored or it is
-    gone."""
+    """Return the fields of `note_launch`; `cwd` is this process's if none is stored or it is gone."""
     fields: dict[str, Any] = {}
     with suppress(OSError, ValueError, TypeError):
         fields = dict(json_text.read(work / LAUNCH))
@@ -208,8 +207,7 @@ def process_of(work: Path) -> psutil.Process | None:
 
 @dataclass(frozen=True)
 class _Owner:
-    """The content of process.json: a pid, the process's start, and `is_here`, True if the pid is valid on this
-    machine."""
+    """The content of process.json: a pid, its process's start, and if the pid is valid here (`is_here`)."""
 
     pid: int
     started: float
@@ -258,11 +256,11 @@ def environment() -> dict[str, str]:
 
 
 def short_waits() -> dict[str, str]:
-    """Return settings that make waiting threads spin for microseconds and then sleep; empty if the environment has its
-    own.
+    """Return settings that make waiting threads spin for microseconds and then sleep.
 
-    They apply to every torch imported after they are set. GNU's OpenMP spins for milliseconds. Alone, a search is as
-    fast with short waits; beside one busy process on two cores, a search of 10 s took 14 s instead of 43 s.
+    They are empty if the environment has its own. They apply to every torch imported after they are set. GNU's OpenMP
+    spins for milliseconds. Alone, a search is as fast with short waits; beside one busy process on two cores, a search
+    of 10 s took 14 s instead of 43 s.
     """
     return {} if {SPIN, "OMP_WAIT_POLICY"} & os.environ.keys() else {SPIN: "1000"}
 

@@ -127,8 +127,7 @@ def problem_of(plan: Plan, pair: ModelPair, data: Mapping[str, Encoded]) -> tupl
 
 
 def follow(spec: RunSpec, store: Store) -> None:
-    """Search along with the process that makes the run, including its nulls, on a part of every batch; store
-    nothing."""
+    """Search along with the process that makes the run, nulls too, on a part of every batch; store nothing."""
     session = Session()
     plan = prepare(spec, session, library(store.root))
     pair, data = session.pair(spec), session.encoded(spec)
@@ -277,8 +276,7 @@ class _Production:
             self.report(Progress("search", step.step, step.total, text, step.finite_loss, step.size, left))
 
     def seconds_left(self, step: Step, searches: int) -> float | None:
-        """Return the seconds until the run is finished, with this many searches to follow; None if nothing is
-        measured."""
+        """Return the seconds until the run is finished, with this many searches to follow; None if unknown."""
         if step.total is None:
             return None
         ahead = searches + len(self.plan.spec.null_searches)

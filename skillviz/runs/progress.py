@@ -12,8 +12,8 @@ PHASES = ("check", "load", "predict", "search", "evaluate", "store")
 class Progress:
     """`done` of `total` (None: unknown) in a phase, and a text for the user.
 
-    In the phase search, `loss` (nats) and `size` (entries) are the last step's. `left` is the number of seconds
-    until the whole run is finished (None: unknown).
+    In the phase search, `loss` (nats) and `size` (entries) are the last step's. `left` is the number of seconds until
+    the whole run is finished (None: unknown).
     """
 
     phase: str

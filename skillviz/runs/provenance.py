@@ -26,8 +26,7 @@ PACKAGES = ("skillviz", "torch", "transformers", "numpy", "pandas", "safetensors
 
 
 def model_note(source: str, info: ModelInfo) -> ModelNote:
-    """Return the note that identifies a model of the pair; `source` is written as in the spec, since folders differ by
-    machine."""
+    """Return the note that identifies a model; `source` is as in the spec, since folders differ by machine."""
     settings = training_record(info.folder).get("settings")
     steps = settings.get("steps") if isinstance(settings, Mapping) else None
     return ModelNote(

@@ -111,8 +111,7 @@ class Check(Frozen):
 
 
 class ModelNote(Frozen):
-    """The identification of one model of the pair. `steps` is the number of fine-tuning steps, if skillviz trained
-    it."""
+    """The identification of one model of the pair; `steps` are its fine-tuning steps, if skillviz trained it."""
 
     source: str
     revision: str | None = None
@@ -219,8 +218,7 @@ class Scores(Frozen):
 
 
 class NullNote(Frozen):
-    """The run's own search on null movements of one kind (core.nulls), `draws` times; `sizes` has the size of each
-    region.
+    """The run's own search on null movements of one kind (core.nulls), `draws` times; `sizes` are the regions' sizes.
 
     `states` maps a split to the mean score of the nulls' grafts by metric, including `recovered` and `agreement`. Its
     interval is over draws and examples; for a single draw, over examples alone. `beyond` maps a split to the run's
@@ -239,8 +237,7 @@ class NullNote(Frozen):
 
 
 class GainNote(Frozen):
-    """The gain of a graft at one size, of a null's graft, or of the fine-tuned model (runs.gain): a factor on its
-    movement.
+    """The gain of a size's graft, a null's graft, or the fine-tuned model (runs.gain): a factor on its movement.
 
     `fitted` is the gain of least NLL on one half of the validation examples, with its interval. `high` is None if
     `is_bounded` is false, and all three are None if the gain was given. `gain` is the fitted one unless 1 does better
@@ -267,9 +264,9 @@ class GainNote(Frozen):
 class TransferNote(Frozen):
     """The states on another task's test set, with that task's own prompt; `scores` are as for the run's own task.
 
-    `named` is the task's name in the spec. Among its `rows`, `dropped` occur in the training data of the run's task (None
-    if these were not available), and `unmapped` have a label that `mapping` maps to none. The other rows were scored,
-    `scores.n` of them. `template` and `words` (one per label of the run's task) are empty for the head readout.
+    `named` is the task's name in the spec. Among its `rows`, `dropped` occur in the training data of the run's task
+    (None if these were not available), and `unmapped` have a label that `mapping` maps to none. The other rows were
+    scored, `scores.n` of them. `template` and `words` (one per label of the run's task) are empty for the head readout.
     `definition` is as in a TaskNote.
     """
 
@@ -378,8 +375,7 @@ class RunRecord(Frozen):
         return self.architecture.d if self.architecture else None
 
     def headline(self) -> dict[str, Any]:
-        """Return the values on the test set (or validation if there is none) with their intervals; see
-        Scores.by_state."""
+        """Return the values on the test set (else validation) with their intervals; see Scores.by_state."""
         scores = self.metrics.get("test") or self.metrics.get("validation") or Scores(n=0, states={})
         return {
             "run_id": self.run_id,

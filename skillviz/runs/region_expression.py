@@ -94,8 +94,7 @@ def outside_of(
 
 
 def stored_in(runs: Library) -> Stored:
-    """Return a function that returns the region of a library's run: the main one, or the first entries of its
-    ranking."""
+    """Return a function for the region of a library's run: the main one, or the first entries of its ranking."""
 
     def stored(run_id: str, size: int | None) -> Region:
         run = runs.open(run_id)

@@ -155,8 +155,7 @@ class Run:
         return self._of("ends", dataset)
 
     def sizes(self, dataset: str | None = None) -> pd.DataFrame:
-        """Return the logits of the grafts at the other sizes, one row per example and size; `dataset` as in
-        `predictions`."""
+        """Return the logits of the grafts at the other sizes, one row per example and size, like `predictions`."""
         return self._of("sizes", dataset)
 
     def nulls(self) -> pd.DataFrame:

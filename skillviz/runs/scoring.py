@@ -43,8 +43,7 @@ class Scored(NamedTuple):
 
 @dataclass
 class Scoring:
-    """Scores the regions of one run and writes its tables; `size` is the requested size, or None if the localizer
-    decides."""
+    """Scores the regions of one run and writes its tables; `size` is None if the localizer decides it."""
 
     spec: RunSpec
     task: TaskNote
@@ -159,8 +158,7 @@ class Scoring:
         return null_notes(draws, self.logits, labels, task)
 
     def without_recovered(self, of_split: Scores) -> Scores:
-        """Return the scores without the recovered gain if the rest is zero: it would be measured from the zeroed
-        model."""
+        """Return the scores; if the rest is zero, without the recovered gain, which would start at the zeroed model."""
         return of_split if self.pair.rest == "base" else of_split.model_copy(update={"recovered": None})
 
     def states(self, split: str, region: Region) -> dict[str, np.ndarray]:
@@ -301,8 +299,7 @@ def grid_tables(
     passes: Passes,
     gains: Mapping[int, float],
 ) -> dict[str, pd.DataFrame]:
-    """Return the tables of the WiSE grid on the test sets of the run and the other tasks; `sizes` has the main one
-    first.
+    """Return the tables of the WiSE grid on all test sets, the run's first; `sizes` has the main one first.
 
     A size's region is cut from the ranking, as on live pages, so that their points are on the stored curves.
     """

@@ -56,8 +56,7 @@ class OtherEnds:
 
 @dataclass
 class Session:
-    """Values by name, each with the key that determines it. Only one pair is held at a time, because models are
-    large."""
+    """Values by name, each with the key that determines it; only one pair is held, because models are large."""
 
     values: dict[str, tuple[Any, Any]] = field(default_factory=dict)
     pace: Pace = field(default_factory=Pace)  # tokens through the model
@@ -75,13 +74,11 @@ class Session:
         )
 
     def overlap(self, spec: RunSpec) -> tuple[str, ...]:
-        """Return a note if test examples are training examples; the texts are read once for all runs on the same
-        data."""
+        """Return a note if test examples are training examples; texts are read once for all runs on the data."""
         return self._remember("overlap", _data_key(spec), lambda: overlap_note(self.splits(spec), self._training(spec)))
 
     def _training(self, spec: RunSpec) -> frozenset[bytes]:
-        """Return the digests of the training texts: of the whole split even if the search uses a part, as fine-tuning
-        used all."""
+        """Return digests of the training texts: the whole split even if a part is searched, as fine-tuning used all."""
         return seen_texts(self.task(spec), self.splits(spec), spec.max_train)
 
     def refuse_unfit(self, spec: RunSpec) -> None:
@@ -114,8 +111,7 @@ class Session:
         return check
 
     def rehearsed(self, spec: RunSpec) -> tuple[Preflight, Any]:
-        """Return the checked pair with its tokenizers compared as when loaded, and the tokenizer; no weights are
-        read."""
+        """Return the checked pair, with its tokenizers compared as loaded, and the tokenizer. Reads no weights."""
         from skillviz.models.pair import rehearse  # imports torch
 
         return self._remember("rehearsed", _pair_key(spec), lambda: rehearse(self.preflight(spec)))
@@ -185,8 +181,7 @@ class Session:
         )
 
     def against_gain(self, spec: RunSpec) -> str:
-        """Return the reason against a gain, for which one half of the validation examples fits and the other half
-        chooses."""
+        """Return the reason against a gain, which one half of the validation examples fits and the other chooses."""
         labels = self.splits(spec).validation["label"]
         few = FEW if len(labels) < 2 * FEWEST else ""
         return self.against_fitting(spec) or few or (ONE_CLASS if labels.nunique() < 2 else "")
@@ -208,8 +203,7 @@ class Session:
         return self._remember("end_metrics", (_pair_key(spec), _data_key(spec)), make)
 
     def encoded_others(self, spec: RunSpec) -> dict[str, Encoded]:
-        """Return the examples of the other tasks by name, as token ids; at most as many per task as the spec's
-        `max_test`."""
+        """Return the other tasks' examples by name, as token ids; at most the spec's `max_test` per task."""
 
         def make() -> dict[str, Encoded]:
             sample = partial(sampled, most=spec.max_test, seed=spec.data_seed)

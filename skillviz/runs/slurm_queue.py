@@ -46,8 +46,7 @@ class Standing(NamedTuple):
 
 
 def read(text: str) -> dict[str, Standing]:
-    """Return a map from job id (`12`, or `12_3` in an array) to standing, from lines of FORMAT; other lines are
-    ignored."""
+    """Return job id (`12`, or `12_3` in an array) to standing, from lines of FORMAT; other lines are ignored."""
     standings = {}
     for line in text.splitlines():
         job, *fields = line.strip().split("|")
@@ -125,8 +124,7 @@ def ahead(job: str) -> int | None:
 
 
 def jobs_ahead(job: str, waiting: dict[str, Standing]) -> int | None:
-    """Return the number of these waiting jobs before one: of its partition, with a higher priority or else a lower job
-    id."""
+    """Return the number of jobs before one in its partition, by higher priority and then by lower id."""
     own = waiting.get(job)
     if own is None:
         return None

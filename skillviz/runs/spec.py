@@ -35,8 +35,7 @@ LEFT_OUT = {
     "others": [], "lean": False, "data_parallel": 1, "cuda_graphs": False, "nulls": "none", "null_draws": 1,
     "gain": 1.0, "outside": "",
 }  # fmt: skip
-"""Fields that are omitted from the canonical text while they have these values, so that an unused field changes no
-key."""
+"""Fields omitted from the canonical text while they have these values, so that an unused field changes no key."""
 
 
 class RunSpec(BaseModel):
@@ -145,14 +144,12 @@ class RunSpec(BaseModel):
         return hashlib.sha256(self.json_text().encode()).hexdigest()
 
     def search_fields(self) -> dict[str, Any]:
-        """Return the settings of a search by field, without size and seed; a region named by key is described in
-        words."""
+        """Return a search's settings by field, without size and seed; a region named by key is given in words."""
         fields = {"steps": self.steps, "batch_size": self.batch_size, "outside": self.outside or None, **self.options}
         return {name: words_of_region(fields[name]) for name in sorted(fields) if fields[name] is not None}
 
     def anchored(self, folder: Path) -> RunSpec:
-        """Return the spec with paths relative to `folder` made absolute, so that pages and jobs find them from
-        anywhere."""
+        """Return the spec with paths in `folder` made absolute, so that pages and jobs find them from anywhere."""
         pair = {name: anchored(getattr(self, name), folder) for name in ("base", "finetuned")}
         task, *others = (anchored_task(name, folder) for name in (self.task, *self.others))
         return self.model_copy(update={**pair, "task": task, "others": tuple(others)})
@@ -188,8 +185,7 @@ class RunSpec(BaseModel):
 
 
 def usual_nulls(localizer: str) -> str:
-    """Return the default nulls of a localization started by a user; a bare spec, as in studies and quick tries, has
-    none."""
+    """Return the default nulls of a user's localization; a bare spec, as in studies and quick tries, has none."""
     return SHUFFLED if has_null(localizer) else NO_NULLS
 
 
@@ -215,8 +211,7 @@ def key_in(named: Any) -> str | None:
 
 
 def words_of_region(named: Any) -> Any:
-    """Return a text of `region_of` without its key, which differs by pair and seed; other values are returned
-    unchanged."""
+    """Return a text of `region_of` without its key, which differs by pair and seed; other values unchanged."""
     return named if key_in(named) is None else named.partition(" ")[2]
 
 

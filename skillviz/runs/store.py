@@ -112,8 +112,7 @@ class Store:
         return [entry for entry in self._scan(among=among) if isinstance(entry, Run)]
 
     def unfinished(self) -> Sequence[Unfinished]:
-        """Return the unfinished runs, newest first. A queued or running one without a living process counts as failed
-        (killed)."""
+        """Return the unfinished runs, newest first; an open one without a living process counts as failed (killed)."""
         return [entry for entry in self._scan() if isinstance(entry, Unfinished)]
 
     def unreadable(self) -> Sequence[Unreadable]:
@@ -203,10 +202,10 @@ class Store:
         return [problem.sentence for problem in problems_of(self._vouched(run_id))]
 
     def delete(self, run_id: str) -> None:
-        """Delete the run with exactly this id, finished or not, with its note and part scores. It never leaves half a
-        run.
+        """Delete the run with exactly this id, finished or not, with its note and part scores.
 
-        Raises RunNotFound if the root has no such run folder, StoreError while the run is running.
+        It never leaves half a run. Raises RunNotFound if the root has no such run folder, StoreError while the run is
+        running.
         """
         path = self.root / run_id
         if (pack := packed.pack_of(self.path(run_id))) is not None:
@@ -232,8 +231,7 @@ class Store:
             return path.read_text(encoding="utf-8") if is_regular(path) else ""
 
     def noted(self) -> Collection[str]:
-        """Return the ids that have a note; empty if the notes cannot be listed. It reads the disk once for a list of
-        runs."""
+        """Return the ids that have a note, with one read of the disk; empty if the notes cannot be listed."""
         with suppress(OSError):
             return {name.removesuffix(".txt") for name in os.listdir(self.root / NOTES)}
         return ()
@@ -260,8 +258,7 @@ class Store:
         return Run(path, record)
 
     def folders(self) -> Sequence[Path]:
-        """Return the folders with a run.json, by name. Hidden drafts and removed folders are not included. Raises
-        NotReadable."""
+        """Return the folders with a run.json, by name, without drafts and removed ones. Raises NotReadable."""
         return self._folders_among(self.names())
 
     def _folders_among(self, names: Iterable[str]) -> Sequence[Path]:
@@ -342,8 +339,7 @@ def option_of(root: Path, known: Path | None = None) -> str:
 
 
 def usual_root() -> Path:
-    """Return the default folder for a user's runs: in the checkout, or in the current folder if skillviz is
-    installed."""
+    """Return the default folder for a user's runs: in the checkout, or in the current folder if installed."""
     return project_root() / "cached_runs" / "local"
 
 

@@ -29,8 +29,7 @@ def refuse_unsuited(spec: RunSpec, task: Task, check: Preflight, device: str = "
 
 
 def refused_lean(row: Localizer, check: Preflight | None) -> BadInput | None:
-    """Return the reason against a localizer or a pair in lean mode; None if there is none, as far as the pair is
-    known."""
+    """Return the reason against lean mode for a localizer or pair, as far as the pair is known, or None."""
     if not row.lean:
         names = ", ".join(name for name, other in LOCALIZERS.items() if other.lean)
         return BadInput(
@@ -41,8 +40,7 @@ def refused_lean(row: Localizer, check: Preflight | None) -> BadInput | None:
 
 
 def refused_graphs(row: Localizer, device: str, is_lean: bool, check: Preflight | None) -> BadInput | None:
-    """Return the reason against recording a search's passes as CUDA graphs; None if there is none, as far as is
-    known."""
+    """Return the reason against recording a search's passes as CUDA graphs, as far as is known, or None."""
     if device == "cpu":
         return BadInput(f"CUDA graphs need a GPU, and this run is on the CPU; {LEAVE_OUT}, or choose a GPU.")
     if is_lean:

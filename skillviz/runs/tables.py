@@ -35,8 +35,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """One table. With `logits`, columns `logit_<class>` (float32) follow, one per label, or `GENERATED` for
-    references."""
+    """One table; with `logits`, columns `logit_<class>` (float32) follow, or `GENERATED` for references."""
 
     name: str
     columns: tuple[Column, ...]
@@ -251,8 +250,7 @@ def logit_columns(labels: Sequence[str]) -> list[str]:
 
 
 def encoding(frame: pd.DataFrame) -> dict[str, Any]:
-    """Return Parquet options for the frame: compression, with the bytes of floats split by position, which saves a
-    third."""
+    """Return Parquet options for the frame: compressed, with bytes of floats by position, which saves a third."""
     split = [str(name) for name in frame.columns if frame[name].dtype.kind == "f"]
     words = [str(name) for name in frame.columns if name not in split]
     return {"compression": "zstd", "compression_level": 19, "use_dictionary": words, "use_byte_stream_split": split}

@@ -20,8 +20,7 @@ def task_of(run: Run) -> Task:
 
 
 def example_texts(run: Run, split: str) -> pd.DataFrame:
-    """Return example_id, text_a, text_b for pairs, and options or reference if there are any, for the examples of a
-    split.
+    """Return a split's examples: example_id, text_a, text_b for pairs, and options or reference if there are any.
 
     All splits are read, because only together do they show that they are the run's own. Raises BadData if they are not,
     or cannot be read.

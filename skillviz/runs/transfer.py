@@ -29,7 +29,9 @@ class Other:
     """The test examples of another task, with `frame` as in tasks.splits and labels numbered like the source's.
 
     `task` is the other task as used for the pair: with its own prompt, for the source's labels. `mapping` maps each of
-    its own labels to one of the source's, or to None. Among `rows` examples, two kinds are left out: the ones mapped to None (`unmapped`), and the ones whose text is among the source's training examples (`dropped`, None if that was not checked). `fingerprint` is the frame's.
+    its own labels to one of the source's, or to None. Among `rows` examples, two kinds are left out: the ones mapped to
+    None (`unmapped`), and the ones whose text is among the source's training examples (`dropped`, None if that was not
+    checked). `fingerprint` is the frame's.
     """
 
     named: str
@@ -142,11 +144,10 @@ def other_examples(
 
 
 def in_its_words(source: Task, other: Task, mapping: LabelMap, readout: str) -> tuple[Task, tuple[str, ...]]:
-    """Return the other task with the source's labels and its own prompt; or with the source's prompt and a note if it
-    has none.
+    """Return the other task with the source's labels and its own prompt.
 
-    A label of the source gets the label word of the other task's label that is mapped to it; if there are several, the
-    first.
+    If it has no prompt, it gets the source's, with a note. A label of the source gets the label word of the other
+    task's label that is mapped to it; if there are several, the first.
     """
     kind = KINDS.get(readout)
     plain: dict[str, Any] = {

@@ -42,8 +42,7 @@ def user_named(issuer: str, subject: str) -> str:
 
 
 def make_store(shared: Path, user: str, owner: dict[str, str]) -> None:
-    """Make the user's folder, with the owner's identity, if it does not exist; raises StoreError if it cannot be
-    made."""
+    """Make the user's folder, with the owner's identity, if it does not exist; raises StoreError if that fails."""
     root = store_of_user(shared, user)
     with written(root):
         root.mkdir(parents=True, exist_ok=True)

@@ -36,11 +36,11 @@ def wise_tables(
     passes: Passes = UNKEPT,
     gains: Mapping[int, float] | None = None,
 ) -> Grid:
-    """Return interpolation.parquet and interpolation_bins.parquet: both paths at alpha 0, 0.1, ..., 1 on every data
-    set.
+    """Return interpolation.parquet and interpolation_bins.parquet.
 
-    WiSE-Graft is computed for each region. `data` are encoded examples by the name of their data set; `gains` are the
-    gains of the grafts by size, if they differ from the pair's.
+    They have both paths at alpha 0, 0.1, ..., 1 on every data set. WiSE-Graft is computed for each region. `data` are
+    encoded examples by the name of their data set; `gains` are the gains of the grafts by size, if they differ from the
+    pair's.
     """
     rows: list[dict[str, Any]] = []
     bins = []
@@ -121,10 +121,10 @@ def path_logits(
 def _of_graft(
     pair: ModelPair, objective: Objective, grid: Sequence[float], region: Region
 ) -> Generator[np.ndarray, None, None]:
-    """Yield the logits [n, label] of the graft path at each alpha; the layers below the region's are computed once for
-    all.
+    """Yield the logits [n, label] of the graft path at each alpha.
 
-    The model is compared with the base once, and between two alphas only the region's entries change.
+    The layers below the region's are computed once for all. The model is compared with the base once, and between two
+    alphas only the region's entries change.
     """
     inside = torch.from_numpy(region.like(pair.table.shapes).flat()).to(pair.flat.device)
     base, end = pair.base[inside], pair.grafted_values(inside, len(inside))
@@ -134,8 +134,7 @@ def _of_graft(
 
 @contextmanager
 def on_path(pair: ModelPair, path: str, alpha: float, region: Region | None) -> Iterator[ModelPair]:
-    """Set the pair's model to a point of wise-ft (every parameter moves) or wise-graft (only the region's entries
-    move).
+    """Set the model to a point of wise-ft (every parameter moves) or wise-graft (only the region's entries move).
 
     alpha 0 is the base, 1 the fine-tuned model or the graft; larger values extend the path. The model is restored after
     the body, also after an error.

@@ -22,8 +22,7 @@ from skillviz.models.finetune.training import Trainer, best_of, descend, run_ste
 
 
 def train(request: FineTuning, folder: Path) -> Finetuned:
-    """Train the sequence and write, after each stage, a model for each task learned so far: `folder`/<stage>/<task
-    name>.
+    """Train the sequence and write the model of each learned task after each stage: `folder`/<stage>/<task name>.
 
     Naive (no regions): every stage trains everything, starting where the previous one ended. Grafting: stage n trains
     the entries of regions[n] that no earlier region owns, from the current values. A task's model then has the trained
@@ -59,8 +58,7 @@ class TaskSequence:
                 )
 
     def learn(self, stage: int) -> None:
-        """Train the task of this stage (from 1) from the current values, and leave the best checked weights in the
-        model."""
+        """Train the task of this stage (from 1) from the current values; the model keeps the best checked weights."""
         started, data, settings = time.perf_counter(), self.data[stage - 1], self.settings[stage - 1]
         model = self._model(stage)
         trainer, lock = Trainer(model, data, settings), model.lock
@@ -149,8 +147,7 @@ class TaskSequence:
 
 @contextmanager
 def answering(model: TrainableModel, owned: Region | None) -> Iterator[None]:
-    """In the body, the model has its task's values: the base outside `owned`. The previous values are restored
-    after."""
+    """In the body, the model has its task's values, with the base outside `owned`; then they are restored."""
     if owned is None:
         yield
         return

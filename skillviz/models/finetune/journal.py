@@ -68,10 +68,9 @@ class TrainingState:
 
     @classmethod
     def read(cls, path: Path, stamp: str) -> TrainingState | None:
-        """Return the stored state; None if there is none with this stamp or it is damaged, so that training starts
-        over.
+        """Return the stored state; None if there is none with this stamp or it is damaged.
 
-        Raises OtherVersion.
+        Training then starts over. Raises OtherVersion.
         """
         if not path.is_file():
             return None

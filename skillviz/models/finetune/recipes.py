@@ -60,8 +60,7 @@ LORA_GRID = Grid((8,), (1e-3, 5e-4, 2e-4), "ours, around the 4e-4 to 5e-4 of Hu 
 
 @dataclass(frozen=True)
 class RecipeRow:
-    """One fine-tuning recipe. `rates` are the default learning rates by readout; `grid` has the points of --grid
-    paper."""
+    """One fine-tuning recipe; `rates` are the default learning rates by readout, `grid` the points of --grid paper."""
 
     name: str
     title: str
@@ -77,8 +76,7 @@ class RecipeRow:
     rates: Mapping[str, float]
     grid: Grid
     scope: Literal["all", "biases", "low-rank", "region"] = "all"
-    """The graftable parameters that move: all, their biases, low-rank factors beside them, or the entries of a
-    region."""
+    """The graftable parameters that move: all, their biases, low-rank factors beside them, or a region's entries."""
     tasks: Literal["one", "together", "in turn"] = "one"
     run: str = ONE_TASK
     """The function that trains, as "module:name"."""
@@ -172,8 +170,7 @@ _ROWS = (
 RECIPES: Mapping[str, RecipeRow] = MappingProxyType({row.name: row for row in _ROWS})
 
 OPTIMIZERS = tuple(row.name for row in _ROWS if row.scope == "all" and not row.several_tasks)
-"""The choices of optimizer for recipes of several tasks or a region: recipes whose optimizer, rate and penalty are
-used."""
+"""The optimizers for several tasks or a region: recipes whose optimizer, rate and penalty are used."""
 
 OTHER_OPTIMIZERS = tuple(name for name in OPTIMIZERS if RECIPES[name].method != "ft")
 """Recipes that train the same parameters as plain SGD, with another optimizer."""
@@ -216,8 +213,7 @@ def paper_steps(labels: int, k_shot: int) -> int:
 
 
 def grid_of(row: RecipeRow, grid: str | None, batch_size: int, optimizer: str | None = None) -> Grid | None:
-    """Return the points to try: all of the row's for `paper`, its rates at this batch size for `quick`, None for
-    `none`."""
+    """Return the points to try: all of the row's for `paper`, its rates at this batch size for `quick`, else None."""
     if grid is None or grid == "none":
         return None
     if grid not in GRIDS:

@@ -96,11 +96,11 @@ class TrainableModel:
 def open_trainable(
     base: str, task: Task, settings: TrainingSettings, device: torch.device, region: Region | None = None
 ) -> TrainableModel:
-    """Return the base, loaded as float32 for the settings' readout; with a region, only its entries and the head are
-    trained.
+    """Return the base, loaded as float32 for the settings' readout.
 
-    A base without a classification head, or with one for another number of labels, gets a new one drawn with the
-    settings' seed, and a note says so. A missing language-model head raises an error.
+    With a region, only its entries and the head are trained. A base without a classification head, or with one for
+    another number of labels, gets a new one drawn with the settings' seed, and a note says so. A missing language-model
+    head raises an error.
     """
     task.refuse_readout(settings.readout)
     info = _fitting(base, settings, len(task.labels))
@@ -137,8 +137,7 @@ def open_trainable(
 def open_shared(
     base: str, tasks: Sequence[Task], settings: TrainingSettings, device: torch.device
 ) -> list[TrainableModel]:
-    """Return a model for each task, all with the first one's body; each has its own classification head, if there is
-    one."""
+    """Return a model for each task, all with the first one's body, and each with its own head, if there is one."""
     first, *rest = (open_trainable(base, task, settings, device) for task in tasks)
     return [first, *(_with_body_of(first, other) for other in rest)]
 
@@ -152,8 +151,7 @@ def trained_together(models: Sequence[TrainableModel]) -> TrainableModel:
 
 
 def _with_body_of(first: TrainableModel, other: TrainableModel) -> TrainableModel:
-    """Return the other model with the first's parameters in place of its own, except for its head; the old ones are
-    freed."""
+    """Return the other model with the first's parameters, except for its head; its own ones are freed."""
     shared = dict(first.model.named_parameters())
     for name, old in list(other.model.named_parameters()):
         if name in other.head:

@@ -100,11 +100,11 @@ def descend(
     entry: Entry | None = None,
     merit: Callable[[float], float] = float,
 ) -> Generator[TrainStep, None, None]:
-    """Yield one record per step. `backward(step)` computes a gradient and returns its loss; `check()` returns the
-    metric.
+    """Yield one record per step; `backward(step)` computes a gradient and returns its loss, `check()` the metric.
 
-    The best check has the largest merit. `after(step)` is called at the end of a step. Afterwards the model has the parameters of the best check. With the `entry` of a journal, training resumes from there: the finished
-    steps yield their records again, and `skip()` skips the batch of each.
+    The best check has the largest merit. `after(step)` is called at the end of a step. Afterwards the model has the
+    parameters of the best check. With the `entry` of a journal, training resumes from there: the finished steps yield
+    their records again, and `skip()` skips the batch of each.
     """
     kind = torch.optim.AdamW if settings.optimizer == "adamw" else torch.optim.SGD
     groups = [group for group in model.groups(settings.weight_decay) if group["params"]]
@@ -157,8 +157,7 @@ def descend(
 
 
 def run_steps(steps: Generator[TrainStep, None, None], on_step: OnStep) -> list[TrainStep]:
-    """Return all records, after passing each to `on_step` as it is made; an error in `on_step` ends the training at
-    once."""
+    """Return all records, after passing each to `on_step` as it is made; an error there ends the training at once."""
     history = []
     with closing(steps):
         for record in steps:
@@ -243,8 +242,7 @@ def _prepare_gradient(model: TrainableModel, settings: TrainingSettings, rate: f
 
 
 def _refuse_diverged(what: str, value: float, step: int, settings: TrainingSettings) -> None:
-    """Raise Diverged if the value is not a number: a step with it would destroy every parameter, including locked
-    ones."""
+    """Raise Diverged if the value is not a number: a step with it would destroy all parameters, even locked ones."""
     if not np.isfinite(value):
         raise Diverged(
             f"the {what} became {value} at step {step} of {settings.steps}, so training stopped and nothing was "

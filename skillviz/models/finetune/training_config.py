@@ -90,8 +90,10 @@ class TrainingConfig:
     keep: str = "best"
 
     def check(self, tasks: int = 1, regions: int = 0, mode: str | None = None) -> RecipeRow:
-        """Return the recipe's row; raises BadInput if it contradicts the other settings or these numbers of tasks and
-        regions."""
+        """Return the recipe's row.
+
+        Raises BadInput if the recipe contradicts the other settings or the numbers of tasks and regions.
+        """
         return check_use(
             self.recipe, tasks=tasks, regions=regions, mode=mode, rank=self.rank, grid=self.grid, lr=self.lr,
             matrices=self.matrices, optimizer=self.optimizer, extra_trained=self.train_embeddings or self.train_head,
