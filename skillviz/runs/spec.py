@@ -149,7 +149,7 @@ class RunSpec(BaseModel):
         return {name: words_of_region(fields[name]) for name in sorted(fields) if fields[name] is not None}
 
     def anchored(self, folder: Path) -> RunSpec:
-        """Return the spec with paths in `folder` made absolute, so that pages and jobs find them from anywhere."""
+        """Return the spec with paths relative to `folder` made absolute, so that pages and jobs find them anywhere."""
         pair = {name: anchored(getattr(self, name), folder) for name in ("base", "finetuned")}
         task, *others = (anchored_task(name, folder) for name in (self.task, *self.others))
         return self.model_copy(update={**pair, "task": task, "others": tuple(others)})
