@@ -1,4 +1,4 @@
-"""Runs and studies made by processes that outlive whoever started them: start, watch, cancel, resume."""
+"""Runs and studies in processes that outlive the program that started them: start, watch, cancel, resume."""
 
 from skillviz.jobs.control import cancel, resume, start, start_study, submit_study
 from skillviz.jobs.job import Job, JobProgress

@@ -1,4 +1,4 @@
-"""Where jobs run: detached processes on this machine. jobs.slurm has a second class with the same methods."""
+"""Run jobs as detached processes on this machine. jobs.slurm has a second class with the same methods."""
 
 from __future__ import annotations
 
@@ -25,31 +25,32 @@ class Backend(Protocol):
     """Runs commands of skillviz that make a run or a study in its folder."""
 
     def refuse(self) -> None:
-        """Raises a SkillvizError where nothing can be started from here."""
+        """Raises a SkillvizError if no job can be started from this process."""
 
     def start(self, folder: Path, words: Sequence[str], cwd: Path) -> None:
         """Starts `python -m skillviz WORDS` for a folder, from the folder `cwd`; returns at once."""
 
     def alive(self, folder: Path) -> bool:
-        """Whether a process works on the folder."""
+        """True if a process works on the folder."""
 
     def cancel(self, folder: Path) -> None:
-        """Ends the work; returns when no process works on the folder any more, or after some seconds (here two)."""
+        """Ends the work; returns when no process works on the folder any more, or after a few seconds (two on this
+        machine)."""
 
 
 class LocalBackend:
-    """A process and session of its own for each job: it outlives the browser tab, the server and the terminal."""
+    """Gives each job its own process and session: it outlives the browser tab, the server and the terminal."""
 
     def __init__(self) -> None:
         self._children: list[subprocess.Popen[bytes]] = []
 
     def refuse(self) -> None:
-        """This machine is always there."""
+        """Never raises: this machine is always available."""
 
     def start(self, folder: Path, words: Sequence[str], cwd: Path) -> None:
         """Spawns the command; its output goes to the folder's log.
 
-        The process is named here at once: on a busy machine it takes a while until it does so itself.
+        The process id is noted here at once, because on a busy machine the process itself takes a while to note it.
         """
         self._reap()
         with (folder / WORK / LOG).open("ab") as log:
@@ -62,12 +63,12 @@ class LocalBackend:
             name_process(folder / WORK, child.pid)
 
     def alive(self, folder: Path) -> bool:
-        """Whether the process that the folder names lives."""
+        """True if the process noted in the folder is alive."""
         self._reap()
         return is_alive(folder / WORK)
 
     def cancel(self, folder: Path) -> None:
-        """SIGTERM, upon which it leaves a checkpoint; SIGKILL where that does not help in time."""
+        """Sends SIGTERM, on which the process saves a checkpoint; then SIGKILL if it has not ended in time."""
         self._reap()
         process = process_of(folder / WORK)
         if process is None:
@@ -81,9 +82,9 @@ class LocalBackend:
                 return
 
     def _is_running(self, process: psutil.Process) -> bool:
-        """Whether the process itself is still there: it closes its run a little before it ends.
+        """True if the process itself still exists: it closes its run a little before it ends.
 
-        Its first thread may have ended before the others; a child of ours is gone once it was reaped.
+        The process's main thread may end before its other threads. A child of this process is gone once it is reaped.
         """
         self._reap()
         if any(child.pid == process.pid for child in self._children):
@@ -93,7 +94,7 @@ class LocalBackend:
         return False
 
     def _reap(self) -> None:
-        """Reaps children that have ended, so that they do not stay as zombies."""
+        """Reaps children that have ended, so that no zombies remain."""
         self._children = [child for child in self._children if child.poll() is None]
 
 
@@ -101,7 +102,8 @@ LOCAL = LocalBackend()
 
 
 def _send(pid: int, number: signal.Signals) -> None:
-    """To the whole group where the process leads one, as a job does; else to it alone: a shell may be in its group."""
+    """Sends a signal to the whole group if the process leads one, as jobs do; otherwise to the process alone,
+    because its group may include a shell."""
     with contextlib.suppress(ProcessLookupError):
         if os.getpgid(pid) == pid:
             os.killpg(pid, number)

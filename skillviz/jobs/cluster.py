@@ -1,4 +1,5 @@
-"""The settings of a cluster, from one YAML file: what a job may use. $SKILLVIZ_CLUSTER names it, else cluster.yaml."""
+"""The cluster settings: the resources that a job may use. Read from the YAML file in $SKILLVIZ_CLUSTER, or
+cluster.yaml."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ from skillviz.tasks.yaml_files import TextLoader, read_yaml
 
 VARIABLE = f"{OURS}CLUSTER"
 FILE = "cluster.yaml"
-LONGEST_NOTICE = 90  # seconds before its time limit that a job is told to save; a quarter of a short limit
+LONGEST_NOTICE = 90  # seconds before its time limit when a job must save; at most a quarter of the limit
 TIME = re.compile(r"(?:(\d{1,4})-)?(\d{1,6})(?::(\d{1,2}))?(?::(\d{1,2}))?")
 OURSELVES = (
     "array", "chdir", "dependency", "error", "gpus", "gpus-per-node", "input", "job-name", "mem", "no-requeue",
@@ -51,8 +52,8 @@ def _extra(values: dict[str, str]) -> dict[str, str]:
 
 
 class ClusterSettings(BaseModel):
-    """What each job may use. `gpus` are those of one job; `extra` holds more options of sbatch by their long name,
-    `true` for those that take no value."""
+    """The resources of each job. `gpus` is the number per job; `extra` holds more options of sbatch by their long
+    name, with the value `true` for an option without a value."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -64,12 +65,12 @@ class ClusterSettings(BaseModel):
 
     @property
     def notice(self) -> int:
-        """Seconds before its time limit at which a job is told to save."""
+        """Seconds before its time limit at which a job gets the signal to save."""
         return min(LONGEST_NOTICE, seconds_of(self.time) // 4)
 
 
 def seconds_of(time: str) -> int:
-    """The seconds of a time limit as Slurm reads it: minutes, M:S, H:M:S, D-H, D-H:M or D-H:M:S."""
+    """The seconds in a time limit, in Slurm's formats: minutes, M:S, H:M:S, D-H, D-H:M or D-H:M:S."""
     match = TIME.fullmatch(time)
     assert match is not None
     days, *fields = (int(field) if field else None for field in match.groups())
@@ -82,18 +83,18 @@ def seconds_of(time: str) -> int:
 
 
 def settings_path() -> Path:
-    """Where the settings are, or would be."""
+    """The path of the settings file, whether or not it exists."""
     chosen = os.environ.get(VARIABLE)
     return Path(expanded(chosen)) if chosen else project_root() / FILE
 
 
 def is_set_up() -> bool:
-    """Whether there are settings, so that a page offers the cluster."""
+    """True if the settings file exists. Pages offer the cluster only then."""
     return settings_path().is_file()
 
 
 def settings() -> ClusterSettings:
-    """The settings; raises NoCluster where there are none, BadInput where they cannot be used."""
+    """The settings; raises NoCluster if there is no settings file, BadInput if it cannot be used."""
     path = settings_path()
     if not path.is_file():
         raise NoCluster(
@@ -114,7 +115,7 @@ def settings() -> ClusterSettings:
 
 
 def checked_settings() -> ClusterSettings:
-    """The settings, where jobs can be submitted from here; raises NoCluster or BadInput."""
+    """The settings, if jobs can be submitted from this machine; otherwise raises NoCluster or BadInput."""
     if shutil.which("sbatch") is None or not is_there():
         raise NoCluster(
             "Slurm is not on this machine; leave out --cluster, or run this on a login node of your cluster."

@@ -1,4 +1,5 @@
-"""Start, cancel and resume jobs. All state is in the folders of runs and studies, so any process may call."""
+"""Start, cancel and resume jobs. All state is in the folders of runs and studies, so any process may call these
+functions."""
 
 from __future__ import annotations
 
@@ -32,10 +33,10 @@ from skillviz.tasks import registry
 
 
 def start(spec: RunSpec, store: Store, device: str | None = None, backend: Backend = LOCAL) -> Job:
-    """A queued job that makes the run of `spec` (on `device`, where one is named); returns at once.
+    """Starts a queued job that makes the run of `spec` (on `device`, if given); returns at once.
 
-    Headers and the task's file are checked first: raises a SkillvizError and leaves no folder where the pair, the task
-    or a size cannot be used. OverQuota where the store's user may start nothing new.
+    Headers and the task's file are checked first: raises a SkillvizError and leaves no folder if the pair, the task or
+    a size cannot be used. Raises OverQuota if the store's user may start no new job.
     """
     read_only.refuse()
     quota.refuse_job(store)
@@ -48,17 +49,17 @@ def start(spec: RunSpec, store: Store, device: str | None = None, backend: Backe
         folder = store.create(spec, size=size, task=task)
     try:
         RunJob.launch(store.root, folder, Path.cwd(), backend)
-    except NoCluster:  # it refused the job: there is nothing to resume
+    except NoCluster:  # Slurm refused the job: there is nothing to resume
         store.delete(folder.id)
         raise
     return status(store, folder.id)
 
 
 def start_study(file: Path | str, store: Store, workers: int = 1, backend: Backend = LOCAL) -> Job:
-    """A running job that makes the study of a file with `workers` processes; returns at once.
+    """Starts a job that makes the study of a file with `workers` processes; returns at once.
 
-    Files and headers are checked first: raises a SkillvizError where the study cannot be made, StoreError where it
-    runs already. Relative names in it start from this process's folder.
+    Files and headers are checked first: raises a SkillvizError if the study cannot be made, StoreError if it is already
+    running. Relative paths in the file are relative to the working directory of this process.
     """
     read_only.refuse()
     refuse_study(store)
@@ -68,7 +69,7 @@ def start_study(file: Path | str, store: Store, workers: int = 1, backend: Backe
 
 
 def submit_study(study: StudySpec, store: Store, backend: Backend) -> Job:
-    """A job that makes a study on a cluster, from the study itself; as `start_study`."""
+    """Starts a job that makes a study on a cluster, from the study itself. See `start_study`."""
     read_only.refuse()
     refuse_study(store)
     backend.refuse()
@@ -84,9 +85,9 @@ def _launched(study: StudySpec, store: Store, file: Path, workers: int, backend:
 
 
 def refuse_study(store: Store) -> None:
-    """Raises BadInput where the store is one user's of several: a study would keep a device from all the others.
+    """Raises BadInput if the store belongs to one of several users: a study would keep a device from all the others.
 
-    Jobs take turns; a study has its devices until its end.
+    Jobs take turns; a study keeps its devices until it ends.
     """
     if user_of(store.root):
         raise BadInput(
@@ -96,10 +97,10 @@ def refuse_study(store: Store) -> None:
 
 
 def checked(spec: RunSpec, store: Store, device: str = "") -> tuple[int, str]:
-    """The main size in entries and the task's name; raises the first thing that stands against the run.
+    """Returns the main size in entries and the task's name; raises the first reason why the run cannot be made.
 
-    `device` is the kind of the one that the run will take, where that is known.
-    A region made by hand may name runs of the store and those that ship.
+    `device` is the kind of device that the run will use, if known.
+    A region made by hand may name runs of the store and the bundled runs.
     """
     task = registry.task(spec.task)
     refuse_unfit(task, {name: registry.task(name) for name in spec.others})
@@ -115,10 +116,10 @@ def checked(spec: RunSpec, store: Store, device: str = "") -> tuple[int, str]:
 
 
 def cancel(store: Store, name: str, backend: Backend | None = None) -> Job:
-    """The job after its end, within two seconds: cancelled, or what it had become by itself just before. A cluster
-    takes longer.
+    """Cancels a job and returns it within two seconds: cancelled, or with the status in which it ended just before. A
+    cluster takes longer.
 
-    Raises StoreError where it neither waits nor runs.
+    Raises StoreError if the job is neither queued nor running.
     """
     read_only.refuse()
     job = status(store, name)
@@ -131,11 +132,12 @@ def cancel(store: Store, name: str, backend: Backend | None = None) -> Job:
 
 
 def resume(store: Store, name: str, backend: Backend | None = None) -> Job:
-    """The job, started again where and from the folder it was started in. A run continues from its last checkpoint, bit
-    for bit, or starts over without one; a study continues with what is not finished, with as many processes as before.
+    """Resumes a job in its folder, on the backend and from the working directory of its first start. A run continues
+    from its last checkpoint, bit for bit, or starts over without one; a study continues with its unfinished steps, with
+    the same number of processes.
 
-    Raises StoreError where the job is finished, waits or runs, or the store cannot be written; OverQuota where its user
-    may start nothing.
+    Raises StoreError if the job is finished, queued or running, or the store cannot be written; OverQuota if its user
+    may start no job.
     """
     read_only.refuse()
     job = _resumable(store, name)

@@ -22,7 +22,7 @@ CPU_FACTS = Path("/proc/cpuinfo")
 
 @dataclass(frozen=True)
 class Device:
-    """One place to compute. `name` is how a spec says it: cpu, cuda:0, ...; memory in bytes."""
+    """A device to compute on. `name` is its name in a spec: cpu, cuda:0, ...; memory is in bytes."""
 
     name: str
     title: str
@@ -39,7 +39,7 @@ def devices() -> list[Device]:
 
 
 def chosen(name: str, available: list[Device]) -> Device | None:
-    """The device that a spec's `device` will take; None where this machine does not show it."""
+    """The device that a spec's `device` selects; None if this machine does not list it."""
     if name == "auto":
         return next((device for device in available if device.name != "cpu"), available[0])
     full_name = "cuda:0" if name == "cuda" else name
@@ -47,7 +47,7 @@ def chosen(name: str, available: list[Device]) -> Device | None:
 
 
 def automatic() -> str:
-    """The device that `auto` takes, as far as that shows without torch; looked up once."""
+    """The device that `auto` selects, as far as can be found out without torch; computed once."""
     return _automatic(os.environ.get("CUDA_VISIBLE_DEVICES"))
 
 
@@ -56,23 +56,23 @@ def _automatic(visible: str | None) -> str:
     listed = gpus(visible)
     if listed or is_cpu_build():
         return "cuda:0" if listed else "cpu"
-    # a container may have a GPU's files and no nvidia-smi; another maker's GPUs have files of their own
+    # a container may have a GPU's device files but no nvidia-smi; AMD GPUs have a device file of their own (kfd)
     has_program = shutil.which("nvidia-smi") is not None
     files = [path for path in DRIVEN.glob("nvidia[0-9]*") if not has_program] + [*DRIVEN.glob("kfd")]
     return "cuda:0" if files and visible not in HIDDEN else "cpu"
 
 
 def is_cpu_build() -> bool:
-    """Whether the torch that is installed can use no GPU at all."""
+    """True if the installed torch can use no GPU."""
     with suppress(PackageNotFoundError):
         return version("torch").endswith("+cpu")
     return True
 
 
 def gpus(visible: str | None) -> list[Device]:
-    """The GPUs that nvidia-smi lists, of them those in CUDA_VISIBLE_DEVICES, numbered as a process sees them.
+    """The GPUs that nvidia-smi lists and CUDA_VISIBLE_DEVICES allows, numbered as in a process that sees only these.
 
-    None where the torch that is installed can use none.
+    Empty if the installed torch can use no GPU.
     """
     if is_cpu_build():
         return []
@@ -81,7 +81,7 @@ def gpus(visible: str | None) -> list[Device]:
         rows = [match for word in visible.split(",") if (match := _named(word.strip(), rows))]
     return [
         Device(f"cuda:{number}", row[2], _mib(row[3]), _mib(row[4])) for number, row in enumerate(rows)
-    ]  # of row: index, uuid, name, free, total
+    ]  # row: index, uuid, name, free, total
 
 
 def _nvidia_smi() -> str:
@@ -95,12 +95,12 @@ def _nvidia_smi() -> str:
 
 
 def _named(word: str, rows: list[list[str]]) -> list[str] | None:
-    """The row of an index, or of the beginning of a uuid."""
+    """The row with this index, or whose uuid starts with the word."""
     return next((row for row in rows if word and (row[0] == word or row[1].startswith(word))), None)
 
 
 def _mib(word: str) -> int:
-    """Bytes of a number of MiB; 0 where the driver does not tell."""
+    """The bytes in a number of MiB; 0 if the driver does not report a number."""
     return int(float(word) * 2**20) if word.replace(".", "", 1).isdigit() else 0
 
 

@@ -1,4 +1,5 @@
-"""A job as a watcher sees it: what it makes, where it stands, how far it has come. Its two kinds are in jobs.kinds."""
+"""A job as a watcher sees it: the run or study it makes, its status and its progress. Its two kinds are in
+jobs.kinds."""
 
 from __future__ import annotations
 
@@ -24,11 +25,11 @@ Event = dict[str, Any]
 
 @dataclass(frozen=True)
 class Job(ABC):
-    """A process that makes one run or one study; a kind of job says how it is cancelled, launched and followed.
+    """A process that makes one run or one study; each kind of job defines how it is cancelled, launched and followed.
 
-    `name` is the run's id or the study's name. A run waits for the device `slot`; `position` counts the jobs before
-    it while it waits or runs: 0 has the device (or is about to), 1 is next. A study whose process ended early without
-    a cancel is `stopped`.
+    `name` is the run's id or the study's name. A run waits for the device `slot`; `position` counts the jobs ahead of
+    it while it is queued or running: 0 has the device (or is about to), 1 is next. A study whose process ended early
+    without a cancel is `stopped`.
     """
 
     kind: ClassVar[Kind]
@@ -45,12 +46,12 @@ class Job(ABC):
 
     @property
     def is_open(self) -> bool:
-        """Whether it waits or runs, so that it can be cancelled."""
+        """True if the job is queued or running, so that it can be cancelled."""
         return self.status in OPEN
 
     @property
     def is_resumable(self) -> bool:
-        """Whether it ended early, so that it can continue where it stopped."""
+        """True if the job ended early, so that it can continue from there."""
         return self.status in RESUMABLE
 
     @property
@@ -70,48 +71,48 @@ class Job(ABC):
 
     @property
     def error(self) -> Failure | None:
-        """Why the job failed as a whole, and what to do."""
+        """The reason why the whole job failed, and a hint what to do; None if it did not."""
         return None
 
     @property
     def failed_steps(self) -> Mapping[str, str]:
-        """Title of each failed step of a job of many steps to the reason."""
+        """Maps the title of each failed step to the reason, for a job of many steps."""
         return {}
 
     @property
     def finished_steps(self) -> int:
-        """How many steps of a job of many steps are finished."""
+        """The number of finished steps, for a job of many steps."""
         return 0
 
     @abstractmethod
     def progress(self, events: Sequence[Event]) -> JobProgress:
-        """How far a running job has come, from its latest events."""
+        """The progress of a running job, from its latest events."""
 
     @abstractmethod
     def check_resume(self, root: Path) -> None:
-        """Raises what stands against resuming it and takes long to see; before anything is begun."""
+        """Raises the reasons against resuming the job that take long to find; called before anything is changed."""
 
     @abstractmethod
     def resume(self, root: Path, backend: Backend) -> None:
-        """Starts the job in its folder again, from where and as it was started."""
+        """Starts the job again in its folder, on the same backend and from the same working directory as before."""
 
     @abstractmethod
     def announce_cancel(self, root: Path) -> None:
-        """Before its process is ended: what one that starts just now must see."""
+        """Leaves a mark that a process that is just starting will see; called before the job's process is ended."""
 
     @abstractmethod
     def close(self, root: Path) -> None:
-        """After its process was ended: the folder says so, and nobody waits for it."""
+        """Records the end in the folder and stops waiting for the process; called after the process has ended."""
 
 
 @dataclass(frozen=True)
 class JobProgress:
-    """How far a job has come.
+    """The progress of a job.
 
-    `phase` is one of runs.progress.PHASES, `steps` for a study, or the status of a job that does not run. `step` of
-    `total` counts the steps done, over all searches of a run; those of a study, whose next step is called `title`.
-    `loss` (nats), `size`, `added` and `removed` (entries) are those of the last search step; `scored` is the share of
-    the scoring that is done. None: not known, or not of this phase.
+    `phase` is one of runs.progress.PHASES, `steps` for a study, or the status of a job that is not running. `step` of
+    `total` counts the steps done, over all searches of a run, or the steps of a study, whose next step is called
+    `title`. `loss` (nats), `size`, `added` and `removed` (entries) belong to the last search step; `scored` is the
+    share of the scoring that is done. None: not known, or not part of this phase.
     """
 
     phase: str
@@ -132,6 +133,6 @@ class JobProgress:
 
 
 def seconds_left(event: Event) -> float | None:
-    """Seconds left by now, 0 where more time has passed than was measured; None where nothing was."""
+    """Seconds left by now, 0 if the estimated time has already passed; None if the event has no estimate."""
     left = event.get("left")
     return None if left is None else max(0.0, round(left - (time.time() - event["time"]), 1))

@@ -28,8 +28,8 @@ from skillviz.studies.spec import StudySpec, read_study
 from skillviz.studies.status import Snapshot
 from skillviz.studies.store import FILE, StudyRecord, open_study
 
-TAIL = 1 << 16  # bytes from the end of a file in which the latest is looked for
-INTERRUPTED = "Interrupted."  # the last line that a command prints when it is asked to end
+TAIL = 1 << 16  # number of bytes at the end of a file that are searched for the latest events or lines
+INTERRUPTED = "Interrupted."  # the last line that a command prints when it is interrupted
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class RunJob(Job):
 
     @classmethod
     def of(cls, root: Path, path: Path, record: RunRecord) -> RunJob:
-        """The run of a folder, with its place in the queue."""
+        """The run in a folder, with its place in the queue."""
         slot, place = slot_in(path, record.spec.device), None
         if record.status in OPEN and (jobs := jobs_of(path / WORK)):
             slot, place = _place_on_cluster(jobs)
@@ -51,8 +51,7 @@ class RunJob(Job):
 
     @staticmethod
     def launch(root: Path, folder: RunFolder, cwd: Path, backend: Backend) -> None:
-        """Takes the place in the queue, then starts the process that waits for its turn; a cluster has a queue of its
-        own."""
+        """Takes a place in the queue, then starts the process that waits for its turn. A cluster has its own queue."""
         is_local = not isinstance(backend, SlurmBackend)
         slot = slot_of(folder.record.spec.device) if is_local else SLURM
         with written(root):
@@ -61,7 +60,7 @@ class RunJob(Job):
                 take_ticket(root, slot, folder.id)
             folder.log(f"queued for {slot}")
         backend.start(folder.path, ["work", str(folder.path.resolve())], cwd)
-        if not folder.is_open:  # it was so fast that it is done
+        if not folder.is_open:  # the run may have ended already
             unname_process(folder.work)
 
     @property
@@ -76,11 +75,11 @@ class RunJob(Job):
 
     @property
     def error(self) -> Failure | None:
-        """Why the run failed, and what to do."""
+        """The run's failure, with a hint on how to continue; None if it did not fail."""
         return self.record.error
 
     def progress(self, events: Sequence[Event]) -> JobProgress:
-        """From the last phase, and the last search step of the attempt under way."""
+        """The progress from the last phase, and from the last search step of the current attempt."""
         phases = [event for event in events if event.get("phase") not in (None, "resume")]
         if not phases:
             return JobProgress("check")
@@ -92,32 +91,32 @@ class RunJob(Job):
             return JobProgress(last["phase"], seconds_left=left, scored=scored)
         step = steps[-1]
         done, total = step["step"], step.get("total")
-        if total is not None:  # over the searches of the run: each takes as many
+        if total is not None:  # over all searches of the run, which have the same number of steps
             done, total = (step["search"] - 1) * total + done, step["searches"] * total
         latest: dict[str, Any] = {name: step.get(name) for name in ("loss", "size", "added", "removed")}
         return JobProgress(last["phase"], done, total, **latest, seconds_left=left, scored=scored)
 
     def check_resume(self, root: Path) -> None:
-        """Nothing: its own process checks its models and task."""
+        """Checks nothing: the job's own process checks its models and task."""
 
     def resume(self, root: Path, backend: Backend) -> None:
-        """From its last checkpoint."""
+        """Resumes from the last checkpoint."""
         folder = RunFolder(self.path)
         with written(root):
             folder.reopen()
         try:
             self.launch(root, folder, launch_of(folder.work)["cwd"], backend)
-        except NoCluster as error:  # it refused the job
+        except NoCluster as error:  # Slurm refused the job
             folder.give_up(failure_of(error))
             raise
 
     def announce_cancel(self, root: Path) -> None:
-        """A file in its folder."""
+        """Creates the cancel file in the job's folder."""
         with written(root):
             (self.path / WORK / CANCEL).touch()
 
     def close(self, root: Path) -> None:
-        """The run is cancelled, where it has not ended by itself; its place in the queue is free."""
+        """Marks the run as cancelled unless it ended by itself, and frees its place in the queue."""
         folder = RunFolder(self.path)
         if folder.record.status in OPEN:
             folder.cancel()
@@ -126,14 +125,14 @@ class RunJob(Job):
 
 @dataclass(frozen=True)
 class StudyJob(Job):
-    """One study: `record` is its study.json, None for one that has not begun."""
+    """One study: `record` is its study.json, or None before it has begun."""
 
     kind: ClassVar[Kind] = "study"
     record: StudyRecord | None = None
 
     @classmethod
     def of(cls, path: Path) -> StudyJob:
-        """The study of a folder."""
+        """The study in a folder."""
         folder, jobs = open_study(path), jobs_of(path / WORK)
         status = _status(path, folder.record if folder is not None else None)
         slot, place = _place_on_cluster(jobs) if jobs and status == "running" else ("", None)
@@ -149,8 +148,8 @@ class StudyJob(Job):
 
     @staticmethod
     def launch(root: Path, path: Path, study: StudySpec, file: Path, cwd: Path, workers: int, backend: Backend) -> None:
-        """Starts `workers` processes that make the study of a file, or submits its steps; raises StoreError where it
-        runs already."""
+        """Starts `workers` processes that make the study of a file, or submits its steps; raises StoreError if the
+        study is already running."""
         if is_alive(path / WORK):
             raise StoreError(f"the study '{study.name}' is running; wait for it, or cancel it.")
         if isinstance(backend, SlurmBackend):
@@ -181,40 +180,41 @@ class StudyJob(Job):
 
     @property
     def finished_steps(self) -> int:
-        """How many steps are finished."""
+        """The number of finished steps."""
         return sum(note.state == "finished" for note in self.record.steps.values()) if self.record else 0
 
     def progress(self, events: Sequence[Event]) -> JobProgress:
-        """From the step under way; without one the study still looks at models and data, or waits for its device."""
+        """The progress from the current step; without one, the study is still checking models and data, or waiting
+        for its device."""
         last = next((event for event in reversed(events) if "step" in event), None)
         if last is None:
             return JobProgress("check")
-        if self.record is not None and jobs_of(self.path / WORK):  # steps side by side, which end in any order
+        if self.record is not None and jobs_of(self.path / WORK):  # steps run in parallel and end in any order
             done = sum(note.state in ENDED for note in self.record.steps.values())
             return JobProgress("steps", min(done, last["of"] - 1), last["of"], title=last["title"])
         left = seconds_left(last)
         return JobProgress("steps", last["step"] - 1, last["of"], seconds_left=left, title=last["title"])
 
     def check_resume(self, root: Path) -> None:
-        """Looks at models and tasks, where their names mean the same as they did."""
-        if launch_of(self.path / WORK)["cwd"] == Path.cwd():  # elsewhere its own process does
+        """Checks models and tasks, if relative names still mean the same as at the start."""
+        if launch_of(self.path / WORK)["cwd"] == Path.cwd():  # in another directory, the job's own process checks them
             check(Snapshot(plan(read_study(self.path / FILE)), Store(root)))
 
     def resume(self, root: Path, backend: Backend) -> None:
-        """With what is not finished, with as many processes as before."""
+        """Resumes with the unfinished steps and the same number of processes as before."""
         file, launch = self.path / FILE, launch_of(self.path / WORK)
         study = read_study(file)
         workers = launch.get("workers") or (self.record.workers if self.record else 1)
         self.launch(root, self.path, study, file, launch["cwd"], workers, backend)
 
     def announce_cancel(self, root: Path) -> None:
-        """A file in its folder, for the steps on a cluster; a local study begins with its process, so none is on its
-        way."""
+        """Creates the cancel file in the job's folder, for steps on a cluster. A local study begins together with
+        its process, so none of its processes is still starting."""
         with written(root):
             (self.path / WORK / CANCEL).touch()
 
     def close(self, root: Path) -> None:
-        """No process of the folder is named any more, and none waits for one on a cluster."""
+        """Removes the process id from the folder, and stops waiting for a job on a cluster."""
         if jobs_of(self.path / WORK):
             cancelled(self.path)
         if not is_alive(self.path / WORK):
@@ -223,12 +223,12 @@ class StudyJob(Job):
 
 
 def backend_of(job: Job) -> Backend:
-    """Where the job was started."""
+    """The backend on which the job was started."""
     return backend_named(launch_of(job.path / WORK).get(CLUSTER))
 
 
 def _place_on_cluster(jobs: Sequence[str]) -> tuple[str, int | None]:
-    """The queue of jobs of a cluster and how many are ahead of the first that waits; None where one runs."""
+    """The queue of a cluster job and the number of jobs ahead of the first waiting one; None if it is running."""
     waiting = slurm_queue.standing(jobs[0])
     return (f"{SLURM} {waiting.partition}", slurm_queue.ahead(jobs[0])) if waiting is not None else (SLURM, None)
 
@@ -236,9 +236,9 @@ def _place_on_cluster(jobs: Sequence[str]) -> tuple[str, int | None]:
 def _status(path: Path, record: StudyRecord | None) -> JobStatus:
     if is_alive(path / WORK):
         return "running"
-    if record is None:  # it could not begin, unless it was never run or somebody ended it first
+    if record is None:  # the study could not begin, unless it was never run or was ended before
         log = path / WORK / LOG
-        last = end_of(log).rstrip() if log.is_file() else ""  # empty: it was ended before it could say anything
+        last = end_of(log).rstrip() if log.is_file() else ""  # empty: the process ended before it printed anything
         return "failed" if last and not last.endswith(INTERRUPTED) else "stopped"
     ended: dict[str, JobStatus] = {"finished": "finished", "failed": "failed", "cancelled": "cancelled"}
     return ended.get(record.status, "stopped")

@@ -1,10 +1,10 @@
-"""One job at a time on a device: a lock that its holder's death releases, and tickets that keep the order.
+"""One job at a time on a device: a lock that is released when its holder dies, and tickets that keep the order.
 
 All users of a deployment share one queue, in the shared store, and take turns in it: next is the first job of the user
-whose last turn is the longest ago. So many jobs of one user do not hold up another's first. Among one user's own jobs,
-first come first served.
+whose last turn is the longest ago. So many jobs of one user do not delay another user's first. One user's own jobs run
+in the order in which they were queued.
 
-    .slots/<device>/<number>-<user>~<run> a ticket: a run that waits; without `<user>~` where a store is no user's
+    .slots/<device>/<number>-<user>~<run> a ticket: a run that waits; without `<user>~` in a store without users
     .slots/<device>/000...-<user>~<run>   the run that has the device
     .slots/<device>/served-<user>         holds the number of the user's last turn
     .slots/<device>/lock                  held by the process that has the device
@@ -37,28 +37,28 @@ from skillviz.runs.users import shared_root, store_of_user, user_of
 
 SLOTS = ".slots"
 LOCK, NUMBERS = "lock", "numbers.lock"
-POLL = 0.1  # seconds between two looks at the queue of who is next
-FARTHEST = 5.0  # of who is far behind: 200 that wait take a fifth of a core so, at 3 ms a look
+POLL = 0.1  # seconds between two looks at the queue by the job that is next
+FARTHEST = 5.0  # the same for a job far behind: 200 waiting jobs then use a fifth of a core, at 3 ms a look
 TICKET = re.compile(r"(\d{20})-(?:([0-9a-f]{32})~)?([^~]+)")
 HOLDS = "0" * 20  # the number on the ticket of the run that has the device
 SERVED = "served-"
 
 
 def slot_of(device: str) -> str:
-    """The device that a spec's `device` will take, without torch: cpu, cuda-0, cuda-1, ..."""
+    """The device that a spec's `device` selects, without torch: cpu, cuda-0, cuda-1, ..."""
     name = automatic() if device == "auto" else device
     kind, _, number = name.partition(":")
     return "cpu" if kind == "cpu" else f"cuda-{number or 0}"
 
 
 def slot_in(path: Path, device: str) -> str:
-    """The device that the job in a run folder was queued for; where none is stored, what `device` takes."""
+    """The device that the job in a run folder was queued for; if none is stored, the one that `device` selects."""
     return str(launch_of(path / WORK).get("slot") or slot_of(device))
 
 
 def take_ticket(root: Path, slot: str, run_id: str) -> Path:
-    """The place of a run of a store as its user's last in the device's queue; one that it had before, and dead ones,
-    are given up."""
+    """Queues a run of a store as its user's last job for the device and returns the ticket. Earlier tickets of the
+    run, and tickets of runs whose process is gone, are removed."""
     for old in _tickets(root):
         if old.is_of(root, run_id) or not is_awaited(old.run):
             old.path.unlink(missing_ok=True)
@@ -72,40 +72,40 @@ def take_ticket(root: Path, slot: str, run_id: str) -> Path:
 
 @contextmanager
 def _next_number(root: Path, slot: str) -> Iterator[int]:
-    """A number that is larger than all on tickets and turns of a device; no other process draws one meanwhile."""
+    """A number larger than all on tickets and turns of a device; no other process can draw one meanwhile."""
     with lock_at(_folder(root, slot) / NUMBERS):
         drawn = [*(int(ticket.number) for ticket in _tickets(root, slot)), *_served(root, slot).values()]
         yield 1 + max(drawn, default=0)
 
 
 def give_up_ticket(root: Path, run_id: str) -> None:
-    """Takes a run out of every queue."""
+    """Removes a run from all queues."""
     for ticket in _tickets(root):
         if ticket.is_of(root, run_id):
             ticket.path.unlink(missing_ok=True)
 
 
 def queue(root: Path, slot: str) -> list[str]:
-    """The runs that hold or wait for a device, of all users, the next first; those whose process is gone do not
-    count."""
+    """The runs of all users that hold or wait for a device, the next first; runs whose process is gone are skipped."""
     return [ticket.run_id for ticket in _in_turn(_living(root, slot), _served(root, slot))]
 
 
 def position(root: Path, slot: str, run_id: str) -> int | None:
-    """How many jobs are before this one; None where it is in no queue."""
+    """The number of jobs ahead of this run; None if it is in no queue."""
     line = _in_turn(_living(root, slot), _served(root, slot))
     return next((before for before, ticket in enumerate(line) if ticket.is_of(root, run_id)), None)
 
 
 def position_of_next(root: Path, slot: str) -> int:
-    """How many jobs would be before one that the store's user starts now."""
+    """The number of jobs that would be ahead of one that the store's user starts now."""
     new = _Ticket(_folder(root, slot), "9" * 20, user_of(root), "")
     return _in_turn([*_living(root, slot), new], _served(root, slot)).index(new)
 
 
 @contextmanager
 def device_for_run(root: Path, slot: str, run_id: str, on_wait: Callable[[int], None]) -> Iterator[None]:
-    """The device is this run's inside. Until then `on_wait` is called regularly with the number of jobs before it."""
+    """Holds the device for this run. While waiting, `on_wait` is called regularly with the number of jobs ahead of
+    it."""
     if position(root, slot, run_id) is None:
         take_ticket(root, slot, run_id)
     lock = lock_at(_folder(root, slot) / LOCK)
@@ -122,9 +122,9 @@ def device_for_run(root: Path, slot: str, run_id: str, on_wait: Callable[[int], 
 
 @contextmanager
 def devices_for_study(root: Path, slots: Sequence[str], on_wait: Callable[[str], None]) -> Iterator[None]:
-    """These devices are a study's inside; jobs wait. Until then `on_wait` is called with the one that is taken.
+    """Holds these devices for a study; jobs wait. While waiting, `on_wait` is called with the device that is taken.
 
-    A study stands in no queue: it takes a device between two jobs.
+    A study is in no queue: it takes a device between two jobs.
     """
     places = {slot: _folder(root, slot) for slot in sorted(set(slots))}
     locks: dict[str, BaseFileLock] = {}
@@ -143,7 +143,7 @@ def devices_for_study(root: Path, slots: Sequence[str], on_wait: Callable[[str],
 
 
 def _acquired(lock: BaseFileLock, before: int) -> bool:
-    """Whether the lock is ours now. The tickets keep the order; the lock alone keeps two from running."""
+    """True if this process now holds the lock. Tickets keep the order; only the lock prevents two jobs at once."""
     if before:
         return False
     try:
@@ -158,7 +158,7 @@ def _take_turn(root: Path, slot: str, run_id: str) -> None:
     user = user_of(root)
     for ticket in _tickets(root, slot):
         if ticket.is_of(root, run_id):
-            with suppress(FileNotFoundError):  # it was given up just now
+            with suppress(FileNotFoundError):  # the ticket was removed just now
                 ticket.path.rename(ticket.path.with_name(_name(HOLDS, user, run_id)))
     with suppress(OSError, DiskFull), _next_number(root, slot) as number:  # a full disk costs the order, not the job
         write_text(_folder(root, slot) / f"{SERVED}{user}", f"{number}\n")
@@ -173,7 +173,7 @@ def _name(number: str, user: str, run_id: str) -> str:
 
 
 class _Ticket(NamedTuple):
-    """A file whose name says in which order runs were queued, and whose each is."""
+    """A ticket file, whose name gives the run, its user and its place in the order."""
 
     path: Path
     number: str
@@ -186,7 +186,7 @@ class _Ticket(NamedTuple):
         return store_of_user(self.path.parents[2], self.user) / self.run_id
 
     def is_of(self, root: Path, run_id: str) -> bool:
-        """Whether it is of this run of a store: another user's may have the same id."""
+        """True if the ticket belongs to this run of a store: another user's run may have the same id."""
         return self.run_id == run_id and self.user == user_of(root)
 
 
@@ -211,9 +211,9 @@ def _living(root: Path, slot: str) -> list[_Ticket]:
 
 
 def _before(root: Path, slot: str, run_id: str) -> int:
-    """How many tickets are before a run's; 0 where it is next. Tickets of the dead that stand first are given up.
+    """The number of tickets ahead of a run's; 0 if it is next. Tickets at the front whose run is dead are removed.
 
-    Unlike `position` it looks at one run alone, as everybody who waits asks it all the time.
+    Unlike `position`, it checks whether only one run is alive, because every waiting job calls it all the time.
     """
     while line := _in_turn(_tickets(root, slot), _served(root, slot)):
         if line[0].is_of(root, run_id):
@@ -225,9 +225,9 @@ def _before(root: Path, slot: str, run_id: str) -> int:
 
 
 def _in_turn(tickets: Sequence[_Ticket], served: dict[str, int]) -> list[_Ticket]:
-    """Who has the device, then the others as they will be served if nobody else comes.
+    """The ticket that has the device, then the others in the order they will be served if no job is added.
 
-    A user who never had a turn comes before those who had.
+    A user who has not had a turn comes before users who have.
     """
     waiting: dict[str, deque[_Ticket]] = defaultdict(deque)
     for ticket in sorted(tickets, key=lambda ticket: (ticket.number, ticket.run_id)):

@@ -24,10 +24,10 @@ from skillviz.runs.folder import LOG, WORK
 from skillviz.runs.process import PROCESS, environment, is_alive, jobs_of, name_jobs
 from skillviz.runs.slurm_queue import SLURM
 
-PATIENCE = 10.0  # seconds that a cancelled job has to end: those of its own, and Slurm's
-MOST_TASKS = 1000  # of one array: Slurm's own limit (MaxArraySize) is 1001 where nobody raised it
+PATIENCE = 10.0  # seconds that a cancelled job has to end: its own, plus Slurm's
+MOST_TASKS = 1000  # tasks in one array: Slurm's default limit (MaxArraySize) is 1001
 FORWARDED = ("PYTHONPATH", "GOMP_SPINCOUNT")
-"""What a job must have of this environment, also where the cluster passes none on."""
+"""Variables of this environment that a job needs, even if the cluster does not pass the environment on."""
 
 
 class SlurmBackend:
@@ -36,7 +36,7 @@ class SlurmBackend:
     name = SLURM
 
     def refuse(self) -> None:
-        """Raises NoCluster or BadInput where nothing can be submitted from here now; Slurm may be slow to answer."""
+        """Raises NoCluster or BadInput if no job can be submitted from here now; Slurm may be slow to answer."""
         checked_settings()
         if not slurm_queue.answers():
             raise NoCluster(
@@ -45,16 +45,17 @@ class SlurmBackend:
             )
 
     def start(self, folder: Path, words: Sequence[str], cwd: Path) -> None:
-        """Submits the command; its output goes to the folder's log. Raises NoCluster where Slurm refuses it."""
+        """Submits the command; its output goes to the folder's log. Raises NoCluster if Slurm refuses it."""
         _name(folder, [_submit(checked_settings(), words, folder, cwd)])
 
     def start_steps(
         self, folder: Path, levels: Sequence[int], each: Sequence[str], last: Sequence[str], cwd: Path
     ) -> None:
-        """Submits arrays of so many tasks, one a level, that run `each` with the level and the number of the array's
-        first task behind it; a level waits for the end of the one before. The command `last` waits for all.
+        """Submits job arrays, with `levels` giving the number of tasks per level. Each task runs `each`, followed by
+        the level and the index of the array's first task. A level waits for the end of the one before. The command
+        `last` waits for all levels.
 
-        What was submitted is cancelled where a later one is refused.
+        If Slurm refuses a job, the jobs already submitted are cancelled.
         """
         settings, jobs, before = checked_settings(), list[str](), list[str]()
         try:
@@ -72,11 +73,11 @@ class SlurmBackend:
         _name(folder, jobs)
 
     def alive(self, folder: Path) -> bool:
-        """Whether Slurm has a job of the folder that waits or runs."""
+        """True if Slurm has a queued or running job for the folder."""
         return is_alive(folder / WORK)
 
     def cancel(self, folder: Path) -> None:
-        """scancel, upon which a running one leaves a checkpoint; waits until Slurm has ended it, some seconds."""
+        """Calls scancel, on which a running job saves a checkpoint; waits for some seconds until Slurm has ended it."""
         jobs = jobs_of(folder / WORK)
         _scancel(jobs)
         ends = time.monotonic() + PATIENCE
@@ -91,12 +92,12 @@ SLURM_BACKEND = SlurmBackend()
 
 
 def backend_named(cluster: str | None) -> Backend:
-    """Where jobs of a cluster run; those of None run here."""
+    """The backend of a cluster's jobs; None is this machine."""
     return SLURM_BACKEND if cluster == SLURM else LOCAL
 
 
 def _name(folder: Path, jobs: Sequence[str]) -> None:
-    """Names the jobs, where they have not begun and done so themselves."""
+    """Notes the job ids in the folder, unless the jobs have already begun and noted themselves."""
     slurm_queue.forget()
     if not (folder / WORK / PROCESS).exists():
         name_jobs(folder / WORK, jobs)
@@ -110,9 +111,10 @@ def _submit(
     after: Sequence[str] = (),
     tasks: int | None = None,
 ) -> str:
-    """The number of the submitted job; an array's where there are `tasks`. It begins after the end of some others."""
-    from submitit.core.utils import FailedJobError, FailedSubmissionError  # heavy: only where it is needed
-    from submitit.slurm.slurm import SlurmExecutor  # heavy: only where it is needed
+    """Submits a job and returns its id, or the id of an array of `tasks`. The job begins after the jobs `after` have
+    ended."""
+    from submitit.core.utils import FailedJobError, FailedSubmissionError  # heavy import
+    from submitit.slurm.slurm import SlurmExecutor  # heavy import
 
     log = (folder / WORK / LOG).absolute()
     command = f"exec {shlex.join([sys.executable, '-m', 'skillviz', *words])}"  # so that signals reach it
@@ -144,7 +146,7 @@ def _submit(
 
 
 def _reason(error: BaseException) -> str:
-    """What sbatch said, without its name and the trace around it."""
+    """The error message of sbatch, without its name and the trace around it."""
     lines = [line for line in str(error).splitlines() if "sbatch: error:" in line]
     said = [line.partition("sbatch: error:")[2].strip() for line in lines]
     return "; ".join(said).rstrip(".") or type(error).__name__

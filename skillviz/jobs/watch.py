@@ -1,4 +1,4 @@
-"""Reading jobs from their folders: which there are, where each stands, its events, progress and log."""
+"""Read jobs from their folders: the list of jobs, and each one's status, events, progress and log."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ COUNTS = ("step", "total", "search", "searches", "target", "size", "added", "rem
 AMOUNTS = ("time", "left", "loss")
 TOGETHER = {"total": ("step",), "left": ("time",), "of": ("step", "title")}
 SEARCH_STEP = ("step", "search", "searches", "size", "added", "removed")
-"""What an event holds: whole numbers and other numbers; what goes with what; and what each step of a search has."""
+"""The fields of an event: whole numbers, other numbers, fields that require others, and fields of every search step."""
 PIECE = 1 << 20  # bytes of events that are read at a time
 
 
 def listed(store: Store, finished: bool = False, kind: Kind | None = None) -> Sequence[Job]:
     """The jobs of a store, of one kind if given: studies by name, then runs, the newest first.
 
-    Finished ones only on request.
+    Finished jobs are included only on request.
     """
     studies = [StudyJob.of(path) for path in _study_folders(store)] if kind != "run" else []
     jobs: list[Job] = [job for job in studies if finished or job.status != "finished"]
@@ -40,7 +40,7 @@ def listed(store: Store, finished: bool = False, kind: Kind | None = None) -> Se
 
 
 def newest_first(entries: Iterable[Run | Unfinished]) -> list[Run | Unfinished]:
-    """The runs in the order of a list of jobs."""
+    """The runs, sorted as in a list of jobs."""
     return sorted(entries, key=lambda entry: (entry.record.created, entry.id), reverse=True)
 
 
@@ -50,7 +50,7 @@ def run_job(store: Store, entry: Run | Unfinished) -> Job:
 
 
 def status(store: Store, name: str) -> Job:
-    """The job of this name as it is now (see `folder_of`); raises RunNotFound."""
+    """The current job of this name (see `folder_of`); raises RunNotFound."""
     path = folder_of(store, name)
     if path.parent == store.root / FOLDER:
         return StudyJob.of(path)
@@ -61,7 +61,7 @@ def status(store: Store, name: str) -> Job:
 def folder_of(store: Store, name: str) -> Path:
     """The folder of a job, named by a run's id, a study's name or folder, or the unique beginning of a run's id.
 
-    Where several match, the earliest in this list is meant. Raises RunNotFound.
+    If several match, the kind of name that is listed first here wins. Raises RunNotFound.
     """
     if not store.has(name):
         for path in _study_folders(store):
@@ -83,7 +83,7 @@ def events(store: Store, run_id: str, since: int = 0) -> tuple[list[Event], int]
 
 
 def pieces(store: Store, run_id: str, since: int = 0) -> Iterator[tuple[list[Event], int]]:
-    """As `events`, a part of a long file at a time, each with the byte to continue from."""
+    """The events as in `events`, in parts of a long file, each with the byte to continue from."""
     path = folder_of(store, run_id) / WORK / EVENTS
     while (piece := _lines(path, since, PIECE))[1] > since:
         yield piece
@@ -103,7 +103,7 @@ def steps(store: Store, run_id: str) -> list[Event]:
 
 
 def progress(store: Store, name: str) -> JobProgress:
-    """How far a job has come, from its latest events."""
+    """The progress of a job, from its latest events."""
     job = status(store, name)
     if job.status != "running":
         return JobProgress(job.status)
@@ -119,9 +119,10 @@ def log_tail(store: Store, name: str, lines: int = 50) -> str:
 
 
 def _lines(path: Path, since: int, most: int = -1) -> tuple[list[Event], int]:
-    """The whole lines of JSON after a byte, and the byte after the last of them; a half-written one is left.
+    """The complete lines of JSON after a byte, and the byte after the last of them; a half-written line is left for
+    later.
 
-    Of at most so many bytes, where a limit is given.
+    Reads at most `most` bytes if that is not negative.
     """
     try:
         with regular(path).open("rb") as file:
@@ -132,13 +133,14 @@ def _lines(path: Path, since: int, most: int = -1) -> tuple[list[Event], int]:
     whole = content[: content.rfind(b"\n") + 1]
     events = []
     for line in whole.splitlines():
-        with suppress(ValueError):  # the rest of a line that a tail begins within, or that a kill cut short
+        with suppress(ValueError):  # the rest of a line that the tail begins within, or a line that a kill cut short
             events.append(json_text.loads(line))
     return [event for event in events if _is_event(event)], since + len(whole)
 
 
 def _is_event(event: Any) -> bool:
-    """Whether a line is what an event is: a mapping whose numbers are numbers, those that belong together all there."""
+    """True if a line is a valid event: a mapping whose numbers are finite numbers, with all fields that belong
+    together."""
     if not isinstance(event, dict) or not isinstance(event.get("phase") or "", str):
         return False
     needed = [name for first, names in TOGETHER.items() if event.get(first) is not None for name in names]

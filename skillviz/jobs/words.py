@@ -1,4 +1,4 @@
-"""How far a job has come, in words: for its card on a page and for the terminal."""
+"""The progress of a job in words, for its card on a page and for the terminal."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def run_progress(progress: JobProgress) -> str:
 
 
 def run_step(progress: JobProgress, has_count: bool = True) -> str:
-    """`searching: step 31 of 50, loss 0.412`; without the count where a bar has it beside it."""
+    """`searching: step 31 of 50, loss 0.412`; without the count if a progress bar next to it shows that."""
     phase = PHASES.get(progress.phase, progress.phase)
     if progress.phase != "search" or progress.step is None:
         return phase
@@ -45,16 +45,16 @@ def status_words(status: str) -> str:
 
 
 def ended_early(steps: int) -> str:
-    """What is there of a study that ended early."""
+    """A sentence on how much of a study that ended early is finished."""
     if not steps:
         return "It stopped before finishing a step. Resuming starts over."
     return f"{formats.counted(steps, 'step')} finished before it stopped. It resumes from there."
 
 
 def standing(job: Job, progress: JobProgress, option: str = "") -> list[str]:
-    """Where a job stands, a sentence a line: how far it has come, or how and why it ended.
+    """The status of a job, one sentence per line: its progress, or how and why it ended.
 
-    `option` names the folder of runs in the commands, where a terminal does not find it by itself.
+    `option` is the option that names the folder of runs, added to commands if a terminal does not find it by itself.
     """
     first = f"{job.name} {status_words(job.status)}"
     if job.status == "queued":

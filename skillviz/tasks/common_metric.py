@@ -1,4 +1,4 @@
-"""The metric of tasks that are learned together, by which the best step is chosen."""
+"""The metric shared by tasks that are learned together, used to choose the best step."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from skillviz.tasks.task import Task
 
 
 def common_metric(tasks: Sequence[Task]) -> Metric:
-    """The metric on whose scale all the tasks are measured, that of the first; raises BadInput where there is none."""
+    """The metric on whose scale all the tasks are measured, taken from the first; raises BadInput if their scales
+    differ."""
     rows = [metric_row(task.metric) for task in tasks]
     if len({(row.unit, row.better, row.in_logs) for row in rows}) > 1:
         each = ", ".join(f"{task.name}: {row.title}" for task, row in zip(tasks, rows, strict=True))

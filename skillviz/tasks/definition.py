@@ -1,4 +1,5 @@
-"""What a task asks by a readout and how it is scored, as a hash: with its data, all that a result depends on of it."""
+"""A task's definition as a hash: its prompts and scoring per readout. With its data, all of a task that a result
+depends on."""
 
 from __future__ import annotations
 
@@ -10,30 +11,30 @@ from skillviz.core.comparison import Comparison
 from skillviz.tasks.task import Task
 
 OF_DATA = frozenset({"data", "label", "classes", "drop", "options", "answer", "reference", "out_of_scope"})
-"""Which rows there are, their options and what their labels are: the fingerprint of the examples tells of these."""
+"""Fields about the rows, their options and their labels: the fingerprint of the examples covers these."""
 DESCRIPTIVE = frozenset({"name", "title", "source", "path"})
-"""What only names or describes the task."""
+"""Fields that only name or describe the task."""
 KINDS = {"head": None, "prompt": "masked", "causal": "causal"}
-"""Readout -> which of the templates and label words it asks with; the head is given the texts alone."""
+"""Readout -> the kind of template and label words in its prompts; the head gets the texts alone."""
 APART = frozenset({"positive", "max_length", "max_length_causal", "template", "label_words"})
-"""What counts only in part: the longest input for the readout, its own template and words."""
+"""Fields that count only in part: the longest input for the readout, its own template and words."""
 ONLY_CAUSAL = frozenset({"length_normalised", "max_new_tokens", "stop", "ignore_case", "ignore_punctuation"})
-"""What only the causal readout looks at."""
+"""Fields that only the causal readout uses."""
 OTHERS = {"head": ONLY_CAUSAL | {"lmbff_exact"}, "prompt": ONLY_CAUSAL, "causal": frozenset[str]()}
-"""Further fields that a readout does not look at; it looks at all others, new ones too."""
+"""Further fields that a readout does not use; it uses all others, including new ones."""
 
 
 UNCOMPARED = (
     "The run does not store the definition of the task '{}' (template, label words, metric or lengths). The task "
     "may have changed since."
 )
-"""The sentence about a task, by its name, where `compared` is UNKNOWN."""
+"""The sentence about a task (its name is filled in) if `compared` is UNKNOWN."""
 
 
 def definition(task: Task, readout: str | None = None) -> str:
-    """`readout=sha256` of the fields that change what a model is given or how it is scored by that readout.
+    """`readout=sha256` of the fields that change a model's input or its score with that readout.
 
-    Without a readout those of all that the task can be asked by, with spaces between them.
+    Without a readout, the hashes for all readouts that the task supports, separated by spaces.
     """
     if readout:
         return f"{readout}={_hash(task, readout)}"
@@ -45,9 +46,9 @@ def definition(task: Task, readout: str | None = None) -> str:
 
 
 def compared(stored: str | None, now: str | None) -> Comparison:
-    """The comparison of a stored definition with the present one: UNKNOWN where either is missing.
+    """The comparison of a stored definition with the present one: UNKNOWN if either is missing.
 
-    The readouts that both name are compared: a readout that only one of them has changes nothing for the others.
+    Only readouts in both are compared: a readout that only one of them has changes nothing for the others.
     """
     if not stored or not now:
         return Comparison.UNKNOWN
@@ -58,7 +59,8 @@ def compared(stored: str | None, now: str | None) -> Comparison:
 
 
 def _hash(task: Task, readout: str) -> str:
-    """Fields that are not set are left out, so that it stays as fields are added; `positive` counts for F1 only."""
+    """Fields that are not set are left out, so that the hash stays the same when fields are added; `positive` counts
+    for F1 only."""
     left_out = OF_DATA | DESCRIPTIVE | APART | OTHERS[readout]
     fields: dict[str, Any] = task.model_dump(mode="json", exclude=set(left_out), exclude_defaults=True)
     fields["max_length"] = task.limit(readout)
@@ -70,5 +72,5 @@ def _hash(task: Task, readout: str) -> str:
 
 
 def _by_readout(text: str) -> dict[str, str]:
-    """Readout -> hash; a text that names no readout is all of it under no name."""
+    """Readout -> hash; a text without a readout is stored whole under the empty name."""
     return {readout: value for readout, _, value in (part.rpartition("=") for part in text.split(" "))}

@@ -1,9 +1,9 @@
-"""CSV and TSV: what separates the cells, and whether double quotes are quoting or letters of the texts.
+"""CSV and TSV: find the separator of cells, and whether double quotes quote cells or are characters of the texts.
 
-Spreadsheets and pandas write a cell in double quotes where it holds a separator, a line break or a quote, and double
-the quotes within it. Files such as GLUE's quote nothing: their quotes are letters. A file is read in the way in which
-it is whole, so that each row has as many cells as there are columns. If both ways are whole, they may differ:
-then the disputed lines' cells in other columns decide, and a file that does not tell is refused.
+Spreadsheets and pandas put a cell in double quotes if it holds a separator, a line break or a quote, and double the
+quotes within it. Files such as GLUE's quote nothing: their quotes are characters of the text. A file is read in the way
+that makes it consistent, with as many cells in each row as there are columns. If both ways are consistent, they may
+differ: then the disputed lines' cells in other columns decide, and a file that stays ambiguous is refused.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from skillviz.errors import BadData
 from skillviz.tasks.rows import CHUNK, Columns, DataFile, Rows
 
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}
-"""Of the cells of CSV and TSV files, as a sentence names them."""
+"""The separators of CSV and TSV files, with their names for messages."""
 DECLARED = re.compile(r'"?sep=(.)"?\s*', re.IGNORECASE)
 """The line in which Excel names the separator of a file."""
-MOST_CLASSES = 50  # different values of a column whose values tell what belongs there
+MOST_CLASSES = 50  # most distinct values of a column whose values show what belongs in it
 WAY_OUT = "save it as JSONL or Parquet, which need no quotes"
 
 
@@ -36,18 +36,18 @@ class Layout:
     separator: str
     skipped: int = 0
     is_spaced: bool = False
-    """Whether a space follows each separator."""
+    """True if a space follows each separator."""
     has_quoting: bool = False
 
     @property
     def separated_by(self) -> str:
-        """The separator, as a sentence names it."""
+        """The name of the separator for messages."""
         return SEPARATORS.get(self.separator, f"'{self.separator}'")
 
 
 def read(file: DataFile, usual: str, wanted: Sequence[str] | None) -> Rows:
-    """The columns of a file whose cells are texts, separated by `usual` where its header does not say otherwise."""
-    csv.field_size_limit(2**31 - 1)  # the module's own limit, 131,072 characters, is less than a long document
+    """The columns of a file of text cells, separated by `usual` unless its header shows another separator."""
+    csv.field_size_limit(2**31 - 1)  # the module's default, 131,072 characters, is too little for a long document
     layout, notes = _layout(file, usual)
     rows = _rows(file, layout)
     names = _names(next(rows, []), file)
@@ -65,13 +65,13 @@ def read(file: DataFile, usual: str, wanted: Sequence[str] | None) -> Rows:
 
 
 def _rows(file: DataFile, layout: Layout) -> Iterator[list[str]]:
-    """The rows that are not blank, the header first. Raises csv.Error where quotes that quote are not closed."""
+    """The rows that are not blank, the header first. Raises csv.Error if a quoted cell is not closed."""
     for row, _ in _rows_and_lines(file, layout):
         yield row
 
 
 def _rows_and_lines(file: DataFile, layout: Layout) -> Iterator[tuple[list[str], int]]:
-    """Each row that is not blank, and the line that it ends in, from 1 after those that are skipped."""
+    """Each row that is not blank, with the number of its last line, counted from 1 after the skipped lines."""
     with file.text() as lines:
         for _ in range(layout.skipped):
             lines.readline()
@@ -85,7 +85,8 @@ def _rows_and_lines(file: DataFile, layout: Layout) -> Iterator[tuple[list[str],
 
 
 def _names(header: Sequence[str], file: DataFile) -> list[str]:
-    """The names of the columns; pandas writes its index under no name, and reads it so. Raises BadData."""
+    """The names of the columns; an empty name becomes `Unnamed: N`, as in pandas, which writes its index without a
+    name. Raises BadData."""
     names = [name.strip() or f"Unnamed: {place}" for place, name in enumerate(header)]
     twice = next((name for place, name in enumerate(names) if name in names[:place]), None)
     if not names or twice is not None:
@@ -95,7 +96,7 @@ def _names(header: Sequence[str], file: DataFile) -> list[str]:
 
 
 def _layout(file: DataFile, usual: str) -> tuple[Layout, list[str]]:
-    """The file's layout, and a note if its quotes are letters. Raises BadData where that is open."""
+    """The file's layout, and a note if its quotes are characters. Raises BadData if the layout cannot be decided."""
     with file.text() as lines:
         skipped, first = 0, lines.readline()
         while first and not first.strip():
@@ -108,7 +109,7 @@ def _layout(file: DataFile, usual: str) -> tuple[Layout, list[str]]:
         opening = re.compile(rf'(?:^|{re.escape(separator)}){" *" if is_spaced else ""}"')
         has_opening = bool(opening.search(first)) or any(opening.search(line) for line in lines)
     plain = Layout(separator, skipped, is_spaced)
-    if not has_opening:  # no cell begins with a quote, so that none is quoted
+    if not has_opening:  # no cell begins with a quote, so no cell is quoted
         return plain, []
     quoted = Layout(separator, skipped, is_spaced, has_quoting=True)
     as_quoting, as_letters = _look(file, quoted), _look(file, plain)
@@ -135,7 +136,7 @@ def _layout(file: DataFile, usual: str) -> tuple[Layout, list[str]]:
 
 
 def _separator_of(first: str, usual: str) -> str:
-    """The separator that parts this first line into the most columns; `usual` among equals."""
+    """The separator that splits this first line into the most columns; `usual` if tied."""
     try:
         columns = {sign: len(next(csv.reader([first], delimiter=sign), [])) for sign in SEPARATORS}
     except csv.Error:
@@ -152,7 +153,8 @@ def _wrong_count(file: DataFile, layout: Layout, cells: int, row: int, columns: 
 
 @dataclass(frozen=True)
 class _Look:
-    """The failure of a reading of a file: the row, and the number of its cells, 0 if its quotes are at fault.
+    """The result of reading a file with one layout: the first wrong row and its number of cells, 0 if its quotes are
+    wrong.
 
     `escaped` is the first row with a quote after a backslash. `has_quoted_names`: the header has names in quotes.
     """
@@ -181,7 +183,7 @@ def _look(file: DataFile, layout: Layout) -> _Look:
 
 @dataclass
 class _Column:
-    """A column's cells in lines that both readings agree on, up to a number, and in those that they dispute."""
+    """A column's cells in lines that both readings agree on, up to a maximum number, and in disputed lines."""
 
     count: int = 0
     agreed: set[str] = field(default_factory=set)
@@ -189,7 +191,7 @@ class _Column:
     disputed: set[str] = field(default_factory=set)
 
     def agree(self, cell: str) -> None:
-        """Takes a cell that both readings have."""
+        """Adds a cell on which both readings agree."""
         self.count += 1
         self.is_numeric = self.is_numeric and _is_number(cell)
         if len(self.agreed) <= MOST_CLASSES:
@@ -197,7 +199,7 @@ class _Column:
 
     @property
     def fits(self) -> bool | None:
-        """True if the disputed lines fit this column; None if the agreed ones do not tell."""
+        """True if the disputed lines fit this column; None if the agreed lines do not decide it."""
         if not self.count or any(cell[:1] == '"' or cell[-1:] == '"' for cell in self.disputed):
             return None
         if self.is_numeric:
@@ -208,7 +210,8 @@ class _Column:
 
 
 def _are_letters(file: DataFile, quoted: Layout, plain: Layout) -> bool:
-    """True if the quotes of a file that is whole in both readings are letters; raises BadData where nothing tells."""
+    """True if the quotes of a file that is consistent in both readings are characters; raises BadData if nothing
+    decides it."""
     letters = _rows_and_lines(file, plain)
     header, _ = next(letters)
     columns, is_disputed = [_Column() for _ in header], False
@@ -220,7 +223,7 @@ def _are_letters(file: DataFile, quoted: Layout, plain: Layout) -> bool:
             lines.append(cells)
         if len(lines) > 1:
             is_disputed = True
-            if any('"' in cell for cell in row):  # each was doubled, as a program does that quotes cells
+            if any('"' in cell for cell in row):  # each quote was doubled, as by a program that quotes cells
                 return False
             for column, disputed in zip(columns, zip(*lines, strict=True), strict=True):
                 column.disputed |= set(disputed)
@@ -228,14 +231,15 @@ def _are_letters(file: DataFile, quoted: Layout, plain: Layout) -> bool:
         for place, (column, cell) in enumerate(zip(columns, lines[0], strict=True)):
             column.agree(cell)
             if not cell.startswith('"'):
-                if '"' in cell:  # a program that quotes cells quotes those that hold a quote
+                if '"' in cell:  # a program that quotes cells also quotes cells that hold a quote
                     return True
                 if cell:
                     unquoted.add(place)
             elif not set(row[place]) & {'"', *SEPARATORS, quoted.separator}:
                 quoted_without_need.add(place)
     if not is_disputed:
-        # no program quotes one cell of a column and not another without need; by hand people do, in files with commas
+        # programs do not quote one cell of a column and leave another unquoted without need; people who edit
+        # commas-files do
         return quoted.separator == "\t" and bool(quoted_without_need & unquoted)
     telling = [column.fits for column in columns if column.fits is not None]
     if not telling:

@@ -23,15 +23,15 @@ from skillviz.tasks.tokenizer_errors import refused
 from skillviz.tasks.verbalizer import answer_ids, option_ids, reference_ids, word_ids
 
 MOST_SPACES = 3
-"""Times that a mask in a text is taken apart; one that is whole even then is refused."""
+"""The number of times that a mask token in a text is split by a space; if one is still left, the text is refused."""
 
 
 def encode(task: Task, frame: pd.DataFrame, tokenizer: Any, readout: str, max_length: int | None = None) -> Encoded:
     """The frame's examples for the `prompt`, `head` or `causal` readout.
 
-    No input, its longest answer included, has more tokens than `max_length` (the task's own where none is given,
-    USUAL_LENGTH where the task states none) or than the tokenizer's model takes; only texts are shortened, and how many
-    were is a note. Raises BadInput or BadLabelWord.
+    No input, its longest answer included, has more tokens than `max_length` (by default the task's own, or USUAL_LENGTH
+    if the task has none) or than the tokenizer's model takes. Only texts are shortened; a note gives the number of
+    shortened texts. Raises BadInput or BadLabelWord.
     """
     if readout not in _ENCODERS:
         raise BadInput(f"'{readout}' is not a readout; known: {', '.join(_ENCODERS)}.")
@@ -59,7 +59,8 @@ def encode(task: Task, frame: pd.DataFrame, tokenizer: Any, readout: str, max_le
 
 
 def _shortened_note(count: int, texts: int, task: Task, limit: int, by_model: bool) -> tuple[str, ...]:
-    """A note on the number of texts shortened to the limit, and on whose limit it is; nothing where none was."""
+    """A note on the number of texts shortened to the limit, and on the source of the limit; empty if none was
+    shortened."""
     if not count:
         return ()
     what, were = counted(texts, "text pair" if task.pair else "text"), "was" if count == 1 else "were"
@@ -80,7 +81,7 @@ def _head(task: Task, texts: list[tuple[str, ...]], tokenizer: Any, limit: int) 
         for name, column in cut.items():
             for i, row in zip(long, column, strict=True):
                 inputs[name][i] = row
-        if tokenizer.is_fast:  # it would be saved with the limit of its last call
+        if tokenizer.is_fast:  # otherwise the tokenizer would be saved with the limit of its last call
             tokenizer.backend_tokenizer.no_truncation()
     return _arrays(inputs, tokenizer) | {"shortened": len(long)}
 
@@ -119,7 +120,7 @@ def _prompt(task: Task, texts: list[tuple[str, ...]], tokenizer: Any, limit: int
 
 
 def _causal(task: Task, texts: list[tuple[str, ...]], tokenizer: Any, limit: int) -> dict[str, Any]:
-    """The causal template filled, and every label's answer behind it."""
+    """The causal template filled, followed by every label's answer."""
     _, words = task.wording("causal")
 
     def answers(prompts: list[str], tail: str) -> list[list[np.ndarray]]:
@@ -131,7 +132,7 @@ def _causal(task: Task, texts: list[tuple[str, ...]], tokenizer: Any, limit: int
 def _choice(
     task: Task, texts: list[tuple[str, ...]], options: list[list[str]], tokenizer: Any, limit: int
 ) -> dict[str, Any]:
-    """The causal template filled, and every option of the example behind it; an option that it lacks has no token."""
+    """The causal template filled, followed by every option of the example; a missing option has no tokens."""
 
     def answers(prompts: list[str], tail: str) -> list[list[np.ndarray]]:
         absent = np.empty(0, dtype=np.int64)
@@ -144,8 +145,8 @@ def _choice(
 def _generation(
     task: Task, texts: list[tuple[str, ...]], references: list[str], tokenizer: Any, limit: int
 ) -> dict[str, Any]:
-    """The causal template filled, the reference and what ends it behind it, and how texts are generated from it, if any
-    are."""
+    """The causal template filled, followed by the reference and its end marker; and the settings for generating
+    texts, if the task generates any."""
     at_line_break, end = task.stop == "newline", tokenizer.eos_token_id
     if end is None and not at_line_break:
         raise BadInput(
@@ -190,9 +191,9 @@ def _generation(
 
 
 def _as_written(task: Task, reference: str, ids: np.ndarray, generation: Generation, tokenizer: Any) -> str:
-    """The reference as it is compared: what the tokenizer makes of its own tokens, which may have other case or spaces.
+    """The reference as it is compared: decoded from its own tokens, which may change its case or spaces.
 
-    Raises BadInput for one that holds an unknown token, or of which nothing is left to compare.
+    Raises BadInput if it holds an unknown token, or if nothing is left to compare.
     """
     if tokenizer.unk_token_id in set(ids.tolist()) - {*generation.end_ids}:
         raise BadInput(
@@ -216,9 +217,9 @@ def _answered(
     limit: int,
     room: int = 0,
 ) -> dict[str, Any]:
-    """The causal template filled, shortened until the longest of its answers fits, or `room` tokens that are more.
+    """The causal template filled, shortened until its longest answer fits, or `room` tokens if that is more.
 
-    `answers(prompts, tail)` are those of prompts.
+    `answers(prompts, tail)` gives the answers for prompts.
     """
     template, _ = task.wording("causal")
     parts = parse(template, task.text)
@@ -252,20 +253,21 @@ _ENCODERS: dict[str, Callable[[Task, list[tuple[str, ...]], Any, int], dict[str,
 
 
 def _filled(task: Task, parts: Sequence[Part], texts: list[tuple[str, ...]]) -> list[list[str]]:
-    """The texts as they stand at the template's places, [n][place]."""
+    """The texts as they appear in the template's places, [n][place]."""
     return [[place.filled(row[place.field], task.lmbff_exact) for place in places(parts)] for row in texts]
 
 
 def _tokenized(tokenizer: Any, *columns: list[str], **cut: Any) -> dict[str, Any]:
-    """Ids, and segment ids where the tokenizer gives them, of rows that are not padded, nor shortened unless `cut`."""
+    """Ids, and segment ids if the tokenizer returns them, of rows that are not padded, and not shortened unless
+    `cut` asks for it."""
     with refused(tokenizer.name_or_path):
         return dict(tokenizer(*columns, return_attention_mask=False, verbose=False, **cut))
 
 
 def _without_end(inputs: Mapping[str, Any], tokenizer: Any) -> Mapping[str, Any]:
-    """The inputs without the special tokens that a tokenizer puts behind a text: the answer goes on there.
+    """The inputs without the special tokens that a tokenizer appends to a text: the answer continues there.
 
-    One that the text itself ends with stays.
+    A special token at the end of the text itself is kept.
     """
     plain, whole = (tokenizer("a", add_special_tokens=add, verbose=False)["input_ids"] for add in (False, True))
     n = len(plain)
@@ -275,7 +277,7 @@ def _without_end(inputs: Mapping[str, Any], tokenizer: Any) -> Mapping[str, Any]
 
 
 def _arrays(inputs: Mapping[str, Any], tokenizer: Any) -> dict[str, Any]:
-    """The inputs as int64 arrays; an input of no token at all becomes one token."""
+    """The inputs as int64 arrays; an input without tokens becomes one token."""
     only = next((i for i in (tokenizer.bos_token_id, tokenizer.eos_token_id) if i is not None), _pad_id(tokenizer))
     ids = [np.array(row if len(row) else [only], dtype=np.int64) for row in inputs["input_ids"]]
     fields: dict[str, Any] = {"input_ids": ids}
@@ -286,15 +288,15 @@ def _arrays(inputs: Mapping[str, Any], tokenizer: Any) -> dict[str, Any]:
 
 
 def _pad_id(tokenizer: Any) -> int:
-    """The padding token's id, else one that is masked out all the same."""
+    """The padding token's id, or another id if there is none; padding is masked out anyway."""
     ids = (tokenizer.pad_token_id, tokenizer.eos_token_id, tokenizer.unk_token_id)
     return int(next((i for i in ids if i is not None), 0))
 
 
 def _harmless(texts: list[str], tokenizer: Any) -> list[str]:
-    """The texts with a space inside whatever this tokenizer reads as its mask, so that data cannot place a mask.
+    """The texts with a space inside every string that this tokenizer reads as its mask, so that data cannot add a mask.
 
-    Any other token of the tokenizer, special ones too, is read as the model would read it.
+    Any other token, also a special one, is left as the model would read it.
     """
     mask, texts = tokenizer.mask_token_id, list(texts)
     left = [] if mask is None else range(len(texts))
@@ -308,7 +310,7 @@ def _harmless(texts: list[str], tokenizer: Any) -> list[str]:
 
 
 def _apart(text: str, tokenizer: Any) -> str:
-    """The text with a space behind the first sign of each mask token."""
+    """The text with a space after the first character of each mask token."""
     if tokenizer.is_fast:
         read = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
         pairs = zip(read["input_ids"], read["offset_mapping"], strict=True)
@@ -316,7 +318,7 @@ def _apart(text: str, tokenizer: Any) -> str:
     else:
         spans = [match.span() for match in re.finditer(re.escape(tokenizer.mask_token), text)]
     for start, end in reversed(spans):
-        found = text[start:end].lstrip()  # a mask may take the spaces before it with it
+        found = text[start:end].lstrip()  # a mask token may include the spaces before it
         if len(found) > 1:
             text = f"{text[: end - len(found)]}{found[0]} {found[1:]}{text[end:]}"
     return text

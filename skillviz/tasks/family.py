@@ -1,4 +1,4 @@
-"""Which tasks are related: those of one family ask for the same kind of answer."""
+"""Families of related tasks: the tasks of one family ask for the same kind of answer."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ FAMILIES = {
     "subjectivity": ("subj",),
     "type": ("trec",),
 }  # fmt: skip
-"""The paper's tasks. Its figure has SNLI and MNLI as one group and QNLI beside them in another; here all three."""
+"""The paper's tasks. Its figure groups SNLI and MNLI, with QNLI in another group; here all three are one family."""
 
 
 def family(task: str) -> str:
-    """The family of a task by its name; a task that is in none is a family of its own."""
+    """The family of a task, by its name; a task that is not listed is its own family."""
     return next((name for name, tasks in FAMILIES.items() if task in tasks), task)
 
 

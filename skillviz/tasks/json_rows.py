@@ -32,7 +32,7 @@ def read(file: DataFile, wanted: Sequence[str] | None) -> Rows:
 
 
 def _objects(file: DataFile) -> Iterator[dict[str, Any]]:
-    """The rows, whichever shape the file has."""
+    """The rows of a file in any of the supported shapes."""
     with file.text() as lines:
         written = (line for line in lines if line.strip())
         first, second = next(written, ""), next(written, "")
@@ -51,7 +51,7 @@ def _objects(file: DataFile) -> Iterator[dict[str, Any]]:
 
 
 def _of_lines(file: DataFile) -> Iterator[dict[str, Any]]:
-    with file.text() as lines:  # they end by \n, \r\n or \r: U+2028 and its like may stand within a text
+    with file.text() as lines:  # lines end with \n, \r\n or \r only: U+2028 may be part of a text
         for number, line in enumerate(lines, start=1):
             if not line.strip():
                 continue
@@ -77,7 +77,8 @@ def _parsed(text: str) -> Any:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """The object, of which a plain reader would keep only the last of two values; raises ValueError."""
+    """The object; raises ValueError for a repeated key, of which a plain reader would silently keep only the last
+    value."""
     read = dict(pairs)
     if len(read) != len(pairs):
         twice = next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
@@ -89,7 +90,7 @@ DECODER = json.JSONDecoder(object_pairs_hook=_object)
 
 
 def _shaped(value: Any, file: DataFile) -> Iterator[dict[str, Any]]:
-    """The rows of a whole document: a list of objects, such a list under a key, or a table of pandas by columns, by
+    """The rows of a whole document: a list of objects, such a list under a key, or a pandas table by columns, by
     rows, or split into names and rows."""
     if isinstance(value, list):
         for number, row in enumerate(value, start=1):
@@ -119,7 +120,7 @@ def _is_list_of(value: Any, kind: type) -> bool:
 
 
 def _under_a_key(value: Mapping[str, Any], lists: Sequence[str]) -> list[dict[str, Any]]:
-    """The list of rows that an object holds beside what it says of them; empty for an object that is a row."""
+    """The list of rows under a key of an object, next to its metadata; empty if the object is itself a row."""
     named = [key for key in lists if key in ROWS_KEYS]
     chosen = named if len(named) == 1 else lists if len(value) == 1 else []
     return list(value[chosen[0]]) if chosen else []
@@ -135,7 +136,8 @@ def _split(names: Sequence[Any], rows: Sequence[Sequence[Any]], file: DataFile) 
 
 
 def _by_columns_or_rows(value: Mapping[str, Mapping[str, Any]], file: DataFile) -> Iterator[dict[str, Any]]:
-    """A table of pandas: {column: {row: value}}, or {row: {column: value}} where the outer keys are row numbers."""
+    """The rows of a pandas table: {column: {row: value}}, or {row: {column: value}} if the outer keys are row
+    numbers."""
     inner = list(next(iter(value.values())))
     are_rows = all(key.isdecimal() for key in value)
     if are_rows == all(key.isdecimal() for key in inner) or any(set(one) != set(inner) for one in value.values()):

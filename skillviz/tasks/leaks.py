@@ -1,4 +1,4 @@
-"""The one comparison of texts: which examples a model has seen in training, in its own task or in another one."""
+"""Find examples that a model has seen in training, in their own task or in another, by comparing texts."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ MOSTLY = 0.8
 
 @dataclass(frozen=True)
 class Unseen:
-    """What is left of a task's test examples: `leaked` are the ids left out, `rows` how many there were.
+    """A task's test examples after the leak check: `leaked` are the ids left out, `rows` the number of examples before.
 
-    `by` says how many of them each other task's training texts hold; a row that two hold is told for both.
+    `by` counts, for each other task, the leaked rows in its training texts; a row in two tasks counts for both.
     """
 
     task: str
@@ -33,7 +33,7 @@ class Unseen:
 
     @property
     def sentence(self) -> str:
-        """What a table says of it; empty where nothing was left out."""
+        """The sentence for a table; empty if no example was left out."""
         if not self.leaked:
             return ""
         counts = ", ".join(f"{count:,} of {name}" for name, count in self.by.items() if count)
@@ -44,21 +44,21 @@ class Unseen:
 
 
 def unseen(tasks: Sequence[Task]) -> dict[str, Unseen]:
-    """For each task, by name, which of its test examples the others' whole training splits hold."""
+    """For each task, by name, its test examples whose text is not in any other task's whole training split."""
     texts = {task.name: training_texts(task) for task in tasks}
     return {task.name: _unseen(task, {n: d for n, d in texts.items() if n != task.name}) for task in tasks}
 
 
 def training_texts(task: Task) -> frozenset[bytes]:
-    """Digests of the texts of the task's whole training split, whatever part of it a run was searched on."""
+    """Digests of the texts of the task's whole training split, even if a run was searched on part of it."""
     return frozenset(_digests(task, "train")[1])
 
 
 def plain(text: Any) -> str:
-    """The text's letters and digits in lower case: what two texts are compared by.
+    """The text's letters and digits in lower case: the form in which two texts are compared.
 
-    In a text of plain Latin letters the few others are left out: sources write accents in different ways, or lose
-    them to a wrong encoding. A text without letters and digits is compared as it is.
+    In a text of mostly plain Latin letters the few others are left out: sources write accents in different ways, or
+    lose them to a wrong encoding. A text without letters and digits is compared unchanged.
     """
     lower = str(text).lower()
     every, latin = NO_LETTER.sub("", lower), OTHER.sub("", lower)
@@ -66,7 +66,7 @@ def plain(text: Any) -> str:
 
 
 def digests(frame: pd.DataFrame) -> list[bytes]:
-    """A digest of each example's letters and digits; both texts of a pair together, in their order."""
+    """A digest of each example's letters and digits; the two texts of a pair together, in order."""
     columns: list[Iterable[Any]] = [frame[name] for name in ("text_a", "text_b") if name in frame]
     rows = ("\0".join(plain(text) for text in row) for row in zip(*columns, strict=True))
     return [hashlib.blake2b(row.encode(), digest_size=16).digest() for row in rows]
@@ -81,7 +81,7 @@ def _unseen(task: Task, training: Mapping[str, frozenset[bytes]]) -> Unseen:
 
 
 def _digests(task: Task, split: str) -> tuple[list[str], list[bytes]]:
-    """Ids and digests of a whole split, whatever part of it a model was trained or scored on."""
+    """Ids and digests of a whole split, even if a model was trained or scored on part of it."""
     source = opened(task, (split,))[split]
     frame = source.frame(task, np.arange(len(source.rows)))
     return frame["example_id"].tolist(), digests(frame)

@@ -1,9 +1,9 @@
-"""The thirteen tasks of the paper and the sets it is tested on out of distribution, one row each.
+"""The thirteen tasks of the paper and the sets on which it is tested out of distribution, one row each.
 
-Templates and label words are the paper's (its GPT-2 prompts for causal models), with label words given by
-class name. Nobody has opened the hub's data sets for this table: ids, columns and class names are what
-we believe, and every row says so. Validation data: the source's own where it has any beside the test
-split; for GLUE tasks the GLUE development set is the test, as in the paper.
+Templates and label words are the paper's (its GPT-2 prompts for causal models), with label words given by class name.
+The hub's data sets were not opened for this table: ids, columns and class names are assumed, and every row says so.
+Validation data: the source's own if it has any besides the test split; for GLUE tasks the GLUE development set is the
+test, as in the paper.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ PARAPHRASE_WORDS = LabelWords(masked=("No", "Yes"), causal=("false", "true"))
 
 
 def _polarity(name: str, title: str, data: Hub, classes: dict[str, str], source: str, text: str = "text") -> Task:
-    """One sentiment row; its template, label words and labels are those of SST-2."""
+    """A sentiment task; its template, label words and labels are SST-2's."""
     return Task(
         name=name, title=title, data=data, text=(text,), labels=POLARITY, classes=classes,
         template=POLARITY_TEMPLATE, label_words=POLARITY_WORDS, max_length_causal=256, source=source,
@@ -126,7 +126,7 @@ _ROWS = (
         template=PARAPHRASE_TEMPLATE, label_words=PARAPHRASE_WORDS, metric="f1", max_length_causal=256,
         source=UNVERIFIED,
     ),
-    # Out of distribution: the same labels and prompts as the task that a model was tuned on.
+    # Out of distribution: the same labels and prompts as the task that a model was fine-tuned on.
     _polarity("imdb", "IMDb (film reviews)", Hub(id="stanfordnlp/imdb"), SHORT, UNVERIFIED),
     _polarity(
         "yelp", "Yelp (reviews)", Hub(id="fancyzhx/yelp_polarity"), {"1": "negative", "2": "positive"}, UNVERIFIED
@@ -151,7 +151,7 @@ _ROWS = (
 )
 
 MAX_LENGTH = 128
-"""The longest input of the rows that state none, in tokens."""
+"""The longest input, in tokens, of rows that state none."""
 TASKS: dict[str, Task] = {
     row.name: row if row.max_length else row.model_copy(update={"max_length": MAX_LENGTH}) for row in _ROWS
 }

@@ -1,4 +1,4 @@
-"""Parquet: the columns of texts, numbers, dates and lists of them, decoded one by one."""
+"""Parquet: the columns of texts, numbers, dates, and lists of them, decoded one by one."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def read(file: DataFile, wanted: Sequence[str] | None) -> Rows:
         usable = [field.name for field in schema if columns.reads(field.name) and _is_usable(field, values, columns)]
         file.refuse_size(count, len(usable))
         stored.seek(0)
-        # texts that repeat are stored once, and are counted before each row gets a copy
+        # repeated texts are stored once, and their size is checked before each row gets a copy
         once = [name for name in usable if _is(schema.field(name).type, TEXTS)]
         with parquet.ParquetFile(stored, read_dictionary=once) as opened:
             table = opened.read(columns=usable, use_threads=False).select(usable)
@@ -49,7 +49,7 @@ def _is(kind: pa.DataType, tests: Sequence[Any]) -> bool:
 
 
 def _is_usable(field: pa.Field, values: Counter[str], columns: Columns) -> bool:
-    """True if a task can use a column, by its type and by how many values the file says that its lists have."""
+    """True if a task can use a column, by its type and by the number of values in its lists that the file states."""
     if reason := _unusable(field.type):
         columns.leave_out(field.name, reason)
         return False
@@ -59,7 +59,7 @@ def _is_usable(field: pa.Field, values: Counter[str], columns: Columns) -> bool:
 
 
 def _unusable(kind: pa.DataType) -> str:
-    """The reason why no task can use a column of this type; empty where one can."""
+    """The reason why no task can use a column of this type; empty if a task can."""
     if types.is_dictionary(kind):
         kind = kind.value_type
     elif _is(kind, LISTS):
@@ -72,7 +72,7 @@ def _unusable(kind: pa.DataType) -> str:
 
 
 def _values(opened: parquet.ParquetFile) -> Counter[str]:
-    """The number of values that the file states for each column, those in lists counted one by one."""
+    """The number of values that the file states for each column, with values in lists counted one by one."""
     counts = Counter[str]()
     for group in range(opened.metadata.num_row_groups):
         for place in range(opened.metadata.num_columns):
@@ -82,7 +82,7 @@ def _values(opened: parquet.ParquetFile) -> Counter[str]:
 
 
 def _decoded(name: str, column: pa.ChunkedArray, columns: Columns) -> pa.ChunkedArray | None:
-    """A column once each row has its own value; None where it is left out because it is too large, or not text."""
+    """A column in which each row has its own value; None if it is left out because it is too large or not text."""
     limits = columns.file.limits
     if types.is_dictionary(column.type):
         size = sum(_size(chunk) for chunk in column.chunks)
@@ -104,7 +104,7 @@ def _decoded(name: str, column: pa.ChunkedArray, columns: Columns) -> pa.Chunked
 
 
 def _size(chunk: pa.DictionaryArray) -> int:
-    """Bytes of a column's texts, or its values, once each row holds its own."""
+    """The bytes of a column's texts, or of its values, once each row holds its own."""
     if not _is(chunk.type.value_type, TEXTS):
         return 8 * len(chunk)
     lengths = pc.binary_length(chunk.dictionary.cast(pa.large_string()))
@@ -112,7 +112,7 @@ def _size(chunk: pa.DictionaryArray) -> int:
 
 
 def _class_names(schema: pa.Schema) -> dict[str, ClassNames]:
-    """The class names of columns that `datasets` notes in a file that it writes."""
+    """The class names that `datasets` stores in a file that it writes, by column."""
     try:
         stored = json_text.loads((schema.metadata or {})[b"huggingface"])["info"]["features"]
         return {

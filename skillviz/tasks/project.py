@@ -1,4 +1,4 @@
-"""Where the project lies, and paths that are written from its root, such as `examples/models/minilm-l6`."""
+"""The project's folder, and paths relative to its root, such as `examples/models/minilm-l6`."""
 
 from __future__ import annotations
 
@@ -9,44 +9,45 @@ from pathlib import Path
 from skillviz.errors import BadInput, UnsetVariable
 
 PROJECT = Path(__file__).resolve().parents[2]
-"""What the package lies in: the checkout, or the folder of installed packages."""
+"""The folder that contains the package: the checkout, or the folder of installed packages."""
 CARRIED = Path(__file__).resolve().parents[1] / "app"
-"""What a wheel brings beside the package's code: the dashboard's script, pages, settings and the runs of one pair."""
+"""The files that a wheel includes besides the package's code: the dashboard's script, pages, settings and the runs
+of one pair."""
 NOWHERE = Path(os.devnull, "nowhere")
-OURS = "SKILLVIZ_"  # what the names of the project's variables begin with
+OURS = "SKILLVIZ_"  # prefix of the project's environment variables
 FINETUNED_VARIABLE = f"{OURS}FINETUNED"
 RUNS_VARIABLE = f"{OURS}RUNS"
 """The folder of a user's runs."""
 CACHE_VARIABLE = f"{OURS}CACHE"
-"""The folder of models that `--convert` made, `~/.cache/skillviz` by default."""
+"""The folder of models made by `--convert`, `~/.cache/skillviz` by default."""
 ROOTS_VARIABLE, ANCESTORS_VARIABLE = f"{OURS}ROOTS", f"{OURS}FRAME_ANCESTORS"
-"""The dashboard's: folders that a page may read, and sites that may frame it."""
+"""Dashboard settings: folders that a page may read, and sites that may embed it in a frame."""
 QUOTA_VARIABLE, OPEN_JOBS_VARIABLE, LIVE_WORKERS_VARIABLE = f"{OURS}QUOTA", f"{OURS}OPEN_JOBS", f"{OURS}LIVE_WORKERS"
-"""Limits of a deployment for many: what one user's runs may hold, the user's open jobs, and all users' live workers."""
+"""Limits of a multi-user deployment: size of one user's runs, one user's open jobs, all users' live workers."""
 DEPLOYMENT_VARIABLES = (
     RUNS_VARIABLE, ROOTS_VARIABLE, ANCESTORS_VARIABLE, QUOTA_VARIABLE, OPEN_JOBS_VARIABLE, LIVE_WORKERS_VARIABLE,
 )  # fmt: skip
-"""Those that say who may do how much where; no file of a pair or a task is found by them."""
+"""Variables that set permissions and limits; no file of a pair or a task is found through them."""
 
 
 def importable() -> dict[str, str]:
-    """The environment in which a process that is started from any folder finds the package first."""
+    """The environment in which a process started from any folder finds this package first."""
     paths = [str(PROJECT), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
     return {"PYTHONPATH": os.pathsep.join(dict.fromkeys(paths))}
 
 
 def project_root() -> Path:
-    """The project's folder: that of the package's source, or the current folder once installed."""
+    """The project's folder: the checkout, or the current folder once installed."""
     return PROJECT if is_checkout() else Path.cwd()
 
 
 def is_checkout() -> bool:
-    """Whether the package is that of a checkout, which has everything that ships."""
+    """True if the package runs from a checkout, which has all files of the project."""
     return (PROJECT / "pyproject.toml").is_file()
 
 
 def with_a_checkout() -> str:
-    """A sentence on what an installed package lacks, with a space before it; nothing in a checkout."""
+    """A sentence on the files that an installed package lacks, with a space before it; empty in a checkout."""
     if is_checkout():
         return ""
     return (
@@ -56,19 +57,19 @@ def with_a_checkout() -> str:
 
 
 def app_root() -> Path:
-    """Where dashboard.py, pages/ and the runs that ship are: in the checkout, or in the package once installed."""
+    """The folder with dashboard.py, pages/ and the bundled runs: the checkout, or a folder in the installed package."""
     return PROJECT if is_checkout() else CARRIED
 
 
 def finetuned_root() -> Path:
-    """Where fine-tuned models of studies are kept: $SKILLVIZ_FINETUNED, else models/finetuned of the project."""
+    """The folder for fine-tuned models of studies: $SKILLVIZ_FINETUNED, or models/finetuned of the project."""
     return Path(expanded(os.environ.get(FINETUNED_VARIABLE) or str(project_root() / "models" / "finetuned")))
 
 
 def expanded(text: str, field: str | None = None) -> str:
-    """The text with `${VAR}`, `$VAR` and `~` filled in. Where it names a `field`, raises UnsetVariable for a variable
-    that is not set; without one, that stays as it is. SKILLVIZ_FINETUNED, with which the names of the fine-tuned
-    models of studies begin, has the value of `finetuned_root` where it is not set."""
+    """The text with `${VAR}`, `$VAR` and `~` filled in. With a `field`, raises UnsetVariable for a variable that is
+    not set; without one, such a variable is left as it is. SKILLVIZ_FINETUNED, which begins the names of the
+    fine-tuned models of studies, defaults to `finetuned_root`."""
     if FINETUNED_VARIABLE in text and FINETUNED_VARIABLE not in os.environ:
         text = re.sub(rf"\$({FINETUNED_VARIABLE}\b|\{{{FINETUNED_VARIABLE}\}})", lambda _: str(finetuned_root()), text)
     path = os.path.expanduser(os.path.expandvars(text))
@@ -82,12 +83,12 @@ def expanded(text: str, field: str | None = None) -> str:
 
 
 def refuse_variables(text: str) -> str:
-    """The text, where it names no variable of the environment but the project's own; else raises BadInput.
+    """Returns the text unless it names an environment variable that is not the project's; then raises BadInput.
 
-    For what comes from a page or an address: paths have their variables filled in later and may then stand in a
-    sentence, and what the machine keeps in its environment, such as a password, is not for whoever can open the page.
+    For text from a page or a URL: variables in paths are filled in later and may then appear in a message, and secrets
+    in the machine's environment, such as a password, must not be shown to everyone who can open the page.
     """
-    for match in re.finditer(r"\$(?:\{([^}]*)\}|([A-Za-z0-9_]+))", text):  # what `os.path.expandvars` fills in
+    for match in re.finditer(r"\$(?:\{([^}]*)\}|([A-Za-z0-9_]+))", text):  # like `os.path.expandvars`
         name = match[1] if match[1] is not None else match[2]
         if not name.startswith(OURS):
             raise BadInput(
@@ -98,11 +99,11 @@ def refuse_variables(text: str) -> str:
 
 
 def located(text: str, field: str | None = None) -> Path:
-    """The path that a text names, as `expanded`: from the working folder, else from the project's root, else from
-    what the installed package brings.
+    """The path that a text names, expanded as in `expanded`: relative to the working folder, or else to the project's
+    root, or else to the files that the installed package includes.
 
-    What can name no file here (a home of nobody, a zero byte, links in a circle, a name that is too long) gives a path
-    where nothing is.
+    A text that cannot name a file (the home of an unknown user, a zero byte, circular links, a name that is too long)
+    gives a path that does not exist.
     """
     try:
         path = Path(expanded(text, field))
@@ -116,14 +117,15 @@ def located(text: str, field: str | None = None) -> Path:
 
 
 def anchored_task(name: str, folder: Path) -> str:
-    """The same of a task, which is a path only where it names a YAML file."""
+    """Makes a task's path absolute as in `anchored`; a task is a path only if it names a YAML file."""
     return anchored(name, folder) if name.lower().endswith((".yaml", ".yml")) else name
 
 
 def anchored(text: str, folder: Path) -> str:
-    """The text, where it is a path from `folder` made absolute, so that it means the same from any other folder.
+    """The text, made absolute if it is a path relative to `folder`, so that it means the same from any other folder.
 
-    What the project has under that name, what names a variable or a home, and what is not there stays as it is.
+    A name that the project has too, a name with a variable or a home, and a path that does not exist are left as they
+    are.
     """
     if not text or text.startswith("~") or "$" in text or Path(text).is_absolute():
         return text
@@ -132,6 +134,6 @@ def anchored(text: str, folder: Path) -> str:
         ours = (root / text for root in (project_root(), app_root()))
         if not path.exists() or any(one.exists() and path.samefile(one) for one in ours):
             return text
-    except (OSError, ValueError):  # what can name no file
+    except (OSError, ValueError):  # the text cannot name a file
         return text
     return os.path.abspath(path)

@@ -1,4 +1,4 @@
-"""How many examples the tasks of the registry have, so that a plan can be timed before any data are fetched."""
+"""The numbers of examples in the built-in tasks, so that a plan can be timed before any data are downloaded."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ class PublishedRows(NamedTuple):
     words: float
 
 
-# Rows: as the sources state them. Words: means of 400 training rows of public copies; the two sets without neutral as
-# MNLI and SNLI, whole Yelp reviews as in the copy that the studies use, Amazon without titles.
+# Rows: as stated by the sources. Words: means of 400 training rows of public copies. The two sets without neutral use
+# the values of MNLI and SNLI, whole Yelp reviews use the copy in the studies, and Amazon is without titles.
 PUBLISHED_ROWS = {
     "sst2": PublishedRows(6_920, 1_821, 18.8),
     "cr": PublishedRows(3_012, 753, 20.0),
@@ -46,10 +46,10 @@ def published_counts(
     max_validation: int | None = None,
     max_test: int | None = None,
 ) -> dict[str, int]:
-    """About how many examples each split has once it is sampled; classes are taken to be of one size.
+    """The approximate number of examples in each split after sampling; classes are assumed to be of equal size.
 
-    k-shot as in tasks/sample.py: up to k a class for training, at most four fifths of it, and up to k of the rest.
-    Without it a tenth of the training rows is validation. Raises KeyError for a task that is not in the table.
+    k-shot as in tasks/sample.py: up to k per class for training, at most four fifths of the rows, and up to k of the
+    rest. Otherwise a tenth of the training rows is validation. Raises KeyError for a task that is not in the table.
     """
     rows, labels = PUBLISHED_ROWS[task.name], len(task.labels)
     if k_shot:

@@ -1,4 +1,4 @@
-"""How a task is called where somebody reads it: its name in the field, instead of the id in files and code."""
+"""The readable name of a task: its usual name in the field, instead of the id in files and code."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ SHIPPED = {
     "sst2_sentences": "SST-2 sentences", "yelp_reviews": "Yelp reviews", "uci_yelp": "Yelp sentences",
     "uci_amazon": "Amazon sentences", "uci_imdb": "IMDb sentences", "clinc_domains": "CLINC domains",
 }  # fmt: skip
-"""Tasks of the shipped runs that are not built in; their definitions are files."""
+"""Tasks of the bundled runs that are not built in; their definitions are files."""
 OTHER_DATA = "_other_data"
-"""What the name of a task ends with that is asked for beside another of the same name."""
+"""The suffix of a task's name that is scored in addition to the run's task and has the same name."""
 ALONE = re.compile(r"(?<![\w./,:@`-])\w+(?![\w/@`-]|[.,:]\w)")
-"""A word that is no part of a path, an option or somebody's longer name."""
+"""A word that is not part of a path, an option or a longer name."""
 
 
 def readable_name(task: str) -> str:
-    """The name of a built-in task from its title, `SST-2`; of a task that ships, `SST-2 sentences`.
+    """The name of a built-in task from its title, `SST-2`; of a bundled task, `SST-2 sentences`.
 
-    Any other task is somebody's own and keeps the name that its file gives it.
+    Any other task belongs to a user and keeps the name in its file.
     """
     if task.endswith(OTHER_DATA):
         return f"{readable_name(task.removesuffix(OTHER_DATA))} (other data)"
@@ -29,10 +29,11 @@ def readable_name(task: str) -> str:
 
 
 def name_beside(task: str, own: str) -> str:
-    """What a task is called beside a run's own: by its name, unless that is the run's too."""
+    """The name of a task that is scored in addition to a run's own: its name, with a suffix if the run's task has
+    the same."""
     return f"{task}{OTHER_DATA}" if task == own else task
 
 
 def readable(words: str) -> str:
-    """The words, with the names of the tasks that they speak of: `CR + my-reviews` of `cr + my-reviews`."""
+    """The text with the readable names of tasks in it: `CR + my-reviews` for `cr + my-reviews`."""
     return ALONE.sub(lambda word: readable_name(word[0]), words)

@@ -28,19 +28,20 @@ READERS = {
 }
 PACKED = ".gz"
 FORMATS = (*READERS, *(f"{ending}{PACKED}" for ending in READERS if ending != ".parquet"))
-"""How the names of files that can be read end."""
+"""The endings of the names of files that can be read."""
 ALLOWED = f"{', '.join(READERS)}; all but Parquet also with {PACKED}"
 
 
 def ending(name: str) -> str | None:
-    """The format of a file of this name, as READERS has it; None where it cannot be read."""
+    """The format of a file of this name, a key of READERS; None if it cannot be read."""
     plain = name.lower().removesuffix(PACKED)
     found = next((suffix for suffix in READERS if plain.endswith(suffix)), None)
     return found if f"{found}{PACKED}" in FORMATS or plain == name.lower() else None
 
 
 def read(file: DataFile, columns: Sequence[str] | None = None) -> Rows:
-    """The rows of a file with these columns, or all that a task can use; raises BadData. MemoryError is left alone."""
+    """The rows of a file with these columns, or with all that a task can use; raises BadData. MemoryError is not
+    caught."""
     kind = ending(file.shown)
     if kind is None:
         raise BadData(f"{file.shown} cannot be read; allowed: {ALLOWED}.")
@@ -58,17 +59,17 @@ def read(file: DataFile, columns: Sequence[str] | None = None) -> Rows:
 
 
 def from_file(path: Path, columns: Sequence[str] | None = None) -> Rows:
-    """The rows of the user's own file, as `read` gives them."""
+    """The rows of the user's own file; see `read`."""
     return read(DataFile(str(path), path), columns)
 
 
 def cells(dataset: Any, column: str, shown: str) -> list[Any]:
-    """The values of a column; raises BadData where they cannot be read, which shows only on reading them."""
+    """The values of a column; raises BadData if they cannot be read, which is only known after reading."""
     try:
         values = list(dataset[column][:])
     except UnicodeDecodeError as error:
         raise BadData(f"{shown} is not UTF-8 text (column '{column}'); save it as UTF-8.") from error
-    except (ValueError, OverflowError, NotImplementedError) as error:  # pyarrow's are among them
+    except (ValueError, OverflowError, NotImplementedError) as error:  # includes the errors of pyarrow
         raise unusable(column, shown, f"cannot be read ({_first_cause(error)})") from error
     if any(isinstance(value, bytes) for value in values):
         raise unusable(column, shown, "holds bytes")
@@ -76,10 +77,11 @@ def cells(dataset: Any, column: str, shown: str) -> list[Any]:
 
 
 def from_cache(data: Hub, split: str) -> Any | None:
-    """A split of a data set that the hub's client has downloaded before; None where it has not. Asks no network."""
-    from datasets.packaged_modules.cache.cache import Cache  # heavy: not before it is needed
+    """A split of a data set that the hub's client has downloaded before; None if it has not. Does not use the
+    network."""
+    from datasets.packaged_modules.cache.cache import Cache  # heavy import
 
-    if data.revision is not None:  # the cache tells what it is a copy of by the commit alone
+    if data.revision is not None:  # the cache identifies its copy by the commit alone
         return None
     try:
         copy = Cache(
@@ -92,12 +94,12 @@ def from_cache(data: Hub, split: str) -> Any | None:
 
 
 def is_on_hub_alone(task: Task) -> bool:
-    """Whether the task's data are on the hub and not in its local cache. Asks no network."""
+    """True if the task's data are on the hub and not in its local cache. Does not use the network."""
     return isinstance(task.data, Hub) and from_cache(task.data, task.data.test) is None
 
 
 def from_hub(data: Hub, split: str, task: Task) -> Any:
-    """A split of a data set of the hub's cache, else of the hub; raises DataNotFound where it cannot be had."""
+    """A split of a data set, from the hub's cache or else from the hub; raises DataNotFound if it is in neither."""
     with quiet():
         return _from_hub(data, split, task)
 
@@ -106,7 +108,7 @@ def _from_hub(data: Hub, split: str, task: Task) -> Any:
     if (copy := from_cache(data, split)) is not None:
         return copy
     read_only.refuse()
-    from datasets import load_dataset  # heavy: not before it is needed
+    from datasets import load_dataset  # heavy import
 
     try:
         return load_dataset(data.id, data.config, split=split, revision=data.revision)
@@ -120,7 +122,7 @@ def _from_hub(data: Hub, split: str, task: Task) -> Any:
 
 
 def _first_cause(error: BaseException) -> str:
-    """The first line of the innermost error, without its final stop."""
+    """The first line of the innermost error, without its final period."""
     while error.__cause__ is not None:
         error = error.__cause__
     return first_line(error).rstrip(".")
@@ -128,8 +130,8 @@ def _first_cause(error: BaseException) -> str:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """No progress bars and log lines of `datasets` meanwhile."""
-    import datasets  # heavy: not before it is needed
+    """Turns off the progress bars and log lines of `datasets` inside the block."""
+    import datasets  # heavy import
 
     shown, level = not datasets.are_progress_bars_disabled(), datasets.logging.get_verbosity()
     datasets.disable_progress_bars()

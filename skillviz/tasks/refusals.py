@@ -1,4 +1,4 @@
-"""What is wrong with a field of a spec, in our own words: pydantic's are about types, not about what to type."""
+"""Messages for a wrong field of a spec: pydantic's own describe types instead of allowed values."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ FORMS = {
     DEVICE: "auto, cpu, cuda or, with a number, cuda:0",
     NAME: "a name of letters, digits, dots, underscores and hyphens",
 }
-LONGEST = 60  # letters of a value that is quoted
+LONGEST = 60  # longest value in a message, in characters
 
 WORDS = {
     "greater_than": "must be above {gt:g}",
@@ -39,7 +39,7 @@ WORDS = {
 
 
 def refused(error: ValidationError) -> tuple[str, str]:
-    """The first field that is wrong (empty where several do not fit together), and what must be, as a phrase."""
+    """The first field that is wrong (empty if several fields conflict), and the allowed values as a phrase."""
     first = error.errors()[0]
     field = ".".join(str(part) for part in first["loc"])
     if first["type"] == "value_error":

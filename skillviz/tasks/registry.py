@@ -18,22 +18,22 @@ EXAMPLE_TASKS = "examples/tasks"
 
 
 def task(name: str | Path | Task, field: str | None = None) -> Task:
-    """The task of a registry name or of a YAML file, whose data files must be there; raises UnknownTask.
+    """The task of a registry name or of a YAML file, whose data files must exist; raises UnknownTask.
 
-    Variables in a file's name are filled in; with the `field` that names it, one that is not set raises BadInput.
+    Variables in a file's name are filled in; if `field` is given, a variable that is not set raises BadInput.
     """
     return name if isinstance(name, Task) else with_data(defined(name, field))
 
 
 def with_data(known: Task) -> Task:
-    """The task; raises BadInput or BadData where it has files and one of them is not here."""
+    """The task; raises BadInput or BadData if one of its data files is missing."""
     if isinstance(known.data, Files):
         data_files(known)
     return known
 
 
 def defined(name: str | Path, field: str | None = None) -> Task:
-    """The same, whether its data are here or not: what a model is asked, and by which labels it answers."""
+    """The task as in `task`, but without checking that its data exist: its prompts and its labels."""
     written = expanded(str(name), field)
     if written.lower().endswith(YAML):
         path = located(written)

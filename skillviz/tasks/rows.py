@@ -1,4 +1,4 @@
-"""The rows of a data file as Arrow columns: the columns that were asked for, what a cell may hold, and the limits."""
+"""The rows of a data file as Arrow columns: the requested columns, the allowed values of a cell, and the limits."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ import pyarrow.compute as pc
 
 from skillviz.errors import BadData
 
-CHUNK = 10_000  # rows that are Python's objects at a time
+CHUNK = 10_000  # rows held as Python objects at a time
 PACKED = {
     b"PK\x03\x04": "a workbook or a zip file", b"BZh": "a bzip2 file", b"\xfd7zXZ": "an xz file",
     b"\x28\xb5\x2f\xfd": "a zstd file", b"7z\xbc\xaf": "a 7z file", b"Rar!": "a rar file",
 }  # fmt: skip
-"""The first bytes of files that hold others."""
+"""The first bytes of archives, workbooks and compressed files."""
 GZIP = b"\x1f\x8b"
 ENCODINGS = {
     codecs.BOM_UTF32_LE: "utf-32", codecs.BOM_UTF32_BE: "utf-32", codecs.BOM_UTF16_LE: "utf-16",
     codecs.BOM_UTF16_BE: "utf-16",
 }  # fmt: skip
-"""By the mark that a text file begins with; any other is UTF-8."""
+"""Encodings by the mark at the beginning of a text file; any other file is UTF-8."""
 MIB = 2**20
 MIXED = "mixes lists with other values"
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits on reading a file that was uploaded. Columns that are not read do not count."""
+    """Limits on reading an uploaded file. Columns that are not read do not count."""
 
     rows: int = 1_000_000
     columns: int = 2_000
@@ -46,7 +46,7 @@ class Limits:
 
     @property
     def allowed(self) -> str:
-        """The limits as a sentence, with the way out."""
+        """The limits as a sentence, with advice."""
         return (
             f"an uploaded file may hold {self.rows:,} rows, {self.columns:,} columns, {self.cells:,} cells and "
             f"{self.size // MIB} MiB once it is decompressed. Keep only the columns of the task, or fewer rows."
@@ -55,14 +55,14 @@ class Limits:
 
 @dataclass(frozen=True)
 class DataFile:
-    """A file that is to be read, under the name that errors call it by; without limits where it is the user's own."""
+    """A file to read, with its name in errors; without limits if it is the user's own."""
 
     shown: str
     content: Path | bytes = field(repr=False)
     limits: Limits | None = None
 
     def binary(self) -> BinaryIO:
-        """The file's bytes, decompressed where it is a gzip file; raises BadData where it is empty or packed."""
+        """The file's bytes, decompressed if it is a gzip file; raises BadData if it is empty or an archive."""
         stored: BinaryIO = io.BytesIO(self.content) if isinstance(self.content, bytes) else self.content.open("rb")
         start = stored.read(6)
         stored.seek(0)
@@ -80,7 +80,7 @@ class DataFile:
         return io.BufferedReader(_Counted(unpacked, self)) if self.limits else unpacked  # type: ignore[return-value]
 
     def text(self) -> TextIO:
-        """The file as text, line ends as they are; raises BadData where it is neither UTF-8 nor marked as UTF-16."""
+        """The file as text, line ends unchanged; raises BadData if it is neither UTF-8 nor marked as UTF-16."""
         stored = self.binary()
         start = stored.read(4096)
         stored.seek(0)
@@ -91,7 +91,7 @@ class DataFile:
         return io.TextIOWrapper(stored, encoding=encoding, newline="")
 
     def refuse_size(self, rows: int, columns: int) -> None:
-        """Raises BadData where so many rows of so many columns are more than may be read."""
+        """Raises BadData if this number of rows and columns exceeds the limits."""
         if self.limits is None:
             return
         if rows > self.limits.rows:
@@ -102,7 +102,7 @@ class DataFile:
             raise self.too_large(f"has more than {self.limits.cells:,} cells")
 
     def too_large(self, why: str) -> BadData:
-        """The refusal of a file that is too large, which says what of it."""
+        """The error for a file that is too large, with the reason."""
         return BadData(f"{self.shown} {why}; {(self.limits or Limits()).allowed}")
 
 
@@ -132,17 +132,17 @@ class _Counted(io.RawIOBase):
 
 @dataclass(frozen=True)
 class ClassNames:
-    """The names that a file itself gives to the numbers of a column, none for most."""
+    """The names that a file itself gives to the numbers of a column; most files give none."""
 
     names: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
 class Rows:
-    """The rows of a file: `column_names` are all that it has, `table` holds those that were read.
+    """The rows of a file: `column_names` are all of its columns, `table` holds those that were read.
 
-    `left_out` says of columns that no task can use why they were not read. `notes` say how the file was understood
-    where that is not evident, and `separated_by` what separates its cells, where something does.
+    `left_out` maps each column that no task can use to the reason. `notes` say how the file was interpreted if that is
+    not obvious. `separated_by` names the separator of its cells, if there is one.
     """
 
     table: pa.Table
@@ -159,7 +159,7 @@ class Rows:
         return list(self.table[column].to_pylist())
 
     def select(self, rows: Sequence[int]) -> Rows:
-        """Only these rows, in this order."""
+        """These rows only, in this order."""
         return replace(self, table=self.table.take(rows))
 
 
@@ -169,9 +169,9 @@ def unusable(column: str, shown: str, reason: str) -> BadData:
 
 
 class Columns:
-    """Collects the columns of a file, of all or of those that were `wanted`.
+    """Collects the columns of a file: all of them, or those in `wanted`.
 
-    A column that no task can use is left out if all were asked for, and refused if it was named.
+    A column that no task can use is left out if all were requested, and refused if it was named.
     """
 
     def __init__(self, file: DataFile, wanted: Sequence[str] | None) -> None:
@@ -186,7 +186,7 @@ class Columns:
         return name not in self.left_out and (self.wanted is None or name in self.wanted)
 
     def leave_out(self, name: str, reason: str) -> None:
-        """Notes why a column is not read; raises BadData where it was asked for."""
+        """Notes why a column is not read; raises BadData if it was named."""
         self.left_out[name] = reason
         self._parts.pop(name, None)
         self._sizes.pop(name, None)
@@ -194,7 +194,8 @@ class Columns:
             raise unusable(name, self.file.shown, reason)
 
     def add(self, part: Mapping[str, pa.Array | pa.ChunkedArray], rows: int) -> None:
-        """Takes the next rows of the columns; one that a part lacks has no value there. Raises BadData at a limit."""
+        """Adds the next rows of the columns; a column missing from a part has no values there. Raises BadData at a
+        limit."""
         for name, column in part.items():
             if not self.reads(name):
                 continue
@@ -211,7 +212,7 @@ class Columns:
             self.leave_out(largest, f"holds most of more than {limits.size // MIB} MiB once it is decompressed")
 
     def add_values(self, part: Mapping[str, Sequence[object]], rows: int) -> None:
-        """Takes the next rows of the columns as values of JSON."""
+        """Adds the next rows of the columns as JSON values."""
         arrays = {}
         for name, values in part.items():
             column = column_of(values)
@@ -222,7 +223,7 @@ class Columns:
         self.add(arrays, rows)
 
     def has_room_within(self, name: str, values: int) -> bool:
-        """True if so many more values may be in the lists of a column; it is left out where they may not."""
+        """True if this many more values may be in the lists of a column; otherwise the column is left out."""
         self._within[name] += values
         limits = self.file.limits
         if limits is None or self._within[name] <= limits.within:
@@ -237,7 +238,7 @@ class Columns:
         separated_by: str = "",
         features: Mapping[str, ClassNames] | None = None,
     ) -> Rows:
-        """The rows of a file with these columns; raises BadData where it has none that can be used."""
+        """The rows of a file with these columns; raises BadData if no column can be used."""
         if not self._rows:
             raise BadData(
                 f"{self.file.shown} has no rows; give a file with some, or correct the path in the task file."
@@ -255,9 +256,9 @@ class Columns:
 
 
 def as_text(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """A column as a task reads it: texts, the empty one for a missing value; lists become lists of texts.
+    """A column as a task reads it: texts, empty for a missing value; lists become lists of texts.
 
-    Raises ValueError, OverflowError or NotImplementedError at values that cannot be written.
+    Raises ValueError, OverflowError or NotImplementedError at values that cannot be written as text.
     """
     kind = column.type
     if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
@@ -276,7 +277,7 @@ def _written(value: object) -> str | None:
 
 
 def column_of(values: Sequence[object]) -> pa.Array | str:
-    """These values of JSON as a column, or why no task can use them. Values of several kinds are texts, as written."""
+    """These JSON values as a column, or the reason why no task can use them. Values of mixed types become texts."""
     kinds = {type(value) for value in values} - {type(None)}
     if dict in kinds:
         return "holds objects"
@@ -302,7 +303,7 @@ def _lists(values: Sequence[object]) -> pa.Array | str:
 
 
 def _joined(parts: Sequence[pa.Array | pa.ChunkedArray]) -> pa.ChunkedArray:
-    """The parts as one column, of text where they are of several kinds."""
+    """The parts as one column, of text if their types differ."""
     chunks = [chunk for part in parts for chunk in (part.chunks if isinstance(part, pa.ChunkedArray) else [part])]
     kinds = {chunk.type for chunk in chunks} - {pa.null()}
     if len(kinds) <= 1:

@@ -1,4 +1,5 @@
-"""Which rows go where, as numbers only: k-shot samples, a validation tenth, caps. All by seed, order kept."""
+"""Assign rows to splits, as numbers only: k-shot samples, a validation tenth, caps. All use a seed and keep the
+order."""
 
 from __future__ import annotations
 
@@ -10,11 +11,10 @@ _K_SHOT, _TENTH, _CAP = 0, 1, 2
 
 
 def k_shot_rows(labels: np.ndarray, k: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Positions of (train, validation), each sorted and disjoint: up to k examples a class in each.
+    """Positions of (train, validation), each sorted and disjoint: up to k examples per class in each.
 
-    The whole set is shuffled by the seed; of a class with m examples the first min(k, 0.8 m) are train
-    (at least one), the next min(k, m - train) validation (PAPER section 8, the paper's scheme with our
-    rule for small classes).
+    The whole set is shuffled by the seed; of a class with m examples the first min(k, 0.8 m) are train (at least one),
+    the next min(k, m - train) validation (PAPER section 8, the paper's scheme with our rule for small classes).
     """
     order = np.random.default_rng([seed, _K_SHOT]).permutation(len(labels))
     train, validation = [], []
@@ -42,7 +42,7 @@ def capped(chosen: np.ndarray, most: int | None, seed: int) -> np.ndarray:
 
 
 def sampled(frame: pd.DataFrame, most: int | None, seed: int = 0) -> pd.DataFrame:
-    """`most` rows of the frame in their order, drawn by the seed; all where it has no more."""
+    """`most` rows of the frame in their order, drawn by the seed; all rows if there are no more."""
     return frame.iloc[capped(np.arange(len(frame)), most, seed)].reset_index(drop=True)
 
 

@@ -13,12 +13,12 @@ Tokens = list[list[int]]
 def fitted(
     texts: list[list[str]], limits: Sequence[int], tokenized: Callable[[list[list[str]]], Any], tokenizer: Any
 ) -> tuple[list[list[str]], Any, int]:
-    """The texts of each row, shortened where their input has more than `limits[row]` tokens, the inputs, and the
-    number of rows that were shortened.
+    """The texts of each row, shortened if their input has more than `limits[row]` tokens, the inputs, and the number of
+    rows that were shortened.
 
-    `tokenized(texts)` gives the inputs of rows, with the whole inputs' ids under "input_ids". Rows that fit
-    are tokenised once; the others again until they do. A text loses its end, or its beginning where the tokenizer's
-    truncation side is left. Raises BadInput where even empty texts do not fit.
+    `tokenized(texts)` gives the inputs of rows, with the whole inputs' ids under "input_ids". Rows that fit are
+    tokenized once; the others are tokenized again until they fit. A text loses its end, or its beginning if the
+    tokenizer's truncation side is left. Raises BadInput if even empty texts do not fit.
     """
     if not texts:
         return [], {"input_ids": []}, 0
@@ -41,9 +41,9 @@ def fitted(
 
 
 def cut_lengths(lengths: Sequence[int], total: int) -> list[int]:
-    """Lengths of the same texts with the sum `total` at most, cut from the longest first.
+    """Lengths of the same texts with a sum of at most `total`, cut from the longest first.
 
-    What is longer than a common level comes down to it; leftovers go to the first of those.
+    Lengths above a common level are reduced to it; the remainder goes to the first of these texts.
     """
     left, level = max(0, total), max(lengths, default=0)
     for number, length in enumerate(sorted(lengths)):
@@ -61,7 +61,7 @@ def cut_lengths(lengths: Sequence[int], total: int) -> list[int]:
 
 
 def _shortened(rows: list[list[str]], excess: list[int], tokenizer: Any) -> list[list[str]]:
-    """Each row's texts with about `excess` fewer tokens; at least one character fewer in all."""
+    """Each row's texts with about `excess` fewer tokens, and at least one character fewer in all."""
     flat = [text for row in rows for text in row]
     offsets, is_left = iter(_offsets(flat, tokenizer)), tokenizer.truncation_side == "left"
     shortened = []
@@ -75,7 +75,7 @@ def _shortened(rows: list[list[str]], excess: list[int], tokenizer: Any) -> list
 
 
 def _offsets(texts: list[str], tokenizer: Any) -> list[list[int]]:
-    """Where each token of each text begins, in characters; evenly spread where the tokenizer cannot tell."""
+    """The start of each token of each text, in characters; evenly spaced if the tokenizer cannot report offsets."""
     fast = bool(tokenizer.is_fast)
     inputs = tokenizer(texts, add_special_tokens=False, return_offsets_mapping=fast, verbose=False)
     if fast:
@@ -85,7 +85,7 @@ def _offsets(texts: list[str], tokenizer: Any) -> list[list[int]]:
 
 
 def _cut(text: str, starts: list[int], keep: int, is_left: bool) -> str:
-    """The text's first `keep` tokens, or its last ones where it is cut on the left."""
+    """The text's first `keep` tokens, or its last ones if it is cut on the left."""
     if keep >= len(starts):
         return text
     if not keep:
@@ -100,7 +100,7 @@ def _without_one(row: list[str], is_left: bool) -> list[str]:
 
 
 def refuse_no_room(tokens: int, limit: int) -> None:
-    """Raises BadInput where the tokens of an input without texts are more than fit."""
+    """Raises BadInput if an input without texts already has more tokens than fit."""
     if tokens > limit:
         raise BadInput(
             f"the template and special tokens alone are {tokens} tokens (with the longest answer, if there is one), "

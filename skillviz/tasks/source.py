@@ -1,4 +1,4 @@
-"""The rows and labels of one split as their source has them."""
+"""The rows and labels of one split, as they are in its source."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ OPTIONS = "options"
 """The column of a frame that holds each example's own options, a tuple of texts."""
 
 REFERENCE = "reference"
-"""The column of a frame that holds the text that is to be generated."""
+"""The column of a frame that holds the text to be generated."""
 
 OUT_OF_SCOPE = "out_of_scope"
-"""What the ids of texts that fit no class begin with, as those of examples do with their split."""
+"""The prefix of the ids of texts that fit no class; ids of examples begin with their split instead."""
 
 Options = list[tuple[str, ...]]
 
@@ -33,9 +33,9 @@ Options = list[tuple[str, ...]]
 class Source:
     """One split, not yet sampled: `rows` are row numbers in the source, `labels` [len(rows)] their labels.
 
-    Rows whose label the task drops are not among them; `dropped` is their number. `options` are those of every row of
-    the source, None where the task has none. `references` are the texts to be generated, of every row too. `notes`
-    say how its file and the names of its classes were understood.
+    Rows whose label the task drops are excluded; `dropped` is their number. `options` has the options of every row of
+    the source, or is None if the task has none. `references` has the text to be generated for every row. `notes` say
+    how its file and the names of its classes were interpreted.
     """
 
     split: str
@@ -49,10 +49,10 @@ class Source:
     notes: tuple[str, ...] = ()
 
     def frame(self, task: Task, chosen: np.ndarray) -> pd.DataFrame:
-        """example_id, text_a, (text_b, options, reference,) label of these positions.
+        """A frame of example_id, text_a, (text_b, options, reference,) label for these positions.
 
-        A blank cell and a missing one are the same, an empty text: one text of a pair may be that. Raises BadData where
-        an example has no text at all; where one is to be generated, its reference is one.
+        A blank cell and a missing one are both an empty text: one text of a pair may be empty. Raises BadData if an
+        example has no text at all; a reference to be generated counts as a text.
         """
         rows = self.rows[chosen]
         part = self.dataset.select(rows)
@@ -82,14 +82,15 @@ class Source:
 
 
 def opened(task: Task, splits: tuple[str, ...], *, every_column: bool = False) -> dict[str, Source]:
-    """Split -> source, for those of `splits` that the task has; of files, the task's own columns unless every one."""
+    """Split -> source, for each of `splits` that the task has; from files, only the task's own columns unless
+    `every_column`."""
     return {split: _source(task, split, every_column) for split in splits if getattr(task.data, split) is not None}
 
 
 def other_columns(task: Task, ids: Sequence[str]) -> pd.DataFrame:
-    """What the task's source says of examples beside text and label: its other columns, indexed by example id.
+    """The other columns of the task's source, besides text and label, indexed by example id.
 
-    Columns of lists or objects are left out. Raises BadData where an id is none of the source's rows.
+    Columns of lists or objects are left out. Raises BadData if an id is not a row of the source.
     """
     rows_of = pd.DataFrame([one.rpartition("-")[::2] for one in ids], index=pd.Index(ids), columns=["split", "row"])
     parts = []
@@ -139,9 +140,9 @@ def _refuse_without_columns(dataset: Any, columns: Sequence[str], task: Task, sh
 
 
 def out_of_scope(task: Task) -> pd.DataFrame | None:
-    """The texts that fit no class of the task, as `Source.frame` gives examples; None where it names no such file.
+    """The texts that fit no class of the task, in the form of `Source.frame`; None if the task names no such file.
 
-    Their label is 0, which says nothing: whatever encodes examples takes one. Raises BadData or BadInput.
+    Their label is 0 and has no meaning: encoding needs one. Raises BadData or BadInput.
     """
     path = out_of_scope_file(task)
     if path is None:
@@ -153,7 +154,7 @@ def out_of_scope(task: Task) -> pd.DataFrame | None:
 
 
 def reference_texts(dataset: Any, task: Task, shown: str) -> list[str]:
-    """The text to be generated of each row, without the spaces around it; raises BadData where a row has none."""
+    """The text to be generated for each row, without surrounding spaces; raises BadData if a row has none."""
     texts = []
     for row, cell in enumerate(cells(dataset, str(task.reference), shown), start=1):
         text = "" if cell is None or cell != cell or isinstance(cell, list | dict) else str(cell).strip()
@@ -169,9 +170,9 @@ def reference_texts(dataset: Any, task: Task, shown: str) -> list[str]:
 
 
 def option_texts(dataset: Any, task: Task, shown: str) -> Options:
-    """The options of each row without the spaces around them; raises BadData where a row has none that can be scored.
+    """The options of each row without surrounding spaces; raises BadData if a row's options cannot be scored.
 
-    A row may have fewer than the task has labels: then its last cells, or the end of its list, are missing.
+    A row may have fewer options than the task has labels: then its last cells, or the end of its list, are missing.
     """
     columns = [cells(dataset, column, shown) for column in task.options]
     rows = columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
@@ -197,7 +198,8 @@ def _options_of(row: Any, place: str, task: Task, shown: str) -> tuple[str, ...]
 
 
 def _right_options(dataset: Any, task: Task, options: Options, shown: str) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Place of each row's right option, -1 where the task drops the row; raises BadData where it has no such option."""
+    """The index of each row's right option, -1 if the task drops the row; raises BadData if the row has no such
+    option."""
     if task.answer is None:
         labels, notes = _labels(dataset, task, shown)
         for wrong in np.flatnonzero(labels >= [len(of_row) for of_row in options]):
@@ -224,8 +226,8 @@ def _labels(dataset: Any, task: Task, shown: str) -> tuple[np.ndarray, tuple[str
 
 
 def label_texts(dataset: Any, task: Task, shown: str) -> tuple[np.ndarray, tuple[str, ...]]:
-    """The label column as texts, class names where the source declares them, and how those match the task's if not
-    letter by letter."""
+    """The label column as texts, with class names if the source declares them; and notes on how those match the
+    task's labels if the names are not identical."""
     declared: list[str] = getattr(dataset.features[task.label], "names", None) or []
     names, notes = _class_names(declared, task) if declared else ([], ())
 
@@ -238,8 +240,8 @@ def label_texts(dataset: Any, task: Task, shown: str) -> tuple[np.ndarray, tuple
 
 
 def _class_names(declared: Sequence[str], task: Task) -> tuple[list[str], tuple[str, ...]]:
-    """The task's names of the source's classes, with a note where the two differ; no names where
-    their numbers are the task's labels."""
+    """The task's names for the source's classes, with a note if the two differ; no names if the task's labels are
+    the source's numbers."""
     known = [*task.drop, *(task.classes or task.labels)]
     is_known = any(place is not None for place in places(declared, known))
     if task.classes:
@@ -251,7 +253,7 @@ def _class_names(declared: Sequence[str], task: Task) -> tuple[list[str], tuple[
         taken = ", ".join(f"'{name}' as '{label}'" for name, label in matching.taken)
         note = f"{said}, the task {', '.join(task.labels)}; they are matched by name, {taken}."
         return [labels.get(at, name) for at, name in enumerate(declared)], (note,) if taken else ()
-    if is_known:  # a row of a class that the task does not know is refused by its name
+    if is_known:  # a row whose class the task does not have is refused later, by its name
         return list(declared), ()
     return [], (
         f"{said}, the task {', '.join(task.labels)}; no name is in both, so they are matched by their order. If that "
@@ -260,9 +262,9 @@ def _class_names(declared: Sequence[str], task: Task) -> tuple[list[str], tuple[
 
 
 def label_numbers(values: np.ndarray, task: Task, shown: str) -> np.ndarray:
-    """Label of each row, int64, -1 where the task drops it; raises BadData at a value that is neither.
+    """The label of each row, int64, -1 if the task drops it; raises BadData at any other value.
 
-    Values are names or indices of `task.labels`, or keys of `task.classes` where the task has them.
+    Values are names or indices of `task.labels`, or keys of `task.classes` if the task has them.
     """
     distinct, first, inverse = np.unique(values, return_index=True, return_inverse=True)
     labels = np.empty(len(distinct), dtype=np.int64)
@@ -282,20 +284,20 @@ def label_numbers(values: np.ndarray, task: Task, shown: str) -> np.ndarray:
 
 
 def _number(value: str, task: Task) -> int | None:
-    """The label that a cell names, by name (case and outer spaces aside) or index, -1 where the task drops it; None
-    where it names none."""
+    """The label of a cell, by name (ignoring case and surrounding spaces) or index, -1 if the task drops it; None if
+    the cell is not a label."""
     value = value.strip()
     known = [*task.drop, *(task.classes or task.labels)]
     (place,) = places([value], known)
     if place is not None:
         name = known[place]
         return -1 if place < len(task.drop) else task.labels.index(task.classes.get(name, name))
-    if task.classes or _numeric(task):  # where names are numbers ("1" to "5"), a number is never an index
+    if task.classes or _numeric(task):  # if names are numbers ("1" to "5"), a number is never an index
         return None
     if value.lower() in ("true", "false"):
         return int(value.lower() == "true")
     whole, truths = WHOLE.sub(r"\1", value), places(["false", "true"], task.labels)
-    if None not in truths and whole in ("0", "1"):  # labels [true, false] are no order of 0 and 1
+    if None not in truths and whole in ("0", "1"):  # the order of labels [true, false] is not that of 0 and 1
         return truths[int(whole)]
     return int(whole) if whole.isdecimal() and int(whole) < len(task.labels) else None
 

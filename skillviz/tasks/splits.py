@@ -1,4 +1,4 @@
-"""The examples of a task: train, validation and test, sampled by seed, with what was done to them."""
+"""The examples of a task: train, validation and test, sampled by seed, with notes on the sampling."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from skillviz.tasks.task import SPLITS, Task
 
 @dataclass(frozen=True)
 class Splits:
-    """Frames with the columns example_id, text_a, text_b (pairs only), options (where examples have their own),
-    reference (where it is to be generated) and label (index into task.labels).
+    """Frames with the columns example_id, text_a, text_b (pairs only), options (if examples have their own), reference
+    (if a text is to be generated) and label (index into task.labels).
 
-    `example_id` is "<split of the source>-<row in it, from 0>", so that a validation row drawn from train
-    keeps the id of its train row. `fingerprint` is the sha256 over all ids, texts and labels; `k_shot` and `seed` made
-    the draw.
+    `example_id` is "<split of the source>-<row in it, from 0>", so that a validation row drawn from train keeps the id
+    of its train row. `fingerprint` is the sha256 over all ids, texts and labels; `k_shot` and `seed` are the settings
+    of the draw.
     """
 
     train: pd.DataFrame
@@ -39,27 +39,28 @@ class Splits:
 
     @property
     def validates_on_train(self) -> bool:
-        """Whether the validation examples were drawn from the train split."""
+        """True if the validation examples were drawn from the train split."""
         return bool(len(self.validation)) and bool(self.validation["example_id"].str.startswith("train-").all())
 
     @property
     def words(self) -> float:
-        """Words of a training example: the mean of 200 spread over the file; texts, reference and the longest option
-        count."""
+        """Words of a training example: the mean over 200 examples spread over the file, counting its texts,
+        reference and longest option."""
         texts = [name for name in ("text_a", "text_b", REFERENCE) if name in self.train.columns]
         counts = [self._some[name].map(_words_of) for name in texts]
-        if OPTIONS in self.train:  # the longest: an example's sequences are as long as that
+        if OPTIONS in self.train:  # only the longest option: it sets the length of an example's sequences
             counts.append(self._some[OPTIONS].map(lambda options: max(map(_words_of, options))))
         return float(sum(count.mean() for count in counts))
 
     @property
     def _some(self) -> pd.DataFrame:
-        """Training examples at even steps, as a file may be sorted."""
+        """Training examples at even steps, because a file may be sorted."""
         return self.train.iloc[:: max(1, len(self.train) // 200)]
 
     @property
     def options(self) -> float:
-        """Options of a training example: the mean of 200 spread over the file; 1 where a task has classes instead."""
+        """Options of a training example: the mean over 200 examples spread over the file; 1 if the task has classes
+        instead."""
         return float(self._some[OPTIONS].map(len).mean()) if OPTIONS in self.train else 1.0
 
 
@@ -72,10 +73,10 @@ def load(
     max_validation: int | None = None,
     max_test: int | None = None,
 ) -> Splits:
-    """The task's splits; raises BadData or BadInput where they cannot be had.
+    """The task's splits; raises BadData or BadInput if they cannot be read or drawn.
 
-    With `k_shot`, k examples a class (in all, where examples have options of their own) for training and as many
-    for validation, both out of the train split; else the task's own validation split, or a tenth of train. A cap draws
+    With `k_shot`, k examples per class (in all, if examples have their own options) for training and as many for
+    validation, both from the train split; otherwise the task's own validation split, or a tenth of train. A cap draws
     rows by the seed and keeps their order.
     """
     task.refuse_without_training()
@@ -94,7 +95,7 @@ def load(
 
 
 def load_test(task: Task, *, seed: int = 0, max_test: int | None = None) -> tuple[pd.DataFrame, tuple[str, ...]]:
-    """The test frame alone, with notes: for data that a model was not tuned on; the train split is not read."""
+    """The test frame alone, with notes: for data that a model was not fine-tuned on; the train split is not read."""
     _check_counts(None, seed, {"test": max_test})
     source = opened(task, ("test",))["test"]
     drawn = capped(np.arange(len(source.rows)), max_test, seed)
@@ -105,7 +106,7 @@ def load_test(task: Task, *, seed: int = 0, max_test: int | None = None) -> tupl
 
 
 def load_to_score(task: Task, **sampling: Any) -> Splits:
-    """The splits as of `load`; of a task with test examples only, its test frame beside empty ones."""
+    """The splits as in `load`; for a task with test examples only, its test frame and two empty frames."""
     if task.has_training:
         return load(task, **sampling)
     seed = sampling.get("seed", 0)
@@ -130,7 +131,7 @@ def _chosen(
     train, test, notes = sources["train"], sources["test"], _source_notes(task, sources)
     every = {split: np.arange(len(source.rows)) for split, source in sources.items()}
     if k is not None:
-        # a place among options is no class: it says nothing of what an example is about
+        # an option's position is not a class: it does not depend on the example's content
         classes = train.labels if task.has_classes else np.zeros_like(train.labels)
         rows, validation_rows = k_shot_rows(classes, k, seed)
         notes.append(_k_shot_note(task, train.labels[rows], train.labels[validation_rows], k, seed))
@@ -171,7 +172,7 @@ def _k_shot_note(task: Task, train: np.ndarray, validation: np.ndarray, k: int, 
 
 
 def _source_notes(task: Task, sources: dict[str, Source]) -> list[str]:
-    """Notes on the sources: how files and class names were understood, and rows that the task leaves out."""
+    """Notes on the sources: the interpretation of files and class names, and the rows that the task leaves out."""
     understood = dict.fromkeys(note for source in sources.values() for note in source.notes)
     names = ", ".join(f"'{name}'" for name in task.drop)
     dropped = [f"{s}: {o.dropped:,} rows with the label {names} left out." for s, o in sources.items() if o.dropped]
@@ -179,7 +180,7 @@ def _source_notes(task: Task, sources: dict[str, Source]) -> list[str]:
 
 
 def class_notes(task: Task, split: str, labels: pd.Series) -> list[str]:
-    """A sentence where a split has one class alone, or lacks some: what its scores then cannot say."""
+    """A sentence if a split has only one class or lacks some: the limits of its scores."""
     present = set(labels)
     absent = [f"'{name}'" for number, name in enumerate(task.labels) if number not in present]
     if not task.has_classes or not absent or not present or (split == "validation" and len(present) > 1):

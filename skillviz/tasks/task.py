@@ -1,4 +1,4 @@
-"""A task: where the examples are, which columns hold what, and how a model is asked about them."""
+"""A task: the source of its examples, the meaning of their columns, and the prompts and answers for a model."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ CLASSIFICATION: Final = "classification"
 CHOICE: Final = "choice"
 GENERATION: Final = "generation"
 PIPELINES = {CLASSIFICATION: "text-classification", CHOICE: "multiple-choice", GENERATION: "text-generation"}
-"""What the hub calls a model for each kind of task."""
+"""The hub's name of the models for each kind of task."""
 OF_GENERATING = ("max_new_tokens", "ignore_case", "ignore_punctuation")
-"""What says how a text is generated and compared with the reference."""
+"""Fields on how a text is generated and compared with the reference."""
 USUAL_LENGTH = 512
-"""Longest input in tokens where neither the task nor the fine-tuned model states one; never more than fits."""
+"""Longest input in tokens if neither the task nor the fine-tuned model states one; never more than the model takes."""
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-"""Names of the options of a multiple-choice task that gives none."""
+"""Default names of the options of a multiple-choice task."""
 
 
 class _Frozen(BaseModel):
@@ -35,7 +35,7 @@ class _Frozen(BaseModel):
 class Files(_Frozen):
     """Data in the user's own files, as written in the task file: relative to it, `${VAR}` not yet expanded.
 
-    Without `train` the task is only scored, beside another one.
+    A task without `train` can only be scored, in addition to another one.
     """
 
     train: str | None = Field(default=None, min_length=1)
@@ -55,47 +55,47 @@ class Hub(_Frozen):
 
     @property
     def title(self) -> str:
-        """The id with its configuration, as a person would write it."""
+        """The readable id with its configuration."""
         return f"{self.id} ({self.config})" if self.config else self.id
 
 
 class Template(_Frozen):
-    """How a text is asked about: `masked` has one mask, `causal` ends where the answer begins."""
+    """The prompts: `masked` has one mask, `causal` ends where the answer begins."""
 
     masked: str | None = None
     causal: str | None = None
 
 
 class LabelWords(_Frozen):
-    """One word (masked) or answer (causal) a label, in the order of the labels."""
+    """One word (masked) or answer (causal) per label, in the order of the labels."""
 
     masked: tuple[str, ...] | None = None
     causal: tuple[str, ...] | None = None
 
 
 class Task(_Frozen):
-    """A task with classes, one whose examples bring their own options, or one whose examples have a reference.
+    """A task whose examples have classes, their own options, or a reference to generate.
 
-    It comes from the registry or from a YAML file.
+    It is defined in the registry or in a YAML file.
 
-    `classes` maps the source's own names or numbers to `labels` (empty: names or indices as they are);
-    rows whose source label is in `drop` are left out. `positive` is the index of the class that F1 is
-    about. `max_length` counts tokens, special ones included; None leaves it to the pair (`ModelPair.limit`).
-    `max_length_causal` replaces it for the causal readout, where `length_normalised` divides an answer's
-    log-likelihood by its tokens. `source` says where all this comes from and what has not been verified.
+    `classes` maps the source's own names or numbers to `labels` (empty: names or indices as they are); rows whose
+    source label is in `drop` are left out. `positive` is the index of the class used for F1. `max_length` counts
+    tokens, special ones included; None leaves it to the pair (`ModelPair.limit`). `max_length_causal` replaces it for
+    the causal readout, where `length_normalised` divides an answer's log-likelihood by its tokens. `source` gives the
+    origin of the definition and lists facts that have not been verified.
 
-    With `options` the answers are each example's own: one column for each, or one column of lists. `labels` then name
+    With `options` each example has its own answers: one column for each, or one column of lists. `labels` then name
     their places, A, B, C and so on by default, and an example may have fewer options than there are labels. The right
-    one is named by the column `label`, as a place, or written out in the column `answer`. By default an option's
-    score is its whole log-likelihood, so that the softmax is the model's own distribution over the options;
-    `length_normalised` compares them by token instead (Brown et al. 2020, section 2.4).
+    one is given in the column `label`, as a place, or written out in the column `answer`. By default an option's score
+    is its whole log-likelihood, so that the softmax is the model's own distribution over the options;
+    `length_normalised` compares them per token instead (Brown et al. 2020, section 2.4).
 
-    `out_of_scope` is a file of texts that fit no class, written as those of `data` are.
+    `out_of_scope` is a file of texts that fit no class, given in the same way as the files of `data`.
 
-    With `reference`, the column of the text that is to be generated, there are neither labels nor options. The text is
-    generated greedily, `max_new_tokens` at the most, up to the end-of-text token or, if `stop` says so, a line break.
-    An exact match is a text equal to the reference but for white space, and for case and punctuation where
-    `ignore_case` and `ignore_punctuation` say so. `length_normalised` makes its loss the mean over tokens, not the sum.
+    With `reference`, the column of the text to be generated, there are neither labels nor options. The text is
+    generated greedily, with at most `max_new_tokens` tokens, up to the end-of-text token or, depending on `stop`, a
+    line break. An exact match is a text equal to the reference except for white space, and for case and punctuation
+    with `ignore_case` and `ignore_punctuation`. `length_normalised` makes its loss the mean over tokens, not the sum.
     With the metric perplexity nothing is generated: the references are scored by their likelihood alone.
     """
 
@@ -128,26 +128,26 @@ class Task(_Frozen):
 
     @property
     def kind(self) -> Literal["classification", "choice", "generation"]:
-        """`classification`; `choice` where every example has options of its own, `generation` where a reference."""
+        """`classification`; `choice` if every example has its own options, `generation` if it has a reference."""
         return GENERATION if self.reference else CHOICE if self.options else CLASSIFICATION
 
     @property
     def generates(self) -> bool:
-        """Whether a text is generated and compared with the reference."""
+        """True if a text is generated and compared with the reference."""
         return self.kind == GENERATION and has_predictions(self.metric)
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns of the data that it names: texts, options, and the one that says what is right."""
+        """The columns of the data that the task uses: texts, options, and the column of the right answer."""
         return (*self.text, *self.options, self.reference or self.answer or self.label)
 
     @property
     def has_training(self) -> bool:
-        """Whether it has training examples; without any it can be scored beside another task, and no more."""
+        """True if the task has training examples; without any it can only be scored in addition to another task."""
         return self.data.train is not None
 
     def refuse_without_training(self) -> None:
-        """Raises BadData where there are no training examples."""
+        """Raises BadData if there are no training examples."""
         if not self.has_training:
             raise BadData(
                 f"task '{self.name}' has test examples only, so there is nothing to search or train on; score it "
@@ -156,18 +156,18 @@ class Task(_Frozen):
 
     @property
     def has_classes(self) -> bool:
-        """Whether a label means the same in every example."""
+        """True if a label means the same in every example."""
         return self.kind == CLASSIFICATION
 
     @property
     def f1_class(self) -> int | None:
-        """The index of the class that F1 is of; None where the task is not scored by F1."""
+        """The index of the class used for F1; None if the task is not scored by F1."""
         return self.positive if self.metric == "f1" else None
 
     @model_validator(mode="before")
     @classmethod
     def _positive_by_name(cls, values: Any) -> Any:
-        """The positive class may be given by its name; without one it is the second label."""
+        """Accepts the positive class by its name; the default is the second label."""
         if isinstance(values, dict) and isinstance(values.get("positive"), str):
             labels = [str(label) for label in values.get("labels") or ()]
             if values["positive"] not in labels:
@@ -178,7 +178,7 @@ class Task(_Frozen):
     @model_validator(mode="before")
     @classmethod
     def _options_by_letter(cls, values: Any) -> Any:
-        """Options in columns of their own are called A, B, C and so on where they have no names."""
+        """Names options in columns of their own A, B, C and so on unless they have names."""
         if isinstance(values, dict) and not values.get("labels") and 1 < len(values.get("options") or ()) <= 26:
             values = {**values, "labels": tuple(LETTERS[: len(values["options"])])}
         return values
@@ -186,14 +186,15 @@ class Task(_Frozen):
     @model_validator(mode="before")
     @classmethod
     def _generated(cls, values: Any) -> Any:
-        """What is generated is the reference or another text, and by default is scored by exact match."""
+        """Sets the defaults of a task with a reference: two labels (the reference or another text), scored by exact
+        match."""
         if isinstance(values, dict) and values.get("reference"):
             values = {"metric": "exact_match", "labels": LABELS, **values}
         return values
 
     @model_validator(mode="after")
     def _fits_together(self) -> Task:
-        """Raises BadInput where labels, words, template and metric contradict one another."""
+        """Raises BadInput if labels, words, template and metric contradict one another."""
         where = f"task '{self.name}'"
         if re.search(r"[\s/\\]", self.name):
             raise BadInput(f"{where}: a name has no spaces and no slashes; write it with '-' or '_'.")
@@ -221,7 +222,8 @@ class Task(_Frozen):
         return self
 
     def _check_options(self, where: str) -> None:
-        """Raises BadInput where options contradict one another, or what only a task with classes has."""
+        """Raises BadInput if options contradict one another, or are combined with fields that only a task with
+        classes has."""
         if not self.options:
             raise BadInput(f"{where}: 'answer' names the right one of an example's 'options', which are not given.")
         if len(set(self.columns)) != len(self.columns):
@@ -242,7 +244,7 @@ class Task(_Frozen):
             )
 
     def _check_reference(self, where: str) -> None:
-        """Raises BadInput where a text that is to be generated stands beside what tells classes or options apart."""
+        """Raises BadInput if a text to be generated is combined with fields for classes or options."""
         if self.options or self.answer:
             raise BadInput(f"{where}: a 'reference' is generated, and 'options' are chosen from; give one of the two.")
         if self.labels != LABELS or self.classes or self.drop or self.label_words != LabelWords():
@@ -280,15 +282,15 @@ class Task(_Frozen):
 
     @property
     def pair(self) -> bool:
-        """Whether an example has two texts."""
+        """True if an example has two texts."""
         return len(self.text) == 2
 
     def limit(self, readout: str) -> int | None:
-        """Longest input in tokens for a readout, None where the task does not state it."""
+        """Longest input in tokens for a readout, None if the task does not state it."""
         return self.max_length_causal or self.max_length if readout == "causal" else self.max_length
 
     def refuse_readout(self, readout: str) -> None:
-        """Raises BadInput for a readout that cannot score the task whatever its template says."""
+        """Raises BadInput for a readout that cannot score the task with any template."""
         if self.kind == GENERATION and readout != "causal":
             raise BadInput(
                 f"task '{self.name}' has its answer generated, which the {readout} readout cannot do; use the causal "
@@ -304,9 +306,9 @@ class Task(_Frozen):
             )
 
     def wording(self, readout: str) -> tuple[str, tuple[str, ...]]:
-        """Template and label words of the `prompt` or `causal` readout; raises BadInput where absent.
+        """Template and label words of the `prompt` or `causal` readout; raises BadInput if absent.
 
-        There are no words where each example has options or a reference of its own.
+        There are no words if each example has its own options or a reference.
         """
         self.refuse_readout(readout)
         kind = "masked" if readout == "prompt" else "causal"

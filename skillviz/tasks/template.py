@@ -2,7 +2,7 @@
 
 {text}            the text of a task with one text column ({a} is the same)
 {a}, {b}          the first and the second text; a column's own name in braces works too
-{a-}              without its last character, where that is . ? or !
+{a-}              without its last character, if that is . ? or !
 {b~}              with its first letter in lower case
 <mask>            the tokenizer's own mask token ({mask} and [MASK] are the same)
 {{ and }}         a brace itself
@@ -23,14 +23,14 @@ _PARTS = re.compile(r"\{\{|\}\}|<mask>|\[MASK\]|\{[^{}]*\}|[{}]")
 
 @dataclass(frozen=True)
 class Place:
-    """Where text number `field` goes, changed or not."""
+    """The place of text number `field`, which may be changed."""
 
     field: int
     drop_stop: bool = False
     lower_first: bool = False
 
     def filled(self, text: str, lmbff_exact: bool = False) -> str:
-        """The text as it stands at this place (paper's code, `lmbff_exact`: any last character is dropped)."""
+        """The text as it appears at this place (paper's code, `lmbff_exact`: any last character is dropped)."""
         if self.drop_stop and text and (lmbff_exact or text[-1] in STOPS):
             text = text[:-1]
         return text[:1].lower() + text[1:] if self.lower_first else text
@@ -44,7 +44,8 @@ Part = str | Place | Mask
 
 
 def parse(template: str, columns: Sequence[str]) -> tuple[Part, ...]:
-    """The parts of a template in order, neighbouring literals joined; raises BadInput at a strange brace."""
+    """The parts of a template in order, neighboring literals joined; raises BadInput at an unknown or unmatched
+    brace."""
     fields = _fields(columns)
     parts: list[Part] = []
     end = 0
@@ -62,7 +63,7 @@ def parse(template: str, columns: Sequence[str]) -> tuple[Part, ...]:
 
 
 def check_template(template: str, kind: str, columns: Sequence[str], where: str) -> None:
-    """Raises BadInput where a `masked` or `causal` template cannot be filled or asked."""
+    """Raises BadInput if a `masked` or `causal` template cannot be filled or used as a prompt."""
     try:
         parts = parse(template, columns)
     except BadInput as error:

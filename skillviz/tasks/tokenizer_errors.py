@@ -1,4 +1,4 @@
-"""What a stranger's tokenizer makes its library raise, as one sentence."""
+"""Turn the errors of an untrusted tokenizer into one sentence."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from contextlib import contextmanager
 from skillviz.errors import BadModel, SkillvizError, first_line
 
 PANIC = "PanicException"
-"""How the library's Rust code ends where it does not expect something: no Exception, so nothing else would catch it."""
+"""The error of the library's Rust code on an unexpected input. It is not an Exception, so nothing else would catch
+it."""
 
 
 @contextmanager
 def refused(name: object) -> Iterator[None]:
-    """Inside, whatever is raised of the tokenizer of that name becomes BadModel; our own errors stay."""
+    """Turns any error of the named tokenizer inside the block into BadModel; our own errors are not changed."""
     try:
         yield
     except (SkillvizError, MemoryError):

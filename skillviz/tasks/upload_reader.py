@@ -1,8 +1,8 @@
 """One process that reads uploaded files, so that the server parses none.
 
 A few hundred kilobytes of Parquet can hold gigabytes, and a damaged file may end the process that reads it. The process
-starts with the server, has limits of memory and of processor time, and is replaced once it has ended or has grown. A
-request is a JSON header and the file's bytes, an answer a JSON header and the rows as an Arrow stream of texts.
+starts with the server, has limits on memory and processor time, and is replaced once it has ended or has grown. A
+request is a JSON header and the file's bytes; an answer is a JSON header and the rows as an Arrow stream of texts.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from skillviz.tasks import reading
 from skillviz.tasks.project import importable
 from skillviz.tasks.rows import DataFile, Limits, Rows, as_text, unusable
 
-MEMORY = 2 * 2**30  # bytes that the process may hold
-GROWN = 2**29  # bytes of memory with which it is replaced before the next file
-SECONDS = 30  # of processor time for a file, and for a file to wait for its turn
+MEMORY = 2 * 2**30  # most bytes of memory of the process
+GROWN = 2**29  # bytes of memory above which the process is replaced before the next file
+SECONDS = 30  # seconds of processor time for a file, and of waiting for its turn
 CRASHES = (signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE, signal.SIGABRT)
 
 
 class UploadReader:
-    """The server's end: starts the process, asks it, and says why it ended."""
+    """The server's side: starts the process, sends requests, and reports why the process ended."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -46,19 +46,19 @@ class UploadReader:
         self._log: IO[bytes] | None = None
 
     def start(self) -> None:
-        """Starts the process where none runs, so that the first file need not wait for it."""
+        """Starts the process unless it runs, so that the first file need not wait for it."""
         with self._lock:
             self._started()
 
     def read(self, name: str, content: bytes, columns: Sequence[str] | None = None) -> Rows:
-        """The rows of an uploaded file, all cells as texts; raises BadData, or SkillvizError without a process."""
+        """The rows of an uploaded file, all cells as texts; raises BadData, or SkillvizError if the process fails."""
         if not self._lock.acquire(timeout=SECONDS):
             raise SkillvizError(f"other uploads are being read, and {name} has waited {SECONDS} seconds; try again.")
         try:
             connection = self._started()
             connection.send_bytes(json.dumps({"name": name, "columns": columns}).encode())
             connection.send_bytes(content)
-            if not connection.poll(2 * SECONDS):  # the limit is of processor time, and a busy machine gives less
+            if not connection.poll(2 * SECONDS):  # processor time passes more slowly on a busy machine
                 self._end()
                 raise _too_long(name)
             answer: dict[str, Any] = json.loads(connection.recv_bytes())
@@ -100,7 +100,7 @@ class UploadReader:
         return self._connection
 
     def _end(self, patience: float = 0.1) -> int:
-        """Ends the process, which has so many seconds to do so itself, and returns its exit status."""
+        """Ends the process, after `patience` seconds in which it may end by itself, and returns its exit status."""
         code = 0
         if self._connection is not None:
             self._connection.close()
@@ -141,7 +141,7 @@ def _no_memory(name: str) -> BadData:
 
 
 reader = UploadReader()
-"""The one of this process."""
+"""The reader of this process."""
 atexit.register(reader.end)
 
 
@@ -171,7 +171,7 @@ def answer(name: str, content: bytes, columns: Sequence[str] | None) -> tuple[di
 
 
 def _serve(connection: Connection) -> None:
-    """Answers until the other end is closed, as it also is when the server is killed."""
+    """Answers requests until the other end is closed, also because the server was killed."""
     pa.set_cpu_count(1)
     resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
     _, most = resource.getrlimit(resource.RLIMIT_CPU)

@@ -1,4 +1,5 @@
-"""A task made of uploaded files: read as any task is, a task file written beside them, nothing ever overwritten."""
+"""A task made from uploaded files: read as any other task, with a task file next to them. Nothing is ever
+overwritten."""
 
 from __future__ import annotations
 
@@ -33,16 +34,16 @@ ANSWER_NAMES = (
 RIGHT_NAMES = {
     CLASSIFICATION: CLASS_NAMES, CHOICE: (*CLASS_NAMES, *ANSWER_NAMES, "right", "correct"), GENERATION: ANSWER_NAMES,
 }  # fmt: skip
-"""What people call the column that says what is right."""
+"""Common names of the column that holds the right answer."""
 OPTION = re.compile(r"(option|choice|candidate|answer|ending|sol)[_ -]?[0-9a-j]", re.IGNORECASE)
-"""The name of a column that holds one of each row's options."""
-LOOKED_AT = 100  # rows, where a guess needs no more
-ASIDE = 5  # one row in so many is the test, where none was uploaded
+"""The pattern of names of columns that hold one of each row's options."""
+LOOKED_AT = 100  # rows that a guess looks at
+ASIDE = 5  # one row in this many is a test row, if no test file was uploaded
 
 
 @dataclass(frozen=True)
 class Upload:
-    """A file as it came: its own name and its bytes."""
+    """An uploaded file: its own name and its bytes."""
 
     name: str
     content: bytes = field(repr=False)
@@ -50,8 +51,8 @@ class Upload:
 
 @dataclass(frozen=True)
 class Draft:
-    """A task before it is written: `files` by split (train, and perhaps validation and test), and in `values` what else
-    its task file says (docs/add-a-task.md) but for data and source; what is empty there is left out."""
+    """A task before it is written: `files` by split (train, and perhaps validation and test). `values` holds the
+    other keys of its task file (docs/add-a-task.md) except data and source; empty values are left out."""
 
     name: str
     files: Mapping[str, Upload]
@@ -59,14 +60,14 @@ class Draft:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns of the data that it names: texts, options, and the one that says what is right."""
+        """The columns of the data that the task uses: texts, options, and the column of the right answer."""
         right = (self.values.get(key) for key in ("reference", "answer", "label"))
         return tuple(dict.fromkeys([*self.values["text"], *self.values.get("options", ()), *filter(None, right)]))
 
 
 @dataclass(frozen=True)
 class Columns:
-    """What columns seem to hold: the texts, what is right, and the options of each row."""
+    """The guessed columns: the texts, the right answer, and the options of each row."""
 
     text: tuple[str, ...]
     right: str
@@ -75,8 +76,8 @@ class Columns:
 
 @dataclass(frozen=True)
 class UploadedRows:
-    """The rows of an upload, all cells as texts or lists of texts; what of the file is not among them, and how its
-    cells are separated (`semicolons`), empty where nothing separates them."""
+    """The rows of an upload, all cells as texts or lists of texts; the columns that were left out, and the separator
+    of its cells (`semicolons`), empty if there is none."""
 
     frame: pd.DataFrame
     left_out: Mapping[str, str]
@@ -85,7 +86,7 @@ class UploadedRows:
 
 
 def read(upload: Upload) -> UploadedRows:
-    """The rows of an upload, read by a process of its own; raises BadData, also for too much of it."""
+    """The rows of an upload, read by a separate process; raises BadData, also if the upload is too large."""
     rows = reader.read(upload.name, upload.content)
     frame = pd.DataFrame({name: _series(rows.table[name]) for name in rows.column_names})
     if rows.separated_by:
@@ -94,13 +95,13 @@ def read(upload: Upload) -> UploadedRows:
 
 
 def rows_of(upload: Upload) -> pd.DataFrame:
-    """The rows as the task's code will see them: cells as text. Raises BadData, also for too many."""
+    """The rows as the task's code will read them, cells as text. Raises BadData, also if there are too many."""
     return read(upload).frame
 
 
 def _refuse_without_names(frame: pd.DataFrame, name: str) -> None:
-    """Raises BadData for a file whose first line is a row: its names are values that rows share. pandas numbers columns
-    that have no names."""
+    """Raises BadData if a file's first line is a row: each name that is shared by rows is also a value of its
+    column. pandas numbers columns that have no names."""
     names = [str(column) for column in frame if not str(column).startswith("Unnamed: ")]
     shared = [column for column in names if frame[column].nunique() <= min(MOST_CLASSES, len(frame) - 1)]
     is_numbered = names == [str(number) for number in range(len(names))]
@@ -112,12 +113,13 @@ def _refuse_without_names(frame: pd.DataFrame, name: str) -> None:
 
 
 def _series(column: pa.ChunkedArray) -> pd.Series:
-    """A column of pandas; lists stay lists."""
+    """A pandas column; lists stay lists."""
     return pd.Series(column.to_pylist(), dtype=object) if pa.types.is_list(column.type) else column.to_pandas()
 
 
 def guessed_kind(rows: pd.DataFrame) -> str:
-    """The kind of task that these rows seem to be of: a class is one by its column's name, or one that rows share."""
+    """The likely kind of task of these rows. A column holds a class if its name says so, or if rows share its
+    values."""
     if _option_columns(rows):
         return CHOICE
     column = guessed(rows).right
@@ -127,7 +129,7 @@ def guessed_kind(rows: pd.DataFrame) -> str:
 
 
 def guessed(rows: pd.DataFrame, kind: str = CLASSIFICATION) -> Columns:
-    """What the columns of these rows seem to hold for a task of this kind; two texts where two are as long."""
+    """The likely columns of a task of this kind in these rows; two texts if two are of similar length."""
     options = _option_columns(rows) if kind == CHOICE else ()
     names = [str(name) for name in rows if name not in options and not _holds_lists(rows[name])]
     few = [name for name in names if 2 <= rows[name].astype(str).nunique() <= MOST_CLASSES]
@@ -141,7 +143,7 @@ def guessed(rows: pd.DataFrame, kind: str = CLASSIFICATION) -> Columns:
 
 
 def _option_columns(rows: pd.DataFrame) -> tuple[str, ...]:
-    """The first column of lists; else those whose names tell that they hold an option each."""
+    """The first column of lists; otherwise the columns whose names show that each holds an option."""
     lists = [str(name) for name in rows if _holds_lists(rows[name])]
     named = [str(name) for name in rows if OPTION.fullmatch(str(name))]
     return tuple(lists[:1] or (named if len(named) > 1 else ()))
@@ -152,7 +154,7 @@ def _holds_lists(column: pd.Series) -> bool:
 
 
 def is_written_out(rows: pd.DataFrame, options: Sequence[str], right: str) -> bool:
-    """Whether the column `right` seems to repeat an option's text; else it names the option's place."""
+    """True if the column `right` seems to repeat an option's text; otherwise it names the option's place."""
     first = rows.head(LOOKED_AT)
     offered = [{str(option) for cell in row for option in (cell if isinstance(cell, list) else [cell])}
                for row in first[list(options)].itertuples(index=False)]  # fmt: skip
@@ -160,19 +162,20 @@ def is_written_out(rows: pd.DataFrame, options: Sequence[str], right: str) -> bo
 
 
 def room_for(rows: pd.DataFrame, reference: str) -> int:
-    """So many new tokens that the longest reference fits: one for two bytes of it, which few tokenizers exceed."""
+    """The number of new tokens in which the longest reference fits: one for two bytes of it, which few tokenizers
+    exceed."""
     longest = max((len(str(cell).strip().encode()) for cell in rows[reference]), default=0)
     return max(Task.model_fields["max_new_tokens"].default, -(-longest // 32) * 16)
 
 
 def longest(splits: Sequence[pd.DataFrame], reference: str) -> list[str]:
-    """The longest references by characters, LOOKED_AT of them; those with the most words or tokens are among them."""
+    """The LOOKED_AT longest references by characters; these include the ones with the most words or tokens."""
     texts = {str(cell).strip() for rows in splits if reference in rows for cell in rows[reference]}
     return sorted(texts, key=len)[-LOOKED_AT:]
 
 
 def classes_of(rows: pd.DataFrame, label: str) -> list[str]:
-    """The different values of the label column as texts, numbers by size; raises BadData where they are too many."""
+    """The distinct values of the label column as texts, numbers by size; raises BadData if there are too many."""
     values = {"" if value is None or value != value else str(value).strip() for value in rows[label]} - {""}
     if len(values) > MOST_CLASSES:
         raise BadData(
@@ -183,14 +186,14 @@ def classes_of(rows: pd.DataFrame, label: str) -> list[str]:
 
 
 def are_indices(values: Sequence[str]) -> bool:
-    """Whether these are the numbers 0, 1, ..., which stand for names that can be given."""
+    """True if these are the numbers 0, 1, ..., for which names can be given."""
     return [str(number) for number in range(len(values))] == list(values)
 
 
 def save(draft: Draft, root: Path) -> tuple[Path, Splits]:
-    """The task file, in a folder of its own under `root` with its data beside it, and its examples.
+    """The task file, in its own folder under `root` next to its data, and its examples.
 
-    Checked by what checks every task: raises BadInput or BadData, and then leaves nothing behind.
+    The checks are the same as for every task: raises BadInput or BadData, and then leaves no files.
     """
     if not NAME.fullmatch(draft.name):
         raise BadInput(f"'{draft.name}' cannot name a task; use letters, digits, '-', '_' and '.', at most 60.")
@@ -214,7 +217,7 @@ def save(draft: Draft, root: Path) -> tuple[Path, Splits]:
 
 
 def _in_names_of_uploads(sentence: str, draft: Draft) -> str:
-    """A sentence on the data files, by the names that their uploads had."""
+    """A sentence about the data files, with the names of the uploads."""
     for split, upload in draft.files.items():
         sentence = sentence.replace(f"{split}{ENDING}", upload.name)
     return sentence
@@ -229,19 +232,20 @@ def saved(root: Path) -> list[Path]:
 
 
 def delete(file: Path, root: Path) -> None:
-    """Removes a task that was saved under `root` with its data, at once; raises BadInput for any other file."""
+    """Removes a task that was saved under `root`, with its data, at once; raises BadInput for any other file."""
     if file not in saved(root):
         raise BadInput(f"{file} is no task that was uploaded to {root}; nothing was deleted.")
     remove_folder(file.parent)
 
 
 def set_aside(count: int) -> np.ndarray:
-    """Which of so many rows are set aside for the test: a fifth, drawn once and for all."""
+    """The rows that are set aside for the test: a fifth, drawn with a fixed seed."""
     return np.sort(np.random.default_rng(0).permutation(count)[: max(1, count // ASIDE)])
 
 
 def _write_data(draft: Draft, folder: Path) -> tuple[dict[str, str], str]:
-    """File names by split, and where they come from: the rows as they were read, in files that anybody can open."""
+    """Writes the rows as they were read, in a common format. Returns file names by split, and a sentence on their
+    origin."""
     read_rows = {split: _usable_rows(upload, draft) for split, upload in draft.files.items()}
     frames = {split: rows.frame for split, rows in read_rows.items()}
     told = {split: ", ".join((draft.files[split].name, *rows.notes)) for split, rows in read_rows.items()}
@@ -260,7 +264,7 @@ def _write_data(draft: Draft, folder: Path) -> tuple[dict[str, str], str]:
 
 
 def _usable_rows(upload: Upload, draft: Draft) -> UploadedRows:
-    """The rows of an upload; raises BadData where a column of the task could not be read."""
+    """The rows of an upload; raises BadData if a column of the task could not be read."""
     rows = read(upload)
     for name in draft.columns:
         if name in rows.left_out:
@@ -269,7 +273,7 @@ def _usable_rows(upload: Upload, draft: Draft) -> UploadedRows:
 
 
 def _task_file(draft: Draft, data: dict[str, str], source: str) -> dict[str, Any]:
-    """What the YAML file says; places of options in lists are named as far as the longest list goes."""
+    """The content of the YAML file; for options in lists, places are named up to the longest list."""
     values = {"name": draft.name, "data": data, **draft.values, "source": source}
     if len(options := draft.values.get("options", ())) == 1:
         every = [cell for upload in draft.files.values() for cell in rows_of(upload).get(options[0], ())]

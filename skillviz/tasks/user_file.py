@@ -48,16 +48,16 @@ SEE = "see docs/add-a-task.md"
 
 
 class _Loader(TextLoader):
-    """A task's own keys may be named; other text of the file may not."""
+    """A loader whose errors may name a task's own keys, but no other text of the file."""
 
     named = KEYS
 
 
 def read_task(path: Path) -> Task:
-    """The task of a YAML file; raises BadInput where the file cannot be read as one. Data are not opened."""
+    """The task of a YAML file; raises BadInput if the file cannot be read as one. Data files are not opened."""
     values = _mapping(path)
     where = f"the task file {path.name}"
-    if not any(key in values for key in REQUIRED):  # no task at all: none of its keys are said
+    if not any(key in values for key in REQUIRED):  # no task at all: its keys are not shown
         raise BadInput(f"{where} describes no task: it has none of {', '.join(REQUIRED)} ({SEE}).")
     unknown = [str(key) for key in values if key not in KEYS]
     if unknown:
@@ -83,19 +83,20 @@ def read_task(path: Path) -> Task:
 
 
 def data_files(task: Task) -> dict[str, Path]:
-    """Split -> existing file, for a task with files; raises BadInput or BadData where one is missing."""
+    """Split -> existing file, for a task with files; raises BadInput or BadData if one is missing."""
     return {split: _existing(task, written, f"data.{split}") for split, written in _written(task).items()}
 
 
 def out_of_scope_file(task: Task) -> Path | None:
-    """The existing file of texts that fit no class, None where the task names none; raises as `data_files` does."""
+    """The existing file of texts that fit no class, None if the task names none; raises the same errors as
+    `data_files`."""
     return _existing(task, task.out_of_scope, "out_of_scope") if task.out_of_scope else None
 
 
 def _existing(task: Task, written: str, key: str) -> Path:
-    """The file that a task names under this key; raises BadInput or BadData where it cannot be read or is missing."""
+    """The file that a task names under this key; raises BadInput or BadData if it is missing or cannot be read."""
     path = _folder(task) / expanded(written, f"{key} of task '{task.name}'")
-    has_variable = "$" in written  # what it holds is not for everybody who can name the file on a page
+    has_variable = "$" in written  # its value must not be shown to everyone who can name the file on a page
     if ending(path.name) is None:
         name = written if has_variable else path.name
         raise BadData(f"task '{task.name}': {key} is {name}; allowed: {ALLOWED}.")
@@ -106,13 +107,13 @@ def _existing(task: Task, written: str, key: str) -> Path:
 
 
 def _written(task: Task) -> dict[str, str]:
-    """Split -> file as the task's own names it."""
+    """Split -> file as written in the task file."""
     assert isinstance(task.data, Files)
     return {split: written for split in SPLITS if (written := getattr(task.data, split)) is not None}
 
 
 def _paths(task: Task) -> list[Path]:
-    """The files of its data, whether they are here or not."""
+    """The data files, whether or not they exist."""
     return [_folder(task) / expanded(written) for written in _written(task).values()]
 
 
@@ -155,7 +156,7 @@ def _by_readout(value: Any) -> bool:
 
 
 def _template(value: Any, where: str) -> dict[str, str]:
-    """{masked, causal}; one string is the masked template where it has a mask, else the causal one."""
+    """{masked, causal}; one string is the masked template if it has a mask, otherwise the causal one."""
     if value is None:
         return {}
     if isinstance(value, str):
@@ -166,7 +167,7 @@ def _template(value: Any, where: str) -> dict[str, str]:
 
 
 def _label_words(value: Any, labels: tuple[str, ...], where: str) -> dict[str, tuple[str, ...]]:
-    """{masked, causal}; words given once serve both readouts."""
+    """{masked, causal}; words given once are used for both readouts."""
     if value is None:
         return {}
     # labels may themselves be called "masked" and "causal"; then their words cannot be a nested mapping
@@ -185,12 +186,12 @@ def _words(value: Any, labels: tuple[str, ...], where: str) -> tuple[str, ...]:
 
 
 def has_data(task: Task) -> bool:
-    """Whether the files of a task's data are here; of data on a hub nobody can say without asking it."""
+    """True if the files of a task's data exist; also for data on a hub, which would have to be queried."""
     return not isinstance(task.data, Files) or all(path.is_file() for path in _paths(task))
 
 
 def task_stamp(task: Task) -> list[list[Any]]:
-    """Name, size and time of every file that the task is read from; the name alone of one that is not here, and of
+    """Name, size and time of every file that defines the task or its data; only the name of a missing file or of
     data on a hub."""
     if not isinstance(task.data, Files):
         return [[task.name]]

@@ -1,4 +1,4 @@
-"""Label words as token ids, tokenised where they will stand."""
+"""Label words as token ids, tokenized in their context."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from skillviz.tasks.template import Mask, Part
 
 
 def word_ids(task: Task, parts: Sequence[Part], words: Sequence[str], tokenizer: Any) -> np.ndarray:
-    """Vocabulary id of each label's word at the mask, int64 [label]; raises BadLabelWord.
+    """The vocabulary id of each label's word at the mask, int64 [label]; raises BadLabelWord.
 
-    A word is tokenised behind the template's literal text before the mask; at the very start of a
-    template it gets a space in front, as in the paper.
+    A word is tokenized after the template's literal text before the mask; at the very start of a template it gets a
+    space in front, as in the paper.
     """
     before = _before_mask(parts)
     words_by_id: dict[int, str] = {}
@@ -34,11 +34,11 @@ def word_ids(task: Task, parts: Sequence[Part], words: Sequence[str], tokenizer:
 
 
 def answer_ids(prompts: Sequence[str], tail: str, words: Sequence[str], tokenizer: Any) -> list[list[np.ndarray]]:
-    """Token ids of every answer behind every prompt: [n][label], each int64 of one token or more.
+    """Token ids of every answer after every prompt: [n][label], each int64 of one token or more.
 
-    An answer begins with a space, unless the prompt ends with a line break. Only the end of a prompt bears
-    on how an answer is tokenised: the template's literal `tail` or, where there is none, the prompt's own
-    last word. Each distinct end is tokenised once.
+    An answer begins with a space, unless the prompt ends with a line break. Only the end of a prompt affects how an
+    answer is tokenized: the template's literal `tail` or, if there is none, the prompt's own last word. Each distinct
+    end is tokenized once.
     """
     known: dict[str, list[np.ndarray]] = {}
     answers = []
@@ -53,7 +53,7 @@ def answer_ids(prompts: Sequence[str], tail: str, words: Sequence[str], tokenize
 def option_ids(
     prompts: Sequence[str], tail: str, options: Sequence[Sequence[str]], tokenizer: Any
 ) -> list[list[np.ndarray]]:
-    """Token ids of every example's own options behind its prompt, as of `answer_ids`: [n][option]."""
+    """Token ids of every example's own options after its prompt, as in `answer_ids`: [n][option]."""
     rows = zip(prompts, options, strict=True)
     return [[_answer(_end(prompt, tail), option, tokenizer) for option in of_row] for prompt, of_row in rows]
 
@@ -61,7 +61,7 @@ def option_ids(
 def reference_ids(
     prompts: Sequence[str], tail: str, references: Sequence[str], tokenizer: Any, end: str
 ) -> list[list[np.ndarray]]:
-    """Token ids of every example's reference behind its prompt, with the text `end` behind it: [n][1]."""
+    """Token ids of every example's reference after its prompt, followed by the text `end`: [n][1]."""
     rows = []
     for prompt, reference in zip(prompts, references, strict=True):
         before = _end(prompt, tail)
@@ -70,7 +70,7 @@ def reference_ids(
 
 
 def _end(prompt: str, tail: str) -> str:
-    """What an answer is tokenised behind."""
+    """The text after which an answer is tokenized."""
     return (tail if tail.strip() else _last_word(prompt)).rstrip(" ")
 
 
@@ -82,7 +82,7 @@ def _answer(end: str, word: str, tokenizer: Any, behind: str = "") -> np.ndarray
 
 
 def _added(bare: str, before: str, word: str, tokenizer: Any, behind: str = "") -> list[int]:
-    """The tokens by which `before` + `word` + `behind` goes on where the tokens of `bare` end."""
+    """The tokens of `before` + `word` + `behind` from the first that differs from the tokens of `bare`."""
     start, whole = _plain(bare, tokenizer), _plain(before + word.strip() + behind, tokenizer)
     pairs = enumerate(zip(start, whole, strict=False))
     same = next((i for i, (a, b) in pairs if a != b), min(len(start), len(whole)))
@@ -103,7 +103,7 @@ def _check_one_token(ids: list[int], word: str, label: str, tokenizer: Any) -> N
 
 
 def _before_mask(parts: Sequence[Part]) -> str:
-    """The literal text right before the mask; one space where there is none."""
+    """The literal text right before the mask; one space if there is none."""
     place = next(i for i, part in enumerate(parts) if isinstance(part, Mask))
     before = parts[place - 1] if place else " "
     return before if isinstance(before, str) else " "

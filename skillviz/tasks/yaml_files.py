@@ -1,4 +1,4 @@
-"""YAML files that others wrote: the safe loader, with bounds on size, depth and what merges unfold to."""
+"""Read untrusted YAML files: the safe loader, with limits on size, depth and the expansion of merges."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from skillviz.errors import BadInput
 from skillviz.regular_file import read_text
 
 MOST_PAIRS = 100_000
-"""Of all mappings together, those that merges (`<<`) bring counted wherever they come in."""
+"""Limit on the pairs of all mappings together, with the pairs that merges (`<<`) bring counted at each merge."""
 MOST_NODES = 100_000
-"""Keys, values, lists and mappings as they are written: reading so many takes some seconds."""
+"""Limit on keys, values, lists and mappings as written: reading this many takes some seconds."""
 MERGE = "tag:yaml.org,2002:merge"
 
 
 class TextLoader(yaml.SafeLoader):
-    """The safe loader, reading every plain scalar as text (`No`, `2:00:00`) but for `null`."""
+    """The safe loader, reading every plain scalar as text (`No`, `2:00:00`) except `null`."""
 
     named: ClassVar[tuple[str, ...]] = ()
     """Keys that an error may name."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        """The mapping; a key given twice is an error, not a silent last word."""
+        """The mapping; raises an error if a key is given twice, instead of silently keeping the last value."""
         keys: set[str] = set()
         for key, _ in node.value:
             if isinstance(key, yaml.ScalarNode) and key.value in keys:
@@ -44,10 +44,10 @@ TextLoader.yaml_implicit_resolvers = {
 
 
 def read_yaml(path: Path, name: str, loader: type[yaml.SafeLoader] = yaml.SafeLoader) -> Any:
-    """What a YAML file holds, None for an empty one.
+    """The content of a YAML file, None for an empty one.
 
-    Raises BadInput, which calls the file by `name`, where it cannot be read. The sentence holds no text of the file:
-    on a page, whoever names a file may not be whom it belongs to.
+    Raises BadInput, which refers to the file as `name`, if it cannot be read. The message holds no text of the file: on
+    a page, the user who names a file may not be its owner.
     """
     try:
         return parsed(read_text(path), loader)
@@ -61,13 +61,13 @@ def read_yaml(path: Path, name: str, loader: type[yaml.SafeLoader] = yaml.SafeLo
         reason = "it holds a character that YAML does not allow"
     except RecursionError:
         reason = "it is nested too deeply"
-    except ValueError as error:  # of a scalar with a tag: `!!int x`, `2026-99-99`; and of `parsed`
+    except ValueError as error:  # from a scalar with a tag (`!!int x`, `2026-99-99`), or from `parsed`
         reason = str(error) if isinstance(error, _TooMuch) else "a value does not match its tag"
     raise BadInput(f"{name} cannot be read as YAML: {reason}.") from None
 
 
 def parsed(text: str, loader: type[yaml.SafeLoader] = yaml.SafeLoader) -> Any:
-    """What a YAML text holds; raises yaml.YAMLError, ValueError or RecursionError."""
+    """The content of a YAML text; raises yaml.YAMLError, ValueError or RecursionError."""
     reader = loader(text)
     compose, count = reader.compose_node, itertools.count(1)
 
@@ -88,11 +88,11 @@ def parsed(text: str, loader: type[yaml.SafeLoader] = yaml.SafeLoader) -> Any:
 
 
 class _TooMuch(ValueError):
-    """More than a file may hold."""
+    """Raised if a file exceeds a limit."""
 
 
 def _refuse_unfolding(root: yaml.Node) -> None:
-    """Raises _TooMuch where merges expand to more than MOST_PAIRS: thirty nested ones are a thousand million."""
+    """Raises _TooMuch if merges expand to more than MOST_PAIRS: thirty nested ones are a thousand million."""
     pairs: dict[int, int] = {}
 
     def unfolded(node: yaml.Node, above: frozenset[int]) -> int:
@@ -127,7 +127,7 @@ def _refuse_unfolding(root: yaml.Node) -> None:
 
 
 def _problem(error: yaml.MarkedYAMLError) -> str:
-    """What is wrong and in which line; what the reader quotes of the file is left out."""
+    """The problem and its line; quotes from the file are left out."""
     mark = error.problem_mark or error.context_mark
     words = re.sub(r"\s*('[^']*'|\"[^\"]*\"|b'.*)", "", str(error.problem or "it is not YAML"))
     return f"{words} in line {mark.line + 1}" if mark is not None else words
