@@ -1,4 +1,4 @@
-"""What a model state answered, in the order of the examples' ids, read from stored predictions."""
+"""The answers of a model state, sorted by example id, read from stored predictions."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from skillviz.runs.tables import score_matrix
 
 @dataclass(frozen=True)
 class Answers:
-    """Ids and true classes of the examples [n], class scores of one model state on them [n, label], and whether it
-    answers as the fine-tuned model does [n] (grafts only)."""
+    """Ids and true classes of the examples [n], class scores of one model state on them [n, label], and 1 for each
+    example with the same answer as the fine-tuned model [n] (grafts only)."""
 
     ids: np.ndarray
     labels: np.ndarray
@@ -28,18 +28,18 @@ class Answers:
 
     @cached_property
     def examples(self) -> str:
-        """A digest of ids and true classes: equal ones are the same examples."""
+        """A digest of ids and true classes: equal digests mean the same examples."""
         text = "\n".join(self.ids.astype(str)) + "\n" + ",".join(map(str, self.labels))
         return hashlib.sha256(text.encode()).hexdigest()
 
     def take(self, rows: np.ndarray) -> Answers:
-        """The answers to some of the examples, by place or as a mask."""
+        """The answers to some of the examples, selected by index or by mask."""
         agrees = None if self.agrees is None else self.agrees[rows]
         return Answers(self.ids[rows], self.labels[rows], self.logits[rows], agrees)
 
 
 def answers_of_state(predictions: pd.DataFrame, split: str, labels: Sequence[str], state: str) -> Answers:
-    """The answers of one state on a split; of no example where the table has no such rows."""
+    """The answers of one state on a split; empty if the table has no such rows."""
     rows = predictions[(predictions["state"] == state) & (predictions["split"] == split)]
     rows = rows.sort_values("example_id", kind="stable")
     logits = score_matrix(rows, labels).astype(np.float64)
@@ -47,8 +47,8 @@ def answers_of_state(predictions: pd.DataFrame, split: str, labels: Sequence[str
 
 
 def graft_answers(run: Run, split: str, size: int, tuned: Answers | None) -> Answers | None:
-    """The answers of a run's graft at one of its sizes, and where they agree with those of the fine-tuned model; None
-    where the run has no predictions at that size."""
+    """The answers of a run's graft at one of its sizes, with their agreement with the fine-tuned model; None if the
+    run has no predictions at that size."""
     ids, labels, logits = run.logits("grafted", split, size=size)
     if not len(ids):
         return None
@@ -58,14 +58,14 @@ def graft_answers(run: Run, split: str, size: int, tuned: Answers | None) -> Ans
 
 
 def agreeing(answers: Answers, tuned: Answers) -> Answers:
-    """The answers with where they agree with those of the fine-tuned model."""
+    """The answers, with their agreement with the fine-tuned model added."""
     return replace(answers, agrees=(answers.logits.argmax(1) == tuned.logits.argmax(1)).astype(np.float64))
 
 
 def answers_by_state(
     predictions: pd.DataFrame, split: str, labels: Sequence[str], temperature: float | None
 ) -> dict[str, Answers]:
-    """The answers by state: with a temperature those of the scaled fine-tuned model too."""
+    """The answers by state; with a temperature, also for the temperature-scaled fine-tuned model."""
     states = predictions.loc[predictions["split"] == split, "state"].unique()
     answers = {str(state): answers_of_state(predictions, split, labels, state) for state in states}
     if "finetuned" in answers:

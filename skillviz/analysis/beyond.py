@@ -1,4 +1,4 @@
-"""Beyond the null over the runs of several fine-tuned models, from their stored predictions."""
+"""The margin of grafts over their nulls, over the runs of several fine-tuned models, from stored predictions."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from skillviz.runs.tables import score_matrix
 
 
 def beyond_of_runs(runs: Sequence[Run], split: str, kind: str = SHUFFLED) -> dict[str, SeedsInterval]:
-    """By how much the grafts of these runs, one a fine-tuned model, are better than their nulls of a kind: in accuracy
+    """The margin by which the grafts of these runs, one per fine-tuned model, beat their nulls of a kind: in accuracy
     and in nats, with 95% intervals over models, draws and examples.
 
-    Raises BadData where a run has no such null or was scored on other examples.
+    Raises BadData if a run has no such null or was scored on other examples.
     """
     tables = [_scores(run, split, kind) for run in runs]
     if any(ids != tables[0][0] for ids, _, _ in tables):
@@ -31,7 +31,7 @@ def beyond_of_runs(runs: Sequence[Run], split: str, kind: str = SHUFFLED) -> dic
 
 
 def _scores(run: Run, split: str, kind: str) -> tuple[list[str], dict[str, np.ndarray], dict[str, np.ndarray]]:
-    """Ids of the examples, scores of the graft [n] and of its nulls [draw, n] by name."""
+    """Ids of the examples, and the scores of the graft [n] and of its nulls [draw, n] by name."""
     task, nulls, own = run.record.task, run.nulls(), run.predictions()
     nulls = nulls[(nulls["split"] == split) & (nulls["null"] == kind)]
     own = own[(own["split"] == split) & (own["state"] == "grafted")]

@@ -24,7 +24,7 @@ SCORED = {
     "finetuned": ("finetuned", ""), "grafted": ("grafted", ""), "ece": ("finetuned", "ece"),
     "grafted_ece": ("grafted", "ece"),
 }  # fmt: skip
-"""State and metric of four numbers of a checkpoint; no metric is the task's own."""
+"""State and metric of four numbers of a checkpoint; an empty metric is the task's own."""
 COLUMNS = (
     "step", "run_id", "split", *(f"{name}{end}" for name in SCORED for end in ("", "_debiased", "_low", "_high")),
     "size", "size_needed", "recovered", "low", "high", "held_of_last", "iou", "chance_iou", "chance_low", "chance_high",
@@ -32,13 +32,14 @@ COLUMNS = (
 
 
 def checkpoint_series(runs: Mapping[int, Run]) -> pd.DataFrame:
-    """One row a checkpoint, by training step, from one run of each; the last step is what regions are compared with.
+    """One row per checkpoint, by training step, from one run of each; regions are compared with the last step's.
 
     `finetuned` and `grafted` are the task's metric at the checkpoint and at its graft of the main `size`, `ece` and
-    `grafted_ece` their plug-in calibration errors; each with its interval, of the latter about `_debiased`.
-    `size_needed`, `recovered`, `low` and `high` as of `size_needed`. `held_of_last` is the share of the last region
-    that this one holds, `iou` their intersection over union and `chance_iou` that of random regions with as many
-    entries in each tensor, with the range of 95% of them. Raises BadInput for no run.
+    `grafted_ece` their plug-in calibration errors; each has its interval, which for a calibration error is about
+    `_debiased`. `size_needed`, `recovered`, `low` and `high` come from the function `size_needed`. `held_of_last` is
+    the share of the last region that this one holds, `iou` their intersection over union, and `chance_iou` the same for
+    random regions with equally many entries in each tensor, with the range of 95% of them. Raises BadInput without
+    runs.
     """
     if not runs:
         raise BadInput("a series of checkpoints needs at least one run.")
@@ -73,10 +74,10 @@ def _chance(regions: Mapping[str, Region], name: str, last: str) -> dict[str, fl
 
 
 def size_needed(run: Run) -> dict[str, float]:
-    """The smallest of a run's sizes whose graft recovers GAIN_SHARE of the gain, and what it recovers on the test set
-    with its interval: a row of the table `recovered`.
+    """The smallest of a run's sizes whose graft recovers GAIN_SHARE of the gain, and the share recovered on the test
+    set with its interval: a row of the table `recovered`.
 
-    Where no size does, `size_needed` is NaN and the largest recovers that much. All are NaN where nothing is gained.
+    If no size does, `size_needed` is NaN and the share is the largest size's. All are NaN if there is no gain.
     """
     (row, *_) = [*recovered([one for one in of_run(run) if one.task == one.id_task]).to_dict("records"), {}]
     names = {"recovered": "gain", "low": "gain_low", "high": "gain_high"}
@@ -87,22 +88,22 @@ def size_needed(run: Run) -> dict[str, float]:
 NEEDED, LEAD, SHARED, ALIKE, HELD = "needed", "lead", "shared", "alike", "held"
 GAP, GAP_CHANGE = "gap", "gap_change"
 STATES = {"pretrained": "pretrained", "ft": "finetuned", "graft": "grafted", "graft_movement": "grafted"}
-"""The scores that a series tells: method to what it is called in the table."""
+"""The scores in a series: method -> its name in the table."""
 MOVEMENT = "movement"
 SAME = ("base", "task", "readout", "k_shot", "data_seed", "max_train", "max_validation", "max_test", "dtype")
-"""Fields of a spec that the runs of one series have in common."""
+"""Fields of a spec that are equal in all runs of one series."""
 
 
 def checkpoint_points(runs: Mapping[int, Sequence[Run]]) -> pd.DataFrame:
-    """The table `checkpoints` of one fine-tuning: by step the runs on its checkpoint, of any localizers and seeds.
+    """The table `checkpoints` of one fine-tuning: by step, the runs on its checkpoint, of any localizers and seeds.
 
-    Scores are at each run's main size and of the test set, or of validation where there is none. `needed` is the share
-    of the parameters whose graft recovers GAIN_SHARE of what the checkpoint gained, missing where no size does;
-    `gap` a search's graft minus its model, and `gap_change` that less the gap of the first checkpoint, both paired or
-    without an interval;
-    `shared` the share of the last checkpoint's region of the same localizer and seed that this one holds too. What
-    tells why a search and top movement are level early or late: `alike`, the share of a search's region that top
-    movement of the same checkpoint has too, and `held`, the share of the squared movement within a region.
+    Scores are at each run's main size, on the test set, or on validation if there is no test set. `needed` is the share
+    of the parameters whose graft recovers GAIN_SHARE of the checkpoint's gain, missing if no size does. `gap` is a
+    search's graft minus its model, and `gap_change` is `gap` minus its value at the first checkpoint, both paired or without
+    an interval. `shared` is the share of the last checkpoint's region, for the same localizer and seed, that this one
+    holds too. Two columns show why a search and top movement are level early or late: `alike`, the share of a search's
+    region that is also in top movement's region at the same checkpoint, and `held`, the share of the squared movement
+    within a region.
     """
     rows: list[dict[str, Any]] = []
     last = runs[max(runs)] if runs else ()
@@ -132,10 +133,11 @@ def checkpoint_points(runs: Mapping[int, Sequence[Run]]) -> pd.DataFrame:
 
 
 def series_of(run: Run, runs: Iterable[Run]) -> dict[int, list[Run]]:
-    """By training step the runs on models of one fine-tuning: `<folder>/checkpoint-<step>`, and the folder's own.
+    """The runs on the models of one fine-tuning by training step: `<folder>/checkpoint-<step>`, and the folder's own
+    model.
 
     They are runs of the same search with any seed, at the same sizes, and of top movement, which may have more sizes
-    after the main one, on the same data; empty where there is no second checkpoint.
+    after the main one, on the same data; empty if there is no second checkpoint.
     """
     place = _checkpoint(run)
     if place is None:
@@ -156,14 +158,14 @@ def series_of(run: Run, runs: Iterable[Run]) -> dict[int, list[Run]]:
 
 
 def _sizes_agree(one: RunSpec, other: RunSpec) -> bool:
-    """Whether the sizes are the same; of two localizers only the main one."""
+    """True if the sizes are the same; for two different localizers, only the main size must match."""
     return one.sizes[:1] == other.sizes[:1] and (one.sizes == other.sizes or one.localizer != other.localizer)
 
 
 def _checkpoint(run: Run) -> tuple[str, int] | None:
-    """The folder of the fine-tuning of a run's model, and the model's step; None where neither is known.
+    """The folder of the fine-tuning of a run's model, and the model's step; None if the step is unknown.
 
-    The step is that of `<folder>/checkpoint-<step>`, or all steps for the folder's own model.
+    The step is the number in `<folder>/checkpoint-<step>`, or the total for the folder's own model.
     """
     place = run.spec.finetuned.rstrip("/")
     folder, _, name = place.rpartition("/")
@@ -182,7 +184,7 @@ def _scores(shown: Sequence[Side], drawn: Resampled) -> Iterator[dict[str, Any]]
 
 
 def _leads(shown: Sequence[Side], drawn: Resampled) -> Iterator[dict[str, Any]]:
-    """The task's metric of each search's graft minus that of top movement, on the same examples."""
+    """The task's metric of each search's graft minus top movement's, on the same examples."""
     of_movement = [side for side in shown if side[0].localizer == MOVEMENT]
     for side in shown:
         if side[0].localizer not in ("", MOVEMENT) and of_movement:
@@ -192,7 +194,8 @@ def _leads(shown: Sequence[Side], drawn: Resampled) -> Iterator[dict[str, Any]]:
 
 
 def _gaps(shown: Sequence[Side], first: Sequence[Side], drawn: Resampled) -> Iterator[dict[str, Any]]:
-    """The task's metric of each search's graft minus that of its model, and that less the same of the first."""
+    """The task's metric of each search's graft minus its model's, and the change of this gap since the first
+    checkpoint."""
     before = dict(_beside_model(first))
     for localizer, (graft, model) in _beside_model(shown):
         metric = graft[0].note.metric
@@ -206,7 +209,7 @@ def _gaps(shown: Sequence[Side], first: Sequence[Side], drawn: Resampled) -> Ite
 
 
 def _beside_model(shown: Sequence[Side]) -> Iterator[tuple[str, tuple[Side, Side]]]:
-    """Each search with its graft and the model that it is of."""
+    """Each search, with its graft and the model of the graft."""
     models = [side for side in shown if STATES[side[0].method] == "finetuned"]
     for side in shown:
         if side[0].localizer not in ("", MOVEMENT) and models:
@@ -214,7 +217,7 @@ def _beside_model(shown: Sequence[Side]) -> Iterator[tuple[str, tuple[Side, Side
 
 
 def _needed(scored: Sequence[Observation], drawn: Resampled) -> Iterator[dict[str, Any]]:
-    """The size of each localizer that recovers enough of the gain."""
+    """The size at which each localizer recovers enough of the gain."""
     for row in recovered(scored, resampled=drawn).to_dict("records"):
         names = ("id_task", "localizer", "size", "share", "metric", "seeds", "n")
         value = row["share"] if row["reached"] else np.nan
@@ -222,7 +225,7 @@ def _needed(scored: Sequence[Observation], drawn: Resampled) -> Iterator[dict[st
 
 
 def _shared(runs: Sequence[Run], last: Sequence[Run]) -> Iterator[dict[str, Any]]:
-    """What each localizer's regions hold of those of the last checkpoint, seed by seed."""
+    """The share of the last checkpoint's regions that each localizer's regions hold, seed by seed."""
     lasting = {(run.spec.localizer, run.spec.seed): run for run in last}
     for localizer, of in _by_localizer(runs).items():
         pairs = [(run, lasting[localizer, run.spec.seed]) for run in of if (localizer, run.spec.seed) in lasting]
@@ -231,7 +234,7 @@ def _shared(runs: Sequence[Run], last: Sequence[Run]) -> Iterator[dict[str, Any]
 
 
 def _alike(runs: Sequence[Run]) -> Iterator[dict[str, Any]]:
-    """What each search's regions hold of top movement's of the same checkpoint and size."""
+    """The share of top movement's regions, at the same checkpoint and size, that each search's regions hold."""
     by_size = {run.record.size: run for run in runs if run.spec.localizer == MOVEMENT}
     for localizer, of in _by_localizer(runs).items():
         pairs = [(run, by_size[run.record.size]) for run in of if run.record.size in by_size]
@@ -248,7 +251,7 @@ def _held(runs: Sequence[Run]) -> Iterator[dict[str, Any]]:
 
 
 def movement_held(run: Run) -> float:
-    """The share of the squared movement of a run's model that lies in its region; NaN where nothing moved."""
+    """The share of the squared movement of a run's model that is in its region; NaN if nothing moved."""
     inside, every = (run.layers()[["movement_l2_selected", "movement_l2"]].to_numpy(float) ** 2).sum(axis=0)
     return float(inside / every) if every > 0 else np.nan
 
@@ -265,7 +268,7 @@ def _of_runs(runs: Sequence[Run]) -> dict[str, Any]:
 
 
 def _overlaps(pairs: Sequence[tuple[Run, Run]]) -> dict[str, Any]:
-    """The mean share of the second region of each pair that the first holds, beside chance."""
+    """The mean share of the second region of each pair that the first holds, with its value by chance."""
     regions = [(run.region(), other.region()) for run, other in pairs]
     values = [float(overlap_matrix({"a": a, "b": b}).to_numpy()[0, 1]) for a, b in regions]
     by_chance = dict(zip((column.name for column in CHANCE), matched_chance(regions), strict=True))

@@ -1,4 +1,4 @@
-"""The table `composition`: in which layers and kinds of modules the regions of runs lie."""
+"""The table `composition`: the layers and module kinds of the entries in runs' regions."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from skillviz.runs.run import Run
 
 
 def composition(runs: Sequence[Run], variants: Sequence[str] = ()) -> pd.DataFrame:
-    """Where each run's main region lies: one row a layer, kind and bias; `selected` sums to the region's size.
+    """The location of each run's main region: one row per layer, kind and bias; `selected` sums to the region's size.
 
-    `variants` say of each run what tells it from the others of its task and localizer.
+    `variants` give for each run the label that distinguishes it from others of its task and localizer.
     """
     rows = []
     for run, variant in zip(runs, variants or [""] * len(runs), strict=True):

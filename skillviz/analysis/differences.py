@@ -1,5 +1,5 @@
-"""Differences on the same examples, paired: of a study's methods, over examples and seeds (the table `differences`);
-and of stored runs from one of them, with McNemar's test that both are right equally often."""
+"""Paired differences on the same examples: between a study's methods, over examples and seeds (the table
+`differences`); and between stored runs and a baseline run, with McNemar's test that both are right equally often."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from skillviz.models.finetune.recipes import FEW, MULTI_TASK, RECIPES
 
 PAIRED, UNPAIRED, NO_INTERVAL = OVER
 OTHER_MODELS = tuple(RECIPES[name].method for name in (*FEW, MULTI_TASK))
-"""Methods that are models of their own: compared with those of another recipe."""
+"""Methods that are models of their own: compared with models of another recipe."""
 
 Side = Sequence[Observation]
 
@@ -36,11 +36,11 @@ Side = Sequence[Observation]
 def paired(
     observations: Sequence[Observation], pairs: Iterable[tuple[str, str]], resampled: Resampled | None = None
 ) -> pd.DataFrame:
-    """One row a pair of methods (a, b) on one task, at equal size where both have a region, and metric: a - b.
+    """One row per pair of methods (a, b) on one task, at equal size if both have a region, and metric: a - b.
 
-    A region whose size is an outcome is compared with the other side's next larger one where it is a, and with the
-    next smaller one where it is b: never to its own advantage as the first, nor to a's as the second. Where one side
-    has no stored predictions at that size, both sides' own intervals are joined, and the difference is not paired.
+    If a's size is an outcome, a is compared with the next larger region of b; if b's is, b is compared with the next
+    smaller region of a, so that a does not gain from a larger region. If one side has no stored predictions at that
+    size, both sides' own intervals are joined, and the difference is not paired.
     """
     tested = [one for one in observations if one.split == TEST]
     drawn = resampled or resampled_tests(tested)
@@ -58,7 +58,7 @@ def paired(
 
 
 def difference(a: Side, b: Side, metric: str, drawn: Resampled) -> dict[str, Any]:
-    """value, debiased, low, high, over and seeds of the mean of a less the mean of b."""
+    """value, debiased, low, high, over and seeds of the mean of a minus the mean of b."""
     left, right = drawn.side(a, metric), drawn.side(b, metric)
     examples = {one.answers.examples if one.answers is not None else "" for one in (*a, *b)}
     values = [one.values.get(metric, np.nan) for one in (*a, *b)]
@@ -72,7 +72,7 @@ def difference(a: Side, b: Side, metric: str, drawn: Resampled) -> dict[str, Any
 
 
 def turned_round(rows: pd.DataFrame) -> pd.DataFrame:
-    """Differences a - b as b - a; the columns a and b stay as they are."""
+    """Differences a - b turned into b - a; the columns a and b are not changed."""
     turned = {name: -rows[name] for name in ("value", "debiased") if name in rows}
     return rows.assign(**turned, low=-rows["high"], high=-rows["low"])
 
@@ -89,14 +89,14 @@ def _row(a: Side, b: Side, metric: str, drawn: Resampled) -> dict[str, Any]:
 
 
 def _training(a: Side, b: Side, matched: Sequence[tuple[Side, Side]]) -> dict[str, str]:
-    """How a was fine-tuned; how b was too, where a is compared with models of several recipes."""
+    """The recipe and variant of a; also the ones of b if a is compared with models of several recipes."""
     rivals = {other[0].training for one, other in matched if one is a}
     recipe_b, variant_b = b[0].training if len(rivals) > 1 else ("", "")
     return {"recipe": a[0].recipe, "variant": a[0].variant, "recipe_b": recipe_b, "variant_b": variant_b}
 
 
 def _matched(left: Sequence[Side], right: Sequence[Side]) -> Iterable[tuple[Side, Side]]:
-    """Sides that may be compared: of one pair and task, of one size."""
+    """Pairs of sides that may be compared: from one pair and task, at one size."""
     for a in left:
         rivals = [b for b in right if _comparable(a[0], b[0])]
         for kind in dict.fromkeys((b[0].training, b[0].search) for b in rivals):
@@ -113,8 +113,8 @@ def _matched(left: Sequence[Side], right: Sequence[Side]) -> Iterable[tuple[Side
 
 
 def _of_size(a: Side, rivals: Sequence[Side]) -> Sequence[Side]:
-    """The rival of a's size; of an outcome-sized a the next larger one. Where one of them has no region, those whose
-    predictions are stored, of every size, or else the first."""
+    """The rival of a's size; if a's size is an outcome, the next larger one. If one of them has no region, the
+    rivals with stored predictions, at every size, or otherwise the first."""
     if not np.isfinite(a[0].size) or not np.isfinite(rivals[0][0].size):
         stored = [b for b in rivals if b[0].answers is not None]
         return (stored if np.isfinite(rivals[0][0].size) else stored[:1]) or rivals[:1]
@@ -148,10 +148,10 @@ LESS_BASELINE = ("run", "metric", "value", "debiased", "low", "high", "n", "p", 
 def less_baseline(
     answers_by_run: Mapping[str, Answers], baseline: str, metrics: Sequence[str], positive: int
 ) -> pd.DataFrame:
-    """Each run less the baseline on the examples that both were scored on, with paired intervals.
+    """Each run minus the baseline on the examples that both were scored on, with paired intervals.
 
-    run, metric, value, debiased, low, high, n; for accuracy also McNemar's exact p and the examples that one of the two
-    alone gets right. Runs that share the same examples with the baseline are resampled together.
+    Columns: run, metric, value, debiased, low, high, n; for accuracy also McNemar's exact p and the number of examples
+    that only one of the two gets right. Runs that share the same examples with the baseline are resampled together.
     """
     groups: dict[tuple[int, ...], list[str]] = {}
     for key, answers in answers_by_run.items():

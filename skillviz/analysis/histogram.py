@@ -1,4 +1,4 @@
-"""The table `histogram`: how sure the models are, as counts of test examples by top probability."""
+"""The table `histogram`: the models' confidence, as counts of test examples by top probability."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from skillviz.core.calibration import confidence_histogram
 
 
 def histogram(observations: Sequence[Observation], bins: int = 20) -> pd.DataFrame:
-    """Counts of test examples by top probability, of the fine-tuned model and of each graft, mean over seeds."""
+    """Counts of test examples by top probability, for the fine-tuned model and for each graft, mean over seeds."""
     groups: dict[tuple[str, str, str], list[Observation]] = {}
     for one in observations:
         scored = one.split == TEST and one.task == one.id_task and one.answers is not None

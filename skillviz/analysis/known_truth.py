@@ -1,6 +1,7 @@
-"""The board of known truth: how localizers do on fine-tunes whose skill lies where it was put (skillviz.planted).
+"""The known-truth board: results of localizers on fine-tuned models whose skill was put in a known place
+(skillviz.planted).
 
-`python -m benchmarks planted` writes both tables, docs/known-truth.md says what they mean; no torch.
+`python -m benchmarks planted` writes both tables, docs/known-truth.md explains them; no torch.
 """
 
 from __future__ import annotations
@@ -14,40 +15,42 @@ from skillviz.core.seeds_interval import seeds_and_examples
 from skillviz.tasks.project import app_root
 
 CELL = ["encoder", "place", "maker", "distractor", "seed"]
-"""What makes a planted model."""
+"""The factors that define a planted model."""
 BY = ["encoder", "distractor", "factor", "localizer"]
 MEASURED = ["precision", "chance", "above_chance", "recall", "tensor", "graft", "true_part", "false_part", "kept_out"]
 EVERYWHERE = "everywhere"
-"""The place of the unplanted model, in which everything was trained."""
+"""The place of the unplanted model, in which every parameter was trained."""
 ALONE, SKILL = "none", "another skill"
 DISTRACTORS = (ALONE, "random 1×", "random 3×", SKILL)
-"""The movement around the skill: none, random movement of its sizes and of three times them, another task's skill."""
+"""The movement around the skill: none, random movement of the same size and of three times that, another task's
+skill."""
 KEEPS = 0.8
-"""A planted model counts if it keeps this share of the gain of the model in which everything was trained."""
+"""A planted model counts if it keeps this share of the gain of the model in which every parameter was trained."""
 
 
 SMALL = "small"
-"""The encoder that the whole grid is made on."""
+"""The encoder on which the whole grid is run."""
 
 
 def files() -> tuple[Path, Path]:
-    """Where the searches and the models are stored."""
+    """The paths of the stored searches and models."""
     folder = app_root() / "benchmarks" / "results"
     return folder / "planted.csv", folder / "planted_models.csv"
 
 
 def searches(path: Path | None = None) -> pd.DataFrame:
-    """One row a planted model, localizer and size factor: what the region has of the true one, and accuracies (0..1).
+    """One row per planted model, localizer and size factor: the region's match with the true one, and accuracies
+    (0..1).
 
-    `factor` is the region's size over the true one's. Empty where nothing is stored.
+    `factor` is the region's size divided by the true one's. Empty if nothing is stored.
     """
     return _read(path or files()[0])
 
 
 def models(path: Path | None = None) -> pd.DataFrame:
-    """One row a planted model: its accuracies (0..1), the share of the unplanted gain that it keeps, whether it counts.
+    """One row per planted model: its accuracies (0..1), the share of the unplanted gain that it keeps, and `counts`.
 
-    The place EVERYWHERE is the unplanted model. Empty where nothing is stored.
+    The place EVERYWHERE is the unplanted model. Empty if nothing is stored.
     """
     return _read(path or files()[1])
 
@@ -60,8 +63,8 @@ def board(rows: pd.DataFrame, made: pd.DataFrame) -> pd.DataFrame:
     """The mean over the planted models that count, by the columns BY: columns of MEASURED, each with `_low` and
     `_high`, `models` and `seeds`.
 
-    The 95% interval is over seeds, each with its mean over models; missing for one seed. Precision is taken above
-    chance: minus the share of true entries among all that moved.
+    The 95% interval is over seeds, each with its mean over models; missing for one seed. `above_chance` is the
+    precision minus chance, the share of true entries among all that moved.
     """
     if rows.empty:
         return pd.DataFrame()

@@ -1,4 +1,5 @@
-"""Every method of a study as points by the parameters that it touches, and its paired differences from the graft."""
+"""Every method of a study as points by the number of parameters that it touches, and its paired differences from the
+graft."""
 
 from __future__ import annotations
 
@@ -17,8 +18,8 @@ from skillviz.core.metrics import metric_row
 from skillviz.models.finetune.recipes import FEW, OTHER_OPTIMIZERS, RECIPES, SGD
 
 GRAFT = "graft"
-PLAIN = (PAIR_RECIPE, *(name for name in RECIPES if name not in OTHER_OPTIMIZERS))  # the method says how
-WHOLE = (SGD, PAIR_RECIPE)  # recipes of what is called the fine-tuned model
+PLAIN = (PAIR_RECIPE, *(name for name in RECIPES if name not in OTHER_OPTIMIZERS))  # the method's name already says how
+WHOLE = (SGD, PAIR_RECIPE)  # recipes of the model that is called the fine-tuned model
 OF_REGIONS = ("graft", "complement", *RIVALS)
 SCALED = "ft_scaled"  # a temperature changes no prediction
 TOP_MOVEMENT = "graft_movement"
@@ -27,10 +28,10 @@ OTHERS = (
     *(RECIPES[name].method for name in (*FEW, *OTHER_OPTIMIZERS)), "ft", SCALED,
     TOP_MOVEMENT, *(method for method in RIVALS if method != TOP_MOVEMENT),
 )  # fmt: skip
-"""What a graft is compared with, in this order."""
+"""The methods that a graft is compared with, in this order."""
 SHOWN = ("pretrained", GRAFT, *OTHERS)
 SMALL = tuple(RECIPES[name].method for name in FEW)
-"""Methods that train few entries of a model: of each there may be several sizes, such as LoRA's ranks."""
+"""Methods that train few entries of a model. Each may have several sizes, such as LoRA's ranks."""
 KEYS = (
     "base", "recipe", "variant", "setting", "readout", "id_task", "task", "split", "method", "localizer",
     "search_variant", "share", "metric",
@@ -44,8 +45,8 @@ SAME_SIZE = 0.02  # relative: regions whose size is an outcome differ a little b
 
 @dataclass(frozen=True)
 class Selection:
-    """What is looked at: the task that the models were tuned on, its training data and readout, the grafts' localizer
-    and what tells its search from others."""
+    """The selected data: the task that the models were fine-tuned on, its training data and readout, and the grafts'
+    localizer with its search variant."""
 
     task: str
     setting: str
@@ -55,7 +56,7 @@ class Selection:
 
 
 def joined(tables: Sequence[pd.DataFrame], keys: Sequence[str]) -> pd.DataFrame:
-    """Tables of several studies as one; of rows that say the same, those of the first table that has them."""
+    """Tables of several studies as one; rows with equal keys are taken from the first table that has them."""
     filled = [table for table in tables if not table.empty]
     if not filled:
         return pd.DataFrame()
@@ -65,11 +66,11 @@ def joined(tables: Sequence[pd.DataFrame], keys: Sequence[str]) -> pd.DataFrame:
 
 
 def points(scores: pd.DataFrame, selection: Selection, task: str) -> pd.DataFrame:
-    """One row a method, size and metric on a test set.
+    """One row per method, size and metric on a test set.
 
-    Columns: method, recipe, label, touched (0..1), share, metric, value, debiased, low, high, seeds, n. `touched` of
-    the pre-trained model is 0, and NaN where it was not measured. A graft of a model tuned by another recipe has that
-    `recipe`, and what tells the model from others as its `label`.
+    Columns: method, recipe, label, touched (0..1), share, metric, value, debiased, low, high, seeds, n. `touched` is 0
+    for the pre-trained model, and NaN if it was not measured. A graft of a model fine-tuned by another recipe has that
+    `recipe`, and the model's distinguishing label in `label`.
     """
     rows = scores[(scores["id_task"] == selection.task) & (scores["task"] == task) & (scores["split"] == "test")]
     rows = rows[
@@ -82,14 +83,14 @@ def points(scores: pd.DataFrame, selection: Selection, task: str) -> pd.DataFram
 
 
 def base_names(bases: Sequence[str]) -> dict[str, str]:
-    """The last part of each base's name, the whole one where several end alike."""
+    """The last part of each base's name, or the whole name if several end alike."""
     last = [PurePath(base).name or base for base in bases]
     return {base: name if last.count(name) == 1 else base for base, name in zip(bases, last, strict=True)}
 
 
 def every_point(scores: pd.DataFrame, id_task: str, task: str) -> pd.DataFrame:
-    """The same of every method and localizer of a study, whatever is selected; `label` names a localizer beside the
-    first, and other training data, bases and models than the first."""
+    """The points of every method and localizer of a study, without a selection; `label` names a localizer other than
+    the first, and training data, bases and models that differ from the first."""
     rows = scores[(scores["id_task"] == id_task) & (scores["task"] == task) & (scores["split"] == "test")]
     rows = _of_the_tuned(rows[rows["method"] != "complement"])
     named = rows["method"].isin(OF_REGIONS) & ~rows["recipe"].isin(PLAIN)
@@ -114,7 +115,7 @@ def _is_search(rows: pd.DataFrame, selection: Selection) -> pd.Series:
 
 
 def _as_points(rows: pd.DataFrame, named: pd.Series, labels: pd.Series, d: Mapping[str, float]) -> pd.DataFrame:
-    """The columns of `points`; of the rows `named` with their recipe."""
+    """The columns of `points`; the rows `named` keep their recipe."""
     rows = _of_the_tuned(rows.assign(of=rows["recipe"].where(named, ""), label=labels))
     points = pd.DataFrame(
         {
@@ -131,14 +132,14 @@ def _as_points(rows: pd.DataFrame, named: pd.Series, labels: pd.Series, d: Mappi
         }
     )
     points = points[(points["method"] != SCALED) | ~points["metric"].map(lambda name: metric_row(name).of_predictions)]
-    # a model without a region may stand in the table once for every recipe of its grafts
+    # the table may list a model without a region once for every recipe of its grafts
     of_size = points["touched"].where(points["method"].isin(SMALL))
     keys = points[["method", "recipe", "label", "share", "metric"]].assign(of_size=of_size)
     return points[~keys.duplicated()].reset_index(drop=True)
 
 
 def main_ones(rows: pd.DataFrame) -> pd.DataFrame:
-    """Of points or differences those that the page asks for first: no other optimizer, no other choice of a region."""
+    """The points or differences that the page shows first: no other optimizer, no other choice of a region."""
     is_main = rows["method"].isin(MAIN)
     if "recipe" in rows:
         is_main &= (rows["recipe"] == "") & (rows["label"] == "")
@@ -146,7 +147,7 @@ def main_ones(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def has_further(scores: pd.DataFrame, selection: Selection) -> bool:
-    """Whether anything was scored on the task beside them."""
+    """True if more methods than the main ones were scored on the task."""
     shown = points(scores, selection, selection.task)
     return len(main_ones(shown)) < len(shown)
 
@@ -154,10 +155,10 @@ def has_further(scores: pd.DataFrame, selection: Selection) -> bool:
 def against_graft(
     differences: pd.DataFrame, selection: Selection, task: str, share: float, scores: pd.DataFrame | None = None
 ) -> pd.DataFrame:
-    """Each method less the graft of this size, paired: method, metric, value, debiased, low, high, n, seeds.
+    """Each method minus the graft of this size, paired: method, metric, value, debiased, low, high, n, seeds.
 
-    Of a method that trains few entries in several sizes the one nearest to the graft's size, where `scores` say how
-    many each touches.
+    For a method that trains few entries in several sizes, the one nearest to the graft's size is used, if `scores` give
+    the number of entries that each touches.
     """
     columns = ["method", "metric", "value", "debiased", "low", "high", "n", "seeds"]
     if differences.empty:
@@ -179,7 +180,7 @@ def against_graft(
 
 
 def _touched_by_small(scores: pd.DataFrame, selection: Selection) -> dict[tuple[str, str], float]:
-    """What share of the parameters each method that trains few of them touches, by method and variant."""
+    """The share of the parameters that each method with few trained entries touches, by method and variant."""
     rows = scores[(scores["id_task"] == selection.task) & (scores["setting"] == selection.setting)]
     rows = rows[rows["method"].isin(SMALL) & (rows["touched"] > 0)].drop_duplicates(["method", "variant"])
     shares = rows["touched"] / rows["base"].map(_graftable(scores)).astype(float)
@@ -187,7 +188,8 @@ def _touched_by_small(scores: pd.DataFrame, selection: Selection) -> dict[tuple[
 
 
 def _apart(touched: Mapping[tuple[str, str], float], of: tuple[str, str], share: float) -> float:
-    """How far what a small update touches is from the graft's size, as |log ratio|; 0 for all other methods."""
+    """The distance of a small update's share of touched parameters from the graft's size, as |log ratio|; 0 for all
+    other methods."""
     if of[0] not in SMALL:
         return 0.0
     return abs(float(np.log(touched[of] / share))) if of in touched else np.inf
@@ -207,17 +209,17 @@ def sizes(differences: pd.DataFrame, selection: Selection) -> list[float]:
 
 
 def main_size(differences: pd.DataFrame, selection: Selection, main: float | None) -> float:
-    """The share at which most methods were compared with the graft; of several the main one, else the smallest."""
+    """The share at which most methods were compared with the graft; among ties the main one, or else the smallest."""
     return max(sizes(differences, selection), key=lambda share: _rank(differences, selection, share, main))
 
 
 def scored_metric(scores: pd.DataFrame, task: str) -> str:
-    """The metric of a task's own among those that it was scored by."""
+    """The task's own metric among those that it was scored by."""
     return task_metric(scores.loc[(scores["task"] == task) & scores["mean"].notna(), "metric"])
 
 
 def other_tasks(scores: pd.DataFrame, selection: Selection) -> list[str]:
-    """Tasks that models of this one were scored on without training on them."""
+    """Tasks that models of this task were scored on without training on them."""
     rows = scores[(scores["id_task"] == selection.task) & (scores["task"] != selection.task)]
     return list(dict.fromkeys(rows["task"]))
 
@@ -231,12 +233,14 @@ def _of(differences: pd.DataFrame, selection: Selection, task: str) -> pd.DataFr
 
 
 def _of_the_tuned(rows: pd.DataFrame) -> pd.DataFrame:
-    """Without the temperatures of re-trained regions, BitFit and the like: meant is that of the fine-tuned model."""
+    """Rows without the temperature-scaled models of re-trained regions, BitFit and others: only the fine-tuned
+    model's is kept."""
     return under_the_tuned_head(rows[(rows["method"] != SCALED) | rows["recipe"].isin(WHOLE)])
 
 
 def under_the_tuned_head(rows: pd.DataFrame) -> pd.DataFrame:
-    """Without the base under heads that other recipes trained, where it is there under the fine-tuned model's."""
+    """Rows without the base under heads that other recipes trained, if it is also there under the fine-tuned model's
+    head."""
     is_base, is_of_it = rows["method"] == "pretrained", rows["recipe"].isin(WHOLE)
     place = pd.MultiIndex.from_frame(rows[["id_task", "task", "setting", "readout"]])
     return rows[~is_base | is_of_it | ~place.isin(place[is_base & is_of_it])]
@@ -248,7 +252,7 @@ def _rank(differences: pd.DataFrame, selection: Selection, share: float, main: f
 
 
 def _graftable(scores: pd.DataFrame) -> dict[str, float]:
-    """The number of graftable parameters of each base: what sizes are shares of."""
+    """The number of graftable parameters of each base, of which sizes are shares."""
     known = scores[scores["size"].notna() & (scores["share"] > 0)]
     graftable = (known["size"] / known["share"]).groupby(known["base"]).median()
     return {**scores.groupby("base")["touched"].max(), **graftable}

@@ -1,5 +1,5 @@
-"""Sufficiency and necessity of regions by size: the gain that a graft brings back, and the gain that is left without
-the region. Ours: PAPER.md has the graft's curve alone."""
+"""Sufficiency and necessity of regions by size: the gain that a graft recovers, and the gain that is left without
+the region. This is ours: PAPER.md has only the graft's curve."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from skillviz.runs.tables import score_matrix
 
 RECOVERED = "recovered"
 HALF, MOST = 0.5, 0.95
-"""The shares of the gain whose sizes are named: sufficiency and necessity, and nearly all of it."""
+"""The shares of the gain for which a size is reported: half (sufficiency and necessity), and nearly all."""
 
 
 @dataclass(frozen=True)
 class GainSize:
     """The share of the graftable parameters (0..1) at which a curve crosses a share of the gain.
 
-    Linear in the logarithm of the share between the sizes that were scored. From `low` to `high` the curve's own 95%
-    interval, of each size alone, holds that share of the gain: 0 is below the smallest size scored, infinity above
-    the largest.
+    Linear in the logarithm of the share between the scored sizes. Between `low` and `high`, the curve's own 95%
+    interval at each size contains that share of the gain: 0 means below the smallest scored size, infinity above the
+    largest.
     """
 
     share: float
@@ -40,15 +40,15 @@ class GainSize:
 
     @property
     def is_crossed(self) -> bool:
-        """Whether the crossing lies between two sizes that were scored."""
+        """True if the crossing is between two sizes that were scored."""
         return 0 < self.share < inf
 
 
 def without_region(run: Run, split: str) -> pd.DataFrame:
-    """The metrics of the complement at every size of a run: columns of curve.parquet, those of one split.
+    """The metrics of the complement at every size of a run: the columns of curve.parquet, for one split.
 
-    `recovered` is the share of the gain that is left without the region. A run made before this was stored has its
-    main size alone, and of that `recovered`, from its predictions; none where it has no complement or no base.
+    `recovered` is the share of the gain that is left without the region. An older run, which did not store this, has
+    only `recovered` at its main size, computed from its predictions; it has no row without a complement or base.
     """
     stored = run.complement()
     if len(stored):
@@ -73,10 +73,10 @@ def without_region(run: Run, split: str) -> pd.DataFrame:
 
 
 def restored_and_left(curve: pd.DataFrame, complement: pd.DataFrame) -> pd.DataFrame:
-    """One row a `state` (grafted, complement) and size, with the columns of `size_curve.by_size`.
+    """One row per `state` (grafted, complement) and size, with the columns of `size_curve.by_size`.
 
-    `value` is the share of the gain: that the graft brings back, and that is left without the region. Both frames have
-    the columns of curve.parquet, of one localizer, data set and split.
+    `value` is the share of the gain that the graft recovers (grafted), or that is left without the region (complement).
+    Both frames have the columns of curve.parquet, for one localizer, data set and split.
     """
     parts = []
     for state, rows in (("grafted", curve), ("complement", complement)):
@@ -87,26 +87,26 @@ def restored_and_left(curve: pd.DataFrame, complement: pd.DataFrame) -> pd.DataF
 
 
 def gain_size(points: pd.DataFrame, state: str, level: float = HALF) -> GainSize | None:
-    """The smallest region whose graft brings back `level` of the gain (`grafted`), or whose removal costs that much
-    (`complement`); `points` as of `restored_and_left`. None where fewer than two sizes were scored."""
+    """The smallest region whose graft recovers `level` of the gain (`grafted`), or whose removal costs that much
+    (`complement`); `points` come from `restored_and_left`. None if fewer than two sizes were scored."""
     rows = points[points["state"] == state].sort_values("share") if len(points) else points
     if len(rows) < 2:
         return None
     shares = rows["share"].to_numpy(float)
     value, low, high = (rows[name].to_numpy(float) for name in ("value", "low", "high"))
-    if state == "complement":  # what is lost rises with the size, as what is brought back does
+    if state == "complement":  # the loss rises with the size, like the recovered share
         value, low, high = 1 - value, 1 - high, 1 - low
     earliest, latest = _crossing(shares, high, level), _crossing(shares, low, level)
     return GainSize(_crossing(shares, value, level), earliest, latest, float(shares[0]), float(shares[-1]))
 
 
 def areas(curves: Mapping[Any, pd.DataFrame]) -> pd.DataFrame:
-    """One row a curve, in order: `value`, `low`, `high`, its mean over the logarithm of the size from `smallest` to
-    `largest`, the range of shares that all curves of two or more sizes have in common.
+    """One row per curve, in order: `value`, `low` and `high` of its mean over the logarithm of the size from `smallest`
+    to `largest`, the range of shares that all curves of two or more sizes have in common.
 
-    Curves have the columns share, value, low, high. The interval joins those of the sizes as if their errors rose and
-    fell together, so it is the widest that they allow. NaN for a curve of fewer than two sizes, and where there is no
-    common range.
+    Curves have the columns share, value, low, high. The interval joins the intervals of the sizes as if their errors
+    were perfectly correlated, so it is the widest that they allow. NaN for a curve of fewer than two sizes, and if
+    there is no common range.
     """
     known = {name: rows.dropna(subset=["value"]) for name, rows in curves.items()}
     ends = [(rows["share"].min(), rows["share"].max()) for rows in known.values() if rows["share"].nunique() > 1]
@@ -124,15 +124,17 @@ def areas(curves: Mapping[Any, pd.DataFrame]) -> pd.DataFrame:
 
 
 def given_and_cost(points: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """The two curves of `restored_and_left` as shares of the gain: `given` by the graft, and its removal's `cost`."""
+    """The two curves of `restored_and_left` as shares of the gain: `given` by the graft, and the `cost` of its
+    removal."""
     left = points[points["state"] == "complement"]
     cost = left.assign(value=1 - left["value"], low=1 - left["high"], high=1 - left["low"]) if len(left) else left
     return {"given": points[points["state"] == "grafted"], "cost": cost}
 
 
 def study_areas(scores: pd.DataFrame) -> pd.DataFrame:
-    """The areas of a study's table `scores`: of each model and search those of its graft and of its complement, in the
-    task's metric on the test set; the range of sizes is common to all of one task. NaN for a search of one size."""
+    """The areas of a study's table `scores`: for each model and search, the areas of its graft and of its
+    complement, in the task's metric on the test set; the range of sizes is common to each task. NaN for a search of
+    one size."""
     keys = ["base", "id_task", "setting", "readout", "recipe", "variant", "localizer", "search_variant", "state"]
     rows = scores[(scores["split"] == "test") & (scores["task"] == scores["id_task"]) & (scores["share"] > 0)]
     rows = rows[(rows["method"] == "complement") | rows["method"].str.startswith("graft")]
@@ -149,7 +151,7 @@ def study_areas(scores: pd.DataFrame) -> pd.DataFrame:
 
 
 def _crossing(shares: np.ndarray, values: np.ndarray, level: float) -> float:
-    """The first share at which the values reach `level`: 0 where the first already does, infinity where none does."""
+    """The first share at which the values reach `level`: 0 if the first already does, infinity if none does."""
     reached = np.flatnonzero(values >= level)
     if not len(reached):
         return inf

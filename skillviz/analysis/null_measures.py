@@ -1,7 +1,7 @@
-"""Which measure tells a graft from its nulls: several on the same stored predictions, each with an interval.
+"""Measures that may separate a graft from its nulls, all on the same stored predictions, each with an interval.
 
-Accuracy and loss are what the search was made for: it chose entries by labels. The last three measures compare with the
-fine-tuned model instead: whether the graft does what that model does, its errors included.
+The search optimizes accuracy and loss: it chose entries by labels. The last three measures instead compare a model with
+the fine-tuned model: they test whether it gives the same answers, errors included.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ POINTS, NATS, PLAIN = "points", "nats", ""
 SHARED_PROBABILITY, SHARED_ERRORS = "shared probability", "shared errors"
 COLUMNS = ("measure", "graft", "null", "beyond", "low", "high", "standard_errors", "examples", "draws")
 FIVE = 5
-"""The fewest errors of the fine-tuned model over which a share is a number."""
+"""The fewest errors of the fine-tuned model for which a share of them is computed."""
 
 
 @dataclass(frozen=True)
 class Predictions:
-    """One model's logits [n, label] on the examples, and the same after temperature scaling; None where no validation
-    example leaves a temperature."""
+    """One model's logits [n, label] on the examples, and the same after temperature scaling; None if no temperature
+    can be fitted on validation."""
 
     logits: np.ndarray
     scaled: np.ndarray | None
 
 
 class Reference(NamedTuple):
-    """What the models are held against: labels [n], and the fine-tuned model's logits [n, label]."""
+    """The reference for all models: labels [n], and the fine-tuned model's logits [n, label]."""
 
     labels: np.ndarray
     tuned: np.ndarray
@@ -48,7 +48,7 @@ Score = Callable[[Predictions, Reference], np.ndarray | None]
 
 
 class Measure(NamedTuple):
-    """A score of each example, higher is better, None where it is not defined; its unit, and what it says."""
+    """A score of each example, higher is better, None if it is not defined; its unit and its meaning."""
 
     score: Score
     unit: str
@@ -102,11 +102,11 @@ MEASURES: Mapping[str, Measure] = MappingProxyType({
         _shared_errors, POINTS, "errors of the fine-tuned model that are made too, with the same answer"
     ),
 })  # fmt: skip
-"""By name. Shared probability is 1 less the total variation distance of the two models' probabilities."""
+"""Measures by name. Shared probability is 1 minus the total variation distance of the two models' probabilities."""
 
 
 def by_measure(run: Run, split: str = "test", kind: str = SHUFFLED) -> pd.DataFrame:
-    """One row a measure: the mean score of the graft and of its nulls of a kind, their difference with a 95% interval
+    """One row per measure: the mean score of the graft and of its nulls of a kind, their difference with a 95% interval
     over examples and draws, and that difference in standard errors.
 
     Empty for a run without such nulls, and for a task without classes. The temperature of each model is fitted on its
@@ -147,7 +147,7 @@ def _by_split(rows: pd.DataFrame, run: Run) -> dict[str, tuple[np.ndarray, np.nd
 
 
 def _of_state(run: Run, state: str, split: str, nulls: pd.DataFrame) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """The same of a state of the run, on the examples of its nulls and in their order."""
+    """Labels and logits by split for a state of the run, on the examples of its nulls and in their order."""
     first = nulls[nulls["draw"] == nulls["draw"].min()]
     found = {}
     for name in first["split"].unique():

@@ -1,4 +1,4 @@
-"""What was measured, one record a model state, task and seed: the common ground of all tables of a study."""
+"""Measurements, one record per model state, task and seed: the input of all tables of a study."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from skillviz.runs.run import Run
 
 TEST = "test"
 PAIR_RECIPE = "given"
-"""Stands as the recipe of a run whose fine-tuned model came as a folder."""
+"""The recipe name of a run whose fine-tuned model was given as a folder."""
 
 
 @dataclass(frozen=True)
 class TunedModel:
-    """What is known of a fine-tuned model: its recipe, the entries that training touched (None: all), and what it was
-    asked to be but for its seeds, by field."""
+    """A fine-tuned model: its recipe, the number of entries that training touched (None: all), and its requested
+    settings by field, without seeds."""
 
     recipe: str = PAIR_RECIPE
     touched: float | None = None
@@ -38,11 +38,11 @@ class TunedModel:
 class Observation:
     """One state of one model on one split of one task.
 
-    `model` tells fine-tuned models apart and `seed` searches on one of them. `requested_size` is the size as it was
-    asked for: what groups regions whose size is an outcome. `model_fields` are what the model was asked to be but for
-    its seeds, `search_fields` what the search was; `variant` and `search_variant` say in words what differs in them
-    among models of one recipe, and searches of one localizer. `shown_readout` is the readout where models of one base
-    are read in several ways. `answers` are missing where predictions are not stored.
+    `model` distinguishes fine-tuned models, and `seed` searches on one of them. `requested_size` is the size as
+    requested; it groups regions whose size is an outcome. `model_fields` are the model's requested settings without its
+    seeds, `search_fields` the settings of the search; `variant` and `search_variant` describe in words how they differ among
+    models of one recipe, and searches of one localizer. `shown_readout` is the readout if models of one base have
+    several. `answers` are missing if predictions are not stored.
     """
 
     base: str
@@ -80,14 +80,15 @@ class Observation:
 
     @property
     def metrics(self) -> list[str]:
-        """The metrics that tables give of it: the task's own first, F1 only where it is that."""
+        """The metrics in tables: the task's own first, and F1 only if it is the task's own."""
         first, *others = metric_names(self.note.metric, (*COMPARED, "agreement", "recovered"))
         return [first, *(name for name in others if name in self.values)]
 
     def interval(self, metric: str) -> Interval:
-        """The metric with its interval over examples, as it is stored; NaN for what is missing.
+        """The metric with its stored interval over examples; NaN for missing values.
 
-        A calibration error that was stored with another kind of interval has that of the answers, or none.
+        For a calibration error stored with another kind of interval, the interval is computed from the answers; without
+        answers there is none.
         """
         value, debiased = self.values.get(metric, np.nan), self.debiased.get(metric, np.nan)
         if metric_row(metric).interval == "calibration" and np.isnan(debiased):
@@ -103,7 +104,7 @@ class Observation:
 
     @property
     def unit(self) -> tuple[str, int]:
-        """What tells this observation from the others of its row."""
+        """The model and seed, which distinguish this observation from the others of its row."""
         return self.model, self.seed
 
     @property
@@ -118,7 +119,7 @@ class Observation:
 
     @property
     def is_graft(self) -> bool:
-        """Whether it is of a graft of some region."""
+        """True if it belongs to a graft of some region."""
         return self.method.startswith("graft") and self.method != "graft_retrain"
 
 
@@ -126,11 +127,11 @@ KEYS = (
     "base", "recipe", "variant", "setting", "shown_readout", "id_task", "task", "split", "method", "localizer",
     "search_variant", "requested_size",
 )  # fmt: skip
-"""What observations that differ in their seeds alone have in common."""
+"""Fields that are equal in observations that differ only in their seeds."""
 
 
 def sides(observations: Iterable[Observation]) -> list[list[Observation]]:
-    """Observations that differ in their seeds alone, together."""
+    """Groups of observations that differ only in their seeds."""
     groups: dict[tuple[str, ...], list[Observation]] = {}
     for one in observations:
         groups.setdefault(tuple(getattr(one, key) for key in KEYS), []).append(one)
@@ -138,11 +139,11 @@ def sides(observations: Iterable[Observation]) -> list[list[Observation]]:
 
 
 def once(observations: Iterable[Observation]) -> list[Observation]:
-    """Each observation once: the ends of a pair are scored in every run on it. Models and localizers asked for in two
-    ways have what differs as their variants."""
+    """Each observation once: the base and fine-tuned model of a pair are scored in every run on it. Models and
+    localizers with different settings get the differences as their variants."""
     distinct: dict[tuple[Any, ...], Observation] = {}
     for one in with_variants(list(observations)):
-        names = [name for name in KEYS if name not in ("recipe", "variant")]  # the model says as much
+        names = [name for name in KEYS if name not in ("recipe", "variant")]  # the model already identifies these
         key = (*(getattr(one, name) for name in names), one.readout, *one.unit)
         if key not in distinct or (distinct[key].answers is None and one.answers is not None):
             distinct[key] = one
@@ -150,7 +151,8 @@ def once(observations: Iterable[Observation]) -> list[Observation]:
 
 
 def with_variants(observations: Sequence[Observation]) -> list[Observation]:
-    """The observations with what differs among their models as `variant`, among their searches as `search_variant`."""
+    """The observations, with the differences among their models as `variant` and among their searches as
+    `search_variant`."""
     models = label_variants([(_models(one), one.model_fields) for one in observations])
     searches = label_variants(
         [((one.id_task, one.method, one.localizer), one.search_fields) for one in observations], search_label
@@ -162,12 +164,12 @@ def with_variants(observations: Sequence[Observation]) -> list[Observation]:
 
 
 def _models(one: Observation) -> tuple[Any, ...]:
-    """The models among which differences are told: of one sequence those of its mode."""
+    """The group of models among which differences are described; models of one sequence are grouped by mode."""
     return one.base, one.recipe, one.setting, one.readout, one.id_task, one.model_fields.get("mode")
 
 
 def with_readouts(observations: Sequence[Observation]) -> list[Observation]:
-    """The observations with their readout shown, where models of one base have several."""
+    """The observations, with their readout shown if models of one base have several."""
     readouts: dict[str, set[str]] = {}
     for one in observations:
         readouts.setdefault(one.base, set()).add(one.readout)
@@ -179,7 +181,7 @@ def of_run(run: Run, model: TunedModel | None = None) -> Iterator[Observation]:
     record, spec, model = run.record, run.spec, model or TunedModel()
     assert record.task is not None
     d = float(record.d or 0)
-    is_control = rest_of(spec.localizer) == "zero"  # its region is no graft, and has no complement
+    is_control = rest_of(spec.localizer) == "zero"  # its region is not a graft and has no complement
     common: dict[str, Any] = {
         "base": spec.base, "recipe": model.recipe, "setting": setting(spec.k_shot), "id_task": record.task.name,
         "readout": record.readout or "", "model": spec.finetuned, "model_fields": model.fields,
@@ -207,7 +209,7 @@ def setting(k_shot: int | None) -> str:
 
 
 def sentences(observations: Sequence[Observation]) -> list[str]:
-    """What a study must say about itself: seeds, and test examples that were left out."""
+    """The remarks that a study must show: on seeds, and on test examples that were left out."""
     remarks = list(dict.fromkeys(sentence for one in observations for sentence in one.sentences))
     models: dict[tuple[str, str, str], set[str]] = {}
     for one in observations:
@@ -218,8 +220,8 @@ def sentences(observations: Sequence[Observation]) -> list[str]:
 
 
 def leak_sentences(transfer: TransferNote, trained_on: str) -> tuple[str, ...]:
-    """The sentence on test examples that stand in the training data, or that this was not checked; none where there
-    are no such."""
+    """The sentence on test examples that are in the training data, or that this was not checked; empty if there are
+    none."""
     if transfer.dropped is None:
         return (f"{transfer.name}: not checked whether its test examples are in the training data of {trained_on}.",)
     if not transfer.dropped:
@@ -255,14 +257,14 @@ def _states(run: Run, model: TunedModel, d: float) -> list[tuple[str, str, dict[
 
 
 def method_of(run: Run) -> str:
-    """The method that a run's graft is; a search within the biases is one of biases."""
+    """The method name of a run's graft; a search within the biases has its own."""
     if run.spec.options.get("within") == "biases":
         return "graft_biases"
     return LOCALIZERS[run.spec.localizer].method
 
 
 def numbers_of(scores: Scores, state: str) -> dict[str, Any]:
-    """`values`, `ends` and `debiased` of a state by metric, as they are stored."""
+    """`values`, `ends` and `debiased` of a state by metric, as stored."""
     estimates: dict[str, Estimate] = dict(scores.states[state])
     if state == "grafted":
         extra = {"agreement": scores.agreement, "recovered": scores.recovered}
@@ -279,7 +281,7 @@ def _number(value: float | None) -> float:
 
 
 def _other_sizes(run: Run, common: Mapping[str, Any]) -> Iterator[Observation]:
-    """The graft at the run's other sizes: numbers of its curve, and its answers where they are stored."""
+    """The graft at the run's other sizes: the numbers in its curve, and its answers if they are stored."""
     record, spec = run.record, run.spec
     assert record.task is not None
     if len(record.sizes) < 2:

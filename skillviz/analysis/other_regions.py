@@ -1,4 +1,4 @@
-"""Other regions beside a run's, from stored predictions: how good their grafts are beyond their controls."""
+"""Other regions for a run, from stored predictions: the margin of their grafts over their controls."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ COLUMNS = (
 
 
 def other_regions(run: Run, scores: PartScores) -> pd.DataFrame:
-    """One row a region and measure, the run's own first, with COLUMNS; scores are means, more is better.
+    """One row per region and measure, the run's own first, with COLUMNS; scores are means, higher is better.
 
-    `beyond` is the graft's score minus the mean `control`: of the run's own region and of disjoint ones the nulls of
-    their search, else random sets of equal size. `less` is a disjoint region's beyond minus the own region's, draw by
-    draw, and of the others the graft's score minus that of the whole region's graft. 95% intervals, paired by example,
-    over draws and examples.
+    `beyond` is the graft's score minus the mean `control`: the nulls of the search for the run's own region and for
+    disjoint ones, otherwise random sets of equal size. `less` is, for a disjoint region, its `beyond` minus the own
+    region's, draw by draw; for other kinds, the graft's score minus the score of the whole region's graft. 95%
+    intervals, paired by example, over draws and examples.
     """
     task, split = run.record.task, scores.record.split
     assert task is not None
@@ -78,8 +78,8 @@ def _row(
 
 
 def as_good(table: pd.DataFrame) -> list[int]:
-    """The numbers of the disjoint regions that do as well: beyond their null in every measure, and in none clearly less
-    than the run's own region is beyond its null."""
+    """The numbers of the disjoint regions that do as well: clearly beyond their null in every measure, and in none
+    clearly less beyond it than the run's own region."""
     rows = table[table["kind"] == DISJOINT]
     good = (rows["low"] > 0) & ~(rows["less_high"] < 0) & rows["less"].notna()
     return [int(number) for number, of in good.groupby(rows["number"]) if of.all()]

@@ -1,4 +1,4 @@
-"""The tables `overlap` and `isolation`: what regions of several tasks, or of several localizers, share."""
+"""The tables `overlap` and `isolation`: the entries that regions of several tasks, or of several localizers, share."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ Regions = Mapping[str, Mapping[int, Region]]
 
 
 def overlap(regions: Regions) -> pd.DataFrame:
-    """The table `overlap` of several tasks' regions: one row a pair of tasks and kind.
+    """The table `overlap` of several tasks' regions: one row per pair of tasks and kind.
 
-    The mean over pairs of regions of theirs, with a jackknife interval over seeds. `overlap` of row i and column j is
-    |g_i and g_j| / |g_j|. A task with itself is told between regions of two different mask seeds, which is how much
-    could be shared at best; with a single seed it is 1.
+    The value is the mean over pairs of their regions, with a jackknife interval over seeds. `overlap` of row i and
+    column j is |g_i and g_j| / |g_j|. A task is compared with itself between regions of two different mask seeds, which
+    gives the most that can be shared; with a single seed it is 1.
     """
     shares = {kind: _shares(regions, kind) for kind in KINDS}
     rows = []
@@ -57,11 +57,11 @@ def _ends(
 
 
 def isolation(regions: Regions) -> pd.DataFrame:
-    """One row a kind and relation: the mean over all such pairs of tasks, with a jackknife interval over mask seeds.
+    """One row per kind and relation: the mean over all such pairs of tasks, with a jackknife interval over mask seeds.
 
-    Of the mask seeds that every task has; one is left out in all tasks at once. `related - unrelated` is the
-    difference of the two means, whose interval is taken as theirs. The tasks are those of the study: the intervals say
-    nothing of other tasks. Tasks without a common seed have no interval, and of one seed there is no row `same`.
+    Only mask seeds that every task has are used; a seed is left out in all tasks at once. `related - unrelated` is the
+    difference of the two means, with an interval made in the same way. The tasks are fixed: the intervals do not cover
+    other tasks. Tasks without a common seed have no interval, and with one seed there is no row `same`.
     """
     rows = []
     common = set.intersection(*map(set, regions.values())) if regions else set()
@@ -86,9 +86,9 @@ def isolation(regions: Regions) -> pd.DataFrame:
 
 
 class Left(NamedTuple):
-    """A mean over seeds, and what it is without one seed: for each group of seeds that are left out in turn, an array.
+    """A mean over seeds, and the means without one seed: one array for each group of seeds that are left out in turn.
 
-    Pairs that share a region are no independent values; the jackknife over regions is for such means (Arvesen 1969).
+    Pairs that share a region are not independent; the jackknife over regions is valid for such means (Arvesen 1969).
     """
 
     value: float
@@ -101,18 +101,18 @@ class Left(NamedTuple):
 
     @property
     def seeds(self) -> int:
-        """Seeds of the smallest group."""
+        """The number of seeds in the smallest group."""
         return min((len(values) for values in self.without), default=1)
 
     def half(self) -> float:
-        """Half the interval; NaN where nothing can be left out."""
+        """Half the interval; NaN if no seed can be left out."""
         return jackknife_half(self.without)
 
 
 def _between(shares: np.ndarray) -> Left:
-    """Of the regions of two tasks, [seed of one, seed of the other]: a seed of either is left out in turn.
+    """The mean over the regions of two tasks, [seed of one, seed of the other]: a seed of either is left out in turn.
 
-    A task of one seed is held fixed, where the other has several.
+    A task with one seed is held fixed if the other has several.
     """
     groups = [np.delete(shares, i, axis=0).mean() if len(shares) > 1 else np.nan for i in range(len(shares))]
     others = [np.delete(shares, j, 1).mean() if shares.shape[1] > 1 else np.nan for j in range(shares.shape[1])]
@@ -123,8 +123,8 @@ def _between(shares: np.ndarray) -> Left:
 def _over_tasks(shares: Sequence[np.ndarray], is_same: bool, has_common: bool = True) -> Left:
     """The mean over pairs of tasks, each [seed, seed]: a seed is left out in all of them at once.
 
-    `is_same` are pairs of a task with itself; one of a single region says nothing there. Without an interval where the
-    tasks have no common seeds.
+    With `is_same` the pairs are each task with itself, and a task with a single region is skipped. There is no interval
+    if the tasks have no common seeds.
     """
 
     def mean(of: Sequence[np.ndarray]) -> float:
@@ -137,13 +137,13 @@ def _over_tasks(shares: Sequence[np.ndarray], is_same: bool, has_common: bool = 
 
 
 def _mean_of(shares: np.ndarray, is_same: bool) -> float:
-    """The mean; of one task's regions that of two different ones."""
+    """The mean; for one task's regions, the mean over two different ones."""
     n = len(shares)
     return float((shares.sum() - np.trace(shares)) / (n * (n - 1))) if is_same else float(shares.mean())
 
 
 def _shares(regions: Regions, kind: str) -> dict[tuple[str, str], np.ndarray]:
-    """The share of every two regions by two tasks: [seed of one, seed of the other]."""
+    """The share of every two regions, by two tasks: [seed of one, seed of the other]."""
     named = [(task, region) for task, by_seed in regions.items() for region in by_seed.values()]
     matrix = (overlap_matrix if kind == "overlap" else iou_matrix)({str(i): one for i, (_, one) in enumerate(named)})
     values = matrix.to_numpy()
@@ -158,16 +158,18 @@ def _region_pairs(regions: Regions, a: str, b: str) -> Iterator[tuple[Region, Re
 
 
 def _estimate(mean: Left, kind: str = "") -> dict[str, Any]:
-    """value, low, high and seeds; the ends are cut to what a share can be."""
+    """value, low, high and seeds; the ends are cut to the range of a share."""
     half = mean.half()
     low, high = cut(kind, mean.value - half, mean.value + half)
     return {"value": mean.value, "low": low, "high": high, "seeds": mean.seeds}
 
 
 def overlap_of_localizers(runs: Sequence[Run], of: str = "stagewise") -> pd.DataFrame:
-    """The table `overlap` of localizers: IoU of the regions of `of` with those of each on the same pair, at one size.
+    """The table `overlap` of localizers: IoU of the regions of `of` with the regions of each localizer, on the same
+    pair and at one size.
 
-    And with its own of other seeds: the mean over pairs of seeds, with a jackknife interval over seeds as in `overlap`.
+    For `of` itself, IoU is between regions of different seeds. The mean is over pairs of seeds, with a jackknife
+    interval over seeds as in `overlap`.
     """
     rows = []
     groups: dict[tuple[str, str], dict[str, dict[int, Region]]] = {}
@@ -187,7 +189,7 @@ def overlap_of_localizers(runs: Sequence[Run], of: str = "stagewise") -> pd.Data
 
 
 def _regions_by_size(run: Run) -> dict[str, Region]:
-    """The regions of a run by the size asked for: the main one, and of a ranking that answers all sizes the others."""
+    """The regions of a run by requested size: the main one, and the others if the run has a ranking for all sizes."""
     regions = {run.spec.sizes[0]: run.region()}
     if LOCALIZERS[run.spec.localizer].nested and RANKING in run.files:
         for requested, size in zip(run.spec.sizes, run.record.sizes, strict=False):
@@ -196,7 +198,7 @@ def _regions_by_size(run: Run) -> dict[str, Region]:
 
 
 def _iou(regions: Mapping[int, Region], rivals: Mapping[int, Region], is_same: bool) -> dict[str, Any] | None:
-    """Mean IoU over pairs of seeds with its jackknife interval over the seeds of both, and what chance would give; None
+    """Mean IoU over pairs of seeds with its jackknife interval over the seeds of both, and the IoU by chance; None
     without a pair."""
     pairs = [(regions[a], rivals[b]) for a, b in itertools.product(regions, rivals) if not is_same or a != b]
     if not pairs:

@@ -1,4 +1,5 @@
-"""What each part of a region does: the change in a metric when it alone is grafted, and when it alone is left out."""
+"""The effect of each part of a region: the change in a metric when it alone is grafted, and when it alone is left
+out."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ from skillviz.runs.record import TaskNote
 from skillviz.runs.tables import score_matrix
 
 REFERENCE = dict(zip((ALONE, WITHOUT), ENDS, strict=True))
-"""What a graft is compared with: the base where the part is alone, the whole graft where it is left out."""
+"""The model that a graft is compared with: the base if the part is alone, the whole graft if the part is left out."""
 COLUMNS = (
     "layer", "kind", "head", "size", "condition", "n", "value", "low", "high",
     "control", "excess", "excess_low", "excess_high", "draws",
@@ -26,11 +27,11 @@ PLACE = ["layer", "kind", "head", "size", "condition"]
 
 
 def part_effects(predictions: pd.DataFrame, task: TaskNote, metric: str) -> pd.DataFrame:
-    """One row a part and condition, from the table PARTS of `runs.part_scores`.
+    """One row per part and condition, from the table PARTS of `runs.part_scores`.
 
-    `value` is the metric of the graft less that of REFERENCE on the same examples, with its paired interval.
-    `control` is the mean of the same over the random controls, and `excess` is value - control with an interval over
-    the draws and the examples; missing where no control could be drawn.
+    `value` is the graft's metric minus REFERENCE's on the same examples, with its paired interval. `control` is the
+    mean of the same difference over the random controls, and `excess` is value - control with an interval over the
+    draws and the examples; missing if no control could be drawn.
     """
     groups: list[tuple[Any, pd.DataFrame]] = list(predictions.groupby([*PLACE, "draw"], dropna=False, sort=False))
     if not groups:
@@ -65,9 +66,10 @@ def part_effects(predictions: pd.DataFrame, task: TaskNote, metric: str) -> pd.D
 def changed_predictions(
     predictions: pd.DataFrame, task: TaskNote, place: tuple[float | None, str, float | None], condition: str
 ) -> pd.DataFrame:
-    """The examples whose prediction a part turns: example_id, label, before, after; those set right first.
+    """The examples whose prediction a part changes: example_id, label, before, after; corrected ones first.
 
-    `place` is the part's layer, kind and head; before is the class that REFERENCE predicts, after that of its graft.
+    `place` is the part's layer, kind and head; `before` is the class predicted by REFERENCE, `after` by the part's
+    graft.
     """
     of_end = predictions[predictions["condition"] == REFERENCE[condition]]
     rows = predictions[(predictions["condition"] == condition) & (predictions["draw"] == 0)]
@@ -81,7 +83,7 @@ def changed_predictions(
 
 
 def excess(value: float, resampled: np.ndarray, controls: list[tuple[float, np.ndarray]]) -> dict[str, Any]:
-    """The part less its controls, with an interval over draws and examples together."""
+    """The part minus its controls, with an interval over draws and examples together."""
     if not controls:
         return {"excess": np.nan, "excess_low": np.nan, "excess_high": np.nan}
     mean = np.mean([draws for _, draws in controls], axis=0)

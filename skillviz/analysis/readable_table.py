@@ -1,6 +1,6 @@
-"""A tidy table for the eye: columns with titles and units, each estimate and its 95% interval in one cell.
+"""A tidy table for reading: columns with titles and units, each estimate and its 95% interval in one cell.
 
-`readable` makes it from a stored table, `as_stored` from any frame whose numbers stay as they are; the emitters below
+`readable` makes it from a stored table, `as_stored` from any frame whose numbers are not converted; the functions below
 write it as Markdown, HTML, LaTeX or tab-separated text. The terminal and the pages draw it themselves.
 """
 
@@ -20,11 +20,11 @@ from skillviz.core.formats import markdown_table
 from skillviz.core.metrics import METRICS, metric_row
 
 Kind = Literal["", "metric", "share", "points", "entries", "examples", "seconds"]
-"""The unit of a column: that of the row's metric (a share where there is none), a share, a difference of shares, ..."""
+"""The unit of a column: the row's metric (a share if there is none), a share, a difference of shares, ..."""
 
 
 class Words(NamedTuple):
-    """A column's title, and the unit that its numbers have."""
+    """A column's title, and the unit of its numbers."""
 
     title: str
     kind: Kind = ""
@@ -94,7 +94,7 @@ COLUMNS = {
     "batch_size": Words("examples a step"),
     "seconds": Words("seconds", "seconds"),
 }
-"""A column's title where its name is no word, and its kind where its numbers have a unit."""
+"""The title of a column whose name is not readable, and its kind if its numbers have a unit."""
 OF_TABLE = {
     ("differences", "value"): "A less B",
     ("overlap", "seeds"): "mask seeds",
@@ -105,13 +105,13 @@ OF_TABLE = {
     ("histogram", "n"): "examples in all",
     ("recovered", "value"): "graft",
 }
-"""The title of a column that stands for something else in one table."""
+"""The title of a column that has another meaning in one table."""
 ENDS, CENTRES = ("_low", "_high"), ("mean", "value", "iou")
-"""The ends of an interval, and the columns whose interval bears no other name."""
+"""The suffixes of an interval's ends, and the columns whose interval is named just `low` and `high`."""
 HIDDEN = ("sd", "touched")
-"""Of less interest than their width: for pipes and files."""
+"""Columns less useful than the space they take: only in pipes and files."""
 GROUPS, FEW = ("setting", "readout", "recipe", "variant", "id_task", "task", "split"), 3
-"""Columns that rows come together by where there is little room, if that makes groups of a few rows on average."""
+"""Columns by which rows are grouped if there is little room and a group has a few rows on average."""
 
 
 def title(column: str, table: str = "") -> str:
@@ -139,27 +139,27 @@ def heading(column: str, table: str = "", *, of_metric: str = "%", is_difference
 
 
 def stored_heading(column: str, table: str = "") -> str:
-    """A column's title with the unit of its stored numbers, whose shares are no percentages."""
+    """A column's title with the unit of its stored numbers, in which shares are not percentages."""
     words, unit = title(column, table), kind(column)
     return f"{words}, {unit}" if unit in ("share", "entries", "seconds") and unit not in words else words
 
 
 def scales(column: str, frame: pd.DataFrame) -> pd.Series:
-    """The factor of each row from the stored number to the one that is shown."""
+    """The factor of each row from the stored number to the displayed one."""
     if kind(column) == "metric" and "metric" in frame:
         return frame["metric"].map(lambda name: metric_row(name).scale).astype("float64")
     return pd.Series(100.0 if kind(column) in ("metric", "share", "points") else 1.0, index=frame.index)
 
 
 def _stem(column: str) -> tuple[str, str]:
-    """`value_ft`, `low` of `value_ft_low`; a column that is no end of an interval has no second part."""
+    """`value_ft`, `low` for `value_ft_low`; a column that is not an end of an interval has no second part."""
     end = next((end for end in ENDS if column.endswith(end)), "")
     return (column.removesuffix(end), end[1:]) if end else (column, "")
 
 
 @dataclass(frozen=True)
 class ReadableTable:
-    """What all rows share, the headings, which columns hold numbers, and the cells."""
+    """The facts that all rows share, the headings, a flag for each column of numbers, and the cells."""
 
     shared: str
     names: tuple[str, ...]
@@ -169,12 +169,12 @@ class ReadableTable:
 
     @property
     def widths(self) -> tuple[int, ...]:
-        """Letters of each column's longest cell."""
+        """The length of each column's longest cell."""
         columns = zip(self.headings, *self.rows, strict=True)
         return tuple(max(map(len, cells)) for cells in columns)
 
     def parts(self, width: int) -> list[tuple[str, ReadableTable]]:
-        """The table whole where it fits into a width, else its rows by task and split, each part under its title."""
+        """The whole table if it fits into a width; otherwise its rows by task and split, each part under its title."""
         apart = [i for i, name in enumerate(self.names) if name in GROUPS]
         groups = dict.fromkeys(tuple(row[i] for i in apart) for row in self.rows)
         if sum(self.widths) + 2 * len(self.widths) <= width or len(groups) * FEW > len(self.rows):
@@ -182,7 +182,7 @@ class ReadableTable:
         return [(", ".join(dict.fromkeys(group)), self._part(apart, group)) for group in groups]
 
     def _part(self, apart: list[int], group: tuple[str, ...]) -> ReadableTable:
-        """The rows of one group, without the columns that tell it from others."""
+        """The rows of one group, without the columns that define it."""
         columns = [i for i in range(len(self.names)) if i not in apart]
         rows = [row for row in self.rows if tuple(row[i] for i in apart) == group]
         return ReadableTable(
@@ -195,9 +195,9 @@ class ReadableTable:
 
 
 def readable(frame: pd.DataFrame, keep: Sequence[str] = (), table: str = "") -> ReadableTable:
-    """The table for the eye; `keep` names columns that stand in it even where all rows agree.
+    """The table for reading; `keep` names columns that are shown even if all rows agree.
 
-    Columns without any value are left out; so are HIDDEN, which `shared` names.
+    Columns without any value are left out; so are HIDDEN, which `shared` lists.
     """
     frame = without_tuples(frame)
     names = _shown(frame)
@@ -219,7 +219,7 @@ def readable(frame: pd.DataFrame, keep: Sequence[str] = (), table: str = "") -> 
 
 
 def as_stored(frame: pd.DataFrame) -> ReadableTable:
-    """The frame with its own column names and numbers: thousands separated, four figures, `n/a` for none."""
+    """The frame with its own column names and numbers: thousands separated, four figures, `n/a` for missing values."""
     names = tuple(str(name) for name in frame.columns)
     numbers = tuple(frame.iloc[:, i].dtype.kind in "fiu" for i in range(len(names)))
     rows = tuple(tuple(_four_figures(value) for value in row) for row in frame.itertuples(index=False))
@@ -227,7 +227,7 @@ def as_stored(frame: pd.DataFrame) -> ReadableTable:
 
 
 def _shown(frame: pd.DataFrame) -> list[str]:
-    """The columns with something in them, each estimate standing for its ends."""
+    """The columns with values; an estimate's column also stands for the ends of its interval."""
     names = [str(name) for name in frame.columns]
     ends = {f"{prefix}{end}" for prefix in names for end in (*ENDS, "_debiased")}
     ends |= {"low", "high", "debiased"} if any(name in frame for name in CENTRES) else set()
@@ -251,14 +251,14 @@ def _is_of_metric(name: str, frame: pd.DataFrame) -> bool:
 
 
 def _heading(name: str, frame: pd.DataFrame, table: str) -> str:
-    """With the unit, unless each row's metric names it; `(95%)` where the cells hold intervals."""
+    """The heading with the unit, unless each row's metric names it; with `(95%)` if the cells hold intervals."""
     is_estimate = _interval(name, frame) is not None
     words = heading(name, table, of_metric="" if "metric" in frame or not is_estimate else "%")
     return f"{words} (95%)" if is_estimate else words
 
 
 def _fact(name: str, cell: str, table: str) -> str:
-    """`region size 0.1%`: what all rows share."""
+    """A fact that all rows share, such as `region size 0.1%`."""
     unit = heading(name, table).removeprefix(title(name, table)).removeprefix(", ") if kind(name) != "metric" else ""
     return f"{title(name, table)} {cell} {unit}".rstrip()
 
@@ -281,7 +281,7 @@ def _cells(name: str, frame: pd.DataFrame) -> list[str]:
 
 
 def _cell(value: Any, unit: Kind) -> str:
-    """A number to few digits, whole ones with thousands apart; a missing one is empty."""
+    """A number with few digits, whole ones with thousands separated; empty if missing."""
     if pd.isna(value):
         return ""
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -304,12 +304,12 @@ def _four_figures(value: Any) -> str:
 
 
 def markdown(table: ReadableTable) -> str:
-    """A Markdown table under what all its rows share."""
+    """A Markdown table, after the facts that all its rows share."""
     return "\n".join([*([table.shared, ""] if table.shared else []), *markdown_table(table.headings, table.rows), ""])
 
 
 def html(table: ReadableTable, caption: str) -> str:
-    """An HTML table, escaped, with this caption; the first column names the rows."""
+    """An escaped HTML table with this caption; the first column names the rows."""
     heads = "".join(f'<th scope="col">{escape(words)}</th>' for words in table.headings)
     rows = "".join(
         f'<tr><th scope="row">{escape(row[0])}</th>{"".join(f"<td>{escape(cell)}</td>" for cell in row[1:])}</tr>'
@@ -323,14 +323,15 @@ TEX = str.maketrans(
     {sign: f"\\{sign}" for sign in "&%$#_{}"}
     | {"~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "\\": r"\textbackslash{}"}
     | {"<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}", '"': r"\textquotedbl{}", "…": r"\ldots{}"}
-    | {"[": "{[}", "*": "{*}"}  # behind the \\ of the row before they would be its arguments
+    | {"[": "{[}", "*": "{*}"}  # after the \\ of the previous row they would be read as its arguments
     | {"×": r"$\times$", "·": r"$\cdot$", "±": r"$\pm$", "≠": r"$\neq$", "→": r"$\rightarrow$", "α": r"$\alpha$"}
     | {formats.MINUS: "$-$", formats.TO: "--", formats.SPACE: "~"}
 )
 
 
 def latex(table: ReadableTable, caption: str) -> str:
-    """A LaTeX table for the packages booktabs and fontenc (T1); what all its rows share is part of the caption."""
+    """A LaTeX table for the packages booktabs and fontenc (T1); the facts that all its rows share are part of the
+    caption."""
     caption = f"{caption}. {table.shared}" if table.shared else caption
     lines = [" & ".join(map(_tex, row)) + r" \\" for row in (table.headings, *table.rows)]
     columns = "".join("r" if is_number else "l" for is_number in table.is_number)
@@ -342,18 +343,18 @@ def latex(table: ReadableTable, caption: str) -> str:
 
 
 def _tex(text: str) -> str:
-    """The text in one line, with LaTeX's own signs escaped."""
+    """The text on one line, with LaTeX's special characters escaped."""
     return formats.one_line(text).translate(TEX)
 
 
 def tab_separated(frame: pd.DataFrame) -> list[str]:
-    """The heading and every row, all columns in the units that they are stored in; numbers to six digits."""
+    """The heading and every row, all columns in their stored units; numbers with six digits."""
     rows = [[_for_programs(value) for value in row] for row in without_tuples(frame).itertuples(index=False)]
     return ["\t".join(row) for row in [[str(name) for name in frame.columns], *rows]]
 
 
 def _for_programs(value: Any) -> str:
-    """A value as a program reads it: no thousands, nothing where it is missing, no tab or line break."""
+    """A value for programs: thousands not separated, empty if missing, no tab or line break."""
     if pd.isna(value):
         return ""
     if isinstance(value, float):
@@ -362,7 +363,7 @@ def _for_programs(value: Any) -> str:
 
 
 def not_in_percent(frame: pd.DataFrame) -> str:
-    """What of a table is not in percent though its headings say so; empty where all is."""
+    """The sentence on numbers of a table that are not in percent, contrary to its headings; empty if all are."""
     others = [metric_row(name) for name in sorted(set(frame["metric"]))] if "metric" in frame else []
     units = [
         f"{row.title} is in {row.unit}" if row.unit else f"{row.title} has no unit" for row in others if row.unit != "%"

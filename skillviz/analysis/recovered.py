@@ -1,4 +1,4 @@
-"""The table `recovered`: the smallest region that keeps a share of the fine-tuning gain, and how good its graft is."""
+"""The table `recovered`: the smallest region that keeps a share of the fine-tuning gain, and its graft's scores."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ VALIDATION = "validation"
 GAIN_SHARE = 0.95
 ROUNDING = 1e-9
 TUNED = tuple(dict.fromkeys(row.method for row in RECIPES.values() if not row.needs_region))
-"""Methods that a graft can be of."""
+"""Methods of models that can be grafted."""
 GRAFTS = ("graft", "graft_movement", "graft_random")
 ESTIMATE = ("value", "debiased", "low", "high")
 
@@ -29,12 +29,13 @@ ESTIMATE = ("value", "debiased", "low", "high")
 def recovered(
     observations: Sequence[Observation], share: float = GAIN_SHARE, resampled: Resampled | None = None
 ) -> pd.DataFrame:
-    """One row a pair, task and localizer: of its sizes the smallest whose mean metric recovers `share` of the gain.
+    """One row per pair, task and localizer, for the smallest of its sizes whose mean metric recovers `share` of the
+    gain.
 
-    Sizes are chosen on validation, numbers are of the test set. The fine-tuned model was itself chosen on validation,
-    which flatters it there: where no size reaches its gain on validation, the smallest that does on test is taken, and
-    `reached_on` says so. Where none does there either, the largest stands there, `reached` is False and `reached_on`
-    empty. Where fine-tuning gains nothing on validation, or nothing beyond chance on test, no row is made.
+    Sizes are chosen on validation, numbers are from the test set. The fine-tuned model was itself chosen on validation,
+    so its gain there is too high: if no size reaches it on validation, the smallest that does on test is taken, and
+    `reached_on` says so. If none does there either, the row has the largest size, `reached` is False and `reached_on`
+    empty. If fine-tuning gains nothing on validation, or nothing beyond chance on test, there is no row.
     """
     scored = [one for one in observations if one.task == one.id_task]
     drawn = resampled or resampled_tests(scored)
@@ -50,9 +51,10 @@ def recovered(
 
 
 def without_gain(observations: Sequence[Observation], resampled: Resampled | None = None) -> list[str]:
-    """The sentence that names the models of which `recovered` has no row, as they gain nothing; none without such.
+    """The sentence that names the models without a row in `recovered` because they have no gain; empty if there are
+    none.
 
-    A model that was not scored beside its base is not judged.
+    A model whose base was not scored is not included.
     """
     scored = [one for one in observations if one.task == one.id_task]
     drawn = resampled or resampled_tests(scored)
@@ -70,25 +72,25 @@ def _model(one: Observation) -> tuple[str, ...]:
 
 
 def _called(model: tuple[str, ...], by_base: bool, by_training: bool) -> str:
-    """The task, and what tells its model from others of the study."""
+    """The task, with the details that distinguish its model from others of the study."""
     base, *training, task = model
     more = [*(filter(None, training) if by_training else []), *([f"on {base}"] if by_base else [])]
     return f"{task} ({', '.join(more)})" if more else task
 
 
 def _has_ends(group: Sequence[Observation]) -> bool:
-    """Whether base and fine-tuned model were both scored."""
+    """True if base and fine-tuned model were both scored."""
     scored = {one.method for one in group if np.isfinite(one.values.get(group[0].note.metric, np.nan))}
     return "pretrained" in scored and bool(scored & set(TUNED))
 
 
 def _has_row(group: Sequence[Observation], drawn: Resampled) -> bool:
-    """Whether the table has a row of this group: the model gains on validation, and beyond chance on test."""
+    """True if the table has a row for this group: the model gains on validation, and beyond chance on test."""
     return bool(_gains(group, VALIDATION, drawn)) and _gains_on_test(group, drawn)
 
 
 def _pairs(observations: Sequence[Observation]) -> list[list[Observation]]:
-    """The observations of one pair, task and localizer, with the ends and both splits."""
+    """The observations of one pair, task and localizer, including the base and fine-tuned model, and both splits."""
     grafts: dict[tuple[str, ...], list[Observation]] = {}
     for one in observations:
         if one.method in GRAFTS:
@@ -119,7 +121,7 @@ def _gains(group: Sequence[Observation], split: str, drawn: Resampled) -> list[t
 
 
 def _gains_on_test(group: Sequence[Observation], drawn: Resampled) -> bool:
-    """Whether the fine-tuned model is better than the base on test beyond chance, by the paired interval."""
+    """True if the fine-tuned model is better than the base on test beyond chance, by the paired interval."""
     tested = [one for one in group if one.split == TEST]
     tuned, base = ([one for one in tested if one.method in of] for of in (TUNED, ("pretrained",)))
     metric = metric_row(group[0].note.metric)
@@ -162,6 +164,6 @@ def _row(side: Side, group: Sequence[Observation], reached_on: str, share: float
 
 
 def _columns(name: str, estimate: Mapping[str, Any], metric: str) -> dict[str, Any]:
-    """An estimate as the columns name, name_low and name_high, of calibration name_debiased too."""
+    """An estimate as the columns name, name_low and name_high; for calibration also name_debiased."""
     shown = [part for part in ESTIMATE if part != "debiased" or is_calibration(metric)]
     return {name if part == "value" else f"{name}_{part}": estimate[part] for part in shown}

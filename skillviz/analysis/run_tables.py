@@ -41,10 +41,10 @@ Key = TypeVar("Key", bound=Hashable)
 
 
 def table(runs: Sequence[Run], split: str = "test") -> pd.DataFrame:
-    """One row a task, localizer, size and metric of the graft: mean over seeds with its interval, and sd (n - 1).
+    """One row per task, localizer, size and metric of the graft: mean over seeds with its interval, and sd (n - 1).
 
-    At other sizes than the runs' main one, and for metrics of several models, the runs' own intervals are the
-    examples' part; calibration has none there. A size that is an outcome is averaged over seeds.
+    At sizes other than the runs' main one, and for metrics that need several models, the examples' part of the interval
+    comes from the runs' own intervals; calibration has none there. A size that is an outcome is averaged over seeds.
     """
     rows = []
     for setting in grouped(runs, _setting).values():
@@ -58,10 +58,10 @@ def table(runs: Sequence[Run], split: str = "test") -> pd.DataFrame:
 
 
 def differences(runs: Sequence[Run], split: str = "test", metrics: Sequence[str] | None = None) -> pd.DataFrame:
-    """One row a pair of localizers (a, b) of one setting and size, and metric: a - b, averaged over seeds.
+    """One row per pair of localizers (a, b) of one setting and size, and metric: a - b, averaged over seeds.
 
-    Sizes are those at which both have predictions. Intervals are paired: both sides are scored on the same examples,
-    and seeds that both have are paired too. F1 only where it is the task's metric.
+    The sizes are those at which both have predictions. Intervals are paired: both sides are scored on the same
+    examples, and seeds that both have are paired too. F1 is included only if it is the task's metric.
     """
     rows = []
     groups: dict[tuple[Any, ...], list[Run]] = {}
@@ -83,7 +83,7 @@ def differences(runs: Sequence[Run], split: str = "test", metrics: Sequence[str]
 
 
 def grouped(runs: Sequence[Run], key: Callable[[Run], Key]) -> dict[Key, list[Run]]:
-    """The runs by a key, in their order."""
+    """The runs grouped by a key, in their order."""
     groups: dict[Key, list[Run]] = {}
     for run in runs:
         groups.setdefault(key(run), []).append(run)
@@ -91,7 +91,7 @@ def grouped(runs: Sequence[Run], key: Callable[[Run], Key]) -> dict[Key, list[Ru
 
 
 def _rows(title: str, group: list[Run], split: str) -> list[dict[str, Any]]:
-    """The rows of runs that differ in their seed only."""
+    """The rows of runs that differ only in their seed."""
     of_main = sampled({title: group}, _compared(group[0]), split).by_metric
     rows = []
     curves = pd.concat([_curve(run, split) for run in group]).groupby(["metric", "place"], sort=False)
@@ -106,19 +106,19 @@ def _rows(title: str, group: list[Run], split: str) -> list[dict[str, Any]]:
 
 
 def _stored(rows: pd.DataFrame) -> Side:
-    """One metric at one size as the runs' curves have it, by seed."""
+    """One metric at one size from the runs' curves, by seed."""
     return {row["seed"]: [scored_in(row, row["metric"])] for row in rows.to_dict("records")}
 
 
 def _curve(run: Run, split: str) -> pd.DataFrame:
-    """The run's curve with `place`: where each size stands among the run's sizes, the main one 0."""
+    """The run's curve with `place`, the index of each size among the run's sizes; the main one is 0."""
     curve = run.curve()
     places = {size: place for place, size in enumerate(run.record.sizes)}
     return curve[curve["split"] == split].assign(place=curve["size"].map(places))
 
 
 def _once(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """A size that several groups of runs were asked for is told once: where there are most seeds."""
+    """One row per size: if several groups of runs have the same size, the one with the most seeds is kept."""
     distinct: dict[tuple[Any, ...], dict[str, Any]] = {}
     for row in sorted(rows, key=lambda row: (-row["seeds"], np.isnan(row["low"]))):
         distinct.setdefault((row["localizer"], row["size"], row["metric"]), row)
@@ -126,9 +126,9 @@ def _once(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _sides(runs: Sequence[Run]) -> dict[str, list[Run]]:
-    """Runs that differ in seed and size only, by a title: the localizer's name, and whatever else differs.
+    """Runs that differ only in seed and size, by title: the localizer's name, and any other differences.
 
-    Of two runs that are equal in everything the first counts: a seed is one seed, however often it was run.
+    If two runs are equal in everything, the first counts: a seed is one seed, however often it was run.
     """
     variants = list(grouped(runs, lambda run: json.dumps(_fields(run), sort_keys=True)).values())
     names = [group[0].spec.localizer for group in variants]
@@ -147,7 +147,7 @@ def _label(fields: Fields, rivals: Rivals) -> str:
 
 
 def _fields(run: Run) -> dict[str, Any]:
-    """What was asked for besides pair, task, seed and sizes, the localizer's options field by field."""
+    """The settings besides pair, task, seed and sizes, with the localizer's options as single fields."""
     fields = run.spec.model_dump(mode="json", exclude={"base", "finetuned", "task", "seed", "sizes", "options"})
     return {**fields, **run.spec.options}
 
@@ -157,7 +157,7 @@ def _compared(run: Run) -> list[str]:
 
 
 def _setting(run: Run) -> tuple[str, ...]:
-    """What must be equal for two runs to be compared: the pair, the task and its data."""
+    """The facts that must be equal for two runs to be compared: the pair, the task and its data."""
     record = run.record
     prints = [note.fingerprint if note else "" for note in (record.base, record.finetuned, record.task)]
     return (run.record.task_name, *prints)
@@ -179,7 +179,7 @@ def sampled(
 ) -> Sampled:
     """Each side's metrics of the graft at a size, the main one by default, every run on the same resampled examples.
 
-    Raises BadInput where the runs were not scored on the same examples.
+    Raises BadInput if the runs were not scored on the same examples.
     """
     runs = [run for side in sides.values() for run in side]
     predictions, labels = joined(runs, split, size)

@@ -35,11 +35,12 @@ SORTED = [
 
 
 def scores(observations: Sequence[Observation], resampled: Resampled | None = None) -> pd.DataFrame:
-    """One row a method, size, task, split and metric.
+    """One row per method, size, task, split and metric.
 
-    Where there are several fine-tuned models, `seeds` are those, and each counts by the mean over its mask seeds; with
-    one model they are its mask seeds. `low` and `high` are over seeds and examples together (`seeds.mean_over_seeds`);
-    without stored predictions, and on validation, the runs' own intervals are the examples' part.
+    If there are several fine-tuned models, `seeds` counts the models, and each counts by the mean over its mask seeds;
+    with one model, `seeds` counts its mask seeds. `low` and `high` are over seeds and examples together
+    (`seeds.mean_over_seeds`); without stored predictions, and on validation, the examples' part comes from the runs'
+    own intervals.
     """
     drawn = resampled or resampled_tests(observations)
     rows = [_row(side, metric, drawn) for side in sides(observations) for metric in side[0].metrics]
@@ -60,9 +61,9 @@ def _row(side: Sequence[Observation], metric: str, drawn: Resampled) -> dict[str
 def score_rows(
     logits: Sequence[np.ndarray], labels: np.ndarray, task: TaskNote, columns: Mapping[str, Any]
 ) -> list[dict[str, Any]]:
-    """One row of `scores` a metric (the task's own first) of several seeds' logits [n, label] on the same examples.
+    """One row of `scores` per metric (the task's own first) for several seeds' logits [n, label] on the same examples.
 
-    `columns` are those that do not depend on the metric; variants and readout are empty where they are not among them.
+    `columns` are those that do not depend on the metric; variants and readout are empty if not given there.
     """
     answers = [Answers(np.arange(len(labels)), labels, np.asarray(z, np.float64)) for z in logits]
     common = {"variant": "", "search_variant": "", "readout": "", **columns, "n": len(labels)}

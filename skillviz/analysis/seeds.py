@@ -1,8 +1,8 @@
 """Statistics over seeds: one kind of interval for every table, over seeds and examples together.
 
-A mean over seeds and a difference of two such means are made here and nowhere else. The seeds' part of the interval is
-their spread, the examples' part that of the seeds' mean on shared resamples (`core.seeds_interval`). Calibration
-errors join the intervals of their models, as a resample of an error is biased (docs/statistics.md).
+All means over seeds, and differences of two such means, are computed here. The seeds' part of the interval is their
+spread; the examples' part is the spread of the seeds' mean on shared resamples (`core.seeds_interval`). For calibration
+errors the intervals of the models are joined, because a resampled error is biased (docs/statistics.md).
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ NAN = float("nan")
 
 
 class SeedsEstimate(NamedTuple):
-    """A mean over seeds with its interval over seeds and examples, NaN where there is none.
+    """A mean over seeds with its interval over seeds and examples, NaN if there is none.
 
-    `sd` is the standard deviation over seeds (n - 1). Of a calibration error the interval is about `debiased`, and
-    `value`, the plug-in, may lie outside of it; NaN for other metrics.
+    `sd` is the standard deviation over seeds (n - 1). For a calibration error the interval is about `debiased`, and
+    `value`, the plug-in, may be outside it; for other metrics `debiased` is NaN.
     """
 
     value: float
@@ -53,7 +53,7 @@ class SeedsEstimate(NamedTuple):
 @dataclass(frozen=True)
 class Scored:
     """A metric of one model: its interval over examples, its values on resamples that are shared by all models on
-    these examples [resample], and the answers themselves; the last two are missing where predictions are not stored."""
+    these examples [resample], and the answers themselves; the last two are missing if predictions are not stored."""
 
     interval: Interval
     seed: int = 0
@@ -63,19 +63,19 @@ class Scored:
 
 
 Side = Mapping[Any, Sequence[Scored]]
-"""The models of a mean by what the seeds are: by fine-tuned model where there are several, else by mask seed."""
+"""The models of a mean by seed: by fine-tuned model if there are several, otherwise by mask seed."""
 
 
 def is_calibration(metric: str) -> bool:
-    """Whether the metric's interval is about its debiased value."""
+    """True if the metric's interval is about its debiased value."""
     return metric_row(metric).interval == "calibration"
 
 
 def mean_over_seeds(side: Side, metric: str) -> SeedsEstimate:
-    """The metric's mean over the seeds of a side, each by the mean of its models.
+    """The metric's mean over the seeds of a side, each seed counting by the mean of its models.
 
-    Without predictions, and for calibration, the models' own intervals are the examples' part; a single model keeps
-    its own. Models whose metric is not defined are left out; all missing where there is no other.
+    Without predictions, and for calibration, the examples' part comes from the models' own intervals; a single model
+    keeps its own interval. Models whose metric is not defined are left out; all fields are missing if no model is left.
     """
     known = {seed: [one for one in models if np.isfinite(one.interval.value)] for seed, models in side.items()}
     known = {seed: models for seed, models in known.items() if models}
@@ -92,10 +92,10 @@ def mean_over_seeds(side: Side, metric: str) -> SeedsEstimate:
 
 
 def difference_over_seeds(a: Side, b: Side, metric: str) -> SeedsEstimate:
-    """The mean of a less the mean of b, all scored on the same examples.
+    """The mean of a minus the mean of b, all scored on the same examples.
 
-    Seeds that both sides have are paired. A side of one seed is paired with every seed of the other; where both have
-    several that are not the same ones, each side's seeds count by their own spread.
+    Seeds that both sides have are paired. A side of one seed is paired with every seed of the other; if both have
+    several and not the same ones, each side's seeds count by their own spread.
     """
     if set(a) == set(b):
         cells = [[(a[seed], b[seed])] for seed in a]
@@ -120,10 +120,11 @@ def difference_over_seeds(a: Side, b: Side, metric: str) -> SeedsEstimate:
 
 
 def difference_of_differences(one: tuple[Side, Side], other: tuple[Side, Side], metric: str) -> SeedsEstimate:
-    """a - b of the one pair of sides less a - b of the other, paired by seed and example; not for calibration errors.
+    """a - b of the first pair of sides minus a - b of the second, paired by seed and example; not for calibration
+    errors.
 
-    It has no interval where that cannot be: predictions are missing or of other examples, or sides of several seeds do
-    not have the same ones.
+    It has no interval if pairing is not possible: predictions are missing or on other examples, or sides with several
+    seeds do not have the same ones.
     """
     signed = list(zip((1, -1, -1, 1), (*one, *other), strict=True))
     total = sum(sign * float(np.mean([*map(_mean_value, side.values())])) for sign, side in signed)
@@ -145,8 +146,8 @@ def difference_of_differences(one: tuple[Side, Side], other: tuple[Side, Side], 
 
 
 def apart(a: SeedsEstimate, b: SeedsEstimate) -> SeedsEstimate:
-    """The difference a - b of two means of which nothing is paired, joined from their intervals (Zou and Donner 2008);
-    no interval where one of them has none."""
+    """The difference a - b of two unpaired means, with an interval joined from theirs (Zou and Donner 2008); no
+    interval if one of them has none."""
     calibrated = np.isfinite(a.debiased) and np.isfinite(b.debiased)
     one, other = (a.debiased, b.debiased) if calibrated else (a.value, b.value)
     low = one - other - float(np.hypot(one - a.low, b.high - other))
@@ -156,10 +157,10 @@ def apart(a: SeedsEstimate, b: SeedsEstimate) -> SeedsEstimate:
 
 
 def _over(values: np.ndarray, own: np.ndarray, resampled: np.ndarray | None, least: float = 0.0) -> SeedsInterval:
-    """The interval of the mean of `values` [seed, seed of the other side where there is one].
+    """The interval of the mean of `values` [seed, seed of the other side if there is one].
 
-    From the mean on resamples [resample], or without them from the cells' own estimates with both ends [..., 3]. One
-    cell alone has the percentiles of its resamples. `least` as of `_spread`.
+    It is computed from the mean on resamples [resample], or, without resamples, from the cells' own estimates with both
+    ends [..., 3]. A single cell has the percentiles of its resamples. `least` is passed to `_spread`.
     """
     if resampled is not None and values.size == 1:
         one = percentile_interval(float(values.item()), resampled)
@@ -174,15 +175,15 @@ def _over(values: np.ndarray, own: np.ndarray, resampled: np.ndarray | None, lea
 
 
 def _spread(resampled: np.ndarray, least: float) -> float:
-    """The standard deviation over resamples, to which the square of `least` is added; 0 where fewer than two are
+    """The standard deviation over resamples, to which `least` is added in quadrature; 0 if fewer than two are
     defined."""
     defined = resampled[np.isfinite(resampled)]
     return math.hypot(float(defined.std(ddof=1)), least) if len(defined) > 1 else 0.0
 
 
 def _one_more_example(side: Side, metric: str) -> float:
-    """What one more example for either side of a difference of shares adds (Bonett and Price 2012), as resamples of
-    models that hardly differ do not; 0 for other metrics."""
+    """The spread added by one more example on either side of a difference of shares (Bonett and Price 2012), which
+    resamples of nearly equal models do not show; 0 for other metrics."""
     answers = next(iter(side.values()))[0].answers
     if answers is None or metric_row(metric).interval != "wilson":
         return 0.0
@@ -194,7 +195,7 @@ def _mean_value(models: Sequence[Scored]) -> float:
 
 
 def _mean_draws(side: Side) -> np.ndarray | None:
-    """The mean over seeds on every resample [resample]; None where a model has no draws."""
+    """The mean over seeds on every resample [resample]; None if a model has no draws."""
     models = [one for of_seed in side.values() for one in of_seed]
     if any(one.draws is None for one in models) or len({one.answers.examples for one in models if one.answers}) > 1:
         return None
@@ -204,14 +205,15 @@ def _mean_draws(side: Side) -> np.ndarray | None:
 
 
 def _mean_interval(intervals: Sequence[Interval], metric: str) -> tuple[float, float, float]:
-    """Mean estimate and ends of models of one seed; the estimate is the one that the ends are about."""
+    """Mean estimate and mean ends for models of one seed; the estimate is the one that the ends are about."""
     centers = [one.debiased if is_calibration(metric) else one.value for one in intervals]
     low, high = ([one.low for one in intervals], [one.high for one in intervals])
     return float(np.mean(centers)), float(np.mean(low)), float(np.mean(high))
 
 
 def _paired(one: Sequence[Scored], other: Sequence[Scored], metric: str) -> list[Interval]:
-    """The paired differences of models of two seeds: by mask seed where both have the same ones, else each to each."""
+    """The paired differences of models of two seeds: by mask seed if both have the same ones, otherwise each with
+    each."""
     a, b = ({model.seed: model for model in models} for models in (one, other))
     same = set(a) == set(b) and len(a) == len(one) == len(other)
     pairs = [(a[seed], b[seed]) for seed in a] if same else itertools.product(one, other)
@@ -225,8 +227,8 @@ def _paired_models(x: Scored, y: Scored, metric: str) -> Interval:
 
 
 def over_seeds(values: Iterable[float], metric: str = "") -> SeedsInterval:
-    """Mean and Student's t-interval of one value a seed that depends on no examples, such as a share of a region's
-    entries, cut to what the metric can be; all missing without values."""
+    """Mean and Student's t-interval of one value per seed that does not depend on examples, such as a share of a
+    region's entries, cut to the metric's range; all fields are missing without values."""
     defined = [value for value in values if np.isfinite(value)]
     if not defined:
         return SeedsInterval(NAN, NAN, NAN, NAN, 0)
@@ -236,20 +238,20 @@ def over_seeds(values: Iterable[float], metric: str = "") -> SeedsInterval:
 
 
 def cut(metric: str, low: float, high: float) -> tuple[float, float]:
-    """The ends of an interval, neither beyond what the metric can be; a missing one stays missing."""
+    """The ends of an interval, cut to the metric's range; a missing end stays missing."""
     row = metric_row(metric)
     ends = np.clip([low, high], row.lowest, row.highest)
     return float(ends[0]), float(ends[1])
 
 
 def mean_of(values: Iterable[float]) -> float:
-    """The mean; exactly the value where all are equal."""
+    """The mean; exactly the value if all are equal."""
     every = list(values)
     return float(every[0]) if len(set(every)) == 1 else float(np.mean(every))
 
 
 class Resampled:
-    """Sides of observations; those with answers on the same examples share their resamples."""
+    """Sides of observations; observations with answers on the same examples share their resamples."""
 
     def __init__(self, observations: Sequence[Observation]) -> None:
         self._draws: dict[tuple[int, str], np.ndarray] = {}
@@ -265,7 +267,7 @@ class Resampled:
             self._draws |= {(one, metric): draws for (one, metric, _), draws in zip(keyed, drawn, strict=True)}
 
     def side(self, observations: Sequence[Observation], metric: str) -> Side:
-        """The models of observations that differ in their seeds alone."""
+        """The models of observations that differ only in their seeds."""
         by_unit = {one.unit: one for one in observations}
         several = len({model for model, _ in by_unit}) > 1
         side: dict[Hashable, list[Scored]] = {}
@@ -290,14 +292,14 @@ def _statistics(one: Observation) -> Iterator[tuple[str, Statistic]]:
 
 
 def resampled_tests(observations: Sequence[Observation]) -> Resampled:
-    """The draws of what was observed on test sets, for all tables of a study."""
+    """The resamples of observations on test sets, for all tables of a study."""
     return Resampled([one for one in observations if one.split == TEST])
 
 
 def scored_in(row: Mapping[Any, Any], metric: str) -> Scored:
-    """A metric of one model as a row of a stored table has it: value, low, high, and debiased where there is one.
+    """A metric of one model from a row of a stored table: value, low, high, and debiased if there is one.
 
-    A calibration error without its debiased value was stored with another kind of interval, and has none here.
+    A calibration error without its debiased value was stored with another kind of interval, and gets none here.
     """
     numbers = (row.get(name) for name in ("value", "low", "high", "debiased"))
     value, low, high, debiased = (NAN if number is None else float(number) for number in numbers)
@@ -307,7 +309,7 @@ def scored_in(row: Mapping[Any, Any], metric: str) -> Scored:
 
 
 def scored_on(answers: Sequence[Answers], metric: str, positive: int = 1) -> list[Scored]:
-    """The metric of models that answered the same examples in the same order, one a seed."""
+    """The metric of models that answered the same examples in the same order, one model per seed."""
     n = len(answers[0].labels)
     if is_calibration(metric):
         intervals = [metric_interval(one.logits, one.labels, metric, positive=positive) for one in answers]

@@ -1,4 +1,4 @@
-"""The table `sensitivity`: how far the constants of a search carry."""
+"""The table `sensitivity`: the effect of a search's constants on its result."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from skillviz.runs.run import Run
 
 
 def sensitivity(runs: Sequence[Run]) -> pd.DataFrame:
-    """One row a run and metric: its constants, its size, and the graft's test metrics with intervals over examples."""
+    """One row per run and metric: its constants, its size, and the graft's test metrics with intervals over
+    examples."""
     rows: list[dict[str, Any]] = []
     for run in runs:
         scores = run.record.metrics.get(TEST)

@@ -1,4 +1,4 @@
-"""The curves of runs by region size, seeds put together: one row a line and size."""
+"""The curves of runs by region size, averaged over seeds: one row per line and size."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ COLUMNS = ("localizer", "settings", "size", "share", "value", "debiased", "low",
 
 
 def by_size(curve: pd.DataFrame, metric: str, per_run: Collection[str] = OUTCOME_SIZED) -> pd.DataFrame:
-    """One row a localizer, settings and size, with COLUMNS.
+    """One row per localizer, settings and size, with COLUMNS.
 
     `curve` has the columns of curve.parquet (localizer, seed, size, share, metric, value, low, high, debiased; dataset
-    and split if they hold one value each); shares and metrics are 0..1. Its `settings`, where it has them, tell
-    searches of one localizer apart; they are words, empty for the defaults. Rows of size 0 are left out (they are
-    the pre-trained model). `over` says what the 95% interval is over: `examples and seeds`, the rows' own intervals
-    being the examples' part, or `examples` for a single seed. Localizers in `per_run` keep a row for each run: usually
+    and split if they hold one value each); shares and metrics are 0..1. Its `settings`, if present, distinguish
+    searches of one localizer; they are words, empty for the defaults. Rows of size 0 are left out (they are the
+    pre-trained model). `over` is the kind of the 95% interval: `examples and seeds`, with the examples' part from the
+    rows' own intervals, or `examples` for a single seed. Localizers in `per_run` keep one row for each run: by default
     those whose runs each end at another size. Raises ValueError for a frame that mixes data sets or splits.
     """
     rows = curve[(curve["metric"] == metric) & (curve["size"] > 0)]
@@ -52,7 +52,7 @@ def _pooled(group: pd.DataFrame) -> dict[str, Any]:
     side = {seed: [scored_in(row, metric) for row in of.to_dict("records")] for seed, of in group.groupby("seed")}
     over = mean_over_seeds(side, metric)
     row: dict[str, Any] = {"size": int(group["size"].iloc[0]), "share": float(group["share"].iloc[0])}
-    # Seeds that agree exactly (a method that draws nothing) are one search told several times.
+    # Seeds that agree exactly (a method that draws nothing) are one search repeated.
     is_one = group.groupby("seed")["value"].mean().nunique() < 2
     numbers = {name: getattr(over, name) for name in ("value", "debiased", "low", "high")}
     return row | {**numbers, "seeds": len(side), "over": "examples" if is_one else OVER[0]}

@@ -1,4 +1,4 @@
-"""Slices: the graft against the fine-tuned model on parts of the data, by class, length or any other column."""
+"""Slices: the graft compared with the fine-tuned model on parts of the data, by class, length or any other column."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from skillviz.errors import BadInput
 from skillviz.runs.texts import CLASS
 
 LEAST = {"accuracy": 20, "nll": 150, "exact_match": 20, "perplexity": 150}
-"""What a slice is judged by, and the examples of the smallest slice that has an interval: a few examples may lack the
-large losses that decide a likelihood (docs/coverage.md). F1 says nothing where all examples are of one class."""
+"""The metrics for slices, with the fewest examples of a slice that gets an interval: a few examples may lack the
+large losses that decide a likelihood (docs/coverage.md). F1 is not defined if all examples have one class."""
 MOST_VALUES = 12
 QUARTILES = 4
 MOST_NUMBERS = 5
@@ -24,12 +24,12 @@ COLUMNS = ("column", "name", "n", "graft", "finetuned", "value", "low", "high")
 
 
 def metrics_of(metric: str) -> tuple[str, ...]:
-    """Those of LEAST that a task with this metric has: what is right, and its likelihood."""
+    """The metrics of LEAST for a task with this metric: correctness and likelihood."""
     return tuple(dict.fromkeys((right_metric(metric), likelihood_metric(metric))))
 
 
 class Slice(NamedTuple):
-    """Examples that share a value of a column, or a span of numbers: `rows` [n] says which."""
+    """Examples that share a value of a column, or a range of numbers: `rows` [n] is their mask."""
 
     column: str
     name: str
@@ -37,12 +37,12 @@ class Slice(NamedTuple):
 
 
 def slices_of(columns: pd.DataFrame) -> list[Slice]:
-    """The slices of each column of a table with one row an example.
+    """The slices of each column of a table with one row per example.
 
-    Up to MOST_VALUES values are a slice each; of more texts the most frequent ones are, and the rest together. Numbers
-    of more than MOST_NUMBERS values are cut at their quartiles, or at the one that more than half of the examples have.
-    An empty text is a missing value, as CSV files have it. A column of one value has no slices, nor has one of texts
-    that hardly repeat.
+    Up to MOST_VALUES values are one slice each; if there are more texts, the most frequent ones are, and the rest form
+    one slice. Numbers with more than MOST_NUMBERS values are cut at their quartiles, or at the one value that more than
+    half of the examples have. An empty text is a missing value, as in CSV files. A column with one value has no slices,
+    nor does one with texts that hardly repeat.
     """
     return [Slice(str(column), *one) for column in columns for one in _of_column(columns[column])]
 
@@ -73,12 +73,12 @@ def _of_column(values: pd.Series) -> list[tuple[str, np.ndarray]]:
 
 
 def _quartiles(numbers: pd.Series) -> list[tuple[str, np.ndarray]]:
-    """Spans of about equally many examples, or what is below, at and above the number of more than half of them; both
-    ends inclusive, in words as they occur."""
+    """Ranges with about equally many examples, or the examples below, at and above the value of more than half of
+    them; both ends inclusive, named by the smallest and largest value."""
     usual = numbers.mode()[0]
     if (numbers == usual).sum() > numbers.count() / 2:
         places = (numbers > usual).astype(float).mask(numbers < usual, -1).where(numbers.notna())
-    else:  # of ranks: a number may be infinite
+    else:  # by ranks, because a number may be infinite
         places = pd.qcut(numbers.rank(), QUARTILES, labels=False, duplicates="drop")
     place = places.to_numpy(float)
     spans = []
@@ -92,7 +92,7 @@ def _quartiles(numbers: pd.Series) -> list[tuple[str, np.ndarray]]:
 def slice_differences(
     graft: Answers, finetuned: Answers, columns: pd.DataFrame, metric: str, positive: int = 1
 ) -> pd.DataFrame:
-    """One row a slice: the metric of both models, and graft - fine-tuned with its paired 95% interval.
+    """One row per slice: the metric of both models, and graft - fine-tuned with its paired 95% interval.
 
     `columns` is indexed by example id. Slices of fewer than LEAST examples have no interval. Raises BadInput for a
     metric that is not in LEAST.

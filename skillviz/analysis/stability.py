@@ -1,4 +1,4 @@
-"""The table `stability`: how much a region depends on mask seeds, data seeds and the sample of examples."""
+"""The table `stability`: the dependence of a region on mask seeds, data seeds and the sample of examples."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from skillviz.runs.run import Run
 
 MASK, DATA, BOOTSTRAP = SOURCES = ("mask seeds", "data seeds", "bootstrap")
 OF_MODEL = ("recipe", "finetuned_spec")
-"""Labels that tell fine-tuned models apart but for their seeds."""
+"""Labels that distinguish fine-tuned models, apart from their seeds."""
 Labels = Callable[[Run], Mapping[str, Any]]
 
 
 def stability_of_runs(
     runs: Iterable[Run], labels: Labels, bootstrap: Callable[[Run], Sequence[Region]] | None = None
 ) -> pd.DataFrame:
-    """One row a model, task, localizer, size and source: mean IoU of two regions, its jackknife interval, and chance.
+    """One row per model, task, localizer, size and source: mean IoU of two regions, its jackknife interval, and chance.
 
-    `labels` are those of a run's step. Mask seeds are told on the first fine-tuned model, data seeds at its mask seed
-    and fine-tuning seed. `bootstrap` finds linearized regions on samples of a run's examples, whatever its own
-    localizer is; it is asked once a task, for the first run.
+    `labels` returns the labels of a run's step. Mask seeds are compared on the first fine-tuned model, data seeds at
+    the first run's mask seed and fine-tuning seed. `bootstrap` finds linearized regions on samples of a run's examples,
+    independent of the run's localizer; it is called once per task, for the first run.
     """
     rows, bootstrapped = [], set[str]()
     for group in _groups(runs, labels).values():
@@ -36,7 +36,7 @@ def stability_of_runs(
         model["task"] = first.record.task_name
         for source, those in ((MASK, _mask_seeds(group)), (DATA, _data_seeds(group, labels))):
             regions = [run.region() for run in those]
-            # a size that is an outcome may be that of no entry at all
+            # a region whose size is an outcome may be empty
             if len(regions) > 1 and all(region.size for region in regions):
                 rows.append({**model, **_row(source, first.spec.localizer, regions)})
         if bootstrap is not None and model["task"] not in bootstrapped:
@@ -54,7 +54,7 @@ def _row(source: str, localizer: str, regions: Sequence[Region]) -> dict[str, An
 
 
 def _groups(runs: Iterable[Run], labels: Labels) -> Mapping[str, list[Run]]:
-    """The runs that differ in their seeds only: in those of mask, data and fine-tuning."""
+    """Groups of runs that differ only in their seeds: of mask, data and fine-tuning."""
     groups: dict[str, list[Run]] = {}
     for run in runs:
         fields = run.spec.model_dump(mode="json", exclude={"seed", "data_seed", "finetuned", "others", "interpolation"})
@@ -71,7 +71,7 @@ def _mask_seeds(group: Sequence[Run]) -> list[Run]:
 
 
 def _data_seeds(group: Sequence[Run], labels: Labels) -> list[Run]:
-    """One run for each data seed, of the first mask seed and the first fine-tuning seed."""
+    """One run for each data seed, with the first mask seed and the first fine-tuning seed."""
     first = group[0]
     seeds = first.spec.seed, labels(first).get("finetune_seed")
     return _first_of(

@@ -1,4 +1,4 @@
-"""The table `stages`: tasks after every stage of continual learning; in grafting earlier answers stay."""
+"""The table `stages`: tasks after every stage of continual learning; with grafting, earlier answers do not change."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ NAIVE, GRAFTING, INDEPENDENT = MODES = ("naive", "grafting", "independent")
 
 
 Stages = Mapping[tuple[int, str], Answers]
-"""Of one mode: the answers to a task's unseen test examples, by stage (from 1) and task name."""
+"""For one mode: the answers to a task's unseen test examples, by stage (from 1) and task name."""
 
 
 def unseen_answers(
     predictions: pd.DataFrame, task: TaskNote, seen: frozenset[str], state: str = "finetuned"
 ) -> Answers:
-    """What a table of predictions holds of the task's own test set in this state, without the examples `seen`."""
+    """The answers in a table of predictions on the task's own test set in this state, without the examples `seen`."""
     answers = answers_of_state(predictions[predictions["dataset"] == task.name], TEST, task.labels, state)
     return answers.take(~np.isin(answers.ids, list(seen)))
 
 
 def stages(by_mode: Mapping[str, Stages], order: Sequence[str], tasks: Mapping[str, TaskNote]) -> pd.DataFrame:
-    """One row a mode, stage, task and metric, with the paired change since the task's own stage.
+    """One row per mode, stage, task and metric, with the paired change since the task's own stage.
 
-    `order` are the tasks as they were learned, `tasks` their notes by name.
+    `order` lists the tasks as they were learned, `tasks` their notes by name.
     """
     rows = []
     for mode, by_stage in by_mode.items():
@@ -51,15 +51,16 @@ def stages(by_mode: Mapping[str, Stages], order: Sequence[str], tasks: Mapping[s
 
 
 def difference(a: Answers, b: Answers, metric: str, task: TaskNote) -> Interval:
-    """a - b on the same examples; raises BadData where they were not asked the same."""
+    """a - b on the same examples; raises BadData if the examples differ."""
     _refuse_unlike(a, b, task.name)
     return metric_difference(a.logits, b.logits, a.labels, metric, positive=positive(task))
 
 
 def refuse_changed(by_stage: Stages, order: Sequence[str]) -> None:
-    """Raises BadData where an earlier task's logits after a later stage are not bit for bit those right after its own.
+    """Raises BadData if an earlier task's logits after a later stage differ in any bit from those right after its own
+    stage.
 
-    In grafting this cannot happen: later training moves no entry that an earlier task's model is made of.
+    With grafting this cannot happen: later training moves no entry of an earlier task's model.
     """
     for (stage, task), answers in sorted(by_stage.items()):
         first = by_stage.get((order.index(task) + 1, task))

@@ -11,11 +11,11 @@ from skillviz.core.metrics import OWN
 from skillviz.runs.tables import Column, Table, typed
 
 OVER = ("examples and seeds", "examples and seeds, unpaired", "")
-"""What an interval of a difference is over: examples and seeds, paired; the same of each side by itself, joined, which
-is wider (sizes without predictions); empty where there is no interval."""
+"""The kinds of interval of a difference: paired, over examples and seeds; joined from the unpaired intervals of both
+sides, which is wider (sizes without predictions); empty if there is no interval."""
 
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
-"""What a spreadsheet takes for the beginning of a formula."""
+"""The characters that begin a formula in a spreadsheet."""
 
 TASKS = "tasks"
 """The dtype of a column of several task names: tuples of text, lists in Parquet."""
@@ -59,7 +59,8 @@ CHANCE = (
 
 
 def _with_ends(name: str, meaning: str) -> tuple[Column, ...]:
-    """The columns name, name_low, name_high, and of a calibration error name_debiased; ends over examples and seeds."""
+    """The columns name, name_low, name_high, and for a calibration error name_debiased; ends over examples and
+    seeds."""
     ends = {"": "", "_debiased": ": debiased", "_low": ": lower end", "_high": ": upper end"}
     kinds = [end for end in ends if end != "_debiased" or name.startswith("ece")]
     return tuple(Column(name + end, "float64", "", meaning + ends[end], True) for end in kinds)
@@ -195,9 +196,9 @@ def empty(name: str) -> pd.DataFrame:
 
 
 def check(frame: pd.DataFrame, name: str) -> pd.DataFrame:
-    """The frame with the table's columns in their order and dtypes; the argument is left as it is.
+    """The frame with the table's columns in their order and dtypes; the argument is not changed.
 
-    Raises ValueError where a column is missing, unknown or holds what its dtype cannot.
+    Raises ValueError if a column is missing or unknown, or holds values that do not fit its dtype.
     """
     if name not in TABLES:
         raise ValueError(f"'{name}' is not a table of a study; known: {', '.join(TABLES)}.")
@@ -219,19 +220,19 @@ def _typed(values: pd.Series, column: Column, table: str) -> pd.Series:
 
 
 def label(*words: str) -> str:
-    """`lora, rank 8`: what is named, and what tells it from others; empty words are left out. For people to read."""
+    """A name with its distinguishing details, such as `lora, rank 8`; empty words are left out. For people to read."""
     return ", ".join(word for word in words if word)
 
 
 def task_metric(metrics: Iterable[str]) -> str:
-    """A task's own metric among those that its rows have: F1 or exact match where it is one of them, else accuracy, and
-    perplexity where nothing else is there."""
+    """A task's own metric among the metrics in its rows: F1 or exact match if present, otherwise accuracy, and
+    perplexity if it is the only one."""
     known = set(metrics)
     return next((row.name for row in OWN if row.name in known), "accuracy")
 
 
 def without_variants(table: pd.DataFrame, *columns: str) -> pd.DataFrame:
-    """The rows whose `columns`, as `variant` and `search_variant`, are empty: those of no variant."""
+    """The rows in which `columns`, such as `variant` and `search_variant`, are empty: rows without a variant."""
     return table[(table[list(columns)] == "").all(axis=1)]
 
 
@@ -249,7 +250,7 @@ def csv_text(table: pd.DataFrame) -> str:
 
 
 def _no_formulas(column: pd.Series) -> pd.Series:
-    """The column with each text as `_no_formula` gives it; of thousands of rows few texts are different."""
+    """Applies `_no_formula` to each text of a column; each distinct text once, because long columns have few."""
     if isinstance(column.dtype, pd.StringDtype):
         return column.map({cell: _no_formula(cell) for cell in column.unique()})
     return column.map(_no_formula)
@@ -258,7 +259,7 @@ def _no_formulas(column: pd.Series) -> pd.Series:
 def _no_formula(cell: Any) -> Any:
     if not isinstance(cell, str):
         return cell
-    text = cell.replace("\r\n", "\n").replace("\r", "\n")  # which pandas leaves unquoted: it would end the row
+    text = cell.replace("\r\n", "\n").replace("\r", "\n")  # pandas leaves \r unquoted: it would end the row
     if not cell.startswith(FORMULA):
         return text
     try:
@@ -269,5 +270,5 @@ def _no_formula(cell: Any) -> Any:
 
 
 def notes(*texts: str) -> pd.DataFrame:
-    """The table `note` of these sentences, each once."""
+    """The table `note` with these sentences, each once."""
     return check(pd.DataFrame({"text": list(dict.fromkeys(texts))}, dtype="str"), "note")

@@ -1,8 +1,9 @@
-"""What differs between runs, models or searches: the fields, and labels that tell them apart.
+"""Differences between runs, models or searches: the fields, and labels that distinguish them.
 
-Tables average over seeds alone: `seed` and `data_seed` of a fine-tuned model, and `seed` of a localizer. Models of one
-base, recipe and task that differ in anything else get what differs as their label, as `rank 8`; searches of one
-localizer too, as `lr=0.1`. What does not differ is not said. A label is for people: nothing reads it back.
+Tables average only over seeds: `seed` and `data_seed` of a fine-tuned model, and `seed` of a localizer. Models of one
+base, recipe and task that differ in any other field get the differences as their label, such as `rank 8`; so do
+searches of one localizer, such as `lr=0.1`. Equal fields are not in the label. A label is only for people: no code
+parses it.
 """
 
 from __future__ import annotations
@@ -13,26 +14,26 @@ from pathlib import PurePosixPath
 from typing import Any
 
 Name = str | tuple[str, ...]
-"""A field's name; of a field of a part its path, as ("region", "model", "steps")."""
+"""A field's name; for a field of a part its path, such as ("region", "model", "steps")."""
 Fields = Mapping[Any, Any]
-"""What was asked for, by Name, values as JSON has them; None is the default."""
+"""Requested settings by Name, with JSON values; None is the default."""
 Rivals = Mapping[Any, Sequence[Any]]
-"""The fields in which some records differ, and the values that they have."""
+"""The fields in which some records differ, with their values."""
 
 
 def path(name: Name) -> tuple[str, ...]:
-    """The name's parts, the field's own last."""
+    """The parts of the name; the field's own name is last."""
     return (name,) if isinstance(name, str) else name
 
 
 SEQUENCE = ("mode", "stage")
-"""Fields of a sequence's models, which their label always has: a model after another stage is another model."""
-MODEL = "model"  # the field that names a fine-tuned model which was there
+"""Fields that the label of a sequence's model always has: a model after another stage is another model."""
+MODEL = "model"  # the field that names a fine-tuned model that already existed
 
 
 def differing(records: Sequence[Fields]) -> dict[Any, list[Any]]:
-    """The fields in which the records differ, in the order they first come up, with each record's value; None where a
-    record does not have it."""
+    """The fields in which the records differ, in the order of their first use, with each record's value; None if a
+    record does not have the field."""
     names = dict.fromkeys(name for record in records for name in record)
     values = {name: [record.get(name) for record in records] for name in names}
     return {name: of for name, of in values.items() if len({json.dumps(value) for value in of}) > 1}
@@ -41,7 +42,8 @@ def differing(records: Sequence[Fields]) -> dict[Any, list[Any]]:
 def label_variants(
     records: Sequence[tuple[Hashable, Fields]], label: Callable[[Fields, Rivals], str] | None = None
 ) -> list[str]:
-    """For each (group, fields) what tells it apart in its group, as `label` puts it; by default as fields of models."""
+    """For each (group, fields), the label that distinguishes it in its group, made by `label`; by default for fields
+    of models."""
     groups: dict[Hashable, dict[str, Fields]] = {}
     for group, fields in records:
         groups.setdefault(group, {})[json.dumps(list(fields.items()))] = fields
@@ -75,12 +77,12 @@ WORDS: dict[str, Callable[[Any], str]] = {
     "stage": lambda value: f"after stage {value}",
     **dict.fromkeys(("mode", "localizer", "sizes", "optimizer", "recipe", MODEL), str),
 }
-"""A field's value in words; others have the field's name before it."""
+"""A field's value in words; other fields have their name before the value."""
 
 
 def _words(name: Name, value: Any, rivals: Sequence[Any]) -> str:
-    """The value of a field in words. `rivals` are all that it has: files by their names alone where that tells them
-    apart."""
+    """The value of a field in words. `rivals` are all its values: files are given by their names alone if those
+    differ."""
     *parts, last = path(name)
     before = " ".join(parts)
     if value is None:

@@ -85,11 +85,11 @@ def checkpoints(
 ) -> None:
     """Localize every training checkpoint of one fine-tuning, and compare them along training (paper, Figure 15).
 
-    For each checkpoint: its score, its calibration, the smallest size that recovers 95% of its gain, and how much of
-    the last checkpoint's region it holds already. Each is an ordinary stored run; finished ones are not made again.
-    The page Sparsity of each run draws the whole series where its folder is named checkpoint-<step>; the command names
-    the last one. A checkpoint in DIR that cannot be read, as where its saving was interrupted, is left out. More:
-    docs/checkpoints.md.
+    For each checkpoint: its score, its calibration, the smallest size that recovers 95% of its gain, and the share of
+    the last checkpoint's region that it already holds. Each is an ordinary stored run; finished ones are reused. The
+    page Sparsity of each run shows the whole series if its folder is named checkpoint-<step>; the command prints the
+    last run. A checkpoint in DIR that cannot be read, for example because its saving was interrupted, is left out.
+    More: docs/checkpoints.md.
 
     [bold]Example[/bold]
 
@@ -136,13 +136,13 @@ def checkpoints(
 
 
 def steps_of(folders: list[str]) -> tuple[dict[int, str], bool]:
-    """Training step to folder, and whether they were looked for: the checkpoint-<step> folders inside one folder, else
-    the folders themselves.
+    """Returns a map from training step to folder, and True if the folders were searched for: the checkpoint-<step>
+    folders inside a single given folder; otherwise the given folders themselves are used.
 
-    The step is the number that a folder's name ends in. Without one a folder that was looked for is left out with a
-    note, such as checkpoint-best, which is one of the others. Of one that was named its trainer_state.json may tell the
-    step; where none has any they count by their place. Raises BadInput where some have a step and some have not, where
-    two are of one step, or fewer than two are left.
+    The step is the number at the end of a folder's name. A searched folder without one, such as checkpoint-best, which
+    is a copy of another checkpoint, is left out with a note. For a given folder without one, the step is read from its
+    trainer_state.json; if no folder has a step, they are numbered in order. Raises BadInput if only some folders have a
+    step, if two have the same step, or if fewer than two are left.
     """
     inside = [path for path in Path(expanded(folders[0])).glob("checkpoint-*") if path.is_dir()]
     if is_searched := len(folders) == 1 and bool(inside):
@@ -196,10 +196,10 @@ def _size(value: float, recovered: float) -> str:
 
 
 def _localized(specs: dict[int, RunSpec], store: Store, is_searched: bool) -> dict[int, Run]:
-    """A finished run of each spec; those that are stored and still current are not made again.
+    """Returns a finished run of each spec; stored runs that are still current are reused.
 
-    Pairs are checked before the first is searched. Of checkpoints that were looked for (`is_searched`) one that cannot
-    be read is left out with a note, if two others can.
+    Pairs are checked before the first search. If checkpoints were searched for (`is_searched`), one that cannot be read
+    is left out with a note, as long as two others can be read.
     """
     from skillviz.runs.produce import produce  # imports torch
     from skillviz.runs.session import Session

@@ -1,4 +1,4 @@
-"""`--cluster`: what runs elsewhere, and waiting in the terminal for a command that is no job of the Jobs page."""
+"""`--cluster`: run a command on the cluster and wait for it in the terminal, if it is not a job of the Jobs page."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from skillviz.runs.process import end_on_cluster, jobs_of, unname_process
 from skillviz.runs.store import written
 
 FOLDER = ".cluster"
-"""In the folder of runs: a folder for each command that waits for its job."""
+"""In the folder of runs: one folder for each command that waits for its job."""
 EVERY = 2.0  # seconds between two looks
 
 
 def run_there(root: Path) -> None:
     """Runs this command as a job of the cluster and shows its output, until it ends; Ctrl-C cancels it.
 
-    The same command, given again while the job is open, follows that job. Raises NoCluster or typer.Exit where the job
+    The same command, given again while the job is open, follows that job. Raises NoCluster or typer.Exit if the job
     does not succeed.
     """
     SLURM_BACKEND.refuse()
@@ -62,7 +62,7 @@ def run_there(root: Path) -> None:
 
 
 def without_option(words: Sequence[str]) -> list[str]:
-    """The words of a command line but for --cluster and its value."""
+    """The words of a command line without --cluster and its value."""
     kept, is_value = list[str](), False
     for word in words:
         if not is_value and not word.startswith("--cluster="):
@@ -74,7 +74,7 @@ def without_option(words: Sequence[str]) -> list[str]:
 
 
 def _waits(job: str) -> str:
-    """Where a waiting job stands; empty for any other."""
+    """The queue position of a waiting job as a sentence; empty if the job is not waiting."""
     waiting = slurm_queue.standing(job)
     if waiting is None:
         return ""
@@ -83,7 +83,7 @@ def _waits(job: str) -> str:
 
 
 def _show(folder: Path, place: int) -> int:
-    """Prints the whole lines of the log after a byte; the byte to continue from."""
+    """Prints the complete lines of the log after a byte; returns the byte to continue from."""
     log = folder / WORK / LOG
     if not log.is_file():
         return place
@@ -97,7 +97,7 @@ def _show(folder: Path, place: int) -> int:
 
 
 def _end(folder: Path, job: str) -> None:
-    """Raises where the job did not end well."""
+    """Raises an error if the job did not succeed."""
     state = end_on_cluster(folder / WORK)
     if (kind := slurm_queue.FAILURES.get(state or "")) is not None:
         raise NoCluster(f"the cluster ended job {job}: {kind}. {advice(kind).hint}")

@@ -37,13 +37,13 @@ def dashboard(
         words += ["--server.headless", "true"]
     if runs_dir is not None or os.environ.get(RUNS_VARIABLE):
         os.environ[RUNS_VARIABLE] = str(store_root(runs_dir).resolve())
-    os.chdir(project_root())  # where paths are relative to; Streamlit reads .streamlit/ beside the script
+    os.chdir(project_root())  # paths are relative to it; Streamlit reads .streamlit/ next to the script
     _serve(words)
 
 
 def _serve(words: list[str]) -> None:
-    """Runs Streamlit in this process, so that whatever ends the command ends its server; Ctrl-C is its normal end."""
-    # heavy, and it reads its settings when it is imported
+    """Runs Streamlit in this process, so that ending the command also ends its server; Ctrl-C is its normal end."""
+    # heavy imports; Streamlit reads its settings when it is imported
     from click import Abort
     from streamlit.web import cli
 
@@ -52,7 +52,7 @@ def _serve(words: list[str]) -> None:
 
 
 def dashboard_script() -> Path:
-    """The path of dashboard.py, beside the package or in it once installed; raises BadInput where it is missing."""
+    """The path of dashboard.py, next to the package or inside an installed one; raises BadInput if it is missing."""
     script = app_root() / "dashboard.py"
     if not script.is_file():
         raise BadInput(f"the dashboard's pages are not at {script.parent}; install skillviz again, or use a checkout.")
@@ -62,7 +62,7 @@ def dashboard_script() -> Path:
 
 
 def _refuse_taken(port: int) -> None:
-    """Raises BadInput where another program listens on the port; Streamlit would end without saying what to do."""
+    """Raises BadInput if another program listens on the port; Streamlit would end without advice."""
     with socket.socket() as probe:
         probe.settimeout(1)
         if probe.connect_ex(("127.0.0.1", port)) == 0:

@@ -1,4 +1,4 @@
-"""`difference`: a fine-tuned model as what differs from its published base."""
+"""`difference`: store a fine-tuned model as its difference from its published base."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ def evaluate(
         Region.load(region)  # refused before the models are read
     if finetuned is not None:
         check_pair(expanded(base, "base"), expanded(finetuned, "finetuned"), asked, named).raise_first()
-    from skillviz.runs import evaluation  # imports torch: help and what is refused above do without
+    from skillviz.runs import evaluation  # imports torch, which help and the refusals above do not need
 
     with progress_bar("evaluating") as advance:
         scored = evaluation.evaluate(

@@ -1,4 +1,4 @@
-"""`examples`: the pairs and runs that ship, and how to make them from base models and data."""
+"""`examples`: the bundled pairs and runs, and building them from base models and data."""
 
 from __future__ import annotations
 
@@ -94,12 +94,12 @@ def build(
 
 
 def _state(pair: ExamplePair) -> str:
-    """`examples/pairs/mr-sgd, 21 MiB`, or how to build it."""
+    """`examples/pairs/mr-sgd, 21 MiB`, or the command that builds it."""
     if not pair.is_built:
         return f"not built here: {pair.command}"
     return f"{pair.finetuned}, {byte_size((located(pair.finetuned) / SINGLE).stat().st_size)}"
 
 
 def _stored(run: ExampleRun, runs_dir: Path | None) -> Run | None:
-    """The finished run, of the user's store or of those that ship."""
+    """The finished run, from the user's store or from the bundled runs."""
     return next((made for store in library(runs_dir).stores if (made := run.stored(store))), None)

@@ -1,4 +1,4 @@
-"""How a command ends: one sentence and code 2 for what a user can cause, 130 for Ctrl-C, a traceback for a bug."""
+"""Exit codes of commands: one sentence and code 2 for a user's error, 130 for Ctrl-C, a traceback for a bug."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ UNUSABLE = {
     errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENAMETOOLONG,
     errno.EIO, errno.ELOOP, errno.ESTALE, errno.EBUSY,
 }  # fmt: skip
-"""What the system says of a path that a user named and that cannot be read or written."""
+"""System errors of a path given by a user that cannot be read or written."""
 
 
 class Commands(TyperGroup):
     """The group that turns the errors of skillviz into a sentence on stderr and an exit code."""
 
     def invoke(self, ctx: Any) -> Any:
-        """The command's result; raises typer.Exit where it ends in a way a user can cause."""
+        """The command's result; raises typer.Exit for Ctrl-C and for an error that a user can cause."""
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt as error:
@@ -42,17 +42,17 @@ class Commands(TyperGroup):
 
 
 def _phrase(error: typer.BadParameter) -> str:
-    """What is wrong with an option's value, in the words that the readers of files use where pydantic refused it."""
-    from pydantic import ValidationError  # heavy: only where an option is refused
+    """The error in an option's value; if pydantic refused it, in the same words as for files."""
+    from pydantic import ValidationError  # heavy import
 
-    from skillviz.tasks.refusals import refused  # which imports pydantic
+    from skillviz.tasks.refusals import refused  # imports pydantic
 
     cause = error.__cause__
     return f"{refused(cause)[1].rstrip('.')}." if isinstance(cause, ValidationError) else error.message
 
 
 def sentence_for(error: BaseException) -> str | None:
-    """What to tell a user of this error; None where it is a bug and should show as one."""
+    """The sentence for a user about this error; None if it is a bug and should be shown as one."""
     if isinstance(error, SkillvizError):
         return str(error)
     if is_out_of_memory(error):

@@ -1,6 +1,6 @@
-"""The study that a command names, by its file or by the name of a stored one: its store, its steps and its tables.
+"""Find the study that a command names, by its file or by the name of a stored one: its store, steps and tables.
 
-Reads pandas and the like: to be imported by a command when it is called.
+Imports pandas and other heavy packages: import this module only when a command is called.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ from skillviz.studies.store import FILE, FOLDER, open_study, study_folders, stud
 from skillviz.tasks.project import expanded
 
 Wanted = Literal["own", "begun", "tables"]
-"""Which store: the user's own always; the first in which the study was begun; the first that has its tables."""
+"""The store to choose: always the user's own; the first in which the study was begun; the first with its tables."""
 SUFFIXES = (".yaml", ".yml")
 ABSENT = "not here"
-"""State of a step that was finished and whose result is not in the store: fine-tuned models do not ship."""
+"""State of a finished step whose result is not in the store: fine-tuned models are not bundled."""
 SCORES, DIFFERENCES = "scores", "differences"
 
 
 def named(given: str, runs_dir: Path | None, wanted: Wanted) -> tuple[StudySpec, Store]:
-    """The study of a file or a name, and the store wanted of it; the user's own where none has what is wanted.
+    """The study of a file or a name, and the wanted store; the user's own if no store has what is wanted.
 
-    A file comes before a study of that name. Of a file, another store counts only where its tables are of the very
-    same study. Raises BadInput where it is neither.
+    A file takes precedence over a stored study of that name. For a file, another store counts only if its tables come
+    from exactly the same study. Raises BadInput if the text is neither a file nor a stored study.
     """
     stores = _stores(runs_dir)
     file = _file(given)
@@ -60,25 +60,25 @@ def named(given: str, runs_dir: Path | None, wanted: Wanted) -> tuple[StudySpec,
 
 
 def with_tables(study: StudySpec, runs_dir: Path | None) -> Store | None:
-    """The first store that holds tables of a study of this name; None where none does."""
+    """The first store that holds tables of a study of this name, or None."""
     return next((store for store in _stores(runs_dir) if _has(study, store, "tables")), None)
 
 
 def ships(store: Store, runs_dir: Path | None) -> bool:
-    """Whether a store is another than the user's own."""
+    """True if a store is not the user's own."""
     return store.root.resolve() != store_root(runs_dir).resolve()
 
 
 def known(stores: Sequence[Store]) -> list[str]:
-    """The names of the folders of all stored studies, those too that were written and never begun."""
+    """The folder names of all stored studies, including studies that were written but not begun."""
     return sorted({path.name for store in stores for path in study_folders(store, FILE)})
 
 
 def steps(at: Snapshot, is_packed: bool = False) -> pd.DataFrame:
-    """One row a step: its state and the seconds it took.
+    """One row per step: its state and the seconds it took.
 
-    The tables of a store that studies are packed into, and of one with absent results, stand as they are: what they
-    were made from is no longer there under the same names.
+    If the store holds packed studies, or results are absent, existing tables count as finished: their inputs no longer
+    exist under the same names.
     """
     frame = status(at.plan.study, at.store)
     states = [_state(at, step, state) for step, state in zip(at.plan.steps, frame["state"], strict=True)]
@@ -90,7 +90,8 @@ def steps(at: Snapshot, is_packed: bool = False) -> pd.DataFrame:
 def say_notes(at: Snapshot) -> list[str]:
     """Prints the notes that the missing runs of a plan will store, each once, and returns them.
 
-    A run whose model is yet to be made has none. A refusal is said where runs are checked.
+    A run whose model does not exist yet has no notes. Refusals are skipped here; they are reported when runs are
+    checked.
     """
     session, notes = Session(), dict[str, None]()
     for step in at.plan.of(LOCALIZE):
@@ -103,7 +104,7 @@ def say_notes(at: Snapshot) -> list[str]:
 
 
 def place(at: Snapshot, runs_dir: Path | None) -> str:
-    """Sentences on where the study is and which tables it has there."""
+    """Sentences on the study's folder and on the tables in it."""
     folder = at.folder
     if folder is None:
         return f"It was not started in {at.store.root}."
@@ -117,7 +118,7 @@ def place(at: Snapshot, runs_dir: Path | None) -> str:
 
 
 def area_table(study: StudySpec, store: Store) -> pd.DataFrame:
-    """The areas under both curves by size of each search, from the study's scores; raises BadInput without a size."""
+    """The areas under both curves by size for each search, from the study's scores; raises BadInput without a size."""
     found = study_areas(table(study, store, None, False))
     if found.empty:
         raise BadInput(f"the study '{study.name}' scores no region, so there is no area under a curve by size.")
@@ -125,10 +126,10 @@ def area_table(study: StudySpec, store: Store) -> pd.DataFrame:
 
 
 def table(study: StudySpec, store: Store, name: str | None, is_paired: bool) -> pd.DataFrame:
-    """The table of this name as stored; without a name its scores, or its main table where it has none.
+    """The stored table of this name; without a name, the scores, or the main table if there are none.
 
-    Of a study of one's own without tables as yet, those of the runs that are finished by now, pair by pair; so are its
-    paired differences of each two localizers. Raises BadInput where there is none.
+    For a user's own study without tables, the scores of the finished runs, pair by pair, or the paired differences of
+    each two localizers. Raises BadInput if there is no table.
     """
     folder = open_study(study_path(store.root, study))
     is_whole = folder is not None and bool(folder.tables()) and folder.record.key == plan(study).key
@@ -142,28 +143,28 @@ def table(study: StudySpec, store: Store, name: str | None, is_paired: bool) -> 
         note(f"The tables of '{study.name}' are of the file as it was before; `study run` rebuilds them.")
     if is_paired or name:
         return folder.table(name or DIFFERENCES)
-    return folder.table(SCORES if SCORES in folder.tables() else folder.tables()[0])  # the main one is made first
+    return folder.table(SCORES if SCORES in folder.tables() else folder.tables()[0])  # the main table is made first
 
 
 def _stores(runs_dir: Path | None) -> list[Store]:
-    """The user's own, named as it was given, then those that ship."""
+    """The user's own store, with its path as given, then the bundled ones."""
     return [Store(store_root(runs_dir)), *(store for store in library(runs_dir).stores if ships(store, runs_dir))]
 
 
 def _file(given: str) -> Path | None:
-    """The study file that is meant, of a folder the one in it; None where no file is."""
+    """The study file that the text names, also by its folder; None if there is no such file."""
     path = Path(expanded(given))
     file = path / FILE if path.is_dir() else path
     return file if file.is_file() else None
 
 
 def _study_file(store: Store, name: str) -> Path:
-    """Where a store would hold the file of a study of this name."""
+    """The path of the file of a study of this name in a store, whether or not it exists."""
     return store.root / FOLDER / (slug(name) or "-") / FILE
 
 
 def _first(study: StudySpec, stores: Sequence[Store], wanted: Wanted, is_file: bool = False) -> Store:
-    """The first store that has what is wanted; else the user's own, which is the first of `stores`."""
+    """The first store that has what is wanted; otherwise the user's own, which is the first of `stores`."""
     users, *others = stores
     if wanted == "own" or _has(study, users, wanted):
         return users
@@ -172,7 +173,7 @@ def _first(study: StudySpec, stores: Sequence[Store], wanted: Wanted, is_file: b
 
 
 def _has(study: StudySpec, store: Store, wanted: Wanted, key: str | None = None) -> bool:
-    """Whether a store has a study of this name, begun or with tables; with `key`, of the study with this key."""
+    """True if a store has a study of this name, begun or with tables; with `key`, only the study with this key."""
     folder = open_study(study_path(store.root, study))
     if folder is None or (wanted == "tables" and not folder.tables()):
         return False
@@ -180,7 +181,7 @@ def _has(study: StudySpec, store: Store, wanted: Wanted, key: str | None = None)
 
 
 def _unknown(given: str, stores: Sequence[Store]) -> str:
-    """What to tell of a text that is neither a file nor a name."""
+    """The message for a text that is neither a file nor a name."""
     names = ", ".join(known(stores)) or "none"
     if given.lower().endswith(SUFFIXES) or "/" in given:
         return f"there is no study file {given}; name an existing YAML file, or a stored study: {names}."
@@ -190,7 +191,7 @@ def _unknown(given: str, stores: Sequence[Store]) -> str:
 
 
 def _state(at: Snapshot, step: Step, state: str) -> str:
-    """The state, ABSENT for what the study's own record says was finished."""
+    """The state; ABSENT for a missing result of a step that the study's own record lists as finished."""
     if state != MISSING or step.kind == TABLE or at.folder is None or at.folder.record.key != at.plan.key:
         return state
     noted = at.folder.record.steps.get(step.key)
@@ -198,7 +199,7 @@ def _state(at: Snapshot, step: Step, state: str) -> str:
 
 
 def _has_tables(at: Snapshot) -> bool:
-    """Whether all stored tables are there, and of this very study."""
+    """True if all stored tables exist and come from exactly this study."""
     folder = at.folder
     if folder is None or not folder.tables() or folder.record.key != at.plan.key:
         return False

@@ -1,4 +1,4 @@
-"""`finetune`: make the fine-tuned model of a pair, by one of the recipes."""
+"""`finetune`: make the fine-tuned model of a pair with one of the recipes."""
 
 from __future__ import annotations
 
@@ -277,7 +277,7 @@ def finetune(
 
 @dataclass(frozen=True)
 class Choice:
-    """What is trained, on what and where."""
+    """The settings of a fine-tuning: model, tasks, recipe, data, regions, device and store."""
 
     base: str
     tasks: Sequence[str]
@@ -289,21 +289,21 @@ class Choice:
 
     @property
     def metric(self) -> str:
-        """The metric of the first task, by which the result is reported."""
+        """The metric of the first task, in which the result is reported."""
         return registry.task(self.tasks[0]).metric
 
     @property
     def checked(self) -> str:
-        """What the checks during training show: the metric of all tasks where they have one."""
+        """The name of the metric shown during training: the tasks' common metric if they have one."""
         metrics = {registry.task(name).metric for name in self.tasks}
         return metric_row(metrics.pop()).title if len(metrics) == 1 else "validation metric"
 
     def refuse_base(self) -> None:
-        """Raises SkillvizError for a base that is no model: neither torch nor data are needed to see that."""
+        """Raises SkillvizError if the base is not a model, without importing torch or reading data."""
         read_info(resolve(expanded(self.base, "base")))
 
     def spec(self) -> FineTunedSpec:
-        """The model as a study names it: what is the default is left out, so that both find the same model."""
+        """The model's spec as in a study: default values are left out, so that both find the same model."""
         config, data = asdict(self.config), asdict(self.data)
         values = {name: value for name, value in {**config, **data}.items() if name in FineTunedSpec.model_fields}
         defaults = {"batch_size": BATCH_SIZE, "grid": "none"}
@@ -359,7 +359,7 @@ def _train_into_folder(
 
 
 def _train_into_cache(choice: Choice, as_json: bool) -> None:
-    """Trains the model into the cache of studies, where it is not there yet, and reports it."""
+    """Trains the model into the cache of studies, unless it is there already, and reports it."""
     spec, store = choice.spec(), Store(store_root(choice.runs_dir))
     check_bases(choice.base, choice.regions)
     artifact = FineTunedArtifact(spec)
@@ -391,7 +391,7 @@ def _train_into_cache(choice: Choice, as_json: bool) -> None:
 
 @contextmanager
 def interruptible() -> Iterator[Callable[[int, int, str], None]]:
-    """A bar of progress, during which Ctrl-C ends the training after its step, so that it can be resumed."""
+    """A progress bar, during which Ctrl-C ends the training after the current step, so that it can be resumed."""
     with progress_bar("fine-tuning") as advance, gently(silent) as report:
         steps = 0
 
@@ -404,7 +404,7 @@ def interruptible() -> Iterator[Callable[[int, int, str], None]]:
         try:
             yield step
         except Suspended as interrupt:
-            if interrupt.time_is_up and steps:  # else the next attempt would come no farther
+            if interrupt.time_is_up and steps:  # without a step, the next attempt would get no further
                 slurm_queue.requeue()
             raise
         except KeyboardInterrupt:
@@ -413,7 +413,7 @@ def interruptible() -> Iterator[Callable[[int, int, str], None]]:
 
 
 def _say_trained(records: Iterable[Mapping[str, Any]]) -> None:
-    """How many entries were trained in each model, exactly, from its finetune.json."""
+    """Prints the exact number of parameters trained in each model, from its finetune.json."""
     for record in records:
         trained, head = record["trained"], record["trained_head"]
         beside = f", and {head:,} of the classification head" if head else ""
@@ -422,7 +422,7 @@ def _say_trained(records: Iterable[Mapping[str, Any]]) -> None:
 
 
 def shown(advance: Callable[..., None], checked: str) -> OnStep:
-    """Shows each step's loss, and the best check so far."""
+    """A function that shows each step's loss, and the best check so far."""
     best: list[float] = []
 
     def show(record: TrainStep) -> None:

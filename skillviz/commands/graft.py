@@ -1,4 +1,4 @@
-"""`export` and `apply`: a skill as one small file, an adapter or a recipe, and back onto its base."""
+"""`export` and `apply`: write a skill as one small file, an adapter or a recipe, and put it back onto its base."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from skillviz.tasks.project import expanded
 
 
 class FormatName(StrEnum):
-    """What export writes."""
+    """The formats that export can write."""
 
     graft = "graft"
     peft = "peft"
@@ -173,7 +173,7 @@ def export(
 
 
 def _gain(run: Run, text: str) -> float:
-    """The gain that is asked for; raises BadInput where the run has none that was fitted."""
+    """The requested gain; raises BadInput if `fit` is requested and the run has no fitted gain."""
     if text != FIT:
         return float(read_spec({**run.spec.model_dump(), "gain": text}).gain)
     if (note := fitted(run.record)) is not None and note.fitted is not None:
@@ -185,7 +185,7 @@ def _gain(run: Run, text: str) -> float:
 def _check_hub_options(
     name: str | None, form: FormatName, private: bool, revision: str | None, message: str | None, dry_run: bool
 ) -> None:
-    """Raises BadInput for options that do not go together, and for what can be no repository."""
+    """Raises BadInput for options that do not go together, and for an invalid repository name."""
     given = {"--private": private, "--revision": revision, "--commit-message": message, "--dry-run": dry_run}
     if name is None:
         if alone := [option for option, value in given.items() if value]:
@@ -228,7 +228,7 @@ def apply(
       python -m skillviz apply --base roberta-base --graft my-name/sst2-graft --out models/sst2-grafted
     """
     read_only.refuse()
-    from skillviz.core.graft import Graft  # this and what follows import torch
+    from skillviz.core.graft import Graft  # this and the next two import torch
     from skillviz.models import applied as engine
     from skillviz.models.fetch import graft_file
 

@@ -107,7 +107,7 @@ def _row(job: Job, progress: JobProgress) -> list[str]:
 
 
 def _how_far(job: Job, progress: JobProgress, has_count: bool = True) -> str:
-    """`searching: step 31 of 50, loss 0.412`; of a study `step 4 of 31: localize film-sentiment`."""
+    """`searching: step 31 of 50, loss 0.412`; for a study, `step 4 of 31: localize film-sentiment`."""
     if job.kind == "study":
         if progress.step is None:
             return "starting"
@@ -118,7 +118,7 @@ def _how_far(job: Job, progress: JobProgress, has_count: bool = True) -> str:
 
 
 def _json(job: Job, progress: JobProgress) -> dict[str, object]:
-    """The job for a program."""
+    """The job as a dictionary for --json."""
     if job.kind == "study":
         step = None if progress.step is None else progress.step + 1
         return {

@@ -32,7 +32,7 @@ class ManySizes(TyperCommand):
     """Takes `--size 0.1% 10646 0.001` as well as `--size 0.1% --size 10646 --size 0.001`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """The arguments left over, after each value behind --size has got its own --size."""
+        """The remaining arguments, after each value following --size has been given its own --size."""
         return super().parse_args(ctx, spread(args))
 
 
@@ -127,7 +127,7 @@ def localize(
     store = Store(store_root(runs_dir))
     if not is_shared:
         store.refuse_unwritable()
-        checked(spec, store, slot_of(spec.device).partition("-")[0])  # headers only: what they refuse needs no torch
+        checked(spec, store, slot_of(spec.device).partition("-")[0])  # reads headers only and needs no torch
     from skillviz.runs import processes  # imports torch
     from skillviz.runs.produce import follow, produce  # imports torch
 
@@ -150,7 +150,7 @@ def localize(
 
 
 def spec_of(typed: Mapping[str, Any]) -> RunSpec:
-    """The run that these parameters of the command line ask for, by the names that `localize` has for them."""
+    """The run that these parameters of the command line define; `typed` uses the parameter names of `localize`."""
     same = ("base", "finetuned", "task", "seed", "data_seed", "k_shot", "steps", "batch_size", "device", "max_train",
             "max_validation", "max_test", "interpolation", "lean", "cuda_graphs", "null_draws", "gain",
             "outside")  # fmt: skip
@@ -182,7 +182,7 @@ def start_job(spec: RunSpec, store: Store, as_json: bool, backend: Backend) -> N
 
 
 def read_options(pairs: list[str]) -> dict[str, Any]:
-    """The options of `name=value` texts; values are read as JSON where they are JSON. Raises BadInput."""
+    """The options in `name=value` texts; a value is parsed as JSON if possible. Raises BadInput."""
     values: dict[str, Any] = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
@@ -206,7 +206,7 @@ def reporter(advance: Any) -> Any:
 
 
 def report(run: Run) -> None:
-    """Print the tables of a finished run, where it lies, what it found, and the notes on it."""
+    """Prints the tables of a finished run, its folder, its finding, and the notes on it."""
     print_run(run)
     record = run.record
     for check in record.checks:

@@ -1,4 +1,4 @@
-"""The options that several commands share, worded once."""
+"""The options that several commands share, defined once."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from skillviz.runs.spec import DEFAULT_SIZE, MOST_DRAWS
 
 
 class ReadoutName(StrEnum):
-    """How class scores are read off a model."""
+    """The ways to read class scores from a model."""
 
     prompt = "prompt"
     head = "head"
@@ -27,21 +27,21 @@ class ReadoutName(StrEnum):
 
 
 class HeadName(StrEnum):
-    """Which classification head is trained."""
+    """The classification heads that can be trained."""
 
     own = "own"
     linear = "linear"
 
 
 def device_name(value: str) -> str:
-    """The value, where it can name a device; raises BadParameter."""
+    """Returns the value if it is the name of a device; otherwise raises BadParameter."""
     if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", value):
         raise typer.BadParameter(f"'{value}' is not a device; allowed: auto, cpu, cuda, cuda:<number>.")
     return value
 
 
 class DtypeName(StrEnum):
-    """What the weights are held as."""
+    """The data types of the weights."""
 
     float32 = "float32"
     bfloat16 = "bfloat16"
@@ -69,7 +69,7 @@ Finetuned = Annotated[
 
 
 def convert_models(ctx: typer.Context, value: bool) -> bool:
-    """Lets this command convert pickled weights, and no other one after it in the same process."""
+    """Lets this command convert pickled weights, but not a later command in the same process."""
     if value:
         before = convert.wanted.set(note)
         ctx.call_on_close(lambda: convert.wanted.reset(before))
@@ -139,7 +139,7 @@ Device = Annotated[
 
 
 class ClusterName(StrEnum):
-    """Where jobs can be submitted to."""
+    """The kinds of cluster to which jobs can be submitted."""
 
     slurm = SLURM
 
@@ -210,7 +210,7 @@ AsJson = Annotated[
 
 
 class NullChoice(StrEnum):
-    """The null movements that a search is made on too."""
+    """The null movements on which a search is also made."""
 
     none = "none"
     shuffled = "shuffled"
@@ -218,7 +218,7 @@ class NullChoice(StrEnum):
 
 
 class Autocast(StrEnum):
-    """The dtype of activations."""
+    """The data types of activations."""
 
     bfloat16 = "bfloat16"
     float16 = "float16"

@@ -1,4 +1,4 @@
-"""What commands print: tables for people on stdout, progress on stderr, JSON as the last line of stdout."""
+"""Output of commands: tables for people on stdout, progress on stderr, JSON as the last line of stdout."""
 
 from __future__ import annotations
 
@@ -45,18 +45,18 @@ STATE_WORDS = {
 
 PATH_WORDS = dict(zip(PATHS, ("fine-tuned model", "graft"), strict=True))
 
-LINE_EVERY = 10.0  # seconds between two lines of progress where there is no terminal
+LINE_EVERY = 10.0  # seconds between two lines of progress if stderr is not a terminal
 LEAST = 9
-"""Letters that a column needs for its cells not to break apart."""
+"""The width in characters that a column needs so that its cells do not break apart."""
 
 
 def say(text: str = "") -> None:
-    """Print a sentence for the person at the terminal, on stdout."""
+    """Prints a sentence for the user on stdout."""
     Console(soft_wrap=True).print(visible(text), markup=False, highlight=False)
 
 
 def note(text: str) -> None:
-    """Print a remark on stderr."""
+    """Prints a remark on stderr."""
     print(visible(text), file=sys.stderr)
 
 
@@ -66,7 +66,7 @@ def command_line() -> str:
 
 
 def writable(out: Path | None, overwrite: bool = True) -> None:
-    """Nothing, where the file may be written or none is named; else raises BadInput or ReadOnly, before the work."""
+    """Raises BadInput or ReadOnly, before the work begins, if a file is named that may not be written."""
     if out is None:
         return
     read_only.refuse()
@@ -77,7 +77,7 @@ def writable(out: Path | None, overwrite: bool = True) -> None:
 
 
 def write_table(frame: pd.DataFrame, out: Path) -> None:
-    """The table, whole or not at all: as CSV, or as its readable form where the name ends in .md, .html or .tex."""
+    """Writes the table atomically: as CSV, or in its readable form if the name ends in .md, .html or .tex."""
     writable(out)
     texts = {
         ".md": lambda: markdown(readable(frame)),
@@ -88,12 +88,12 @@ def write_table(frame: pd.DataFrame, out: Path) -> None:
 
 
 def print_json(value: Mapping[str, Any]) -> None:
-    """One line of JSON on stdout; what is not a number becomes null."""
+    """Prints one line of JSON on stdout; NaN and infinity become null."""
     print(json.dumps(plain(value), allow_nan=False))
 
 
 def plain(value: Any) -> Any:
-    """The value as JSON can hold it: tuples as lists, NaN and infinity as null."""
+    """The value in the types of JSON: tuples as lists, NaN and infinity as null."""
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -104,7 +104,7 @@ def plain(value: Any) -> Any:
 
 
 def print_run(run: Run) -> None:
-    """A run's tables: the models, the sizes, the other tasks and the path to the graft."""
+    """Prints a run's tables: the models, the sizes, the other tasks and the path to the graft."""
     record = run.record
     print_scores(record.metrics, record.metric)
     print_sizes(run.curve(), record.metric)
@@ -113,7 +113,7 @@ def print_run(run: Run) -> None:
 
 
 def print_finding(run: Run) -> None:
-    """The finding of a run in sentences, and the notes on it last."""
+    """Prints the finding of a run in sentences, and the notes on it last."""
     for sentence in finding(run):
         say(sentence)
     if run.record.notes:
@@ -123,8 +123,8 @@ def print_finding(run: Run) -> None:
 
 
 def run_json(run: Run) -> dict[str, Any]:
-    """A run as an object of --json: plain numbers; 95% intervals and debiased calibration errors under keys of their
-    own."""
+    """A run as an object for --json: plain numbers, with 95% intervals and debiased calibration errors under
+    separate keys."""
     scores = headline_scores(run.record)
     if scores is None:
         return run.headline()
@@ -139,7 +139,8 @@ def run_json(run: Run) -> dict[str, Any]:
 
 
 def print_scores(scores: Mapping[str, Scores], metric: str) -> None:
-    """One table a split, the test set's first: a row a state, the task's metric first, each with its 95% interval."""
+    """Prints one table per split, test first: one row per state, the task's metric first, each with its 95%
+    interval."""
     rows = [metric_row(name) for name in panels(metric)]
     for split, split_scores in sorted(scores.items(), key=lambda item: item[0] != "test"):
         title = f"{split}, n = {split_scores.n:,} (95% intervals)"
@@ -154,8 +155,8 @@ def print_scores(scores: Mapping[str, Scores], metric: str) -> None:
 
 
 def print_sizes(curve: pd.DataFrame, metric: str) -> None:
-    """The graft by region size on the test set, or on validation where there is none: the task's metric and the share
-    of the gain that it brings back. `curve` has the columns of curve.parquet."""
+    """Prints the graft by region size on the test set, or on validation if there is no test set: the task's metric
+    and the share of the gain that it recovers. `curve` has the columns of curve.parquet."""
     split = "test" if (curve["split"] == "test").any() else "validation"
     shown = [metric_row(name) for name in (metric, "recovered")]
     rows = []
@@ -169,7 +170,8 @@ def print_sizes(curve: pd.DataFrame, metric: str) -> None:
 
 
 def print_path(run: Run, metric: str) -> None:
-    """The task's metric between the base and both ends, on each data set of the WiSE grid, where a run has it."""
+    """Prints the task's metric between the base and both ends, on each data set of the WiSE grid, if the run has
+    one."""
     row = metric_row(metric)
     if not run.spec.interpolation:
         return
@@ -187,12 +189,12 @@ def print_path(run: Run, metric: str) -> None:
 
 
 def estimate_text(estimate: Estimate | None, metric: Metric) -> str:
-    """A value with its 95% interval, such as `86.4 (84.8–87.9)`; its unit stands in the heading."""
+    """A value with its 95% interval, such as `86.4 (84.8–87.9)`; the unit is in the heading."""
     return metric.cell(estimate.value, estimate.low, estimate.high, estimate.debiased) if estimate else MISSING
 
 
 def print_finetuned(scores: Mapping[str, Mapping[str, float]], metric: str) -> None:
-    """A fine-tuned model's scores, a row a split: the task's metric first, values without an interval."""
+    """Prints a fine-tuned model's scores, one row per split: the task's metric first, values without an interval."""
     metrics = [metric_row(name).plug_in for name in panels(metric)]
     rows = [
         [split, *(row.cell(values.get(row.name), None, None) for row in metrics)] for split, values in scores.items()
@@ -201,7 +203,7 @@ def print_finetuned(scores: Mapping[str, Mapping[str, float]], metric: str) -> N
 
 
 def print_rows(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """A table of texts."""
+    """Prints a table of texts."""
     table = _table(title, columns)
     for row in rows:
         table.add_row(*map(_cell, row))
@@ -209,10 +211,10 @@ def print_rows(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]
 
 
 def print_table(title: str, frame: pd.DataFrame, *, keep: Sequence[str] = (), is_alone: bool = True) -> None:
-    """Prints a table; `keep` names columns that stand in it even where all rows agree.
+    """Prints a table; `keep` names columns that are shown even if all rows agree.
 
-    In a pipe the title is left out of a table that is alone, so that nothing but rows is read there. On a terminal
-    that is too narrow, rows of one task and split come together under it.
+    In a pipe, a table that is printed alone has no title, so that the output holds only its rows. On a terminal that is
+    too narrow, rows are grouped under their task and split.
     """
     if not sys.stdout.isatty():
         lines = [*([] if is_alone else [title]), *tab_separated(frame), *([] if is_alone else [""])]
@@ -230,7 +232,7 @@ def print_table(title: str, frame: pd.DataFrame, *, keep: Sequence[str] = (), is
 
 
 def _draw(console: Console, part: ReadableTable) -> None:
-    """Rows beneath one another; where cells would break apart, each row as a list of its columns."""
+    """Prints the rows below one another; if cells would break apart, each row as a list of its columns."""
     if LEAST * len(part.names) > console.width:
         for row in part.rows:
             grid = Table.grid(padding=(0, 2))
@@ -248,11 +250,11 @@ def _draw(console: Console, part: ReadableTable) -> None:
 
 @contextmanager
 def progress_bar(title: str, total: int | None = None, is_whole: bool = True) -> Iterator[Any]:
-    """A function `advance(done, total, text, left)` that moves a bar on stderr; where that is no terminal, a plain line
-    every ten seconds says the same.
+    """Yields a function `advance(done, total, text, left)` that moves a bar on stderr; if stderr is not a terminal, it
+    prints the same as a plain line every ten seconds.
 
-    `left` is how many seconds the whole work still takes; None: as long as the rest of the count at its pace. Where the
-    count is of a part of the work alone, `is_whole` False, it is then not measured yet.
+    `left` is the number of seconds that the whole work still takes; if None, it is estimated from the count and its
+    pace. If the count covers only part of the work (`is_whole` False), the time left is then shown as not measured yet.
     """
     console = Console(stderr=True)
     if not console.is_terminal:
@@ -271,7 +273,8 @@ def progress_bar(title: str, total: int | None = None, is_whole: bool = True) ->
 
 
 class _TimeLeft(TimeRemainingColumn):
-    """The time left of the whole work where that was told, else of the count, where that is the whole."""
+    """The time left for the whole work if given; otherwise estimated from the count, if the count covers the whole
+    work."""
 
     def __init__(self, is_whole: bool) -> None:
         super().__init__()
@@ -286,12 +289,12 @@ class _TimeLeft(TimeRemainingColumn):
 
 @contextmanager
 def _progress_lines(title: str, total: int | None, is_whole: bool) -> Iterator[Any]:
-    """As `progress_bar`, for a log: a thread writes the lines, so that they also come while nothing is told."""
+    """Does the same as `progress_bar` for a log: a thread writes the lines, also while `advance` is not called."""
     begun = time.monotonic()
     now: dict[str, Any] = {"text": title, "done": 0, "total": total, "since": begun, "from": 0, "ends": None}
 
     def advance(done: int, total: int | None = None, text: str | None = None, left: float | None = None) -> None:
-        if total != now["total"] or done < now["done"]:  # another count: its pace is not that of the one before
+        if total != now["total"] or done < now["done"]:  # a new count, with a pace of its own
             now.update({"since": time.monotonic(), "from": done})
         ends = None if left is None else time.monotonic() + left
         now.update({"text": text or title, "done": done, "total": total, "ends": ends})
@@ -334,5 +337,5 @@ def _table(title: str, columns: Sequence[str]) -> Table:
 
 
 def _cell(text: str) -> str:
-    """A text as it stands in a table: neither its brackets nor its control characters do anything."""
+    """A text for a table, in which brackets and control characters have no effect."""
     return escape(visible(text))

@@ -1,4 +1,4 @@
-"""`pairs`: well-known public pairs on the Hugging Face Hub. It reads a table of the package and asks nobody."""
+"""`pairs`: well-known public pairs on the Hugging Face Hub, from a table in the package, without using the network."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`parts`: what each part of a stored run's region does, scored once and stored beside the run."""
+"""`parts`: the effect of each part of a stored run's region, scored once and stored next to the run."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SAMPLE = 500
 
 
 class Grouping(StrEnum):
-    """How the region is divided."""
+    """The ways to divide the region."""
 
     cells = CELLS
     heads = HEADS
@@ -54,9 +54,9 @@ def parts(
     out: options.CsvFile = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Score each part of a run's region alone and left out, beside random controls of equal size.
+    """Score each part of a run's region alone and left out, compared with random controls of equal size.
 
-    The scores are stored beside the run, which stays as it is; the page Region shows them. The number of forward
+    The scores are stored next to the run, which does not change; the page Region shows them. The number of forward
     passes and the time are printed first. An interrupted command resumes where it stopped. How to read it:
     docs/parts-and-slices.md.
 
@@ -87,7 +87,7 @@ def parts(
 
 
 def report(run: Run, scores: PartScores) -> None:
-    """Print what each part does, in the task's metric and in NLL, the strongest first."""
+    """Prints the effect of each part, in the task's metric and in NLL, the strongest first."""
     record = scores.record
     assert run.record.task is not None
     predictions = scores.predictions()
@@ -117,7 +117,7 @@ def _exact(words: Metric, value: float, low: float, high: float) -> str:
 
 
 def _answers(scores: PartScores, asked: dict[str, int], run: Run) -> bool:
-    """Whether stored scores are those that are asked for."""
+    """True if the stored scores were made with the requested settings."""
     total = run.record.task.counts.get(scores.record.split, 0) if run.record.task else 0
     same = asked["draws"], asked["seed"]
     return (scores.record.draws, scores.record.seed) == same and scores.record.n == min(asked["n"], total)
@@ -126,7 +126,7 @@ def _answers(scores: PartScores, asked: dict[str, int], run: Run) -> bool:
 def scored(
     run: Run, grouping: str, runs_dir: Path | None, sample: int = SAMPLE, draws: int = DRAWS, seed: int = 0
 ) -> PartScores:
-    """Scores the parts of a run's region in this process, after saying what it costs, and stores them."""
+    """Scores the parts of a run's region in this process, after printing the cost, and stores the scores."""
     read_only.refuse()
     plan = PartScoring(run, run.region(), grouping, headline_split(run.record), sample, draws, seed)
     store = store_of(run, runs_dir)

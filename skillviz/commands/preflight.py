@@ -1,4 +1,4 @@
-"""`preflight`: does this pair fit, and would localize run, before anything long is started?"""
+"""`preflight`: check whether a pair fits and localize would run, before a long computation starts."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def preflight(
     errors += _cluster_refusal(cluster)
     for error in errors:
         note(str(error.args[0]))
-    if not errors:  # remarks on a pair that cannot be grafted would bury why
+    if not errors:  # remarks on a pair that cannot be grafted would hide the reason
         for remark in remarks:
             say(remark)
         say(f"The pair fits: {result.readout} readout, {result.d:,} graftable parameters.")
@@ -130,9 +130,10 @@ def preflight(
 
 
 def _rehearsed(spec: RunSpec, result: Preflight, runs_dir: Path | None, is_whole: bool) -> tuple[str, ...]:
-    """Remarks on a pair whose headers fit, its data and its options; made without weights.
+    """The remarks on a pair whose headers fit, on its data and its options; found without reading weights.
 
-    Without a task (`is_whole` False) only the models are made. Raises SkillvizError: what localize would refuse it for.
+    Without a task (`is_whole` False) only the models are checked. Raises the SkillvizError with which localize would
+    refuse the run.
     """
     from skillviz.models.pair import rehearse  # imports torch
     from skillviz.runs.produce import prepare  # imports torch
@@ -145,7 +146,7 @@ def _rehearsed(spec: RunSpec, result: Preflight, runs_dir: Path | None, is_whole
 
 
 def _cluster_refusal(cluster: options.ClusterName | None) -> list[SkillvizError]:
-    """Why nothing can be submitted to the cluster; empty for none."""
+    """The reason why no job can be submitted to the cluster, as a list of one error; empty if jobs can be submitted."""
     try:
         backend_named(cluster).refuse()
     except SkillvizError as error:
@@ -155,7 +156,8 @@ def _cluster_refusal(cluster: options.ClusterName | None) -> list[SkillvizError]
 
 @dataclass(frozen=True)
 class Mode:
-    """One way to make the run: the options that choose it, and what it takes; `refused` where it cannot be used."""
+    """One way to make the run: the options that choose it, and its cost; `refused` is the reason if it cannot be
+    used."""
 
     name: str
     flags: str
@@ -165,13 +167,13 @@ class Mode:
     refused: str = ""
 
     def as_json(self) -> dict[str, Any]:
-        """Plain values."""
+        """The mode as plain values for --json."""
         took = {"bytes": self.expected.bytes, "time": self.expected.time}
         return {**took, "fits": self.fits, "options": self.flags, **({"refused": self.refused} if self.refused else {})}
 
 
 def modes(spec: RunSpec, check: Preflight, budget: int, facts: Facts) -> list[Mode]:
-    """The run as it was asked for, and in lean mode; in the order in which they are to be preferred."""
+    """The run in ordinary mode and in lean mode; the preferred mode comes first."""
     dtype = "float32" if spec.dtype == "own" and spec.lean else spec.dtype
     found = []
     for name, changes in (("ordinary", {"lean": False, "dtype": dtype}), ("lean", {"lean": True, "dtype": "own"})):
@@ -185,7 +187,7 @@ def modes(spec: RunSpec, check: Preflight, budget: int, facts: Facts) -> list[Mo
 
 
 def mode_words(found: Sequence[Mode], spec: RunSpec, budget: int) -> str:
-    """What each mode needs of the memory there is, how long it takes, and which to use."""
+    """Sentences on the memory that each mode needs and the memory available, the time, and the mode to use."""
     needs = ", ".join(
         f"{mode.name} mode cannot be used"
         if mode.refused
@@ -203,7 +205,7 @@ def mode_words(found: Sequence[Mode], spec: RunSpec, budget: int) -> str:
 
 
 def byte_count(typed: str) -> int:
-    """The bytes of `24GB`, `8GiB` or `512MiB`; raises BadInput."""
+    """The bytes in `24GB`, `8GiB` or `512MiB`; raises BadInput."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT])(i?)B", typed.strip(), re.IGNORECASE)
     if match is None or not float(match[1]):
         raise BadInput(f"'{typed}' is not a size of memory; write a number and a unit, such as 24GB or 8GiB.")
@@ -211,7 +213,7 @@ def byte_count(typed: str) -> int:
 
 
 def free_bytes(device: str) -> int:
-    """The memory that is free now on the device that a run would take."""
+    """The memory that is free now on the device that a run would use."""
     available = devices()
     place = chosen(device, available) or available[0]
     return place.free

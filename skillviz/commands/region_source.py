@@ -1,4 +1,4 @@
-"""The region that fine-tuning trains: the file it is in, and whether it belongs to the base."""
+"""The region that fine-tuning trains: its file, and the check that it belongs to the base."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class RegionSource:
 
     @cached_property
     def header(self) -> dict[str, Any]:
-        """What its file says of where it comes from."""
+        """The header of its file, with its origin."""
         return Region.header(self.file)
 
 
@@ -48,9 +48,10 @@ def region_source(named: str, runs_dir: Path | None = None) -> RegionSource:
 
 
 def check_bases(base: str, regions: Sequence[RegionSource], force: bool = False) -> None:
-    """Raises WrongBase where a region was found on another base, as its file tells; with `force` that is noted.
+    """Raises WrongBase if a region was found on another base, according to its file; with `force`, prints a note
+    instead.
 
-    A region that does not say where it was found is used, with a note that its base is unknown.
+    A region that does not name its base is used, with a note that its base is unknown.
     """
     origins = {one.named: one.header.get("base_fingerprint") for one in regions}
     info = read_info(resolve(base)) if any(origins.values()) else None

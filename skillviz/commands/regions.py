@@ -1,4 +1,4 @@
-"""`regions`: other regions beside a stored run's, searched and scored once and stored beside the run."""
+"""`regions`: other regions for a stored run, searched and scored once and stored next to the run."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from skillviz.show.entries import headline_split
 
 
 class Kind(StrEnum):
-    """How the other region is found."""
+    """The ways to find another region."""
 
     disjoint = DISJOINT
     minimal = MINIMAL
@@ -52,10 +52,11 @@ def regions(
     out: options.CsvFile = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Find other regions beside a run's: disjoint ones, the part that suffices, and what hurts the graft.
+    """Find other regions for a run: disjoint ones, the part that suffices, and the outside part that hurts the graft
+    most.
 
-    They are stored beside the run, which stays as it is; the page Region shows them. Each is stored when it is scored,
-    so an interrupted command resumes with the next. Another sample or seed starts over. How to read it:
+    They are stored next to the run, which does not change; the page Region shows them. Each is stored when it is
+    scored, so an interrupted command resumes with the next. Another sample or seed starts over. How to read it:
     docs/one-region-among-many.md.
 
     [bold]Example[/bold]

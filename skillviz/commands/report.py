@@ -1,4 +1,4 @@
-"""`report`: a stored run as one HTML file. Nothing here imports torch."""
+"""`report`: a stored run as one HTML file, without importing torch."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def report(
 ) -> None:
     """Write a run as one HTML file that opens without a network: every figure and table, every word explained.
 
-    Light or dark as the reader's system asks, and fit for paper. Other runs of the same pair and task stand beside
-    it where sizes and localizers are compared. What `parts` stored of the run is in it too.
+    It follows the reader's light or dark setting and can be printed. The comparisons of sizes and localizers include
+    other runs of the same pair and task, and the scores that `parts` stored are part of the report.
 
     [bold]Example[/bold]
 

@@ -1,4 +1,4 @@
-"""`reproduce`: an experiment of the paper, or all of them, at a scale or on models of the user's own."""
+"""`reproduce`: an experiment of the paper, or all of them, at a scale or on the user's own models."""
 
 from __future__ import annotations
 
@@ -235,7 +235,7 @@ def reproduce(
 
 
 def _all(scale: str, store: Store, workers: int, core_hours: float | None, dry_run: bool, as_json: bool) -> None:
-    """Run the experiments in order while the core-hours last, or print what each of them takes."""
+    """Runs the experiments in order within the limit of core-hours, or prints the cost of each."""
     usual = scale_named(scale)
     known = costs(usual, store)
     frame = cost_table(known)
@@ -264,7 +264,7 @@ def _all(scale: str, store: Store, workers: int, core_hours: float | None, dry_r
 
 
 def cost_table(known: Mapping[str, ExperimentCost]) -> pd.DataFrame:
-    """One row an experiment: the steps that are left by kind, and the core-hours spent and left."""
+    """One row per experiment: the steps that are left by kind, and the core-hours spent and left."""
     import pandas as pd  # heavy: only this table needs it
 
     rows = [
@@ -286,7 +286,7 @@ def cost_table(known: Mapping[str, ExperimentCost]) -> pd.DataFrame:
 
 
 def _tell(row: Experiment, chosen: ScaleRow) -> None:
-    """Prints the question, and where the study differs from the paper."""
+    """Prints the question, and the differences between the study and the paper."""
     say(f"{row.title}: {row.question}")
     for aspect, paper, here in row.differences(chosen):
         note(f"{aspect}: {here} (the paper: {paper})")
@@ -304,7 +304,7 @@ def _run(study: StudySpec, store: Store, workers: int) -> Outcome:
 
 
 def _tables(row: Experiment, study: StudySpec, store: Store) -> dict[str, pd.DataFrame]:
-    """The study's tables as stored; prints the main one, and the scores beside the published ones."""
+    """The study's tables as stored; prints the main one, and the scores next to the published ones."""
     folder = open_study(study_path(store.root, study))
     tables = {} if folder is None else {name: folder.table(name) for name in folder.tables()}
     if row.main in tables and row.main != "scores":

@@ -1,4 +1,4 @@
-"""`runs`: list, show, verify, mend, export and delete stored runs. Nothing here imports torch, but `export --graft`."""
+"""`runs`: list, show, verify, mend, export and delete stored runs. Only `export --graft` imports torch."""
 
 from __future__ import annotations
 
@@ -114,9 +114,9 @@ def doctor(
 ) -> None:
     """Find what is wrong in the folder of runs and repair it.
 
-    Leftovers of killed processes are removed. Runs and files that differ from what run.json vouches for move to
-    .quarantine in the folder of runs; nothing is deleted. Runs that failed can be resumed, so they stay, and
-    so does everything that another version of skillviz made.
+    Leftovers of killed processes are removed. Runs and files that do not match their run.json move to .quarantine in
+    the folder of runs; nothing is deleted. Runs that failed can be resumed, so they stay, and so does everything that
+    another version of skillviz made.
     """
     store = Store(store_root(runs_dir))
     seen = list(findings(store)) if dry_run else mended(store)
@@ -145,7 +145,7 @@ def export(
 ) -> None:
     """Write runs as one zip: stored files, tables as CSV and a manifest. --report and --graft add those.
 
-    The manifest names the SHA-256 of every file, and what is not included.
+    The manifest lists the SHA-256 of every file, and the parts that are not included.
     """
     stored = list({run.id: run for run in (open_run(name, runs_dir) for name in runs)}.values())
     writable(out, overwrite)
@@ -166,7 +166,7 @@ def export(
 
 
 def report_of(run: Run, seen: Library) -> bytes:
-    """The run's report as HTML, with what `parts` stored of it, beside the runs of its store and of `seen`."""
+    """The run's report as HTML, with its stored part scores, compared with the runs of its store and of `seen`."""
     parts = [scores for grouping in GROUPINGS if (scores := stored_parts(seen, run, grouping)) is not None]
     return page.report(run, [*seen.list(), *Store(run.root).list()], parts)
 

@@ -1,4 +1,4 @@
-"""`slices`: where a run's graft does better or worse than the fine-tuned model. Nothing here imports torch."""
+"""`slices`: the examples on which a run's graft is better or worse than the fine-tuned model. Does not import torch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Standard output and error that end no command: what cannot be written to them is lost, and the work is not."""
+"""Standard output and error whose failures do not end a command: unwritable output is lost, the work is kept."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ import sys
 from typing import Any
 
 PLAIN = {"–": "-", "—": "-", "−": "-", "…": "...", "·": "|", "×": "x", "≥": ">=", "≤": "<=", "→": "->", "’": "'"}
-"""Signs of our own sentences and tables for terminals whose encoding lacks them; others are written as `\\u2020`."""
+"""Replacements for characters of our own messages if a terminal's encoding lacks them; others become `\\u2020`."""
 ERRORS = "skillviz"
 CLOSED = (errno.EPIPE, errno.EBADF)
 
 
 class Sink(io.RawIOBase):
-    """A descriptor that takes everything: after the first error of the system it writes nothing and keeps the error."""
+    """A descriptor that accepts all output: after the first system error it keeps the error and writes nothing more."""
 
     def __init__(self, descriptor: int) -> None:
         self.descriptor, self.error, self.has_lost = descriptor, _closed(descriptor), False
 
     def writable(self) -> bool:
-        """True, also of a closed one."""
+        """True, even if the descriptor is closed."""
         return True
 
     def fileno(self) -> int:
@@ -48,7 +48,8 @@ class Sink(io.RawIOBase):
 
 
 def _closed(descriptor: int) -> OSError | None:
-    """The error of a descriptor that is closed. Its number goes to no file: libraries write to whatever has it."""
+    """The error of a closed descriptor, or None. Its number is pointed at /dev/null, so that no file opened later
+    gets it: libraries write to that number."""
     try:
         os.fstat(descriptor)
     except OSError as error:
@@ -61,7 +62,7 @@ def _closed(descriptor: int) -> OSError | None:
 
 
 def _plainer(error: UnicodeError) -> tuple[str | bytes, int]:
-    """The letters that an encoding lacks, in signs that it has."""
+    """Replaces the characters that an encoding lacks."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     letters = error.object[error.start : error.end]
@@ -86,7 +87,7 @@ def install() -> tuple[Sink, Sink]:
 
 
 def what_was_lost(sink: Sink) -> str:
-    """The sentence on a standard output that could not be written; empty where nothing was lost."""
+    """The sentence on a standard output that could not be written; empty if nothing was lost."""
     sys.stdout.flush()
     if sink.error is None or not sink.has_lost:
         return ""

@@ -96,7 +96,7 @@ def submit(study: StudySpec, store: Store, cluster: options.ClusterName, as_json
 
 
 def run_here(study: StudySpec, store: Store, workers: int = 1, partial: bool = False) -> Outcome:
-    """What came of a study, run in this process (and its workers) with a bar on stderr; its devices are taken."""
+    """Runs a study in this process (and its workers) with a bar on stderr, holding its devices; returns the outcome."""
     at = Snapshot(plan(study), store)
     check(at)
     missing = [step for step in at.plan.steps if not at.is_there(step)]
@@ -127,7 +127,7 @@ def run_here(study: StudySpec, store: Store, workers: int = 1, partial: bool = F
 
 
 def report(study: StudySpec, store: Store, outcome: Outcome, as_json: bool) -> None:
-    """Tells what came of a study; ends with code 2 where steps failed."""
+    """Prints the outcome of a study; exits with code 2 if steps failed."""
     done, skipped, failed = len(outcome.finished), len(outcome.skipped), outcome.failed
     lost = f", {len(outcome.not_reached)} not reached" if outcome.not_reached else ""
     say(f"{study.name}: {done} made, {skipped} finished before, {len(failed)} failed{lost}, in {outcome.path}")
@@ -171,7 +171,7 @@ def status(
 ) -> None:
     """Print every step of a study with its state and the seconds it took, and the time left.
 
-    A step that is "not here" was finished, but what it made is not in this store: fine-tuned models do not ship.
+    A step that is "not here" was finished, but its result is not in this store: fine-tuned models do not ship.
     """
     spec, store = named(study, runs_dir, "begun")
     at = Snapshot(plan(spec), store)

@@ -1,4 +1,5 @@
-"""`work` and `work-study`: the processes of jobs. Not for people: `--detach`, `--cluster` and pages start them."""
+"""`work` and `work-study`: the processes of jobs. They are started by `--detach`, `--cluster` and pages, not by
+users."""
 
 from __future__ import annotations
 
@@ -37,13 +38,13 @@ def work(run: Annotated[Path, typer.Argument(metavar="RUN_DIR", help="A queued r
         return
 
     def on_wait(before: int) -> None:
-        """Shows that the job lives while it waits, and stops it where that is asked for."""
+        """Shows that the job is alive while it waits, and stops it on request."""
         folder.beat()
         report(Progress("queue", text=f"{before} before it"))
 
     @contextmanager
     def turn() -> Iterator[None]:
-        """The run's turn on its device; a cluster has given it one already."""
+        """Waits for the run's turn on its device; on a cluster, the job already has its turn."""
         if slurm_queue.own_job() is not None:
             yield
             return
@@ -53,10 +54,10 @@ def work(run: Annotated[Path, typer.Argument(metavar="RUN_DIR", help="A queued r
     try:
         with gently(silent, lambda: folder.is_to_stop) as report, record_failure(folder):
             folder.belongs_to_this_process()
-            if folder.is_to_stop:  # cancelled between the start of this process and its naming itself
+            if folder.is_to_stop:  # cancelled before this process noted its id
                 raise KeyboardInterrupt
             with turn():
-                quota.refuse(run.parent)  # jobs before it may have filled the store since it was started
+                quota.refuse(run.parent)  # earlier jobs may have filled the store since this one was started
                 from skillviz.runs.produce import carry_on  # imports torch: only once the device is free
 
                 carry_on(folder, report)
@@ -64,15 +65,16 @@ def work(run: Annotated[Path, typer.Argument(metavar="RUN_DIR", help="A queued r
         if interrupt.time_is_up:
             if _stamp(folder.work / CHECKPOINT) not in (None, before):
                 slurm_queue.requeue()
-            else:  # the next attempt would come no farther
+            else:  # the next attempt would get no further
                 folder.fail(ended_by_cluster(TIME_LIMIT))
         raise
     finally:
-        gc.freeze()  # the process ends: to go through all that torch has made once more takes two seconds
+        gc.freeze()  # at exit, a last garbage collection over torch's objects would take two seconds
 
 
 def _stamp(file: Path) -> tuple[int, int] | None:
-    """A value that changes when a file is written again, even if the clock is set back; None if it is not there."""
+    """A value that changes when a file is written again, even if the clock is set back; None if the file does not
+    exist."""
     with suppress(OSError):
         state = file.stat()
         return state.st_ino, state.st_mtime_ns
@@ -84,8 +86,8 @@ def work_study(
     first: Annotated[int, typer.Argument(metavar="FIRST", help="The step that the array's task 0 does.")] = 0,
     level: Annotated[int | None, typer.Option("--level", help="The level whose step this process does.")] = None,
 ) -> None:
-    """Do one step of a study on a cluster: that of this task of the array; without --level make its tables."""
-    from skillviz.studies import array  # what makes the tables: not for `work`
+    """Do one step of a study on a cluster: the step of this array task; without --level make the study's tables."""
+    from skillviz.studies import array  # imports the code for tables, which `work` does not need
 
     store, begun = Store(study.parents[1]), time.time()
     number = first + int(os.environ.get("SLURM_ARRAY_TASK_ID", 0))
@@ -99,8 +101,8 @@ def work_study(
         if interrupt.time_is_up and level is not None:
             if array.has_checkpoint_since(study, store, level, number, begun):
                 slurm_queue.requeue()
-            else:  # the next attempt would come no farther
+            else:  # the next attempt would get no further
                 array.fail_step(study, level, number, ended_by_cluster(TIME_LIMIT))
         raise
     finally:
-        gc.freeze()  # the process ends: to go through all that torch has made once more takes two seconds
+        gc.freeze()  # at exit, a last garbage collection over torch's objects would take two seconds

@@ -1,4 +1,4 @@
-"""`worker`: the process that owns models and answers the live pages; started by them, not by a person."""
+"""`worker`: the process that holds models and answers the live pages; started by the pages, not by a user."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def worker(
 
     def answer(operation: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
         nonlocal state
-        # imports torch: with the first request only, so that the worker listens at once and no second one is started
+        # imports torch: only at the first request, so that the worker listens at once and no second worker is started
         from skillviz.live import operations  # imports torch
         from skillviz.live.request import Worker
 
