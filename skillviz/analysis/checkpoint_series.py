@@ -99,11 +99,11 @@ def checkpoint_points(runs: Mapping[int, Sequence[Run]]) -> pd.DataFrame:
 
     Scores are at each run's main size, on the test set, or on validation if there is no test set. `needed` is the share
     of the parameters whose graft recovers GAIN_SHARE of the checkpoint's gain, missing if no size does. `gap` is a
-    search's graft minus its model, and `gap_change` is `gap` minus its value at the first checkpoint, both paired or without
-    an interval. `shared` is the share of the last checkpoint's region, for the same localizer and seed, that this one
-    holds too. Two columns show why a search and top movement are level early or late: `alike`, the share of a search's
-    region that is also in top movement's region at the same checkpoint, and `held`, the share of the squared movement
-    within a region.
+    search's graft minus its model, and `gap_change` is `gap` minus its value at the first checkpoint, both paired or
+    without an interval. `shared` is the share of the last checkpoint's region, for the same localizer and seed, that
+    this one holds too. Two columns show why a search and top movement are level early or late: `alike`, the share of a
+    search's region that is also in top movement's region at the same checkpoint, and `held`, the share of the squared
+    movement within a region.
     """
     rows: list[dict[str, Any]] = []
     last = runs[max(runs)] if runs else ()

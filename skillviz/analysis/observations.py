@@ -40,8 +40,8 @@ class Observation:
 
     `model` distinguishes fine-tuned models, and `seed` searches on one of them. `requested_size` is the size as
     requested; it groups regions whose size is an outcome. `model_fields` are the model's requested settings without its
-    seeds, `search_fields` the settings of the search; `variant` and `search_variant` describe in words how they differ among
-    models of one recipe, and searches of one localizer. `shown_readout` is the readout if models of one base have
+    seeds, `search_fields` the settings of the search; `variant` and `search_variant` describe in words how they differ
+    among models of one recipe, and searches of one localizer. `shown_readout` is the readout if models of one base have
     several. `answers` are missing if predictions are not stored.
     """
 

@@ -1,4 +1,4 @@
-"""Words for those who cannot see a figure: its `alt` text, with the values that the figure is about."""
+"""Text for readers who cannot see a figure: its `alt` text, with the figure's main values."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ REGION_VIEWS = {
     "overlap": ("iou", "Entries that both regions have", "largest"),
     "minimal": ("iou", "Share of the region that suffices", "largest"),
 }
-"""Of each view of the region: its column, its title, and what its largest cells are."""
+"""For each view of the region: its column, its title, and the adjective for its largest cells."""
 
 
 def overview(states: pd.DataFrame) -> str:
-    """The values of the comparison figure, read out."""
+    """The values of the comparison figure as text."""
     shown = states[states["metric"].isin(FOREMOST)]
     words = [
         f"{state_style(str(state)).title} {metric_row(metric).title} {metric_value(metric, value)}"
@@ -32,7 +32,7 @@ def overview(states: pd.DataFrame) -> str:
 
 
 def history(history: pd.DataFrame) -> str:
-    """How the loss went over the search."""
+    """The change of the loss over the search."""
     losses = history["loss"].dropna()
     if losses.empty:
         return "This localizer took no steps."
@@ -53,7 +53,7 @@ def region_map(cells: pd.DataFrame, view: str) -> str:
 
 
 def reliability(bins: pd.DataFrame) -> str:
-    """How far each model's confidence lies from its accuracy."""
+    """The distance of each model's confidence from its accuracy."""
     words = []
     for state, rows in bins[bins["count"] > 0].groupby("state", sort=False):
         gap = ((rows["confidence"] - rows["accuracy"]) * rows["count"]).sum() / rows["count"].sum()
@@ -62,7 +62,7 @@ def reliability(bins: pd.DataFrame) -> str:
 
 
 def histogram(bins: pd.DataFrame) -> str:
-    """How many examples each model puts into the highest bin."""
+    """The share of examples that each model puts into the highest bin."""
     words = []
     for state, rows in bins.groupby("state", sort=False):
         top = rows.sort_values("lower").iloc[-1]

@@ -1,4 +1,4 @@
-"""How a page speaks of the answers of a run's task: classes, options, generated texts, or references alone."""
+"""A page's words for the answers of a run's task: classes, options, generated texts, or references alone."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ SORTS = {
 
 
 class Measure(NamedTuple):
-    """What a model gives the right answer: on a switch, in a sentence, on an axis, and how its figure is read."""
+    """The words for a model's score of the right answer: on a switch, in a sentence, on an axis, and how to read its
+    figure."""
 
     brief: str
     title: str
@@ -39,9 +40,10 @@ class Measure(NamedTuple):
 
 @dataclass(frozen=True)
 class AnswerWords:
-    """`right` is what an example's label names, `one` any answer; `measures` go by the columns of the scored table.
+    """`right` is the name of an example's label, `one` of any answer; the keys of `measures` are columns of the scored
+    table.
 
-    `says` is what a narrow table has of each model, `stored` what a run holds of its examples.
+    `says` describes each model's column in a narrow table, `stored` the examples' data in a run.
     """
 
     right: str
@@ -54,7 +56,7 @@ class AnswerWords:
 
 
 def _chosen(right: str, one: str) -> AnswerWords:
-    """The words where a model chooses among answers."""
+    """The words for a model that chooses among answers."""
     confidence = Measure(
         "confidence", f"confidence in the {right}", f"{right}, %",
         f"confidence in the {right}, of the fine-tuned model (across) and the graft (up). On the dotted line both are "
@@ -100,11 +102,11 @@ REFERENCES = replace(
     says="The reference's probability per token by each model.",
     stored="Runs store scores, not prompts and references.",
 )  # fmt: skip
-"""Where nothing is generated beside the references."""
+"""The words if only references are scored and nothing is generated."""
 
 
 def answer_words(record: RunRecord) -> AnswerWords:
-    """The words of a run's task."""
+    """The words for a run's task."""
     if record.has_reference:
         return TEXTS if record.generates else REFERENCES
     return CLASSES if record.has_classes else OPTIONS

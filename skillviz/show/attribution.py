@@ -1,4 +1,4 @@
-"""The worker's attributions as tables, what they allow to be said, and the exhibits of one explained sentence."""
+"""The worker's attributions as tables, the sentences that they support, and the exhibits of one explained sentence."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from skillviz.show import text
 from skillviz.show.exhibit import Exhibit, drawn_once
 
 BLOCK = "block"
-LARGE_SHARE, LARGE_NATS = 0.1, 0.05  # a gap beyond both of these is warned of
+LARGE_SHARE, LARGE_NATS = 0.1, 0.05  # there is a warning if a gap exceeds both of these
 
 Answer = Mapping[str, Any]
 
@@ -29,7 +29,7 @@ def token_rows(answer: Answer) -> pd.DataFrame:
 def part_rows(answer: Answer) -> pd.DataFrame:
     """state, part, layer, value (nats, summed over tokens) of layer conductance; whole blocks are left out.
 
-    A block's sum is the same for every layer, since nothing passes it by.
+    A block's sum is the same for every layer, because no path bypasses a block.
     """
     rows = [
         (state, part, layer, float(value))
@@ -42,7 +42,7 @@ def part_rows(answer: Answer) -> pd.DataFrame:
 
 
 def flow_rows(answer: Answer) -> pd.DataFrame:
-    """state, layer, position, token, special, value (nats): where the evidence lies after each layer."""
+    """state, layer, position, token, special, value (nats): the position of the evidence after each layer."""
     frames = [
         _tokens(answer).assign(state=state, layer=layer, value=values)
         for state, part in answer["states"].items()
@@ -52,7 +52,7 @@ def flow_rows(answer: Answer) -> pd.DataFrame:
 
 
 def completeness(answer: Answer) -> pd.DataFrame:
-    """One row a state, in nats: score, reference (on the baseline), change, explained, gap, and gap / change."""
+    """One row per state, in nats: score, reference (on the baseline), change, explained, gap, and gap / change."""
     rows = []
     for state, part in answer["states"].items():
         change = part["score"] - part["reference"]
@@ -62,13 +62,13 @@ def completeness(answer: Answer) -> pd.DataFrame:
 
 
 def large_gaps(gaps: pd.DataFrame) -> list[str]:
-    """The states whose gap is large beside the change that is to be explained."""
+    """The states whose gap is large compared with the change to be explained."""
     large = (gaps["gap"].abs() > LARGE_NATS) & ~(gaps["share"] <= LARGE_SHARE)
     return gaps.loc[large, "state"].tolist()
 
 
 def completeness_words(gaps: pd.DataFrame) -> str:
-    """The largest gap among the states, in nats and beside the change that is to be explained."""
+    """The largest gap among the states, in nats and as a share of the change to be explained."""
     worst = gaps.iloc[int(gaps["gap"].abs().to_numpy().argmax())]
     beside = f" of a change of {_nats(worst['change'])} ({formats.percent(worst['share'])})" if worst["change"] else ""
     names = "the models" if len(gaps) > 1 else "this model"
@@ -79,7 +79,7 @@ def completeness_words(gaps: pd.DataFrame) -> str:
 
 
 def tokens_words(rows: pd.DataFrame, label: str) -> str:
-    """The word of the text that speaks most for the class in each state."""
+    """The word of the text that supports the class most in each state."""
     if not rows.loc[~rows["special"].astype(bool), "value"].abs().max() > 0:
         return "No token changes anything: sentence and baseline are the same to the models."
     of_text = rows[rows["word"] >= 0].groupby(["state", "word"], sort=False)
@@ -88,12 +88,12 @@ def tokens_words(rows: pd.DataFrame, label: str) -> str:
 
 
 def parts_words(rows: pd.DataFrame, label: str) -> str:
-    """The layer's module that does most for the class in each state."""
+    """The layer's module that supports the class most in each state."""
     return _most_for(rows, rows, label, "layer", lambda most: f"layer {most['layer']}'s {most['part']}")
 
 
 def _most_for(rows: pd.DataFrame, shares: pd.DataFrame, label: str, noun: str, name: Callable[[pd.Series], str]) -> str:
-    """The largest of the `shares` above 0 in each state of `rows`; so said where there is none."""
+    """The largest of the `shares` above 0 in each state of `rows`, or a sentence that there is none."""
     phrases, models, none = list[str](), list[str](), True
     for state in rows["state"].unique():
         models.append(model := f"in the {state_style(str(state)).title} model")
@@ -120,7 +120,7 @@ def _nats(value: float) -> str:
 
 @drawn_once
 def tokens(answer: Answer, theme: str) -> Exhibit:
-    """Every token's part in the class's log-odds, model beside model."""
+    """The contribution of every token to the class's log-odds, for all models side by side."""
     rows = token_rows(answer)
     return Exhibit(
         name="tokens",
@@ -137,7 +137,7 @@ def tokens(answer: Answer, theme: str) -> Exhibit:
 
 @drawn_once
 def parts(answer: Answer, theme: str) -> Exhibit:
-    """What attention and MLP of each layer do for the class, model beside model."""
+    """The contribution of each layer's attention and MLP to the class, for all models side by side."""
     rows = part_rows(answer)
     return Exhibit(
         name="parts",
@@ -153,7 +153,7 @@ def parts(answer: Answer, theme: str) -> Exhibit:
 
 @drawn_once
 def layers(answer: Answer, state: str, theme: str) -> Exhibit:
-    """At which tokens one model's evidence lies after each layer."""
+    """The tokens at which one model's evidence is after each layer."""
     every = flow_rows(answer)
     rows = every[every["state"] == state].drop(columns="state")
     return Exhibit(

@@ -1,4 +1,4 @@
-"""Beyond the null: how much better a run's graft does than the same search on null movements (core/nulls.py)."""
+"""Beyond the null: the margin of a run's graft over the same search on null movements (core/nulls.py)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ COLUMNS = ("null", "draws", "score", "gain recovered", "beyond, accuracy", "beyo
 
 
 def stored_beside(record: RunRecord, others: Iterable[RunRecord]) -> RunRecord | None:
-    """The run itself where it has nulls, else another one of the same pair, task, localizer and size that has."""
+    """The run itself if it has nulls, otherwise another run with nulls on the same pair, task, localizer and size."""
     wanted = _search_of(record)
     return next((one for one in (record, *others) if one.nulls and _search_of(one) == wanted), None)
 
@@ -42,18 +42,18 @@ def draws(note: NullNote) -> str:
 
 
 def main(note: NullNote, split: str) -> Estimate:
-    """By how much the graft is better in accuracy; in nats where the task has none."""
+    """The margin of the graft in accuracy, or in nats if the task has no accuracy."""
     return next(iter(note.beyond[split].values()))
 
 
 def verdict(beyond: Estimate) -> DifferenceVerdict:
-    """The verdict on a graft less its nulls, where more is better; `not measured` without an interval."""
+    """The verdict on a graft minus its nulls, higher is better; `not measured` without an interval."""
     return metric_row("accuracy").verdict(beyond.low, beyond.high)
 
 
 def sentence(record: RunRecord, split: str) -> str:
-    """`0.1% brings back 90% of the gain; the same search over shuffled movements 51%.` Where no share of the
-    gain is defined, scores; empty where the run has no such null."""
+    """`0.1% brings back 90% of the gain; the same search over shuffled movements 51%.` Scores instead if no share of
+    the gain is defined; empty if the run has no such null."""
     note = record.null(split)
     scores = record.metrics.get(split)
     if note is None or scores is None:
@@ -75,7 +75,7 @@ def sentence(record: RunRecord, split: str) -> str:
 
 
 def difference(note: NullNote, split: str) -> str:
-    """`+8.6 points (6.1–11.0) and +0.580 nats (0.51–0.65)`: by how much the graft is better than its nulls."""
+    """`+8.6 points (6.1–11.0) and +0.580 nats (0.51–0.65)`: the margin of the graft over its nulls."""
     beyond = note.beyond[split]
     return " and ".join(_difference(name, one) for name, one in beyond.items())
 
@@ -93,7 +93,8 @@ def columns(beyond: Mapping[str, Estimate | None]) -> dict[str, str]:
 
 
 def judged(record: RunRecord, split: str) -> Judged | None:
-    """The verdict with both differences; `not measured` where the run has no null. None for a localizer without one."""
+    """The verdict with both differences; `not measured` if the run has no null. None for a localizer that has no
+    null."""
     if not has_null(record.spec.localizer):
         return None
     note = record.null(split)
@@ -104,7 +105,7 @@ def judged(record: RunRecord, split: str) -> Judged | None:
 
 
 def line(record: RunRecord, split: str) -> str:
-    """The sentence and how far the graft is beyond its null, for a text without chips; empty without a null."""
+    """The sentence with the margin over the null, for a text without chips; empty without a null."""
     told = judged(record, split)
     if told is None:
         return ""
@@ -114,7 +115,7 @@ def line(record: RunRecord, split: str) -> str:
 
 
 def over_models(found: Mapping[str, SeedsInterval], models: int) -> str:
-    """The same over several fine-tuned models, in a sentence."""
+    """A sentence with the margin over several fine-tuned models."""
     told = " and ".join(metric_row(name).difference(one.value, one.low, one.high) for name, one in found.items())
     return f"Over {models} fine-tuned models: {told}, with intervals over models, draws and examples."
 
@@ -125,7 +126,7 @@ def command(record: RunRecord) -> str:
 
 
 def table(record: RunRecord, split: str) -> pd.DataFrame:
-    """One row a null that the run has on the split, as texts."""
+    """One row per null that the run has on the split, as texts."""
     metric, rows = record.metric, []
     for note in record.nulls:
         if split not in note.states:
@@ -145,7 +146,7 @@ def table(record: RunRecord, split: str) -> pd.DataFrame:
 
 
 def search_of(record: RunRecord) -> dict[str, str]:
-    """The columns that tell a run's search: task, model, localizer, region and seed, as texts."""
+    """The columns that identify a run's search: task, model, localizer, region and seed, as texts."""
     return {
         "task": readable(record.task_name), "fine-tuned model": text.last_part(record.spec.finetuned),
         "localizer": localizer_style(record.spec.localizer).title + gain_words(record),
@@ -154,7 +155,7 @@ def search_of(record: RunRecord) -> dict[str, str]:
 
 
 def by_run(records: Iterable[RunRecord], split: str) -> pd.DataFrame:
-    """One row a null of these runs on the split, as texts: the search, both shares of the gain, the difference."""
+    """One row per null of these runs on the split, as texts: the search, both shares of the gain, the difference."""
     rows = []
     for record in records:
         for note in record.nulls:
@@ -174,12 +175,13 @@ def by_run(records: Iterable[RunRecord], split: str) -> pd.DataFrame:
 
 
 def gain_words(record: RunRecord) -> str:
-    """`, gain 11.7`; empty where the graft has the fine-tuned values."""
+    """`, gain 11.7`; empty if the graft has the fine-tuned values."""
     return "" if record.gain == 1 else f", gain {formats.number(record.gain, 1)}"
 
 
 def measures(found: pd.DataFrame) -> pd.DataFrame:
-    """`analysis.null_measures.by_measure` as texts, the measure that tells the graft from its nulls best first."""
+    """`analysis.null_measures.by_measure` as texts; the measure that separates the graft from its nulls best is
+    first."""
     rows = [
         (row["measure"], MEASURES[row["measure"]].meaning, *_of_measure(row), formats.number(row["standard_errors"], 1))
         for row in found.sort_values("standard_errors", ascending=False).to_dict("records")
@@ -199,8 +201,7 @@ def _of_measure(row: Mapping[Hashable, Any]) -> tuple[str, str, str]:
 
 
 def likeness(found: pd.DataFrame) -> str:
-    """What the graft shares with the fine-tuned model beyond its nulls, in a sentence; empty where it is not
-    measured."""
+    """A sentence on the graft's likeness to the fine-tuned model beyond its nulls; empty if it is not measured."""
     rows = {row["measure"]: row for row in found.to_dict("records")}
     told = {name: _of_measure(row) for name, row in rows.items()}
     if SHARED_PROBABILITY not in told:
@@ -215,5 +216,5 @@ def likeness(found: pd.DataFrame) -> str:
 
 
 def meaning() -> str:
-    """What each null keeps and breaks, as a list in Markdown."""
+    """The properties that each null keeps and breaks, as a list in Markdown."""
     return "\n".join(f"- **{row.name}** keeps {row.keeps}; it breaks {row.breaks}." for row in NULLS.values())

@@ -1,6 +1,6 @@
-"""Runs as one zip file: their stored files, tables as CSV, reports, grafts where they are given, and a manifest.
+"""Runs as one zip file: their stored files, tables as CSV, reports, grafts if given, and a manifest.
 
-Unzipped, its folder `runs` is a store as any other: the dashboard opens it and `runs verify` checks it.
+Unzipped, its folder `runs` is a normal store: the dashboard opens it and `runs verify` checks it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ FORMAT = 1
 """The version of the manifest."""
 CHUNK = 1 << 20
 NEEDS_MODELS = "its values are in the models, which a stored run does not hold"
-HERE = " --runs-dir runs"  # beside the zip's README, for whoever has the run from the zip alone
+HERE = " --runs-dir runs"  # relative to the zip's README, for a reader who has only the zip
 IS_CONTROL = "the localizer is a control that cannot be grafted"
 
 
@@ -51,8 +51,8 @@ def bundle(
 ) -> None:
     """Writes the runs to `to` as a zip; `reports` make a run's HTML, `grafts` are files, both by run id.
 
-    One file at a time is read, so that memory does not grow with the number of runs. Raises CorruptRun where a stored
-    file is not what run.json vouches for.
+    One file is read at a time, so that memory does not grow with the number of runs. Raises CorruptRun if a stored file
+    does not match its SHA-256 in run.json.
     """
     with ZipFile(to, "w", ZIP_DEFLATED) as archive:
         written: dict[str, dict[str, Any]] = {}
@@ -92,12 +92,12 @@ def bundle(
 
 
 def stored_bytes(runs: Sequence[Run]) -> int:
-    """How large the stored files of these runs are together."""
+    """The total size of these runs' stored files in bytes."""
     return sum(note.size for run in runs for note in run.record.files.values())
 
 
 def parts_stamp(runs: Sequence[Run], seen: Library) -> tuple[int, ...]:
-    """Times that change when scores of parts of these runs are stored, which may come after the runs are finished."""
+    """Times that change when scores of parts of these runs are stored, which may happen after the runs are finished."""
     stamp = []
     for folder in (store.root / PARTS / run.id for run in runs for store in seen.stores):
         with suppress(OSError):
@@ -106,9 +106,9 @@ def parts_stamp(runs: Sequence[Run], seen: Library) -> tuple[int, ...]:
 
 
 def _copied(file: IO[bytes], archive: ZipFile, name: str) -> tuple[str, int]:
-    """Copies a file into the archive; its sha256 and its bytes."""
+    """Copies a file into the archive; returns its sha256 and its size in bytes."""
     entry = ZipInfo(name, time.localtime()[:6])
-    is_packed = name.endswith((".parquet", ".safetensors"))  # to deflate them takes long and saves little
+    is_packed = name.endswith((".parquet", ".safetensors"))  # deflating them takes long and saves little
     entry.compress_type, entry.external_attr = ZIP_STORED if is_packed else ZIP_DEFLATED, 0o644 << 16
     digest, size = hashlib.sha256(), 0
     with archive.open(entry, "w", force_zip64=True) as target:
@@ -136,7 +136,7 @@ def _tables(run: Run) -> Iterator[tuple[str, str]]:
 
 
 def _parts(run: Run, seen: Library) -> Iterator[tuple[str, Path, str]]:
-    """The stored scores of the parts of the run's region: name, file, and sha256 where one is vouched for."""
+    """The stored scores of the parts of the run's region: name, file, and the recorded sha256 if there is one."""
     for grouping in (*GROUPINGS, REGIONS):
         scores = stored_parts(seen, run, grouping)
         if scores is None:
@@ -147,7 +147,7 @@ def _parts(run: Run, seen: Library) -> Iterator[tuple[str, Path, str]]:
 
 
 def _missing(run: Run, reports: Mapping[str, Any], grafts: Mapping[str, Any]) -> list[dict[str, str]]:
-    """What belongs to the run and is not in the file, why, and the command that makes it."""
+    """The files of the run that are not in the zip, with the reason and the command that makes them."""
     rows = []
     if run.id not in grafts:
         can = makes_graft(run.spec.localizer)

@@ -21,13 +21,14 @@ from skillviz.show.exhibit import OVER_EXAMPLES, Exhibit, drawn_once
 def verdicts(
     logits: Mapping[str, np.ndarray], labels: np.ndarray, bins: int, equal_mass: bool
 ) -> list[tuple[DifferenceVerdict | None, str]]:
-    """On each rival of the graft (`sentences.RIVALS`) the verdict on their paired difference in ECE, and its sentence.
+    """For each rival of the graft (`sentences.RIVALS`), the verdict on their paired difference in ECE, and its
+    sentence.
 
-    None with equal mass, whose intervals can be too narrow for a verdict (docs/statistics.md).
-    `logits` [n, label] by state, the graft's and those of rivals among them.
+    The verdict is None with equal mass, whose intervals can be too narrow for a verdict (docs/statistics.md). `logits`
+    [n, label] by state include the graft's and the rivals'.
     """
     binning: Binning = "mass" if equal_mass else "width"
-    if len(labels) < FEWEST:  # too few for an interval, about which the debiased error would stand
+    if len(labels) < FEWEST:  # too few for an interval, which the debiased error requires
         values = {name: ece(z, labels, bins, equal_mass) for name, z in logits.items()}
     else:
         values = {name: calibration_error(z, labels, bins, binning=binning).debiased for name, z in logits.items()}
@@ -41,7 +42,7 @@ def verdicts(
 
 @drawn_once
 def confidence(bins: pd.DataFrame, theme: str) -> Exhibit:
-    """How many examples are predicted with which confidence, and how many of them are wrong."""
+    """The number of examples predicted with each confidence, and the number of errors among them."""
     return Exhibit(
         name="confidence",
         title="Confidence",
@@ -64,9 +65,9 @@ def reliability(
     errors: Mapping[str, Estimate] | None = None,
     p_values: Mapping[str, float] | None = None,
 ) -> Exhibit:
-    """Accuracy against confidence; `styles` are those of names in the column `state` that are no states.
+    """Accuracy against confidence; `styles` are for names in the column `state` that are not states.
 
-    `errors` are the states' calibration errors with their intervals, `p_values` those of the test of calibration.
+    `errors` are the states' calibration errors with their intervals, `p_values` belong to the test of calibration.
     """
     titles = {state: style.title for state, style in (styles or {}).items()}
     return Exhibit(
@@ -86,7 +87,8 @@ def reliability(
 
 
 def _interval(error: Estimate) -> str:
-    """A panel's ECE: the debiased one with its interval and the plug-in value under it; without one it says so."""
+    """A panel's ECE: the debiased one with its interval, and the plug-in value below it; or a note that there is no
+    interval."""
     if error.debiased is None:
         return f"{formats.percent(error.value)}<br>no interval"
     ends = formats.percent_interval(error.low, error.high)
@@ -94,7 +96,7 @@ def _interval(error: Estimate) -> str:
 
 
 def _tested(p_values: Mapping[str, float]) -> str:
-    """What the test of calibration says of each state."""
+    """The results of the calibration test for each state."""
     if not p_values:
         return ""
     told = formats.listed([f"{state_style(state).title} p = {p:.3f}" for state, p in p_values.items()], len(p_values))

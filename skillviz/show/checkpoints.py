@@ -31,14 +31,14 @@ WORDS = {
 
 
 def panels(points: pd.DataFrame, task: str) -> list[str]:
-    """The keys of PANELS with something to show; `details` says why another has nothing."""
+    """The keys of PANELS that have data; `details` explains missing ones."""
     of_task = points[points["id_task"] == task]
     return [name for name in PANELS if len(rows_of(of_task, name))]
 
 
 @drawn_once
 def panel(points: pd.DataFrame, task: str, name: str, theme: str) -> Exhibit:
-    """One figure of the table `checkpoints`, of one task; `name` is a key of PANELS."""
+    """One figure of the table `checkpoints`, for one task; `name` is a key of PANELS."""
     of_task = points[points["id_task"] == task].reset_index(drop=True)
     rows = rows_of(of_task, name)
     return Exhibit(
@@ -54,8 +54,8 @@ def panel(points: pd.DataFrame, task: str, name: str, theme: str) -> Exhibit:
 
 
 def finding(points: pd.DataFrame, task: str) -> str:
-    """How the search compares with top movement and with its model at the first and the last checkpoint; where neither
-    is known, the `details`."""
+    """The search compared with top movement and with its model, at the first and the last checkpoint; if neither is
+    known, the `details`."""
     of_task = points[points["id_task"] == task]
     parts = []
     leads = of_task[of_task["what"] == LEAD].sort_values("step", kind="stable")
@@ -70,7 +70,7 @@ def finding(points: pd.DataFrame, task: str) -> str:
 
 
 def details(points: pd.DataFrame, task: str) -> str:
-    """What the last checkpoint's region keeps of the first, and what its figures lack."""
+    """The share of the last checkpoint's region that the first already holds, and the marks that the figures lack."""
     of_task = points[points["id_task"] == task]
     parts = []
     shared = rows_of(of_task, "shared").sort_values("step", kind="stable")
@@ -101,7 +101,7 @@ def _ends(rows: pd.DataFrame) -> str:
 
 
 def without_size(points: pd.DataFrame) -> list[str]:
-    """Sentences on the marks that the figure of the size needed lacks, and why; empty where it has them all."""
+    """Sentences on the marks missing from the figure of the size needed, and the reasons; empty if none is missing."""
     needed, sentences = points[points["what"] == NEEDED], []
     if undefined := sorted(set(points["step"]) - set(needed["step"])):
         sentences.append(

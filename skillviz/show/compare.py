@@ -28,7 +28,7 @@ STATES = {"grafted": "grafts", "finetuned": "fine-tuned models"}
 
 @drawn_once
 def values(table: pd.DataFrame, marks: Mapping[str, Style], metric: str, state: str, theme: str) -> Exhibit:
-    """One metric of each run's model, alone."""
+    """One metric of each run's model, without comparison."""
     table = table[table["metric"] == metric].reset_index(drop=True)
     beside = "; the round mark is the fine-tuned model" if state == "grafted" else ""
     return Exhibit(
@@ -52,7 +52,7 @@ def differences(
     metric: str,
     theme: str,
 ) -> Exhibit:
-    """One metric of each run's model less the baseline's, on the same examples."""
+    """One metric of each run's model minus the baseline's, on the same examples."""
     table = table[table["metric"] == metric].reset_index(drop=True)
     return Exhibit(
         name=f"compare_differences_{metric}",
@@ -110,7 +110,7 @@ AREAS = {"given": "graft gives, % of the gain", "cost": "removal costs, % of the
 
 
 def area_table(found: pd.DataFrame) -> pd.DataFrame:
-    """The areas of `necessity.areas` for the eye, a row a run; curves of fewer than two sizes say so."""
+    """The areas of `necessity.areas` as texts, one row per run; curves of fewer than two sizes are marked."""
     rows = dict[str, dict[str, str]]()
     for (run, curve), row in zip(found.index, found.to_dict("records"), strict=True):
         text = formats.percent_estimate(row["value"], row["low"], row["high"])
@@ -121,7 +121,7 @@ def area_table(found: pd.DataFrame) -> pd.DataFrame:
 
 
 def area_words(found: pd.DataFrame) -> str:
-    """What the areas are, and over which sizes."""
+    """An explanation of the areas, with the range of sizes."""
     known = found.dropna(subset=["value"])
     if known.empty:
         return "An area needs two sizes that all runs have in common. Start runs with several sizes to see it."
@@ -135,14 +135,14 @@ def area_words(found: pd.DataFrame) -> str:
 def reliability(
     bins: pd.DataFrame, marks: Mapping[str, Style], errors: Mapping[str, Estimate], state: str, theme: str
 ) -> Exhibit:
-    """Accuracy against confidence of every run's model, in bins of equal width, under its calibration error."""
+    """Accuracy against confidence of every run's model, in bins of equal width, with its calibration error."""
     title = f"Reliability of the {STATES[state]} ({BINS} bins)"
     return calibration.reliability(bins, theme, "compare_reliability", title, marks, errors)
 
 
 @drawn_once
 def shared(table: pd.DataFrame, kind: str, theme: str) -> Exhibit:
-    """How much every two regions share: `iou` or `overlap`."""
+    """The share of entries that every two regions have in common: `iou` or `overlap`."""
     return Exhibit(
         name=f"compare_{kind}",
         title=overlap.TITLES[kind],

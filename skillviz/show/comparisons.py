@@ -1,4 +1,4 @@
-"""Many comparisons in words: how many there are, what chance alone would give, and what holds."""
+"""Many comparisons in words: their number, the number expected by chance alone, and the ones that hold."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from skillviz.core.metrics import METRICS
 from skillviz.core.verdicts import NOT_MEASURED
 
 MARK = "†"
-"""Behind a verdict that excludes zero and does not hold at the false discovery rate."""
+"""Follows a verdict that excludes zero but does not hold at the false discovery rate."""
 
 
 def counted(counts: Comparisons, limit: str = "zero") -> str:
     """`Of 32 comparisons, 21 exclude zero; chance alone would give about 1.6. 20 hold at a false discovery rate ...`
 
-    `limit` names what an interval has to leave out for a verdict.
+    `limit` names the value that an interval has to exclude for a verdict.
     """
     if not counts.n:
         return "No comparison has an interval: too few examples, or no stored predictions."
@@ -34,8 +34,8 @@ def counted(counts: Comparisons, limit: str = "zero") -> str:
 
 
 def counted_rows(rows: pd.DataFrame, metric: str = "") -> str:
-    """The same of differences, rows as of `compared_rows`, and how many have no interval; empty for fewer than two
-    values."""
+    """The same sentence for differences, with rows as in `compared_rows`, and the number without an interval; empty
+    for fewer than two values."""
     known = rows.dropna(subset=["value"])
     if len(known) < 2:
         return ""
@@ -46,13 +46,14 @@ def counted_rows(rows: pd.DataFrame, metric: str = "") -> str:
 
 
 def compared_rows(rows: pd.DataFrame, metric: str = "") -> Comparisons:
-    """The counts for differences with the columns value, low, high and, where there is one, debiased, seeds, metric
-    and n; `metric` is that of all rows where no column names it."""
+    """The counts for differences with the columns value, low, high and, if present, debiased, seeds, metric and n;
+    `metric` applies to all rows if there is no such column."""
     return compared(rows["value"], rows["low"], rows["high"], **known_of(rows, metric))
 
 
 def known_of(rows: pd.DataFrame, metric: str = "") -> dict[str, Any]:
-    """What `p_values` takes beside value and ends: debiased, seeds, and the examples of differences of shares."""
+    """The arguments of `p_values` besides value and ends: debiased, seeds, and the examples of differences of
+    shares."""
     metrics = rows["metric"] if "metric" in rows else pd.Series(metric, index=rows.index, dtype=object)
     is_share = [name in METRICS and METRICS[name].interval == "wilson" for name in metrics]
     examples = rows["n"].astype("float64").where(pd.Series(is_share, index=rows.index)) if "n" in rows else None
@@ -61,9 +62,9 @@ def known_of(rows: pd.DataFrame, metric: str = "") -> dict[str, Any]:
 
 
 def holding(rows: pd.DataFrame, metric: str = "") -> pd.Series:
-    """Which of these differences exclude zero and hold among all of them, bool; rows as of `compared_rows`.
+    """True for each difference that excludes zero and holds among all of them, bool; rows as in `compared_rows`.
 
-    Of fewer than two values the one that excludes zero does.
+    With fewer than two values, every difference that excludes zero holds.
     """
     p = p_values(rows["value"], rows["low"], rows["high"], **known_of(rows, metric))
     p = np.where(rows["value"].notna(), p, np.nan)
@@ -72,5 +73,5 @@ def holding(rows: pd.DataFrame, metric: str = "") -> pd.Series:
 
 
 def legend(rows: pd.DataFrame) -> str:
-    """What MARK says, where one of these differences, with `holds` as of `holding`, has it; else empty."""
+    """The meaning of MARK if one of these differences, with `holds` from `holding`, has it; otherwise empty."""
     return f"Verdicts marked {MARK} do not." if (decided(rows["low"], rows["high"]) & ~rows["holds"]).any() else ""

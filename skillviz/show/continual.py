@@ -1,4 +1,4 @@
-"""The continual page's exhibits: every task after every stage, and each mode less one model per task."""
+"""The continual page's exhibits: every task after every stage, and each mode compared with one model per task."""
 
 from __future__ import annotations
 

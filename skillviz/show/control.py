@@ -1,5 +1,5 @@
-"""What a region is judged by where a page asks whether its place or its size matters: a control of its size, or the
-fine-tuned model; each as a verdict and the paired difference behind it."""
+"""The standard that a region is compared with if a page asks whether its place or its size matters: a control of its
+size, or the fine-tuned model; each as a verdict with its paired difference."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ CONTROLS = {
     "random": "a random region of its size",
     "movement": "top movement at its size",
 }
-"""Localizers that a region is compared with, the strictest first, and what each is called beside a verdict."""
+"""Localizers that a region is compared with, the strictest first, and the name of each in a verdict."""
 
 
 class Judged(NamedTuple):
-    """A verdict, and the words around its chip: of what it is in front of it, the paired difference behind it."""
+    """A verdict, with the words around its chip: its subject before it, the paired difference after it."""
 
     verdict: DifferenceVerdict
     subject: str
@@ -36,8 +36,9 @@ class Judged(NamedTuple):
 
 
 def control_of(entries: Sequence[Entry], judged: Entry) -> Entry | None:
-    """The run of the first of CONTROLS on the same pair, examples and size, at its usual settings; of its seeds that of
-    the judged run, else the lowest. None where there is none; a control is compared with stricter ones alone."""
+    """The run of the first of CONTROLS on the same pair, examples and size, with default settings; with the judged
+    run's seed if possible, otherwise the lowest seed. None if there is none; a control is only compared with
+    stricter ones."""
     names = list(CONTROLS)
     stricter = names[: names.index(judged.localizer)] if judged.localizer in names else names
     role_of = roles(entries)
@@ -53,7 +54,7 @@ def control_of(entries: Sequence[Entry], judged: Entry) -> Entry | None:
 def beside_control(
     record: RunRecord, predictions: pd.DataFrame, control: Entry, of_control: pd.DataFrame, split: str
 ) -> Judged | None:
-    """The graft's score less the control's on the test examples that both have; None where they share none."""
+    """The graft's score minus the control's on the test examples that both have; None if they share none."""
     if record.task is None:
         return None
     tables = {"graft": predictions, "control": of_control}
@@ -69,7 +70,7 @@ def beside_control(
 
 
 def beside_finetuned(record: RunRecord, scores: Scores, names_size: bool = False) -> Judged | None:
-    """The graft's score less the fine-tuned model's, as the run stored it. None where no pair was stored."""
+    """The graft's score minus the fine-tuned model's, as stored in the run. None if no paired difference was stored."""
     difference = scores.differences.get(record.metric)
     if difference is None or difference.value is None or difference.low is None:
         return None
@@ -80,8 +81,8 @@ def beside_finetuned(record: RunRecord, scores: Scores, names_size: bool = False
 
 
 def smallest_enough(entries: Sequence[Entry], like: Entry) -> Entry:
-    """Of the runs that differ from `like` in size alone, the smallest that recovers MOST of the gain; `like` where none
-    does."""
+    """The smallest run that recovers MOST of the gain, among those that differ from `like` only in size; `like` if
+    none does."""
     enough = [
         entry for entry in entries
         if (entry.pair, entry.localizer, entry.settings, entry.seed, entry.n)

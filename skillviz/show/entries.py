@@ -1,4 +1,4 @@
-"""The list of runs as picker and library need it, and the rules for finding one in it. No widgets here."""
+"""The list of runs for picker and library, and the rules for finding a run in it. No widgets here."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from skillviz.tasks.readable_names import readable_name
 
 LEVELS = ("pair", "size", "localizer", "seed")
 DEFAULT_SHARE = 0.001
-LISTS = 32  # of entries, such as those of one store
+LISTS = 32  # number of cached lists of entries, such as the lists of stores
 PATH_SIGNS = re.compile(r"[/\\]")
 LONGEST = 40  # characters of a setting in the picker
 READOUT_TITLES = {
@@ -37,16 +37,16 @@ READOUT_TITLES = {
     "head": "classification head",
     "causal": "likelihood of the answers",
 }
-# what a run was asked for beside the four levels; two runs that differ in none of these are repetitions
+# settings of a run besides the four levels; two runs that differ in none of these are repetitions
 SETTINGS = ("options", "steps", "batch_size", "data_seed", "k_shot", "dtype", "autocast", "cuda_graphs", "gain")
 TITLES = {"cuda_graphs": "CUDA graphs"}
-"""What a setting is called where it is more than its own name."""
+"""The title of a setting that is not simply its name."""
 DEFAULTS = {name: json.dumps(RunSpec.model_fields[name].get_default(call_default_factory=True)) for name in SETTINGS}
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One finished run in one line. `pair` are models, task and data together: runs of equal `pair` compare."""
+    """One finished run in one line. `pair` combines models, task and data: runs of equal `pair` can be compared."""
 
     id: str
     is_of_user: bool
@@ -70,22 +70,22 @@ class Entry:
     ece: float | None
     finetuned_score: float | None = None
     scored: tuple[int, tuple[str, ...], bool] = (1, (), False)
-    """How many sizes, which other tasks, and whether the paths between the models."""
+    """The number of sizes, the other tasks, and True if the paths between the models were scored."""
     has_classes: bool = True
     is_of_study: bool = False
-    """Whether it is in a study's file; a run with a folder of its own is not."""
+    """True if it is in a study's file; a run with its own folder is not."""
 
     def __hash__(self) -> int:
         return hash(self.id)  # lists of hundreds are keys
 
     @property
     def gain(self) -> str:
-        """The gain that the run was given, as JSON."""
+        """The requested gain of the run, as JSON."""
         return dict(self.settings).get("gain", DEFAULTS["gain"])
 
     @property
     def has_gain(self) -> bool:
-        """Whether its grafts may have other values than the fine-tuned ones."""
+        """True if its grafts may have values other than the fine-tuned ones."""
         return self.gain != DEFAULTS["gain"]
 
     @property
@@ -131,7 +131,7 @@ def _entry(record: RunRecord, is_of_user: bool, *, is_of_study: bool = False) ->
 
 
 class Entries(tuple[Entry, ...]):
-    """Entries whose hash is computed once: a page asks some ten times what is known of a list of a thousand."""
+    """Entries whose hash is computed once: a page makes some ten cached calls with a list of a thousand."""
 
     def __hash__(self) -> int:
         if not hasattr(self, "_hash"):
@@ -143,7 +143,7 @@ Told = TypeVar("Told")
 
 
 def once_for_each_list(tell: Callable[[Sequence[Entry]], Told]) -> Callable[[Sequence[Entry]], Told]:
-    """The function, which a page asks several times of the same hundreds of entries; nobody may change its answer."""
+    """Caches a function that a page calls several times with the same hundreds of entries; do not modify its result."""
     told = lru_cache(maxsize=LISTS)(tell)
 
     @wraps(tell)
@@ -175,19 +175,19 @@ def _value(scores: Scores | None, metric: str, state: str = "grafted") -> float 
 
 
 Role = Literal["headline", "seed", "variant"]
-"""`headline`: the run that stands for its models, localizer and size; `seed`: the same with another random seed;
-`variant`: other settings, models of another recipe, or a repetition. A user's runs, and runs with
-a folder of their own, are variants by settings alone."""
-FEW = 0.2  # of the runs of the most studied models: those of one base and task with fewer are a study's variant
+"""`headline`: the run that represents its models, localizer and size; `seed`: the same with another random seed;
+`variant`: other settings, models of another recipe, or a repetition. A user's runs, and runs with their own folder,
+are variants only by their settings."""
+FEW = 0.2  # share of the most studied model's runs below which a model is a study's variant
 
 
 @once_for_each_list
 def roles(entries: Sequence[Entry]) -> Mapping[str, Role]:
     """Each run's role, by id.
 
-    Of the settings that a localizer ran with at one size those nearest to the defaults stand for it, of equally near
-    ones the commonest. Of the fine-tuned models of one base and task, those of the usual recipe with at least FEW of
-    the runs that the most studied one has.
+    Among the settings that a localizer ran with at one size, the ones nearest to the defaults represent it, and the
+    most common among equally near ones. Among the fine-tuned models of one base and task, the main ones have the usual
+    recipe and at least FEW of the runs of the most studied one.
     """
     models: dict[tuple[str, str], list[Entry]] = defaultdict(list)
     groups: dict[tuple[object, ...], list[Entry]] = defaultdict(list)
@@ -212,7 +212,7 @@ def roles(entries: Sequence[Entry]) -> Mapping[str, Role]:
 
 
 def usual(entries: Sequence[Entry], shown: Collection[str]) -> list[Entry]:
-    """The entries without study variants, but with the runs of these ids and those of their settings."""
+    """The entries without study variants, but including the runs with these ids and all runs with their settings."""
     role_of = roles(entries)
     kept = {(e.pair, e.localizer, e.settings) for e in entries if e.id in shown} if shown else ()
     return [e for e in entries if role_of[e.id] != "variant" or (kept and (e.pair, e.localizer, e.settings) in kept)]
@@ -232,19 +232,19 @@ def other_seeds(entries: Sequence[Entry], like: Entry) -> list[Entry]:
 
 
 def _main_pairs(entries: Sequence[Entry]) -> list[tuple[str, ...]]:
-    """The models that stand for one base and task."""
+    """The models that represent one base and task."""
     usual = [entry for entry in entries if recipe_in(entry.finetuned) in ("", SGD)] or entries
     runs = Counter(entry.pair for entry in usual)
     return [pair for pair, count in runs.items() if count >= FEW * max(runs.values())]
 
 
 def _given(settings: Sequence[tuple[str, str]]) -> int:
-    """How many of these settings are not the default."""
+    """The number of these settings that are not the default."""
     return sum(value != DEFAULTS[name] for name, value in settings)
 
 
 def is_default(entry: Entry) -> bool:
-    """Whether the run has the default of every setting."""
+    """True if every setting of the run has its default."""
     return _given(entry.settings) == 0
 
 
@@ -252,7 +252,7 @@ def is_default(entry: Entry) -> bool:
 def pair_labels(entries: Sequence[Entry]) -> Mapping[tuple[str, ...], str]:
     """A short name for each pair, in the order of the entries: `SST-2 · minilm-l6`.
 
-    Of equal names, the pair with the most runs has it alone; others say what tells them apart: `(AdamW)`,
+    If several pairs have one name, the pair with the most runs has it alone; others add their differences: `(AdamW)`,
     `(classification head)`, `(600 test examples)`, `(fine-tuned model 78.8%)`.
     """
     first: dict[tuple[str, ...], Entry] = {}
@@ -275,7 +275,7 @@ def _pair_label(entry: Entry) -> str:
 
 
 def _model_words(entry: Entry) -> str:
-    """How a study's model was trained, or the folder of a model that is not named after its task."""
+    """The recipe of a study's model, or the folder of a model that is not named after its task."""
     if recipe := recipe_in(entry.finetuned):
         return RECIPES[recipe].phrase
     name = text.last_part(entry.finetuned)
@@ -304,7 +304,7 @@ OF_PAIR: Facts = (
     _day,
     _time,
 )
-"""What may tell two pairs of one name apart, the most telling first."""
+"""Facts that may distinguish two pairs of one name, the most informative first."""
 OF_REPETITION: Facts = (
     lambda e: f"scored at {formats.counted(e.scored[0], 'size')}",
     lambda e: (
@@ -316,15 +316,15 @@ OF_REPETITION: Facts = (
     _day,
     _time,
 )
-"""As OF_PAIR, of runs that chose the same region and were scored in another way, or at another time."""
+"""Like OF_PAIR, for runs that chose the same region and were scored in another way, or at another time."""
 
 
 def differences(
     entries: Sequence[Entry], facts: Facts, names: Sequence[Hashable] = (), plain: Collection[Entry] = ()
 ) -> list[list[str]]:
-    """For each entry the fewest facts that are true of no other entry of its name; nothing for those in `plain`.
+    """For each entry, the fewest facts that are true of no other entry with its name; empty for those in `plain`.
 
-    Without `names` all entries have the same. Entries that no facts tell apart are counted: `repeat 2`.
+    Without `names` all entries have the same name. Entries that no facts distinguish are numbered: `repeat 2`.
     """
     groups: dict[Hashable, list[int]] = defaultdict(list)
     for place in sorted(range(len(entries)), key=lambda place: entries[place] not in plain):
@@ -334,13 +334,13 @@ def differences(
         told = [[fact(entries[place]) for fact in facts] if len(group) > 1 else [] for place in group]
         for number, place in enumerate(group):
             others = told[:number] + told[number + 1 :]
-            if others and (number or entries[place] not in plain):  # of two plain ones of a name the second is told
+            if others and (number or entries[place] not in plain):  # a second plain one gets words
                 words[place] = _fewest(told[number], others) or ([f"repeat {number + 1}"] if number else [])
     return words
 
 
 def _fewest(told: Sequence[str], others: Sequence[Sequence[str]]) -> list[str]:
-    """The fewest of these facts that no other has all of, the earlier ones first; nothing where there are none."""
+    """The fewest of these facts that no other entry has all of, the earlier ones first; empty if there are none."""
     known = [place for place, words in enumerate(told) if words]
     for count in range(1, len(known) + 1):
         for places in combinations(known, count):
@@ -352,12 +352,12 @@ def _fewest(told: Sequence[str], others: Sequence[Sequence[str]]) -> list[str]:
 OPENING_PAIR = ("examples/models/minilm-l6", "examples/pairs/mr-sgd")
 """Base and fine-tuned model of the run that the dashboard opens on."""
 ENOUGH = 0.85
-"""The share of the gain that this run brings back where one of the pair's does."""
+"""The share of the gain that this run recovers, if one of the pair's runs does."""
 
 
 def hero(entries: Sequence[Entry]) -> Entry | None:
-    """The run that the dashboard opens on: of OPENING_PAIR by the default localizer, the smallest main size with ENOUGH
-    of the gain, else the largest one, at the lowest seed; None where none is stored."""
+    """The run that the dashboard opens on: of OPENING_PAIR by the default localizer, the smallest main size with
+    ENOUGH of the gain, or else the largest one, at the lowest seed; None if none is stored."""
     role_of = roles(entries)
     of_pair = [
         entry for entry in entries
@@ -371,12 +371,12 @@ def hero(entries: Sequence[Entry]) -> Entry | None:
 
 
 def opening_entry(entries: Sequence[Entry]) -> Entry:
-    """The run of Home and of the tour: that of `hero`, whatever else is there, else the first choice."""
+    """The run of Home and of the tour: the run of `hero` if there is one, otherwise the first choice."""
     return hero(entries) or first_choice(entries)
 
 
 def first_choice(entries: Sequence[Entry]) -> Entry:
-    """The run to show when none was asked for: the user's newest, else the one that the dashboard opens on, else the
+    """The run to show if none is requested: the user's newest, else the one that the dashboard opens on, else the
     most studied pair's default at 0.1%."""
     of_user = [entry for entry in entries if entry.is_of_user]
     if of_user:
@@ -392,16 +392,16 @@ def first_choice(entries: Sequence[Entry]) -> Entry:
 
 
 def level_value(entry: Entry, level: str) -> object:
-    """What an entry has at one level of the picker; at the last level it is the run itself."""
+    """An entry's value at one level of the picker; at the last level it is the run itself."""
     return {"pair": entry.pair, "localizer": entry.localizer, "size": entry.size, "seed": entry.id}[level]
 
 
 def options(entries: Sequence[Entry], chosen: Entry, level: str) -> list[Entry]:
-    """One entry for each value that `level` can take, the levels before it as in `chosen`; sorted."""
+    """One entry for each value that `level` can take, with the levels before it as in `chosen`; sorted."""
     by_value: dict[object, Entry] = {}
     is_first = level == LEVELS[0]
     for entry in entries:
-        if is_first or (entry.pair == chosen.pair and _fits(entry, chosen, level)):  # of hundreds few have its pair
+        if is_first or (entry.pair == chosen.pair and _fits(entry, chosen, level)):  # few have its pair
             by_value.setdefault(level_value(entry, level), entry)
     order = {
         "pair": lambda e: _pair_label(e),
@@ -415,16 +415,17 @@ def options(entries: Sequence[Entry], chosen: Entry, level: str) -> list[Entry]:
 def switched(entries: Sequence[Entry], chosen: Entry, level: str, value: object) -> Entry:
     """The run that keeps most of `chosen` when one level takes another value.
 
-    Earlier levels stay as they are; later ones come as near as the runs allow.
+    Earlier levels do not change; later ones are as near as the runs allow.
     """
     fitting = [e for e in entries if level_value(e, level) == value and _fits(e, chosen, level)]
     return min(fitting, key=lambda e: _departure(e, chosen))
 
 
 def _fits(entry: Entry, chosen: Entry, level: str) -> bool:
-    """Whether an entry can be chosen at a level: those before are as in `chosen`.
+    """True if an entry can be chosen at a level: the levels before are as in `chosen`.
 
-    A size that is an outcome of the search is no choice: it stands in no list but its own run's, and binds nothing.
+    A size that is an outcome of the search cannot be chosen: it is only in the list of its own run, and does not
+    restrict other levels.
     """
     is_outcome = _has_outcome_size(entry) or _has_outcome_size(chosen)
     if level == "size" and _has_outcome_size(entry) and entry.localizer != chosen.localizer:
@@ -439,7 +440,7 @@ def _has_outcome_size(entry: Entry) -> bool:
 
 
 def _departure(entry: Entry, chosen: Entry) -> tuple[object, ...]:
-    """How far an entry is from the chosen one, level by level; the smallest is the nearest."""
+    """The distance of an entry from the chosen one, level by level; the smallest is the nearest."""
     return (
         entry.localizer != chosen.localizer,
         _distance(entry.share, chosen.share),
@@ -451,12 +452,12 @@ def _departure(entry: Entry, chosen: Entry) -> tuple[object, ...]:
 
 
 def _distance(share: float, wanted: float) -> float:
-    """How many powers of ten lie between two shares."""
+    """The number of powers of ten between two shares."""
     return abs(math.log10(share / wanted)) if share > 0 and wanted > 0 else math.inf
 
 
 def level_labels(choices: Sequence[Entry], level: str) -> list[str]:
-    """What the picker shows for each of these entries."""
+    """The picker's labels for these entries."""
     if level == "pair":
         pairs = pair_labels(choices)
         return [pairs[entry.pair] for entry in choices]
@@ -464,7 +465,8 @@ def level_labels(choices: Sequence[Entry], level: str) -> list[str]:
         return [localizer_style(entry.localizer).title for entry in choices]
     if level == "size":
         return [f"{formats.share(entry.share)} ({formats.count(entry.size)})" for entry in choices]
-    # `0`; where settings differ `0 · batch size 1024`, where folders do `0 · tuned-b`, and what tells repetitions apart
+    # `0`; `0 · batch size 1024` if settings differ, `0 · tuned-b` if folders do, then details that distinguish
+    # repetitions
     names = list(differing([dict(entry.settings) for entry in choices]))
     folders = folder_labels(choices)
     labels = [" · ".join([str(e.seed), *setting_labels(e, names), *folders[e.id]]) for e in choices]
@@ -474,7 +476,7 @@ def level_labels(choices: Sequence[Entry], level: str) -> list[str]:
 @once_for_each_list
 def run_labels(entries: Sequence[Entry]) -> Mapping[str, str]:
     """Each run in one line, by id: `CR · minilm-l6 · stagewise · 0.1% · seed 0`, then every setting that is not the
-    default, the folders of models with equal weights, and what tells repetitions apart."""
+    default, the folders of models with equal weights, and details that distinguish repetitions."""
     pairs, folders = pair_labels(entries), folder_labels(entries)
     labels = [
         " · ".join([*_words(entry, pairs[entry.pair], formats.share(entry.share)), *folders[entry.id]])
@@ -484,7 +486,7 @@ def run_labels(entries: Sequence[Entry]) -> Mapping[str, str]:
 
 
 def open_label(record: RunRecord, task: str) -> str:
-    """The same of a run of this task that is not finished, with the sizes that it is asked for."""
+    """The label of an unfinished run of this task, with its requested sizes."""
     entry = replace(_entry(record, is_of_user=True), task=task)
     return " · ".join(_words(entry, _pair_label(entry), ", ".join(record.spec.sizes)))
 
@@ -496,7 +498,8 @@ def _words(entry: Entry, pair: str, size: str) -> list[str]:
 
 
 def repetition_words(names: Sequence[Hashable], entries: Sequence[Entry]) -> list[list[str]]:
-    """For each entry what tells it from those of the same name; nothing for the one that is no variant."""
+    """For each entry, the words that distinguish it from others of the same name; empty for the one that is not a
+    variant."""
     role_of = roles(entries)
     return differences(entries, OF_REPETITION, names, {e for e in entries if role_of[e.id] != "variant"})
 
@@ -507,8 +510,8 @@ def _told_apart(labels: Sequence[str], entries: Sequence[Entry]) -> list[str]:
 
 
 def folder_labels(entries: Sequence[Entry]) -> dict[str, list[str]]:
-    """Of each run, by id, where its models lie, as far as models of equal weights lie in several places: runs on them
-    are of one pair and need a name each. Otherwise nothing."""
+    """The folders of each run's models, by id, if models of equal weights are in several places: their runs belong
+    to one pair and need distinct names. Otherwise empty."""
     places: dict[tuple[str, ...], set[tuple[str, str]]] = defaultdict(set)
     for entry in entries:
         places[entry.pair].add((entry.base, entry.finetuned))
@@ -521,7 +524,7 @@ def folder_labels(entries: Sequence[Entry]) -> dict[str, list[str]]:
 
 
 def _ending(path: str, paths: Collection[str]) -> str:
-    """The last parts of a path, as few as no other one of these ends with."""
+    """The fewest last parts of a path that no other of these paths ends with."""
     parts = PATH_SIGNS.split(path)
     for count in range(1, len(parts) + 1):
         if sum(PATH_SIGNS.split(other)[-count:] == parts[-count:] for other in paths) == 1:
@@ -530,7 +533,7 @@ def _ending(path: str, paths: Collection[str]) -> str:
 
 
 def setting_labels(entry: Entry, names: Sequence[str]) -> list[str]:
-    """These settings as far as each fits into a box; the expression of a region by hand does not."""
+    """These settings, each shortened to fit into a box; without the expression of a region built by hand."""
     settings = {name: value for name, value in entry.settings if name != "options" or entry.localizer != EXPRESSION}
     names = [name for name in names if name in settings]
     labels = [
@@ -540,8 +543,8 @@ def setting_labels(entry: Entry, names: Sequence[str]) -> list[str]:
 
 
 def setting_words(name: str, value: str, has_classes: bool = True) -> str:
-    """A setting that is not the default, its value as JSON, in words: `batch size 1024`, `64 examples per class`; a
-    localizer's own options go by their names."""
+    """A setting that is not the default (its value as JSON) in words: `batch size 1024`, `64 examples per class`; a
+    localizer's own options keep their names."""
     setting = json_text.loads(value)
     if name == "k_shot":
         return f"{setting} examples{' per class' if has_classes else ''}"
@@ -556,7 +559,7 @@ def setting_words(name: str, value: str, has_classes: bool = True) -> str:
 
 
 def _option_words(value: Any) -> str:
-    """An option's value; a region that it names without the path of its file or the key of its run."""
+    """An option's value; for a region, without the path of its file or the key of its run."""
     if isinstance(value, str) and value.endswith(REGION):
         return "a stored region"
     if key_in(value) is not None:

@@ -1,6 +1,6 @@
-"""Single examples as a table: what each model says to each one, which of them pass the filters, and in what order.
+"""Single examples as a table: each model's answer to each example, the filters, and the order.
 
-One filter is an area that a reader has marked in the scatter of examples, which stands in the address.
+One filter is an area that the reader selects in the scatter of examples; the URL stores it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SCORED = (*STATES, "complement")
 
 @dataclass(frozen=True)
 class Area:
-    """From low to high, both inclusive, of what fine-tuned model and graft give the right answer.
+    """An area from low to high, both inclusive, in the fine-tuned model's and the graft's score of the right answer.
 
     In the units of the table: a confidence of 0..1, or a margin in nats.
     """
@@ -42,12 +42,12 @@ class Area:
     grafted: Span
 
     def inside(self, table: pd.DataFrame) -> pd.Series:
-        """True for the examples that lie in it; `table` as of `examples.scored`."""
+        """True for the examples in the area; `table` comes from `examples.scored`."""
         across, up = (table[f"{state}_{self.measure}"] for state in ("finetuned", "grafted"))
         return across.between(*self.finetuned) & up.between(*self.grafted)
 
     def written(self) -> str:
-        """Its form in the address: `confidence_0.5_1_0_0.5`."""
+        """Its form in the URL: `confidence_0.5_1_0_0.5`."""
         return "_".join([self.measure, *(f"{end:.4g}" for end in (*self.finetuned, *self.grafted))])
 
     def words(self, answers: AnswerWords) -> str:
@@ -60,7 +60,7 @@ class Area:
 
 
 def read_area(written: str | None) -> Area | None:
-    """The area of an address; None where it is none."""
+    """The area in a URL; None if it is not valid."""
     measure, *ends = (written or "").rsplit("_", 4)
     try:
         low, high, bottom, top = (float(end) for end in ends)
@@ -72,7 +72,7 @@ def read_area(written: str | None) -> Area | None:
 
 
 def area_of_box(box: Mapping[str, Sequence[float]], measure: str) -> Area | None:
-    """The area that was drawn in the figure, in whose units the box is."""
+    """The area that was drawn in the figure, with the box in the figure's units."""
     factor = FACTORS[measure]
     (low, high), (bottom, top) = (sorted(end / factor for end in box[axis]) for axis in ("x", "y"))
     return read_area(Area(measure, (low, high), (bottom, top)).written())
@@ -80,9 +80,9 @@ def area_of_box(box: Mapping[str, Sequence[float]], measure: str) -> Area | None
 
 @dataclass(frozen=True)
 class Filters:
-    """What the reader wants to see; `label` None is every class, `length` counts words, both ends inclusive.
+    """The reader's filters; `label` None is every class, `length` counts words, both ends inclusive.
 
-    `area` is one of the scatter.
+    `area` is an area of the scatter.
     """
 
     case: str = "all"
@@ -94,16 +94,15 @@ class Filters:
 
 
 def scored(stored: pd.DataFrame, record: RunRecord, split: str) -> pd.DataFrame:
-    """One row an example of the split, in the order of the file.
+    """One row per example of the split, in the order of the file.
 
-    example_id, label (number), true (name), case (both, finetuned, grafted, neither: who is right; of references
-    beside which nothing is generated likelier_finetuned, likelier_grafted, equal), moved (graft - fine-tuned, in the
-    true class's probability); and for each of SCORED that was, with its name in front: _says
-    (class name), _says_confidence (of that class), _confidence (of the true class), _margin (true class - best other,
-    nats).
+    Columns: example_id, label (number), true (name), case (both, finetuned, grafted, neither: the models that are
+    right; likelier_finetuned, likelier_grafted or equal for references without generation), moved (graft - fine-tuned,
+    in the true class's probability); and for each available state of SCORED, prefixed with its name: _says (class
+    name), _says_confidence (of that class), _confidence (of the true class), _margin (true class - best other, nats).
 
-    Where there is a reference, _confidence (and _per_token) are its probability per token and _margin its
-    log-likelihood. Where a text is generated, _says is that text and has no confidence; else there is no _says.
+    If there is a reference, _confidence (and _per_token) are its probability per token and _margin its log-likelihood.
+    If a text is generated, _says is that text and has no confidence; otherwise there is no _says.
     """
     names = np.array(record.task.labels if record.task else (), dtype=object)
     logits, labels = measures.state_logits(stored, record, split, [s for s in SCORED if (stored["state"] == s).any()])
@@ -132,23 +131,23 @@ def scored(stored: pd.DataFrame, record: RunRecord, split: str) -> pd.DataFrame:
 
 
 def _generated(stored: pd.DataFrame, state: str, split: str, ids: list[str]) -> np.ndarray:
-    """What a state generated from each example [n], in the order of the ids."""
+    """The texts that a state generated from each example [n], in the order of the ids."""
     rows = stored[(stored["state"] == state) & (stored["split"] == split)].set_index("example_id")
     return rows[TEXT].loc[ids].to_numpy(dtype=object)
 
 
 def has_references(table: pd.DataFrame) -> bool:
-    """Whether the examples' answers are references."""
+    """True if the examples' answers are references."""
     return "grafted_per_token" in table
 
 
 def generates(table: pd.DataFrame) -> bool:
-    """Whether texts were generated beside the references."""
+    """True if texts were generated in addition to the references."""
     return has_references(table) and "grafted_says" in table
 
 
 def margins(logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Score of the true class minus the best other one's [n], in nats: above 0 where it is right."""
+    """Score of the true class minus the best other one's [n], in nats: above 0 if it is right."""
     rows = np.arange(len(labels))
     others = np.array(logits, dtype=np.float64)
     others[rows, labels] = -np.inf
@@ -156,7 +155,7 @@ def margins(logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
 
 
 def options_there(logits: np.ndarray) -> int:
-    """How many options an example has, from its scores [label]."""
+    """The number of options of an example, from its scores [label]."""
     return int((logits > NO_OPTION).sum())
 
 
@@ -169,7 +168,7 @@ def with_texts(table: pd.DataFrame, texts: pd.DataFrame) -> pd.DataFrame:
 
 
 def has_texts(table: pd.DataFrame) -> bool:
-    """Whether the examples' texts are in the table."""
+    """True if the examples' texts are in the table."""
     return "text_a" in table
 
 
@@ -191,7 +190,7 @@ def passing(table: pd.DataFrame, filters: Filters) -> pd.Series:
 
 
 def _of_case(table: pd.DataFrame, case: str) -> pd.Series:
-    if case == "differ" and generates(table):  # as agreement is counted: right in one, wrong in the other
+    if case == "differ" and generates(table):  # as in the agreement: right in one, wrong in the other
         return table["case"].isin(("finetuned", "grafted"))
     if case == "differ":
         return table["grafted_says"] != table["finetuned_says"]
@@ -202,7 +201,7 @@ def _of_case(table: pd.DataFrame, case: str) -> pd.Series:
 
 
 def ordered(table: pd.DataFrame, sort: str) -> pd.DataFrame:
-    """The rows by one of SORTS; equal ones in the order of the file."""
+    """The rows sorted by one of SORTS; equal ones in the order of the file."""
     by = {
         "moved": -table["moved"].abs(),
         "gained": -table["moved"],
@@ -215,7 +214,7 @@ def ordered(table: pd.DataFrame, sort: str) -> pd.DataFrame:
 
 
 def sorts(table: pd.DataFrame) -> list[str]:
-    """The orders that the table allows: by length where texts are at hand."""
+    """The available orders; by length only if texts are available."""
     return [name for name in SORTS if name != "length" or has_texts(table)]
 
 
@@ -232,9 +231,9 @@ def brief(text: str, most: int = 70) -> str:
 
 
 def listing(table: pd.DataFrame, right: str) -> pd.DataFrame:
-    """The columns of the table on the page, the telling ones first; probabilities in percent, movement in points.
+    """The columns of the table on the page, the most informative first; probabilities in percent, movement in points.
 
-    `right` is what a label names, as of `answer_words`.
+    `right` is the name of a label, from `answer_words`.
     """
     columns = {"text": whole_text(table)} if has_texts(table) else {"example": table["example_id"]}
     if has_references(table):
@@ -256,8 +255,8 @@ def listing(table: pd.DataFrame, right: str) -> pd.DataFrame:
 
 
 def narrow_listing(table: pd.DataFrame, right: str) -> pd.DataFrame:
-    """The same for a phone: the text or the example's number, the true class or the reference where it is at hand, and
-    what graft and fine-tuned model say, a class or an option with the model's confidence in it, or the reference's
+    """The table for a phone: the text or the example's number, the true class or the reference if available, and the
+    answers of graft and fine-tuned model: a class or an option with the model's confidence in it, or the reference's
     probability per token.
     """
     columns = {"text": whole_text(table)} if has_texts(table) else {"example": table["example_id"]}
@@ -277,15 +276,15 @@ def narrow_listing(table: pd.DataFrame, right: str) -> pd.DataFrame:
 
 
 def points(table: pd.DataFrame, passes: pd.Series, measure: str, words: Sequence[str]) -> pd.DataFrame:
-    """The table as the scatter wants it: example_id, case, finetuned, grafted, shown, words (of `hovers`)."""
+    """The table for the scatter: example_id, case, finetuned, grafted, shown, words (from `hovers`)."""
     return table[["example_id", "case"]].assign(
         finetuned=table[f"finetuned_{measure}"], grafted=table[f"grafted_{measure}"], shown=passes, words=words
     )
 
 
 def hovers(table: pd.DataFrame, right: str) -> list[str]:
-    """What the hover says of each example beside its number and place: its text and class, and who says what where
-    graft and fine-tuned model differ. Short, as a page sends thousands."""
+    """The hover text of each example besides its number and place: its text and class, and both answers if graft and
+    fine-tuned model differ. It is short, because a page sends thousands."""
     return [_hover(row, right) for row in table.to_dict("records")]
 
 
@@ -303,7 +302,7 @@ def _hover(row: dict, right: str) -> str:
 
 
 def _harmless(words: str) -> str:
-    """Words of the data, in one line, that a figure cannot take for markup."""
+    """Text from the data, on one line, escaped so that a figure does not read it as markup."""
     return formats.one_line(words).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 

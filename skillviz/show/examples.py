@@ -23,7 +23,7 @@ from skillviz.show.exhibit import OVER_EXAMPLES, Exhibit, drawn_once
 
 HEIGHT = 400
 RESAMPLES, FEW = 500, 200
-MANY = 4000  # examples from which on fewer resamples have to do
+MANY = 4000  # above this number of examples, fewer resamples are used
 RESULTS = ("precision", "recall", "f1")
 
 
@@ -36,10 +36,10 @@ def scatter(
     marked: Area | None = None,
     drags: bool = False,
 ) -> Exhibit:
-    """Every example by what both models give its right answer; `points` as of `examples.points`.
+    """Every example by both models' scores of its right answer; `points` come from `examples.points`.
 
-    `marked` is drawn where it is of this measure; `drags` lets the mouse draw another. Each click makes another figure
-    of all examples, so the caller decides which are worth keeping.
+    `marked` is drawn if it has this measure; with `drags` the mouse can select another area. Each click makes another
+    figure of all examples, so the caller decides which figures to keep.
     """
     words = answers.measures[measure]
     framed = (*marked.finetuned, *marked.grafted) if marked is not None and marked.measure == measure else None
@@ -64,7 +64,7 @@ def scatter(
 def probabilities(
     shares: dict[str, np.ndarray], labels: Sequence[str], true: int | None, answers: AnswerWords, theme: str
 ) -> Exhibit:
-    """What each state gives every class, or option, for one example; `shares` by state [label]."""
+    """Each state's probability for every class, or option, of one example; `shares` by state [label]."""
     one = answers.one
     rows = [(state, c, float(p)) for state, values in shares.items() for c, p in enumerate(values)]
     frame = pd.DataFrame(rows, columns=["state", "class", "probability"])
@@ -85,7 +85,7 @@ def probabilities(
 
 @drawn_once
 def confusion(counts: np.ndarray, labels: Sequence[str], state: str, theme: str) -> Exhibit:
-    """Which classes one model takes for which; counts [true, predicted]."""
+    """The confusions of one model; counts [true, predicted]."""
     title = state_style(state).title
     true, predicted = np.indices(counts.shape)
     frame = pd.DataFrame({"true": true.ravel(), "predicted": predicted.ravel(), "count": counts.ravel()})
@@ -112,13 +112,14 @@ def _most_confused(counts: np.ndarray, labels: Sequence[str]) -> str:
 
 
 def resamples(n: int) -> int:
-    """How often the examples are drawn anew for the intervals of so many of them."""
+    """The number of resamples for intervals over this many examples."""
     return RESAMPLES if n <= MANY else FEW
 
 
 @drawn_once
 def by_class(results: pd.DataFrame, labels: Sequence[str], metric: str, resamples: int, theme: str) -> Exhibit:
-    """Precision, recall or F1 of every class, model beside model; `results` as of `core.confusion.class_results`."""
+    """Precision, recall or F1 of every class, for all models side by side; `results` come from
+    `core.confusion.class_results`."""
     words, rows = metric_row(metric), results[results["metric"] == metric]
     method = f"bootstrap, {resamples} resamples" if words.interval == "bootstrap" else words.interval.capitalize()
     phrases = []
@@ -151,18 +152,19 @@ def disagreement(
 
 
 def basis(metric: str) -> tuple[str, ...]:
-    """The words that the finding rests on."""
+    """The glossary entries for the finding."""
     return (*(("paired", "agreement", "mcnemar") if has_predictions(metric) else (metric, "paired")), "graft")
 
 
 def finding(
     grafted: np.ndarray, finetuned: np.ndarray, labels: np.ndarray, split: str, metric: str = "accuracy"
 ) -> tuple[DifferenceVerdict, str]:
-    """The verdict on the graft beside the fine-tuned model, and in words the difference that was judged, on how many
-    examples they differ, and McNemar's test.
+    """The verdict on the graft compared with the fine-tuned model, and its words: the judged difference, the number of
+    examples on which they differ, and McNemar's test.
 
-    Logits [n, label] and labels [n]; `metric` is the task's own, of which the share that is right is judged. Where it
-    has no predictions, the metric itself, and which model gives the references more.
+    Logits [n, label] and labels [n]. `metric` is the task's own; its share of right answers is judged. If it has no
+    predictions, the metric itself is judged, and the words give the number of references that the graft finds more
+    likely.
     """
     row = metric_row(right_metric(metric))
     less = metric_difference(grafted, finetuned, labels, row.name)
@@ -203,7 +205,7 @@ def p_value(p: float) -> str:
 
 
 def worst_classes(results: pd.DataFrame, labels: Sequence[str]) -> str:
-    """Which class the graft and the fine-tuned model find worst, by F1; `results` as of `core.confusion`."""
+    """The class with the lowest F1 for the graft and for the fine-tuned model; `results` come from `core.confusion`."""
     phrases = []
     for state, name in (("grafted", "the graft"), ("finetuned", "the fine-tuned model")):
         known = results[(results["state"] == state) & (results["metric"] == "f1")].dropna(subset="value")
@@ -217,6 +219,6 @@ def worst_classes(results: pd.DataFrame, labels: Sequence[str]) -> str:
 
 
 def passing_words(shown: int, n: int, area: str = "") -> str:
-    """How many examples pass the filters; `area` tells of the part of the scatter that was marked, if any was."""
+    """The number of examples that pass the filters; `area` describes the selected part of the scatter, if any."""
     inside = f" in the area: {area}" if area else ""
     return f"**{formats.count(shown)}** of {formats.counted(n, 'example')}{inside}."

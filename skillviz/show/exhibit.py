@@ -1,4 +1,4 @@
-"""A figure with everything that belongs to it: title, how to read it, words for the blind, table, words explained.
+"""A figure with its parts: title, how to read it, alt text, table, explained words.
 
 Exhibits are made from tables alone, without Streamlit: a page draws them as cards, a report writes them as HTML.
 """
@@ -20,11 +20,11 @@ import plotly.graph_objects as go
 
 P = ParamSpec("P")
 MOST_EXHIBITS = 512
-"""Exhibits that are kept: the pages of some twenty runs. One takes some ten kilobytes."""
+"""Cached exhibits: the pages of some twenty runs. One takes some ten kilobytes."""
 
 
 def over(of: str) -> str:
-    """What the intervals of a figure are: `95% intervals over examples`."""
+    """The kind of a figure's intervals: `95% intervals over examples`."""
     return f"95% intervals over {of}"
 
 
@@ -35,12 +35,12 @@ PAIRED = f"{OVER_EXAMPLES}, paired"
 
 @dataclass(frozen=True, eq=False)
 class Exhibit:
-    """A figure and what belongs to it, equal to itself alone: it is shared between readers, and nobody changes one.
+    """A figure with its parts, compared by identity: readers share it, so it must not be modified.
 
-    `name` is part of file names and keys; `reads` says how to read it, `alt` what it shows to somebody who cannot
-    see it; `words` are the glossary's entries that help with it, `finding` what it comes to, in Markdown. For a picture
-    that stands by itself `of` says which part of a run it shows, `intervals` what its intervals are; empty where it
-    shows no part, or draws none."""
+    `name` is part of file names and keys; `reads` says how to read it, `alt` describes it for readers who cannot see
+    it; `words` are helpful entries of the glossary, `finding` is its conclusion, in Markdown. For a picture shown on
+    its own, `of` names the part of a run that it shows and `intervals` the kind of its intervals; empty if it shows
+    no part, or has none."""
 
     name: str
     title: str
@@ -55,12 +55,13 @@ class Exhibit:
 
 
 class _Kept(Exhibit):
-    """An exhibit with its figure as bytes, read anew for whoever asks for it.
+    """An exhibit that stores its figure as bytes and unpickles a new one for each reader.
 
-    A figure is thousands of objects, a hundred times as large, and Python's garbage collector looks at each of them.
+    A figure is thousands of objects, takes a hundred times the memory, and Python's garbage collector visits each of
+    them.
     """
 
-    def __init__(self, figure: go.Figure, **others: Any) -> None:  # an exhibit's fields: dataclasses.replace gives them
+    def __init__(self, figure: go.Figure, **others: Any) -> None:  # an exhibit's fields, from dataclasses.replace
         for name, value in others.items():
             object.__setattr__(self, name, value)
         object.__setattr__(self, "_packed", zlib.compress(pickle.dumps(figure), level=1))
@@ -68,12 +69,12 @@ class _Kept(Exhibit):
 
     @property
     def figure(self) -> go.Figure:
-        fresh = self.__dict__.pop("_fresh", None)  # the first to ask is the page that had it drawn
+        fresh = self.__dict__.pop("_fresh", None)  # the first reader is the page that drew it
         return fresh if fresh is not None else pickle.loads(zlib.decompress(self.__dict__["_packed"]))  # written above
 
 
 class _Place:
-    """Of one exhibit: who asks for it while it is being drawn waits for it."""
+    """The cache slot of one exhibit: requests made while it is being drawn wait for it."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -81,9 +82,9 @@ class _Place:
 
 
 def drawn_once(make: Callable[P, Exhibit]) -> Callable[P, Exhibit]:
-    """The function, which draws no figure twice: that takes longer than all else that a page does.
+    """Caches a function so that no figure is drawn twice: drawing takes longer than everything else on a page.
 
-    What it returns is shared between pages and readers, so that nobody may change it.
+    Pages and readers share the result, so it must not be modified.
     """
 
     @wraps(make)
@@ -104,9 +105,9 @@ def _place(call: bytes) -> _Place:
 
 
 def _digest(call: Any) -> bytes:
-    """Equal for equal calls. They are only compared: what is written here is never read back."""
+    """A digest that is equal for equal calls. Digests are only compared: the pickle is never read back."""
     written = io.BytesIO()
     pickler = pickle.Pickler(written)
-    pickler.fast = True  # else what is written says which parts are the same object, and equal calls may differ in that
+    pickler.fast = True  # otherwise the pickle records shared objects, in which equal calls may differ
     pickler.dump(call)
     return blake2b(written.getvalue()).digest()

@@ -1,4 +1,5 @@
-"""The finding of a run as sentences for a terminal: what is recovered and how it is calibrated, else why not."""
+"""The finding of a run as sentences for a terminal: the recovered gain and the calibration, or the reason for a low
+gain."""
 
 from __future__ import annotations
 
@@ -10,15 +11,15 @@ from skillviz.runs.run import Run
 from skillviz.show import beyond, gain, out_of_scope, sentences
 from skillviz.show.entries import headline_scores, headline_split
 
-LITTLE = 0.5  # of the gain; below it the finding says why
-MOST = 0.9  # of the gain; so much is nearly all of it
+LITTLE = 0.5  # of the gain; below it the finding gives the reason
+MOST = 0.9  # of the gain; from here on it counts as nearly all
 SPREAD = 0.1  # of the parameters over which the movement is spread: an AdamW fine-tune has 0.3 or more
 LARGER = (3, 10, 30)  # times as large
 
 
 def finding(run: Run) -> list[str]:
-    """The sentence on the main region, on the test set where there is one; then the reason and the
-    advice if little is recovered."""
+    """The sentence on the main region, on the test set if there is one; then the reason and the advice if little is
+    recovered."""
     record, scores = run.record, headline_scores(run.record)
     if scores is None:
         return ["This run stored no scores."]
@@ -40,7 +41,7 @@ def finding(run: Run) -> list[str]:
 
 
 def _why(run: Run) -> str:
-    """The reason why a region recovers little, by the movement of its weights and of all others."""
+    """The reason why a region recovers little, from the movement of its weights and of all others."""
     layers = run.layers()
     squares, selected = (float((layers[name] ** 2).sum()) for name in ("movement_l2", "movement_l2_selected"))
     held = formats.share(selected / squares) if squares else formats.share(0.0)
@@ -53,14 +54,15 @@ def _why(run: Run) -> str:
 
 
 def _is_spread(layers: pd.DataFrame) -> bool:
-    """Whether fine-tuning moved many parameters by about the same amount."""
+    """True if fine-tuning moved many parameters by about the same amount."""
     squares, d = float((layers["movement_l2"] ** 2).sum()), int(layers["total"].sum())
     lengths = float((layers["movement_mean"] * layers["total"]).sum())
     return squares > 0 and lengths**2 / (d * squares) >= SPREAD
 
 
 def _next(run: Run) -> str:
-    """The advice for the next run: a size of this run recovering nearly all, else larger ones, or another localizer."""
+    """The advice for the next run: a size of this run that recovers nearly all, else larger ones, or another
+    localizer."""
     record = run.record
     share, split = record.share or 0.0, headline_split(record)
     known = _recovered_by_share(run.curve(), split)
@@ -79,6 +81,6 @@ def _next(run: Run) -> str:
 
 
 def _recovered_by_share(curve: pd.DataFrame, split: str) -> dict[float, float]:
-    """Share of the parameters of each size to the share of the gain that it recovers."""
+    """Maps the share of the parameters of each size to the share of the gain that it recovers."""
     rows = curve[(curve["split"] == split) & (curve["metric"] == "recovered")]
     return {float(row["share"]): float(row["value"]) for _, row in rows.iterrows()}

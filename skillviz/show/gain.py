@@ -1,4 +1,4 @@
-"""The gain of a run's graft: fitted on validation data, beside its null's, the fine-tuned model's and gain 1."""
+"""The gain of a run's graft: fitted on validation data, compared with its null's, the fine-tuned model's and gain 1."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ Verdict = Literal["localized", "diluted", "not shown"]
 LOCALIZED: Verdict = "localized"
 DILUTED: Verdict = "diluted"
 NOT_SHOWN: Verdict = "not shown"
-"""Where the fine-tuned values of the region are enough; where they have the right direction, and too short a step; and
-where its graft is not clearly beyond its null."""
+"""The fine-tuned values of the region are enough; they have the right direction, but too short a step; or its graft
+is not clearly beyond its null."""
 MEANING = {
     LOCALIZED: "The skill is **localized**: the region's own movement is step enough.",
     DILUTED: "The skill is **diluted**: the region's movement has the right direction, and is too short a step.",
@@ -38,8 +38,8 @@ def fitted(record: RunRecord) -> GainNote | None:
 
 
 def verdict(record: RunRecord, split: str) -> Verdict | None:
-    """Of a region with a fitted gain: whether its movement is the skill's whole step. None without a fit or a
-    null."""
+    """The verdict on a region with a fitted gain: its movement is the skill's whole step, or not. None without a fit
+    or a null."""
     note, null = fitted(record), record.null(split)
     if note is None or note.low is None or null is None:
         return None
@@ -50,8 +50,8 @@ def verdict(record: RunRecord, split: str) -> Verdict | None:
 
 
 def sentence(record: RunRecord, split: str) -> str:
-    """`Gain 8.2 (6.1-11) brings the graft to 88.8% (86.7-90.9) accuracy, gain 1 to 78.6% (75.9-81.2).` Empty where the
-    run's grafts have the gain 1."""
+    """`Gain 8.2 (6.1-11) brings the graft to 88.8% (86.7-90.9) accuracy, gain 1 to 78.6% (75.9-81.2).` Empty if the
+    run's grafts have gain 1."""
     note = next(iter(record.gains), None)
     if note is None or split not in note.states:
         return ""
@@ -67,7 +67,7 @@ def sentence(record: RunRecord, split: str) -> str:
 
 
 def scaled_errors(record: RunRecord, split: str) -> str:
-    """The ECE of the graft and of the fine-tuned model after temperature scaling; empty where none was fitted."""
+    """The ECE of the graft and of the fine-tuned model after temperature scaling; empty if none was fitted."""
     note = next(iter(record.gains), None)
     tuned = next((other for other in record.gains if other.of == "finetuned"), None)
     if note is None or tuned is None or note.temperature is None or "ece" not in note.states.get(split, {}):
@@ -79,14 +79,14 @@ def scaled_errors(record: RunRecord, split: str) -> str:
 
 
 def of_path(record: RunRecord, size: int) -> str:
-    """The end of the path to the graft of a size; empty where that has the fine-tuned values."""
+    """The end of the path to the graft of a size; empty if that graft has the fine-tuned values."""
     gain = record.gain_at(size)
     moved = f"its region moved {formats.number(gain, 1)} times as far as fine-tuning did"
     return f"100% of WiSE-Graft is the run's graft: {moved}." if gain != 1 else ""
 
 
 def of_region(record: RunRecord, expression: Mapping[str, Any], size: int) -> str:
-    """The gain of the graft of a region built by hand; empty where no graft of the run has another than 1."""
+    """The gain of the graft of a region built by hand; empty if all grafts of the run have gain 1."""
     gain = record.gain_of(expression, size)
     if gain != 1:
         times = f"**{formats.number(gain, 1)} times** as far as fine-tuning did (gain)"
@@ -98,8 +98,8 @@ def of_region(record: RunRecord, expression: Mapping[str, Any], size: int) -> st
 
 
 def table(record: RunRecord, split: str) -> pd.DataFrame:
-    """One row a graft, its nulls' and the fine-tuned model, as texts. NLL and ECE are after each one's own temperature
-    scaling where the gain was fitted, as one above 1 also makes a model surer."""
+    """One row per graft, its nulls and the fine-tuned model, as texts. NLL and ECE are after each model's own
+    temperature scaling if the gain was fitted, because a gain above 1 also makes a model more confident."""
     rows = []
     for note in record.gains:
         if split in note.states:
@@ -111,18 +111,18 @@ def table(record: RunRecord, split: str) -> pd.DataFrame:
 
 
 def caption(record: RunRecord) -> str:
-    """What the numbers of `table` are."""
+    """The caption of `table`."""
     after = "after each one's own temperature scaling, fitted on half of validation"
     return f"Gains; NLL and ECE are {after if _is_scaled(record) else 'before temperature scaling'}"
 
 
 def _is_scaled(record: RunRecord) -> bool:
-    """Whether temperatures were fitted; not for a gain that was given."""
+    """True if temperatures were fitted; not for a gain that was given."""
     return any(note.temperature is not None for note in record.gains)
 
 
 def by_run(records: Iterable[RunRecord], split: str) -> pd.DataFrame:
-    """One row a fitted graft of these runs, as texts; `null` is the mean of its draws, each at its own fit."""
+    """One row per fitted graft of these runs, as texts; `null` is the mean of its draws, each at its own fit."""
     rows = []
     for record in records:
         null = record.null(split)
@@ -156,7 +156,7 @@ def _share(record: RunRecord, note: GainNote) -> str:
 
 
 def _gain(note: GainNote) -> str:
-    """`8.2 (6.1–11)`: the fitted gain, with `not bounded` where the examples rule out none of the larger ones."""
+    """`8.2 (6.1–11)`: the fitted gain, with `not bounded` if the examples do not rule out larger ones."""
     if note.fitted is None:
         return formats.number(note.gain, 1)
     high = "not bounded" if note.high is None else formats.number(note.high, 1)

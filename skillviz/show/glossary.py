@@ -13,7 +13,7 @@ from skillviz.show.comparisons import MARK
 
 
 def _titles(belongs: Callable[[Localizer], bool]) -> str:
-    """The localizers of which this is true, by their titles."""
+    """The titles of the localizers for which this is true."""
     names = [row.title for row in LOCALIZERS.values() if belongs(row)]
     return formats.listed(names, len(names))
 

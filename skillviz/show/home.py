@@ -1,4 +1,4 @@
-"""The opening: one run as four numbers and two small figures."""
+"""The opening page: one run as four numbers and two small figures."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ HEIGHT = 360
 
 
 class Number(NamedTuple):
-    """A number of the finding, with what it stands on under it; `verdict` where it is a comparison."""
+    """A number of the finding, with its basis shown below it; `verdict` if it is a comparison."""
 
     title: str
     value: str
@@ -28,7 +28,7 @@ class Number(NamedTuple):
 
 
 def sentence(record: RunRecord, scores: Scores) -> str:
-    """What a graft is, and what the numbers were measured on."""
+    """An explanation of a graft, with the data on which the numbers were measured."""
     base, n = text.plain(text.last_part(record.spec.base)), formats.counted(scores.n, "test example")
     what = "the fine-tuned values of a few parameters"
     if record.gain != 1:
@@ -37,7 +37,8 @@ def sentence(record: RunRecord, scores: Scores) -> str:
 
 
 def numbers(record: RunRecord, scores: Scores) -> list[Number]:
-    """How little is copied, what it brings back, and the calibration error of the fine-tuned model and of the graft."""
+    """The share that is copied, the gain that it recovers, and the calibration error of the fine-tuned model and of
+    the graft."""
     copied = Number(
         "Parameters copied" if record.gain == 1 else "Parameters moved",
         formats.share(record.share),
@@ -100,16 +101,16 @@ def _calibration(record: RunRecord, scores: Scores) -> list[Number]:
 
 
 def _change(metric: str, before: float | None, after: float | None) -> str:
-    """`14.0 → 0.0%`: two values with their unit once, so that a verdict fits beside them."""
+    """`14.0 → 0.0%`: two values with their unit once, so that a verdict fits next to them."""
     return f"{metric_value(metric, before).removesuffix('%')} → {metric_value(metric, after)}"
 
 
 def curve(points: pd.DataFrame, record: RunRecord, split: str, own: sparsity.Line, theme: str) -> Exhibit:
-    """The task's metric by region size, of this run's localizer alone; `points` as of `measures.pair_curve`."""
+    """The task's metric by region size, for this run's localizer alone; `points` come from `measures.pair_curve`."""
     alone = points[(points["localizer"] == own[0]) & (points["settings"] == own[1])].reset_index(drop=True)
     return sparsity.sizes(alone, record, split, record.metric, own, theme, height=HEIGHT)
 
 
 def where(layers: pd.DataFrame, theme: str) -> Exhibit:
-    """The map of the region, of the height of the curve beside it."""
+    """The map of the region, with the height of the curve next to it."""
     return region.region_map(layers, "density", None, theme, height=HEIGHT)

@@ -1,4 +1,4 @@
-"""What lies between the models: the best known point in words, where a point's numbers come from, and the exhibits."""
+"""Points between the models: the best known point in words, the source of a point's numbers, and the exhibits."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ def best(grid: Grid, dataset: str, metric: str, d: int | None) -> str:
 
 
 def finding(grid: Grid, dataset: str, metric: str, d: int | None) -> tuple[DifferenceVerdict | None, str]:
-    """The verdict on the best known point on a data set beside the fine-tuned model, None without one, and the words.
+    """The verdict on the best known point on a data set compared with the fine-tuned model, or None, and the words.
 
-    The interval holds for all known points at once, so for the one that was picked as the best of them.
+    The interval holds for all known points at once, and so also for the best of them.
     """
     name, words, top = text.tasks(dataset), metric_row(metric).title, grid.best(dataset, metric)
     if top is None or dataset not in grid.between:
@@ -56,7 +56,7 @@ def finding(grid: Grid, dataset: str, metric: str, d: int | None) -> tuple[Diffe
     value, tuned = estimate(point, metric), estimate(grid.at("points", dataset, FINETUNED, None, 1.0), metric)
     assert value is not None
     rows = grid.points[(grid.points["dataset"] == dataset) & (grid.points["metric"] == metric)]
-    models = len(rows) - max(int((rows["alpha"] == 0).sum()) - 1, 0)  # all paths begin at one
+    models = len(rows) - max(int((rows["alpha"] == 0).sum()) - 1, 0)  # all paths begin at the same point
     on = f" ({formats.counted(grid.traced_on[dataset], 'example')})" if dataset in grid.traced_on else ""
     first = f"Best {words} on {name}{on}: **{metric_value(metric, value.read)}** {place(path, size, alpha, d)}"
     if tuned is None or tuned.value is None:
@@ -73,7 +73,7 @@ def finding(grid: Grid, dataset: str, metric: str, d: int | None) -> tuple[Diffe
 
 
 def _of_best(metric: str, one: Estimate, models: int, examples: int | None = None) -> Estimate:
-    """The estimate with an interval that holds for all of so many models at once, within what the metric can be."""
+    """The estimate with an interval that holds for all these models at once, within the range of the metric."""
     if one.read is None or one.low is None or one.high is None:
         return one
     low, high = simultaneous(one.low, one.high, one.read, models, examples=examples)
@@ -94,7 +94,8 @@ def place(path: str, size: int | None, alpha: float, d: int | None) -> str:
 
 
 def source(kind: str, path: str, size: int | None, alpha: float, d: int | None, traced_on: int | None = None) -> str:
-    """Where the numbers of a point come from; `traced_on` where its line was traced, on so many examples."""
+    """The source of a point's numbers; `traced_on` is the number of examples on which its line was traced, if it
+    was."""
     where = place(path, size, alpha, d)
     origins = {STORED: "Stored", NEAREST: "Nearest stored point", EXACT: "Computed live"}
     if traced_on is not None:
@@ -104,7 +105,7 @@ def source(kind: str, path: str, size: int | None, alpha: float, d: int | None, 
 
 
 def deviations(record: RunRecord) -> list[str]:
-    """Where this page departs from the paper, or decides what it leaves open; one sentence each."""
+    """The differences of this page from the paper, and its choices in open questions; one sentence each."""
     sentences = [
         "The paper does not state its grid; ours is every 10% of the path.",
         "Regions of other sizes than the run's main one are the first entries of its ranking, not a new search.",
@@ -117,7 +118,8 @@ def deviations(record: RunRecord) -> list[str]:
 
 
 def missing(record: RunRecord) -> str:
-    """The command that makes the run again with what the page lacks; other tasks need classes of the same names."""
+    """The command that makes the run again with the data missing on the page; other tasks need classes of the same
+    names."""
     others = record.spec.others or (("TASK",) if record.has_classes else ())
     return record.spec.model_copy(update={"interpolation": True, "others": others}).command()
 
@@ -151,7 +153,7 @@ BOTH_PATHS = (
 
 
 def _of_values(metric: str) -> tuple[str, ...]:
-    """The glossary's entries on the values of a metric that are drawn."""
+    """The glossary's entries on the drawn values of a metric."""
     return ("debiased",) if metric_row(metric).interval == "calibration" else ()
 
 
@@ -166,9 +168,9 @@ def paths(
     reads: str = BOTH_PATHS,
     room: pd.DataFrame | None = None,
 ) -> Exhibit:
-    """The metric along both paths, a panel a data set, of so many pixels; None for the usual height.
+    """The metric along both paths, one panel per data set; `height` in pixels, None for the default.
 
-    The axes leave room for the points of `room`, where it is given.
+    The axes leave room for the points of `room`, if given.
     """
     shown = points[(points["metric"] == metric) & points["dataset"].isin(datasets)]
     return Exhibit(
@@ -193,7 +195,7 @@ def paths(
 
 @drawn_once
 def histogram(bins: pd.DataFrame, datasets: Sequence[str], theme: str) -> Exhibit:
-    """How sure both models are at the chosen point, and where they are wrong."""
+    """The confidence of both models at the chosen point, with their errors."""
     named = with_task_names(bins)
     return Exhibit(
         name="histogram",
@@ -219,7 +221,7 @@ def trade_alt(points: pd.DataFrame, inside: str, outside: str, metric: str) -> s
 
 
 def paths_alt(points: pd.DataFrame, metric: str) -> str:
-    """Where each line begins and ends."""
+    """The first and last value of each line."""
     words = []
     for (dataset, path), rows in points[~points["current"]].groupby(["dataset", "path"], sort=False):
         ordered = centers(rows.sort_values("alpha"), 1.0)
@@ -229,7 +231,7 @@ def paths_alt(points: pd.DataFrame, metric: str) -> str:
 
 
 def histogram_alt(bins: pd.DataFrame) -> str:
-    """The share of each model's examples in the highest bin, and how many of them are wrong."""
+    """The share of each model's examples in the highest bin, and the number of errors among them."""
     words = []
     for (dataset, path), rows in bins.groupby(["dataset", "path"], sort=False):
         top = rows.sort_values("bin").iloc[-1]

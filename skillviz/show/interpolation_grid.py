@@ -1,4 +1,4 @@
-"""The points between a run's models that are known: stored, traced by the worker, or the ends alone. No widgets."""
+"""The known points between a run's models: stored, traced by the worker, or only the ends. No widgets."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ ENDS = (
 
 @dataclass(frozen=True)
 class Grid:
-    """`points` have the columns of interpolation.parquet, `bins` those of interpolation_bins.parquet.
+    """`points` have the columns of interpolation.parquet, `bins` the columns of interpolation_bins.parquet.
 
-    `between` are the data sets of which points between the ends are known. Those that were traced by the models say
-    in `traced_on` on how many examples, which may be a sample: none of their numbers is stored. `scored_on` has the
-    number of examples of the stored scores.
+    `between` lists the data sets with known points between the ends. `traced_on` has the number of examples, which may
+    be a sample, for data sets traced by the models: none of their numbers is stored. `scored_on` has the number of
+    examples of the stored scores.
     """
 
     points: pd.DataFrame
@@ -46,15 +46,15 @@ class Grid:
     scored_on: Mapping[str, int] = field(default_factory=dict)
 
     def examples(self, dataset: str) -> int | None:
-        """How many examples the points of a data set are measured on; None where that is not known."""
+        """The number of examples on which the points of a data set are measured; None if it is not known."""
         return self.traced_on.get(dataset, self.scored_on.get(dataset))
 
     def sizes(self) -> list[int]:
-        """The region sizes of WiSE-Graft that are known, smallest first."""
+        """The known region sizes of WiSE-Graft, smallest first."""
         return sorted(int(size) for size in self.points["size"].dropna().unique())
 
     def nearest(self, dataset: str, path: str, size: int, alpha: float) -> tuple[int | None, float] | None:
-        """Size and alpha of the known point next to these, the size first; None where none is known."""
+        """Size and alpha of the nearest known point, by size first; None if no point is known."""
         rows = self.points[(self.points["dataset"] == dataset) & (self.points["path"] == path)]
         if rows.empty:
             return None
@@ -65,8 +65,8 @@ class Grid:
         return nearest_size, float(min(rows["alpha"].unique(), key=lambda a: (abs(a - alpha), a)))
 
     def best(self, dataset: str, metric: str) -> tuple[str, int | None, float] | None:
-        """Path, size and alpha of the best known point on a data set, the first of equals; by the debiased calibration
-        error, which is the one that is read."""
+        """Path, size and alpha of the best known point on a data set, the first among equals; calibration errors are
+        compared by their debiased value, which is the one shown."""
         rows = self.points[(self.points["dataset"] == dataset) & (self.points["metric"] == metric)]
         rows = rows.dropna(subset=["value"])
         if rows.empty:
@@ -76,7 +76,7 @@ class Grid:
         return str(top["path"]), None if pd.isna(top["size"]) else int(top["size"]), float(top["alpha"])
 
     def at(self, table: str, dataset: str, path: str, size: int | None, alpha: float | None = None) -> pd.DataFrame:
-        """The rows of one point in `points` or `bins`; of the whole line where no alpha is given."""
+        """The rows of one point in `points` or `bins`; of the whole line if no alpha is given."""
         frame: pd.DataFrame = getattr(self, table)
         is_at = (frame["dataset"] == dataset) & (frame["path"] == path)
         is_at &= frame["size"].isna() if size is None else frame["size"].eq(size).fillna(False).astype(bool)
@@ -85,8 +85,8 @@ class Grid:
         return frame[is_at].reset_index(drop=True)
 
     def marked(self, datasets: Sequence[str], size: int, alpha: float) -> tuple[pd.DataFrame, pd.DataFrame]:
-        """The lines of these data sets at the size next to this one, with the points next to `alpha` as further rows
-        (`current`), and those points' histograms."""
+        """The lines of these data sets at the size nearest to this one, with the points nearest to `alpha` as
+        further rows (`current`), and those points' histograms."""
         points, bins = [], []
         for dataset in datasets:
             for path in PATHS:
@@ -98,7 +98,7 @@ class Grid:
         return pd.concat(points, ignore_index=True), with_edges(pd.concat(bins, ignore_index=True))
 
     def traced(self, answer: Mapping[str, Any]) -> Grid:
-        """The grid with what the worker computed of one data set in place of what was known of it."""
+        """The grid in which the worker's results for one data set replace the known ones."""
         dataset = str(answer["dataset"])
         points, bins = (_typed(pd.DataFrame(answer[name])) for name in ("rows", "bins"))
         other_points, other_bins = (frame[frame["dataset"] != dataset] for frame in (self.points, self.bins))
@@ -112,9 +112,10 @@ class Grid:
 
 
 def of_run(run: Run, stored: pd.DataFrame, bins: pd.DataFrame, predictions: Callable[[str], pd.DataFrame]) -> Grid:
-    """What a run knows: its stored grid, and of data sets without one the ends, from its scores and predictions.
+    """The known points of a run: its stored grid, and, for data sets without one, the ends from its scores and
+    predictions.
 
-    `predictions` gives those on a data set.
+    `predictions` returns the predictions on a data set.
     """
     record, between, every = run.record, tuple(dict.fromkeys(stored["dataset"])), scores_of(run.record)
     scores = {name: dataset_scores for name, dataset_scores in every.items() if name not in between}
@@ -143,7 +144,7 @@ def scores_of(record: RunRecord) -> dict[str, Scores]:
 
 
 def point_of(answer: Mapping[str, Any], dataset: str, path: str, size: int | None, alpha: float) -> tuple[Any, Any]:
-    """Rows of `points` and of `bins` of one point that the worker was asked for."""
+    """Rows of `points` and of `bins` for one point computed by the worker."""
     common = {"path": path, "size": size, "alpha": alpha, "dataset": dataset}
     rows = [{**common, "metric": metric, **values} for metric, values in answer["metrics"].items()]
     bins = pd.DataFrame({**answer["bins"]}).assign(**common)
@@ -151,14 +152,14 @@ def point_of(answer: Mapping[str, Any], dataset: str, path: str, size: int | Non
 
 
 def with_edges(bins: pd.DataFrame) -> pd.DataFrame:
-    """The histogram with the ends of each bin, as figures want it."""
+    """The histogram with the ends of each bin, for figures."""
     edges = equal_width_edges(BINS)
     number = bins["bin"].to_numpy(dtype=int)
     return bins.assign(lower=edges[number], upper=edges[number + 1])
 
 
 def estimate(rows: pd.DataFrame, metric: str) -> Estimate | None:
-    """The metric of a point; None where it is not known."""
+    """The metric of a point; None if it is not known."""
     row = rows[rows["metric"] == metric]
     if row.empty:
         return None
@@ -167,7 +168,7 @@ def estimate(rows: pd.DataFrame, metric: str) -> Estimate | None:
 
 
 def _end_rows(scores: Scores, dataset: str, size: int) -> list[dict[str, Any]]:
-    """The ends of both paths as the grid has them, with the graft's stored differences to the fine-tuned model."""
+    """The ends of both paths as rows of the grid, with the graft's stored differences from the fine-tuned model."""
     rows = []
     for path, alpha, state in ENDS:
         common = {"path": path, "size": size if path == GRAFT else None, "alpha": alpha, "dataset": dataset}
@@ -208,7 +209,7 @@ def _joined(parts: Sequence[pd.DataFrame], columns: list[str]) -> pd.DataFrame:
 
 
 def _typed(frame: pd.DataFrame) -> pd.DataFrame:
-    """The frame with the tables' own dtypes, whatever its missing values made of them."""
+    """The frame with the tables' own dtypes, which missing values may have changed."""
     floats = ("alpha", "value", "debiased", "low", "high", "confidence")
     kinds = {"size": "Int64", **dict.fromkeys(floats, "float64"), "count": "int64", "correct": "int64", "bin": "int64"}
     return frame.astype({name: kind for name, kind in kinds.items() if name in frame})

@@ -1,4 +1,4 @@
-"""The board of known truth in words, as a figure and as a table: who finds a skill that was hidden."""
+"""The known-truth board in words, as a figure and as a table: how well each localizer finds a hidden skill."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ AROUND = {
     "random 3×": "as many others moved at random, three times as far",
     SKILL: "another task's skill in other parameters",
 }
-"""What lies around the hidden skill, in words, by distractor."""
+"""The movement around the hidden skill, in words, by distractor."""
 COLUMNS = {
     "precision": "true among moved", "chance": "by chance", "above_chance": "above chance",
     "recall": "true movement held", "tensor": "rank of the true tensor", "graft": "accuracy of the graft",
@@ -35,35 +35,35 @@ COLUMNS = {
 
 
 def distractors(board: pd.DataFrame) -> list[str]:
-    """The distractors that localizers were tried with, in the order of AROUND."""
+    """The distractors with results, in the order of AROUND."""
     return [name for name in AROUND if not board.empty and len(_of_small(board, name))]
 
 
 def sizes(board: pd.DataFrame, distractor: str) -> list[float]:
-    """The sizes that were searched, over the true one's: the true size first."""
+    """The searched sizes relative to the true one: the true size first."""
     return sorted(set(_of_small(board, distractor)["factor"]), key=lambda factor: (factor != 1, factor))
 
 
 def rows_of(board: pd.DataFrame, distractor: str, factor: float) -> pd.DataFrame:
-    """One row a localizer, the one with the most true entries first."""
+    """One row per localizer, the one with the most true entries first."""
     rows = _of_small(board, distractor)
     return rows[rows["factor"] == factor].sort_values("precision", ascending=False, kind="stable")
 
 
 def _of_small(rows: pd.DataFrame, distractor: str) -> pd.DataFrame:
-    """The rows of the small encoder, which the whole grid is made on."""
+    """The rows of the small encoder, on which the whole grid is run."""
     return rows[(rows["encoder"] == SMALL) & (rows["distractor"] == distractor)]
 
 
 def levels(models: pd.DataFrame, distractor: str) -> dict[str, float]:
-    """Mean accuracies of the base and of the graft of the true region, over the models that count."""
+    """Mean accuracies of the base and of the true region's graft, over the models that count."""
     counted = _of_small(models[models["counts"].astype(bool)], distractor)
     return {"base": float(counted["base"].mean()), "true region": float(counted["true_region"].mean())}
 
 
 def finding(rows: pd.DataFrame, levels: dict[str, float]) -> str:
-    """Who finds most, how much the most accurate graft found, and what a search reaches that cannot use the true
-    region, in Markdown."""
+    """The localizer that finds most, the share found by the most accurate graft, and the accuracy of a search that
+    cannot use the true region, in Markdown."""
     first, accurate = rows.iloc[0], rows.iloc[int(rows["graft"].argmax())]
     shares = [formats.percent(one["precision"], 0) for one in (first, accurate)]
     return (
@@ -103,8 +103,8 @@ def exhibit(
 
 
 def table(rows: pd.DataFrame, columns: Sequence[str] = tuple(COLUMNS)) -> pd.DataFrame:
-    """The board's numbers of these rows as texts, in percent but for ranks, with the interval over seeds; `columns` are
-    of COLUMNS."""
+    """The board's numbers of these rows as texts, in percent except for ranks, with the interval over seeds;
+    `columns` are from COLUMNS."""
     return pd.DataFrame(
         {
             "localizer": _title(row), "models": str(row["models"]), "seeds": str(row["seeds"]),
@@ -120,7 +120,7 @@ def table(rows: pd.DataFrame, columns: Sequence[str] = tuple(COLUMNS)) -> pd.Dat
 
 
 def failed(models: pd.DataFrame) -> str:
-    """How many planted models count, and which places and makers failed."""
+    """The number of planted models that count, and the places and makers that failed."""
     planted = models[models["place"] != EVERYWHERE]
     alone = planted[planted["distractor"] == ALONE]
     lost = alone.loc[~alone["counts"].astype(bool), ["place", "maker"]].drop_duplicates()

@@ -1,4 +1,4 @@
-"""The tables that the pages draw: runs' own tables, filtered, binned and put together. No widgets here."""
+"""The tables that the pages draw: runs' own tables, filtered, binned and combined. No widgets here."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from skillviz.runs.tables import score_matrix
 from skillviz.show.entries import DEFAULTS, Entry, repetition_words, setting_words
 
 GAIN = "gain"  # the setting of a run
-TEMPERATURE = "temperature"  # the name that the figures have for it
+TEMPERATURE = "temperature"  # its name in figures
 CHANCE, MAJORITY = ("chance", "majority")
 
 
 def logits(predictions: pd.DataFrame, state: str, split: str, labels: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
     """Logits [n, label] and true classes [n] of one state and split, in the order in which the examples are stored.
 
-    The order matters: the same resamples then give the very intervals that the run has stored.
+    The order matters: with it, the same resamples give exactly the intervals that the run has stored.
     """
     of_split = predictions[predictions["split"] == split]
     rows = of_split[of_split["state"] == state].set_index("example_id")
@@ -47,8 +47,8 @@ def places(predictions: pd.DataFrame, split: str) -> dict[str, int]:
 def state_logits(
     predictions: pd.DataFrame, record: RunRecord, split: str, states: Iterable[str]
 ) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """Logits of each state, and the labels; `temperature` is the fine-tuned model at the fitted temperature, left out
-    where none was fitted."""
+    """Logits of each state, and the labels; `temperature` is the fine-tuned model at the fitted temperature, left
+    out if none was fitted."""
     names = record.task.labels if record.task else ()
     by_state: dict[str, np.ndarray] = {}
     labels = np.empty(0, dtype=np.int64)
@@ -63,7 +63,7 @@ def state_logits(
 
 
 def reliability_bins(logits: dict[str, np.ndarray], labels: np.ndarray, bins: int, equal_mass: bool) -> pd.DataFrame:
-    """The reliability table of every state, one under the other, with a column `state`."""
+    """The reliability tables of all states in one table, with a column `state`."""
     parts = [reliability(z, labels, bins, equal_mass).assign(state=name) for name, z in logits.items()]
     return pd.concat(parts, ignore_index=True)
 
@@ -71,8 +71,8 @@ def reliability_bins(logits: dict[str, np.ndarray], labels: np.ndarray, bins: in
 def calibration_of(
     logits: Mapping[str, np.ndarray], labels: np.ndarray, bins: int, equal_mass: bool
 ) -> tuple[dict[str, Estimate], dict[str, float]]:
-    """Each state's calibration error with its interval, and the p-value of its test of calibration; none of too few
-    examples."""
+    """Each state's calibration error with its interval, and the p-value of its test of calibration; states with too
+    few examples have no p-value."""
     metric = "ece_equal_mass" if equal_mass else "ece"
     binning: Binning = "mass" if equal_mass else "width"
     errors = {name: estimate(metric_interval(z, labels, metric, bins=bins)) for name, z in logits.items()}
@@ -87,7 +87,7 @@ def ece_difference(a: np.ndarray, b: np.ndarray, labels: np.ndarray, bins: int, 
 
 
 def state_scores(scores: Scores) -> pd.DataFrame:
-    """The metrics of each state as the comparison figure wants them: state, metric, value, debiased, low, high."""
+    """The metrics of each state for the comparison figure: state, metric, value, debiased, low, high."""
     rows = [
         {"state": TEMPERATURE if state == SCALED else state, "metric": metric, **one.columns()}
         for state, metrics in scores.states.items()
@@ -98,23 +98,23 @@ def state_scores(scores: Scores) -> pd.DataFrame:
 
 
 def plug_in_where_mixed(points: pd.DataFrame, metric: str) -> pd.DataFrame:
-    """The points of a figure with one kind of calibration error: without debiased ones and the intervals about them
-    where some point has none. Of a metric without a debiased value the points as they are."""
+    """The points of a figure with one kind of calibration error: if one point has no debiased value, all debiased
+    values and their intervals are removed. For a metric without debiased values, the points unchanged."""
     if metric_row(metric).interval != "calibration" or is_debiased(points):
         return points
     return points.assign(**dict.fromkeys(("debiased", "low", "high"), np.nan))
 
 
 def is_debiased(points: pd.DataFrame) -> bool:
-    """Whether every point with a value has a debiased one."""
+    """True if every point with a value has a debiased one."""
     return bool(points.loc[points["value"].notna(), "debiased"].notna().all())
 
 
 def levels(record: RunRecord, split: str, metric: str, debiased: bool = True) -> dict[str, float]:
     """Reference lines for a metric: fine-tuned, pre-trained and, for accuracy, chance and majority class.
 
-    A calibration error is the `debiased` one where marks stand at that.
-    No pre-trained line from a control whose rest is zero: there that state is the zeroed model.
+    A calibration error is the `debiased` one if the marks show that.
+    There is no pre-trained line for a control whose rest is zero: its pre-trained state is the zeroed model.
     """
     scores = record.metrics.get(split)
     values = {}
@@ -127,12 +127,12 @@ def levels(record: RunRecord, split: str, metric: str, debiased: bool = True) ->
 
 
 def chance(record: RunRecord, split: str, metric: str) -> dict[str, float]:
-    """The expected accuracy of guessing, for other metrics nothing."""
+    """The expected accuracy of guessing; empty for other metrics."""
     return {CHANCE: record.task.guessing(split)} if metric == "accuracy" and record.task and record.task.labels else {}
 
 
 def guesses(record: RunRecord, split: str, metric: str) -> dict[str, float]:
-    """Accuracy of guessing: 1 / classes or options, and the most frequent class where that is more."""
+    """Accuracy of guessing: 1 / classes or options, and the most frequent class if that is higher."""
     levels = chance(record, split, metric)
     if not levels or record.task is None:
         return {}
@@ -150,19 +150,19 @@ def history_of(history: pd.DataFrame, size: int | None) -> pd.DataFrame:
 
 
 def last_loss(history: pd.DataFrame) -> float:
-    """The training loss of the last step, NaN where none was taken."""
+    """The training loss of the last step, NaN if there was none."""
     return float(history["loss"].iloc[-1]) if len(history) else float("nan")
 
 
 def pair_curve(entries: Sequence[Entry], curves: Sequence[pd.DataFrame], split: str) -> pd.DataFrame:
-    """The curves of all runs of a pair as one: one row a localizer, settings, seed, size and metric.
+    """The curves of all runs of a pair as one: one row per localizer, settings, seed, size and metric.
 
-    Where two runs give the same row, the one whose main size it is counts: it was searched for, not cut from
-    a ranking. `settings` are as of `nondefault_settings`.
+    If two runs give the same row, the run whose main size it is counts: it was searched for, not cut from a ranking.
+    `settings` come from `nondefault_settings`.
     """
     if not entries:
         return pd.DataFrame(columns=["settings", *CURVE_COLUMNS])
-    of_entry = np.repeat(np.arange(len(entries)), [len(curve) for curve in curves])  # all at once: there are thousands
+    of_entry = np.repeat(np.arange(len(entries)), [len(curve) for curve in curves])  # vectorized: there are thousands
     rows = pd.concat(curves, ignore_index=True)
     whole = rows.assign(
         localizer=pd.Series([entry.localizer for entry in entries]).iloc[of_entry].array,
@@ -177,31 +177,32 @@ def pair_curve(entries: Sequence[Entry], curves: Sequence[pd.DataFrame], split: 
 def curve_of_runs(
     entries: Sequence[Entry], runs: Sequence[Run], split: str, read: Callable[[Run], pd.DataFrame]
 ) -> pd.DataFrame:
-    """The same of these runs, each at its gain and at 1; `read` gives a run's curve."""
+    """The combined curve of these runs, each at its gain and at 1; `read` returns a run's curve."""
     scaled = [(entry, run) for entry, run in zip(entries, runs, strict=True) if run.record.gains]
     every = [*entries, *(at_gain_1(entry) for entry, _ in scaled)]
     return pair_curve(every, [*map(read, runs), *(run.curve(gain=1.0) for _, run in scaled)], split)
 
 
 def offered(curve: pd.DataFrame, record: RunRecord) -> list[str]:
-    """The metrics that the curve holds, the task's own first."""
-    stored = set(curve["metric"]) - {"recovered"}  # it has no level to stand beside
+    """The metrics in the curve, the task's own first."""
+    stored = set(curve["metric"]) - {"recovered"}  # it has no reference level
     return metric_names(record.metric, (name for name in METRICS if name in stored))
 
 
 def at_gain_1(entry: Entry) -> Entry:
-    """The run as it is without its gain."""
+    """The run without its gain."""
     return replace(entry, settings=tuple((n, DEFAULTS[n] if n == GAIN else value) for n, value in entry.settings))
 
 
 def nondefault_settings(entries: Sequence[Entry]) -> list[str]:
-    """Of each entry the settings that are not the default, in words, without those that all of these entries share,
-    but for the gain.
+    """For each entry, the settings that are not the default, in words, without settings that all of these entries
+    share, except the gain.
 
-    Regions by hand are one line, though each is another region; those of equal size are told apart by their days.
+    Regions built by hand share one line, though each is another region; those of equal size are distinguished by their
+    days.
     """
     shared = set[tuple[str, str]].intersection(*(set(entry.settings) for entry in entries)) if entries else set()
-    shared = {(name, value) for name, value in shared if name != GAIN}  # gain 1 is drawn beside it
+    shared = {(name, value) for name, value in shared if name != GAIN}  # gain 1 is drawn next to it
     by_hand = {e.id: e for e in entries if e.localizer == EXPRESSION}
     apart = repetition_words([e.size for e in by_hand.values()], list(by_hand.values()))
     more = dict(zip(by_hand, apart, strict=True))

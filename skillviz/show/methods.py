@@ -1,4 +1,4 @@
-"""The methods page's exhibits: a metric against parameters touched, and every method less the graft."""
+"""The methods page's exhibits: a metric against parameters touched, and every method minus the graft."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from skillviz.show.sentences import metric_value
 from skillviz.show.table_words import RECIPE_WORDS
 from skillviz.tasks.readable_names import readable
 
-NAMED = 5  # points that are read out
+NAMED = 5  # most points in the alt text
 
 
 @drawn_once
@@ -29,7 +29,7 @@ def by_touched(
     name: str = "touched",
     height: int | None = None,
 ) -> Exhibit:
-    """The metric of every method by the parameters that it touches."""
+    """The metric of every method by the number of parameters that it touches."""
     (shown, left_out), on = debiased_alone(points, metric), readable(task)
     return Exhibit(
         name=f"methods_{name}_{metric}",
@@ -53,7 +53,7 @@ def against_graft(
     name: str = "rivals",
     height: int | None = None,
 ) -> Exhibit:
-    """Every method less the graft of one size, paired by example."""
+    """Every method minus the graft of one size, paired by example."""
     on = readable(task)
     shown = differences[differences["metric"] == metric]
     words = [
@@ -76,8 +76,8 @@ def against_graft(
 
 
 def debiased_alone(points: pd.DataFrame, metric: str) -> tuple[pd.DataFrame, str]:
-    """The points of a metric, and as the end of a sentence on intervals which are left out: where some calibration
-    errors are debiased, the plug-in ones, as they are of another kind."""
+    """The points of a metric, and the end of a sentence on intervals that names the points left out: if some
+    calibration errors are debiased, the plug-in ones are, because they are of another kind."""
     shown = points[points["metric"] == metric]
     known = shown["debiased"].notna()
     if known.all() or not known.any():
@@ -87,7 +87,7 @@ def debiased_alone(points: pd.DataFrame, metric: str) -> tuple[pd.DataFrame, str
 
 
 def touched_reads(shown: pd.DataFrame, metric: str) -> str:
-    """How to read the figure of these points, but for what its intervals are over."""
+    """The reading instructions for the figure of these points, without the intervals' basis."""
     better = metric_row(metric).better
     if is_printed(shown, metric):
         return (

@@ -28,8 +28,8 @@ from skillviz.show.report.parts import Charts, Section
 class Plots:
     """The figures of one run, page by page.
 
-    Each method returns a plotly figure of its page: the first one, or the one of this `name`, as `names()` lists them.
-    `theme` is `light` or `dark`. Raises BadInput for another name, and where the run stored nothing to draw.
+    Each method returns a plotly figure of its page: the first one, or the one with this `name`; `names()` lists them.
+    `theme` is `light` or `dark`. Raises BadInput for another name, and if the run stored nothing to draw.
     """
 
     def __init__(self, run: StoredRun) -> None:
@@ -43,11 +43,11 @@ class Plots:
         return self._figure("overview", name, theme)
 
     def region(self, name: str = "", theme: str = "light") -> go.Figure:
-        """Where the region is: by layer and module."""
+        """The region by layer and module."""
         return self._figure("region", name, theme)
 
     def sparsity(self, name: str = "", theme: str = "light") -> go.Figure:
-        """Scores by region size, of all runs of the same pair, task and data."""
+        """Scores by region size, for all runs of the same pair, task and data."""
         return self._figure("sparsity", name, theme)
 
     def calibration(self, name: str = "", theme: str = "light") -> go.Figure:
@@ -67,7 +67,7 @@ class Plots:
         return self._figure("transfer", name, theme)
 
     def names(self) -> list[str]:
-        """The names of all figures of the run, behind the method that draws each: `region.map` is `region("map")`."""
+        """The names of all figures of the run, each after the method that draws it: `region.map` is `region("map")`."""
         return [f"{page}.{name}" for page in PAGES for name, _ in self._exhibits(page, "light")]
 
     def _figure(self, page: str, name: str, theme: str) -> go.Figure:
@@ -75,14 +75,14 @@ class Plots:
         known = []
         for one, exhibit in self._exhibits(page, theme):
             if not name or one == name:
-                return go.Figure(with_dark_marks(exhibit.figure))  # an exhibit is shared, what a reader changes is not
+                return go.Figure(with_dark_marks(exhibit.figure))  # an exhibit is shared, a reader's copy is not
             known.append(one)
         if not known:
             raise BadInput(f"run {self._run.id} stored nothing that plot.{page} draws; plot.names() lists what it has.")
         raise BadInput(f"'{name}' is not a figure of plot.{page}; known: {', '.join(known)}.")
 
     def _exhibits(self, page: str, theme: str) -> Iterator[tuple[str, Exhibit]]:
-        """Each exhibit of a page with its name; a second one of a name is `name_2`."""
+        """Each exhibit of a page with its name; a second one with the same name is `name_2`."""
         times: Counter[str] = Counter()
         for section in self._sections(page):
             for part in section.parts:
@@ -108,15 +108,16 @@ PAGES: dict[str, Callable[..., Section | list[Section]]] = {
     "interpolation": sections.interpolation,
     "transfer": sections.transfer,
 }
-"""The sections of the report by the method that draws their figures."""
+"""The sections of the report, by the method that draws their figures."""
 
 
 class Run(StoredRun):
-    """A finished run that draws its pages' figures (`run.plot.region()`); its last line in a cell is its card."""
+    """A finished run that draws its pages' figures (`run.plot.region()`). As the last line of a cell it shows its
+    card."""
 
     @classmethod
     def of(cls, run: StoredRun) -> Run:
-        """The stored run, as a notebook shows it."""
+        """The stored run, with the display and figures for notebooks."""
         return cls(run.path, run.record)
 
     @property
@@ -125,7 +126,7 @@ class Run(StoredRun):
         return Plots(self)
 
     def _repr_html_(self) -> str:
-        """The summary card: what the run is, what it found, and the models' scores."""
+        """The summary card: the run's name, its finding, and the models' scores."""
         entry, scores = entry_of(self, is_of_user=True), headline_scores(self.record)
         name = f"<h4>{escape(run_labels([entry])[self.id])}</h4>"
         if scores is None:
@@ -138,5 +139,5 @@ class Run(StoredRun):
 
 
 def open_run(run: str, runs_dir: Path | None = None) -> Run:
-    """The finished run of an id, a unique prefix or a folder; raises RunNotFound or CorruptRun."""
+    """The finished run with this id, unique prefix or folder; raises RunNotFound or CorruptRun."""
     return Run.of(open_stored(run, runs_dir))

@@ -1,4 +1,5 @@
-"""One region among many: disjoint ones that do as well, what suffices of it, and what hurts it, in words and maps."""
+"""One region among many: disjoint ones that do as well, its sufficient part, and the parameters that hurt it, in
+words and maps."""
 
 from __future__ import annotations
 
@@ -32,7 +33,8 @@ CONTROLS = {DISJOINT: "nulls", MINIMAL: "random parts", ADVERSARIAL: "random add
 
 
 def table(found: pd.DataFrame, kind: str | None = None) -> pd.DataFrame:
-    """The rows of `analysis.other_regions` as texts, one a region; of one kind beside the run's own, or of all."""
+    """The rows of `analysis.other_regions` as texts, one per region; for one kind together with the run's own
+    region, or for all."""
     rows, control = [], CONTROLS[kind] if kind else "control"
     for (name, number), of in found.groupby(["kind", "number"], sort=False):
         if kind is not None and name not in (OWN, kind):
@@ -60,14 +62,15 @@ def _difference(row: Mapping[Any, Any], name: str, low: str) -> str:
 
 
 def _cell(row: Mapping[Any, Any], name: str, low: str) -> str:
-    """`−26.2 points (−31.6 to −20.8)`; the level of the intervals stands under the table."""
+    """`−26.2 points (−31.6 to −20.8)`; the level of the intervals is given below the table."""
     ends = row[low], row[low.replace("low", "high")]
     words = metric_row(row["measure"]).precise(*ends)
     return formats.MISSING if np.isnan(row[name]) else f"{words.change(row[name])} ({words.ends(*ends)})"
 
 
 def finding(found: pd.DataFrame, record: RunRecord, facts: Mapping[str, Mapping[str, float]]) -> list[str]:
-    """A sentence a kind that is stored: how many disjoint regions do as well, how much suffices, and what hurts."""
+    """One sentence per stored kind: the number of disjoint regions that do as well, the share that suffices, and the
+    harm."""
     lines = []
     if count := found.loc[found["kind"] == DISJOINT, "number"].nunique():
         good = len(as_good(found))
@@ -104,7 +107,7 @@ def finding(found: pd.DataFrame, record: RunRecord, facts: Mapping[str, Mapping[
 
 
 def cell_roles(run: Run, regions: Sequence[Region]) -> pd.DataFrame:
-    """One row a cell of the map: layer, kind, `dense`, the share of these regions that are denser there than on their
+    """One row per cell of the map: layer, kind, `dense`, the share of these regions that are denser there than on
     average, and `role`: core (all), contingent (some) or never. It has the columns that `plots.region.region_map`
     takes."""
     frames = [cells(composition(region, parameter_table(run.record, region))) for region in regions]
@@ -117,7 +120,7 @@ def cell_roles(run: Run, regions: Sequence[Region]) -> pd.DataFrame:
 
 @drawn_once
 def role_map(roles: pd.DataFrame, count: int, theme: str) -> Exhibit:
-    """The map of what all, some or none of the regions that do as well have in common."""
+    """The map of the cells that all, some or none of the equally good regions use."""
     counts = roles["role"].value_counts()
     said = ", ".join(f"{counts.get(role, 0)} {role}" for role in (CORE, CONTINGENT, NEVER))
     return Exhibit(
@@ -135,8 +138,8 @@ def role_map(roles: pd.DataFrame, count: int, theme: str) -> Exhibit:
 
 @drawn_once
 def minimal_map(shared: pd.DataFrame, theme: str) -> Exhibit:
-    """The map of layers and modules with the smallest sufficient region in full ink and the surplus in grey; `shared`
-    is the table of layers with what the region and that part share."""
+    """The map of layers and modules with the smallest sufficient region in full ink and the surplus in gray;
+    `shared` is the table of layers with the entries that the region and that part share."""
     shown = cells(shared)
     return Exhibit(
         name="minimal",

@@ -1,4 +1,5 @@
-"""How sure the models are of texts that fit no class: histograms beside the test set, and AUROC of the confidence."""
+"""The models' confidence on texts that fit no class: histograms compared with the test set, and AUROC of the
+confidence."""
 
 from __future__ import annotations
 
@@ -42,7 +43,7 @@ def of_run(run: Run) -> dict[str, Confidences]:
 
 
 def confidences(run: Run, predictions: pd.DataFrame, outside: pd.DataFrame) -> dict[str, Confidences]:
-    """The confidences of each of STATES that the run stored, from its tables of both names."""
+    """The confidences of each of STATES that the run stored, from its predictions in and out of scope."""
     rows = outside.assign(split=OUT_OF_SCOPE, label=0)
     inside, _ = measures.state_logits(predictions, run.record, headline_split(run.record), STATES)
     others, _ = measures.state_logits(rows, run.record, OUT_OF_SCOPE, STATES)
@@ -50,7 +51,8 @@ def confidences(run: Run, predictions: pd.DataFrame, outside: pd.DataFrame) -> d
 
 
 def scores(sure: Mapping[str, Confidences]) -> pd.DataFrame:
-    """One row a state: examples of both kinds, mean confidence on each, and how well it tells them apart."""
+    """One row per state: examples of both kinds, mean confidence on each, and AUROC, which measures how well it
+    separates them."""
     rows = [
         {
             "state": state, "n": len(of.inside), "out_of_scope": len(of.outside),
@@ -63,7 +65,8 @@ def scores(sure: Mapping[str, Confidences]) -> pd.DataFrame:
 
 
 def findings(sure: Mapping[str, Confidences]) -> list[tuple[DifferenceVerdict, str]]:
-    """On each rival of the graft (`sentences.RIVALS`) the verdict on the paired difference in AUROC, and its words."""
+    """For each rival of the graft (`sentences.RIVALS`), the verdict on the paired difference in AUROC, and its
+    words."""
     row, graft, told = metric_row("auroc"), sure["grafted"], []
     for rival in (name for name in sentences.RIVALS if name in sure):
         less = auroc_difference(*graft, *sure[rival])
@@ -76,21 +79,21 @@ def findings(sure: Mapping[str, Confidences]) -> list[tuple[DifferenceVerdict, s
 
 
 def confidence_words(sure: Mapping[str, Confidences]) -> str:
-    """How sure each model is of texts that fit no class, in a sentence."""
+    """A sentence with each model's confidence on texts that fit no class."""
     means = [f"{state_style(state).title} {formats.percent(of.outside.mean())}" for state, of in sure.items()]
     count = formats.counted(len(sure["grafted"].outside), "text")
     return f"Mean confidence on {count} that fit no class: {formats.listed(means, len(means))}."
 
 
 def finding(sure: Mapping[str, Confidences]) -> str:
-    """Both in one line, for a terminal."""
+    """Both sentences in one line, for a terminal."""
     (verdict, words), *_ = findings(sure)
     return f"Out of scope. {confidence_words(sure)} {formats.capital(verdict)}: {words}"
 
 
 @drawn_once
 def histogram(sure: Mapping[str, Confidences], theme: str) -> Exhibit:
-    """How many examples of either kind are predicted with which confidence, a panel a model."""
+    """The number of examples of either kind by confidence, one panel per model."""
     table, row = scores(sure), metric_row("auroc")
     words = {
         of["state"]: f"AUROC {row.number(of['auroc'])}<br>({row.ends(of['low'], of['high'])})<br>hatched: out of scope"

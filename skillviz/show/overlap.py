@@ -1,4 +1,4 @@
-"""What two regions share, in words, wherever a map of it stands: titles, how to read it, and the pairs read out."""
+"""Words for every map of shared entries: titles, reading instructions, and the pairs in the alt text."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ READS = {
 
 
 def reads(kind: str, columns: int) -> str:
-    """How to read a map of so many columns, and where on it stands what chance gives."""
+    """Reading instructions for a map with this many columns, including the position of the chance level."""
     if columns <= FEWER:
         chance = "Chance: the range of 95% of random regions with as many entries in each tensor."
     elif columns <= FEW:
@@ -26,7 +26,8 @@ def reads(kind: str, columns: int) -> str:
 
 
 def alt(rows: pd.DataFrame, kind: str, row: str = "row", column: str = "column") -> str:
-    """Every two regions, named in the columns `row` and `column`: once for IoU, which is symmetric, else both ways."""
+    """Every two regions, named in the columns `row` and `column`: once for IoU, which is symmetric, otherwise both
+    ways."""
     phrases: dict[object, str] = {}
     for a, b, value in zip(rows[row], rows[column], rows["value"], strict=True):
         if a != b and kind == "iou":

@@ -1,4 +1,4 @@
-"""The overview's exhibits, the models side by side and how the region was found, and where the numbers come from."""
+"""The overview's exhibits: scores of all models and search progress; and the sources of the numbers."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def states(record: RunRecord, scores: Scores, split: str, theme: str) -> Exhibit
 
 @drawn_once
 def history(steps: pd.DataFrame, theme: str) -> Exhibit:
-    """Loss and switched entries, step by step; `steps` are those of one search."""
+    """Loss and switched entries, step by step; `steps` belong to one search."""
     return Exhibit(
         name="history",
         title="Search progress",

@@ -1,4 +1,4 @@
-"""The paper page's exhibits: the comparisons behind a claim, and published values beside those measured here."""
+"""The paper page's exhibits: the comparisons behind a claim, and published values next to our own."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ SAYS = {True: "supports", False: "contradicts", None: "leaves open"}
 
 
 def evidence(here: Verdict, paper: Verdict) -> pd.DataFrame:
-    """The comparisons of a claim as the figure takes them: the means of the paper and of ours first, where there are
-    several to take them of."""
+    """The comparisons of a claim as the figure takes them; the paper's mean and ours come first if there are several
+    comparisons."""
     rows = [
         (one, SAYS[one.supports] if one.is_measured else NOT_MEASURED)
         for one in here.comparisons
@@ -40,7 +40,7 @@ def _row(one: Comparison, says: str) -> tuple[str, float, float, float, float, s
 
 @drawn_once
 def claim(here: Verdict, paper: Verdict, theme: str) -> Exhibit:
-    """What a claim is judged by: one row a comparison."""
+    """The evidence for a claim: one row per comparison."""
     rows = evidence(here, paper)
     first = here.comparisons[0] if here.comparisons else None
     unit, limits = (first.unit, first.limits) if first else ("points", (0.0,))
@@ -60,7 +60,7 @@ def claim(here: Verdict, paper: Verdict, theme: str) -> Exhibit:
 
 
 def _not_paired(here: Verdict) -> str:
-    """What a row says that is not paired; empty where all are."""
+    """The note on unpaired rows; empty if all rows are paired."""
     if all(one.is_paired for one in here.comparisons):
         return ""
     return f" Not paired: {NOT_PAIRED}"
@@ -77,7 +77,7 @@ def _debiased(marks: pd.DataFrame, metric: str) -> str:
 
 @drawn_once
 def values(marks: pd.DataFrame, table: pd.DataFrame, metric: str, title: str, theme: str) -> Exhibit:
-    """One metric of every task and method, published and here; `table` are the rows as words."""
+    """One metric of every task and method, published and ours; `table` has the rows as words."""
     tasks = list(dict.fromkeys(table["task"]))
     words = metric_row(metric)
     both = set(marks["source"]) == {"here", "published"}

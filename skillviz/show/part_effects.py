@@ -1,4 +1,4 @@
-"""What each part of a region does: its map, the strongest parts beside their random controls, and the finding."""
+"""The effect of each part of a region: its map, the strongest parts with their random controls, and the finding."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ def part_name(layer: float | None, kind: str, head: float | None) -> str:
 
 
 def strongest(effects: pd.DataFrame, condition: str, metric: str) -> pd.DataFrame:
-    """The rows of one condition with a `name`, those that change most first, and which changes hold among them."""
+    """The rows of one condition with a `name`, largest change first, and `holds` for the changes that hold among
+    them."""
     rows = effects[effects["condition"] == condition]
     rows = rows.assign(
         name=[part_name(*place) for place in zip(rows["layer"], rows["kind"], rows["head"], strict=True)],
@@ -47,7 +48,7 @@ def strongest(effects: pd.DataFrame, condition: str, metric: str) -> pd.DataFram
 
 
 def finding(effects: pd.DataFrame, condition: str, metric: str, grouping: str) -> str:
-    """The part that changes most, how many parts stand out, and how many of them chance alone would give."""
+    """The part with the largest change, the number of parts that stand out, and the number expected by chance alone."""
     rows, words = strongest(effects, condition, metric), metric_row(metric)
     best, noun = rows.iloc[0], NOUNS[grouping]
     verdicts = [words.verdict(low, high) for low, high in zip(rows["low"], rows["high"], strict=True)]
@@ -67,7 +68,7 @@ def finding(effects: pd.DataFrame, condition: str, metric: str, grouping: str) -
 
 
 def changed(turned: pd.DataFrame, labels: Sequence[str], texts: Mapping[str, str]) -> pd.DataFrame:
-    """The table of `changed_predictions` for the eye; without the texts where they are not at hand."""
+    """The table of `changed_predictions` for reading; without the texts if they are not available."""
     names = dict(enumerate(labels))
     table = pd.DataFrame({
         "text": turned["example_id"].map(texts), "true": turned["label"].map(names),
@@ -77,7 +78,7 @@ def changed(turned: pd.DataFrame, labels: Sequence[str], texts: Mapping[str, str
 
 
 def changed_words(turned: pd.DataFrame, n: int) -> str:
-    """How many predictions a part turns, and how many of these to the right and to the wrong class."""
+    """The number of predictions that a part changes, and how many of them become right or wrong."""
     mended = int((turned["after"] == turned["label"]).sum())
     spoiled = int((turned["before"] == turned["label"]).sum())
     return (
@@ -108,7 +109,7 @@ def part_map(effects: pd.DataFrame, condition: str, metric: str, grouping: str, 
 
 @drawn_once
 def strongest_parts(effects: pd.DataFrame, condition: str, metric: str, grouping: str, theme: str) -> Exhibit:
-    """The parts that change most, with intervals, each beside its random control of equal size."""
+    """The parts with the largest changes, with intervals, each with its random control of equal size."""
     everything, words = strongest(effects, condition, metric), metric_row(metric)
     rows = everything.head(MOST_ROWS)
     beside = everything[["excess", "excess_low", "excess_high", "draws"]].set_axis(

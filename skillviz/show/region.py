@@ -1,4 +1,5 @@
-"""Where a region lies: the map of layers and kinds, one cell's tensors and their selected entries, and the exhibits."""
+"""The location of a region: the map of layers and kinds, one cell's tensors and their selected entries, and the
+exhibits."""
 
 from __future__ import annotations
 
@@ -55,7 +56,7 @@ HEIGHT = 380
 class Part:
     """A tensor's entries of one kind: selected `entries` (row, col) among `rows` x `cols`.
 
-    `heads` is the number of attention heads in it; 0 where the tensor has none.
+    `heads` is the number of its attention heads; 0 if the tensor has none.
     """
 
     parameter: str
@@ -74,7 +75,7 @@ class Cell(NamedTuple):
 
     @property
     def key(self) -> str:
-        """The cell in the address: `3 · value`; layer -1 is outside the blocks."""
+        """The cell in the URL: `3 · value`; layer -1 is outside the blocks."""
         return f"{OUTSIDE if self.layer is None else self.layer} · {self.kind}"
 
     def in_layer(self, rows: pd.DataFrame) -> pd.Series:
@@ -100,9 +101,9 @@ def cell_tensors(layers: pd.DataFrame, cell: Cell) -> pd.DataFrame:
 
 
 def tensor_table(layers: pd.DataFrame) -> pd.DataFrame:
-    """One row a tensor, or a part of a fused one, most selected entries first.
+    """One row per tensor, or part of a fused one, most selected entries first.
 
-    parameter, layer, kind, selected, total, share (of the region), density_ratio, and where it is known
+    Columns: parameter, layer, kind, selected, total, share (of the region), density_ratio, and, if known,
     movement_share (of the tensor's squared movement).
     """
     selected, total = layers["selected"].sum(), layers["total"].sum()
@@ -118,7 +119,7 @@ def tensor_table(layers: pd.DataFrame) -> pd.DataFrame:
 
 
 def tensor_expression(run_id: str, row: pd.Series) -> dict[str, Any]:
-    """The region expression of the run's entries in one row of `tensor_table`."""
+    """The region expression for the run's entries in one row of `tensor_table`."""
     return {"intersection": [{"run": run_id}, {"parameters": [row["parameter"]], "kinds": [row["kind"]]}]}
 
 
@@ -129,7 +130,7 @@ def tensor_names(rows: pd.DataFrame) -> list[str]:
 
 
 def part(region: Region, record: RunRecord, parameter: str, kind: str) -> Part:
-    """The selected entries of one parameter, or of its part of this kind where it holds several."""
+    """The selected entries of one parameter, or of its part of this kind if it holds several."""
     table = parameter_table(record, region)
     whole = next(p for p in table.parameters if p.name == parameter)
     flat = region.indices.get(parameter, np.empty(0, dtype=np.int64))
@@ -143,7 +144,7 @@ def part(region: Region, record: RunRecord, parameter: str, kind: str) -> Part:
 
 
 def line_kinds(part: Part) -> list[str]:
-    """By what the entries can be counted: `row`, `column`, `head`, as far as the tensor has them."""
+    """The lines by which the entries can be counted: `row`, `column`, `head`, if the tensor has them."""
     return (["row"] if part.rows > 1 else []) + ["column"] + (["head"] if part.heads else [])
 
 
@@ -171,7 +172,7 @@ def head_table(region: Region, table: ParameterTable, kind: str) -> pd.DataFrame
 
 
 def _fused_part(whole: Parameter, flat: np.ndarray, kind: str) -> tuple[int, int, np.ndarray, np.ndarray]:
-    """Rows, columns and places of the entries of `kind`, counted inside the part alone."""
+    """Rows, columns and positions of the entries of `kind`, counted within the part."""
     assert whole.fused is not None
     axis, number = whole.fused.axis, whole.kinds.index(kind)
     is_of_kind = whole.fused.kind_numbers(whole.shape) == number
@@ -198,7 +199,7 @@ def region_map(
 ) -> Exhibit:
     """The map of layers and modules in one of `plots.region.VIEWS`, with a frame around the chosen cell.
 
-    `layers` has what the view needs; of two regions `names` are theirs.
+    `layers` has the columns that the view needs; `names` are the names of two compared regions.
     """
     table = cells(layers)
     return Exhibit(
@@ -213,19 +214,19 @@ def region_map(
 
 
 def views_of(layers: pd.DataFrame) -> list[str]:
-    """The views of a single region that its table has the columns for."""
+    """The views of a single region for which its table has the columns."""
     has_moved = {"movement_l2", "movement_l2_selected"} <= set(layers) and layers["movement_l2_selected"].notna().any()
     return ["density", "share", *(["movement"] if has_moved else [])]
 
 
 def shared_layers(layers: pd.DataFrame, pairs: Sequence[tuple[Region, Region]], record: RunRecord) -> pd.DataFrame:
-    """The run's table of layers with what the two regions of each pair share, on average over the pairs."""
+    """The run's table of layers with the entries that the two regions of each pair share, on average over the pairs."""
     shared = shared_composition(pairs, parameter_table(record, pairs[0][0]))
     return layers.merge(shared, on=["parameter", "kind"], how="left", validate="1:1")
 
 
 def comparison(one: Region, other: Region) -> str:
-    """What two regions of one model share, beside chance."""
+    """The share of entries that two regions of one model have in common, compared with chance."""
     if not len(one) + len(other):
         return "Both regions are empty."
     both = len(one & other)
@@ -236,7 +237,7 @@ def comparison(one: Region, other: Region) -> str:
 
 
 def seeds_agreement(regions: Sequence[Region]) -> str:
-    """How far the regions of several mask seeds agree, beside chance."""
+    """The agreement of the regions of several mask seeds, compared with chance."""
     shared = stability(regions)
     interval = "" if np.isnan(shared.low) else f" ({formats.percent_interval(shared.low, shared.high)})"
     agreement = f"Mean IoU of **{shared.n} seeds**: **{formats.percent(shared.iou)}**{interval}"
@@ -253,7 +254,7 @@ def cell_title(cell: Cell, table: pd.DataFrame) -> str:
 
 
 def cell_titles(table: pd.DataFrame) -> dict[Cell, str]:
-    """Each cell of `plots.region.cells` as it stands in a box: `layer 3, value (2.4 ×)`."""
+    """Each cell of `plots.region.cells` as a label in a select box: `layer 3, value (2.4 ×)`."""
     cells = map(_cell, table["layer"], table["kind"])
     ratios = zip(cells, table["density_ratio"], strict=True)
     return {cell: f"{_place(cell)} ({sentences.times(ratio)})" for cell, ratio in ratios}
@@ -280,7 +281,7 @@ def tensor(part: Part, theme: str) -> Exhibit:
 
 @drawn_once
 def lines(part: Part, by: str, theme: str) -> Exhibit:
-    """The rows or columns of a tensor with most selected entries."""
+    """The rows or columns of a tensor with the most selected entries."""
     figure = top_lines(part.entries, part.rows, part.cols, axis=by, theme=theme, height=HEIGHT)
     counts = line_counts(part, by)
     return Exhibit(
@@ -304,7 +305,7 @@ def _fullest(counts: pd.DataFrame, by: str) -> str:
 
 
 def close_up(region: Region, record: RunRecord, part: Part, layer: int | None, by: str, theme: str) -> Exhibit:
-    """The part's lines of one kind of `line_kinds`; of heads, those of all layers."""
+    """The part's lines of one kind of `line_kinds`; heads are shown for all layers."""
     if by != "head":
         return lines(part, by, theme)
     return heads(head_table(region, parameter_table(record, region), part.kind), layer, part.kind, theme)

@@ -1,4 +1,4 @@
-"""The one sentence under each title, computed from the run; a claim is made only where its interval allows it."""
+"""The sentence under each title, computed from the run; it makes a claim only if the interval supports it."""
 
 from __future__ import annotations
 
@@ -24,12 +24,13 @@ NO_GAIN = "Fine-tuning did not improve on the base model, so there is no gain to
 
 
 def metric_value(metric: str, value: float | None) -> str:
-    """`80.1%` or `0.430`, as the metric is read."""
+    """`80.1%` or `0.430`, in the metric's unit."""
     return metric_row(metric).number(value)
 
 
 def better_sides(metrics: Sequence[str]) -> str:
-    """`Better is right for accuracy, left for ECE and NLL.`: which way the panels of these metrics are read."""
+    """`Better is right for accuracy, left for ECE and NLL.`: the direction of better values in these metrics'
+    panels."""
     sides = {"right": "higher", "left": "lower"}
     rows = [metric_row(metric) for metric in metrics]
     titles = {side: [row.title for row in rows if row.better == way] for side, way in sides.items()}
@@ -38,13 +39,13 @@ def better_sides(metrics: Sequence[str]) -> str:
 
 
 def metric_interval(metric: str, estimate: Estimate) -> str:
-    """`77.4–82.6` or `0.412–0.450`; of a calibration error with the plug-in value behind: `6.1–9.6, plug-in 8.3%`."""
+    """`77.4–82.6` or `0.412–0.450`; for a calibration error followed by the plug-in value: `6.1–9.6, plug-in 8.3%`."""
     ends = metric_row(metric).ends(estimate.low, estimate.high)
     return ends if estimate.debiased is None else f"{ends}, plug-in {metric_value(metric, estimate.value)}"
 
 
 def metric_estimate(metric: str, estimate: Estimate | None) -> str:
-    """`80.1% (77.4–82.6)`, `7.9% (6.1–9.6, plug-in 8.3%)`; `n/a` where there is no number."""
+    """`80.1% (77.4–82.6)`, `7.9% (6.1–9.6, plug-in 8.3%)`; `n/a` without a number."""
     if estimate is None or estimate.value is None:
         return formats.MISSING
     value = metric_value(metric, estimate.read)
@@ -62,14 +63,14 @@ def verdict(metric: str, difference: Estimate | None) -> DifferenceVerdict:
 
 
 def overview(record: RunRecord, scores: Scores) -> str:
-    """What was localized, in Markdown: how small the region is, what it recovers, and how the graft is calibrated."""
+    """The finding in Markdown: the size of the region, the gain that it recovers, and the graft's calibration."""
     if rest_of(record.spec.localizer) == "zero":
         return restored(record, scores)
     return " ".join(filter(None, (restored(record, scores), calibration(scores, before_scaling(record)))))
 
 
 def restored(record: RunRecord, scores: Scores) -> str:
-    """How small the region is and what it recovers."""
+    """The size of the region and the gain that it recovers."""
     size = f"**{formats.share(record.share)}** of the graftable parameters"
     if rest_of(record.spec.localizer) == "zero":
         return _control(record, scores, size)
@@ -84,7 +85,7 @@ def restored(record: RunRecord, scores: Scores) -> str:
 
 
 def _control(record: RunRecord, scores: Scores, size: str) -> str:
-    """The same of a control: nothing is copied into the pre-trained model, and no gain is recovered."""
+    """The same for a control: nothing is copied into the pre-trained model, and no gain is recovered."""
     metric = record.metric
     graft, none, tuned = (
         metric_estimate(metric, scores.states.get(state, {}).get(metric))
@@ -98,7 +99,7 @@ def _control(record: RunRecord, scores: Scores, size: str) -> str:
 
 
 def basis(scores: Scores, record: RunRecord, split: str) -> str:
-    """What the numbers of a run stand on, in one line."""
+    """The basis of a run's numbers, in one line."""
     name = text.tasks(record.task_name)
     count = len(record.task.labels) if record.task else 0
     if record.has_reference:
@@ -111,7 +112,7 @@ def basis(scores: Scores, record: RunRecord, split: str) -> str:
 
 
 def no_classes(record: RunRecord) -> str:
-    """Why nothing is told by class where every example has options or a reference of its own."""
+    """The reason why there are no results by class if every example has its own options or reference."""
     if record.has_reference:
         is_for = "which the model is to generate" if record.generates else "whose likelihood is taken"
         return f"Not applicable: the task has no classes. Each example has a reference, {is_for}."
@@ -123,7 +124,7 @@ def no_classes(record: RunRecord) -> str:
 
 
 def no_confidence(record: RunRecord) -> str:
-    """Why nothing is told of calibration where there are references; empty where it is told."""
+    """The reason why there are no calibration results for references; empty if there are results."""
     if not record.has_reference:
         return ""
     return (
@@ -133,7 +134,7 @@ def no_confidence(record: RunRecord) -> str:
 
 
 def architecture(record: RunRecord) -> str:
-    """What a reader of the map must know of the model's layers and modules; empty where they are what they seem."""
+    """The note on the model's layers and modules that a reader of the map needs; empty if they are the usual ones."""
     built = record.architecture
     if built is None:
         return ""
@@ -146,7 +147,7 @@ def architecture(record: RunRecord) -> str:
 
 
 def one_step(record: RunRecord, loss: float) -> str:
-    """How a localizer without a search chose its region; `loss` in nats, NaN where it looked at none."""
+    """The choice of a localizer without a search; `loss` in nats, NaN if the localizer used no loss."""
     basis = (
         "without looking at the loss"
         if math.isnan(loss)
@@ -157,7 +158,7 @@ def one_step(record: RunRecord, loss: float) -> str:
 
 
 def _recovery(record: RunRecord, scores: Scores, ending: str = "") -> str:
-    """`recover 89% of the gain (...)`; `ending` is that of the verb."""
+    """`recover 89% of the gain (...)`; `ending` is the ending of the verb."""
     metric = record.metric
     ends = [scores.states.get(s, {}).get(metric) for s in ("pretrained", "grafted", "finetuned")]
     before, graft, after = (metric_value(metric, e.value if e else None) for e in ends)
@@ -170,14 +171,14 @@ def _recovery(record: RunRecord, scores: Scores, ending: str = "") -> str:
 
 
 def before_scaling(record: RunRecord) -> str:
-    """` before temperature scaling`, for a number of the logits as they are, where a fitted gain brings others; else
-    empty."""
+    """` before temperature scaling`, for a number from unscaled logits, if a fitted gain also has scaled ones;
+    otherwise empty."""
     return " before temperature scaling" if any(note.temperature is not None for note in record.gains[:1]) else ""
 
 
 def calibration(scores: Scores, before: str = "") -> str:
-    """How the graft's confidence compares with the fine-tuned model's, as far as the paired interval says; `before` as
-    of `before_scaling`."""
+    """The graft's calibration compared with the fine-tuned model's, as far as the paired interval supports it;
+    `before` comes from `before_scaling`."""
     graft, tuned = (scores.states.get(s, {}).get("ece") for s in ("grafted", "finetuned"))
     if graft is None or tuned is None or graft.value is None or tuned.value is None:
         return ""
@@ -193,7 +194,8 @@ def calibration(scores: Scores, before: str = "") -> str:
 
 
 def calibration_line(record: RunRecord, scores: Scores) -> tuple[DifferenceVerdict, str] | None:
-    """The verdict on the graft's calibration beside the fine-tuned model's, and both errors; None without a pair."""
+    """The verdict on the graft's calibration compared with the fine-tuned model's, and both errors; None if one is
+    missing."""
     graft, tuned = (scores.states.get(state, {}).get("ece") for state in ("grafted", "finetuned"))
     difference = scores.differences.get("ece")
     if graft is None or tuned is None or difference is None:
@@ -204,7 +206,7 @@ def calibration_line(record: RunRecord, scores: Scores) -> tuple[DifferenceVerdi
 
 
 def ece_basis(bins: int, equal_mass: bool, n: int) -> str:
-    """What calibration errors stand on; equal-mass bins have the caveat that docs/statistics.md measures."""
+    """The basis of calibration errors; for equal-mass bins with the caveat that docs/statistics.md measures."""
     kind = "equal mass" if equal_mass else "equal width"
     basis = f"Expected calibration error (ECE) with {bins} bins of {kind} on {formats.counted(n, 'example')}."
     return f"{basis} These intervals can be too narrow for a verdict; use equal width." if equal_mass else basis
@@ -213,7 +215,7 @@ def ece_basis(bins: int, equal_mass: bool, n: int) -> str:
 def ece_against(rival: str, values: Mapping[str, float], difference: Estimate, equal_mass: bool = False) -> str:
     """The debiased calibration errors of the graft and of a rival (RIVALS), and their paired difference.
 
-    With equal mass that is in other bins than the two.
+    With equal mass, the difference uses other bins than the two errors.
     """
     graft, other = (formats.percent(values[state]) for state in ("grafted", rival))
     change = metric_difference("ece", difference)
@@ -226,7 +228,7 @@ def _n(scores: Scores) -> str:
 
 
 def region(kinds: pd.DataFrame, layers: pd.DataFrame) -> str:
-    """Where the entries lie: the densest kind, and the span of layers that hold half of them.
+    """The location of the entries: the densest kind, and the range of layers that hold half of them.
 
     `kinds` has kind, selected, total, density_ratio; `layers` has layer (from 1) and share, adding up to 1.
     """
@@ -247,7 +249,7 @@ def times(ratio: float) -> str:
 
 
 def tensor(row: pd.Series, rows: int, cols: int) -> str:
-    """One tensor: how much of it is chosen, and how far it moved in fine-tuning."""
+    """One tensor: the share of it that is chosen, and its movement in fine-tuning."""
     whole = f"{formats.count(rows)} × {formats.count(cols)}" if rows > 1 else f"{formats.count(cols)}"
     share = formats.share(row["selected"] / row["total"])
     chosen = f"**{formats.counted(int(row['selected']), 'entry')}** of {whole} ({share})"
@@ -256,7 +258,7 @@ def tensor(row: pd.Series, rows: int, cols: int) -> str:
 
 
 def _span(layers: pd.DataFrame) -> str:
-    """The shortest run of neighbouring layers with at least half of the entries."""
+    """The shortest range of neighboring layers with at least half of the entries."""
     shares = layers["share"].to_numpy()
     numbers = layers["layer"].to_numpy()
     if len(shares) < 2 or shares.sum() == 0:
@@ -268,7 +270,7 @@ def _span(layers: pd.DataFrame) -> str:
 
 
 def sparsity_reads(points: pd.DataFrame, metric: str) -> str:
-    """How to read the sparsity figure of a metric, as far as it depends on what was drawn."""
+    """Reading instructions for the sparsity figure of a metric that depend on the drawn points."""
     most = int(points["seeds"].max()) if len(points) else 1
     over = f"over examples and up to {most} seeds" if most > 1 else "over examples (one seed)"
     return (
@@ -278,7 +280,7 @@ def sparsity_reads(points: pd.DataFrame, metric: str) -> str:
 
 
 def debiased_marks(metric: str, points: pd.DataFrame) -> str:
-    """Which value of a calibration error the marks show; empty for other metrics."""
+    """The value of a calibration error that the marks show; empty for other metrics."""
     row = metric_row(metric)
     if row.interval != "calibration":
         return ""
@@ -288,13 +290,13 @@ def debiased_marks(metric: str, points: pd.DataFrame) -> str:
 
 
 def library(entries: int, tasks: int, failed: int) -> str:
-    """How many runs are listed."""
+    """The number of listed runs."""
     base = f"**{formats.counted(entries, 'run')}** on {formats.counted(tasks, 'task')}"
     return base + (f"; {failed} did not finish." if failed else ".") + with_a_checkout()
 
 
 def temperature(record: RunRecord) -> str:
-    """The fitted temperature, or why there is none."""
+    """The fitted temperature, or the reason why there is none."""
     if record.temperature is not None:
         value = formats.number(record.temperature, 2)
         return f"{state_style('temperature').title}: temperature {value}, fitted on validation data."
@@ -302,17 +304,18 @@ def temperature(record: RunRecord) -> str:
 
 
 def no_gain(scores: Scores, metric: str) -> str:
-    """That there is no gain to recover, and what to look at where fine-tuning cost something; empty where there is."""
+    """The sentence that there is no gain to recover, with advice if fine-tuning made the model worse; empty if there
+    is a gain."""
     if scores.recovered is not None and scores.recovered.value is not None:
         return ""
     why, gain = _unrecovered(scores, metric), _gain(scores, metric)
     if gain is None or gain >= 0:
-        return "" if gain else why  # with a gain, a control or a run without a graft has none of it to recover
+        return "" if gain else why  # with a gain, a control or a run without a graft still recovers none of it
     return f"{why} It does worse than the base: check that its labels (id2label) are in the task's order."
 
 
 def _unrecovered(scores: Scores, metric: str) -> str:
-    """The reason why there is no recovered gain: none was made, or it is not measured."""
+    """The reason why no recovered gain is given: there is no gain, or it is not measured."""
     gain = _gain(scores, metric)
     if gain is None:
         return f"The gain in {metric_row(metric).title} is {NOT_MEASURED}: these examples cannot support it."
@@ -322,7 +325,7 @@ def _unrecovered(scores: Scores, metric: str) -> str:
 
 
 def _gain(scores: Scores, metric: str) -> float | None:
-    """The gain of fine-tuning, above 0 for the better; None where an end is not measured."""
+    """The gain of fine-tuning, above 0 if better; None if an end is not measured."""
     found = [scores.states.get(state, {}).get(metric) for state in ("pretrained", "finetuned")]
     before, after = (end.value if end is not None else None for end in found)
     return None if before is None or after is None else metric_row(metric).sign * (after - before)

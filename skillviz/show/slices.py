@@ -1,4 +1,4 @@
-"""Slices of the data: where grafting loses and where it gains against the fine-tuned model."""
+"""Slices of the data: the graft's losses and gains compared with the fine-tuned model."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TITLES = {"class": "true class", "words": "length in words"}
 
 
 def title(column: str) -> str:
-    """What a page calls a column."""
+    """A column's title on pages."""
     return TITLES.get(column, column)
 
 
@@ -33,8 +33,8 @@ def pair_answers(predictions: pd.DataFrame, record: RunRecord, split: str) -> tu
 
 
 def columns_of(graft: Answers, classes: Sequence[str], others: pd.DataFrame | None) -> pd.DataFrame:
-    """The columns to slice by, indexed by example id: the true class where there are classes, and the data's own where
-    these are at hand."""
+    """The columns to slice by, indexed by example id: the true class if there are classes, and the data's own
+    columns if available."""
     if not classes:
         return pd.DataFrame(index=pd.Index(list(graft.ids))) if others is None else others
     named = class_column(graft.labels, list(graft.ids), classes)
@@ -42,15 +42,16 @@ def columns_of(graft: Answers, classes: Sequence[str], others: pd.DataFrame | No
 
 
 def differences(graft: Answers, tuned: Answers, columns: pd.DataFrame, metric: str) -> pd.DataFrame:
-    """The table of `analysis.slices`, losses on top, with `holds`: whether it is a discovery at the false discovery
-    rate of `core.many_comparisons`."""
+    """The table of `analysis.slices`, losses on top, with `holds`: True for a discovery at the false discovery rate
+    of `core.many_comparisons`."""
     table = worst_first(slice_differences(graft, tuned, columns, metric), metric)
     verdicts = [metric_row(metric).verdict(low, high) for low, high in zip(table["low"], table["high"], strict=True)]
     return table.assign(verdict=verdicts, holds=holding(table, metric))
 
 
 def finding(table: pd.DataFrame, metric: str, safe: Callable[[str], str] = str) -> str:
-    """Which slices lose by grafting, and what chance alone would give; `safe` makes the data's words fit to show."""
+    """The slices that lose by grafting, and the number expected by chance alone; `safe` escapes text from the data
+    for display."""
     if table.empty:
         return "All examples are alike in these columns, so there is nothing to compare."
     words = metric_row(metric)

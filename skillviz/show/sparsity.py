@@ -20,7 +20,7 @@ HEIGHT = 390
 
 
 Line = tuple[str, str]
-"""A localizer, and those of its settings that are not the default, in words."""
+"""A localizer, and its settings that are not the default, in words."""
 MOST_LINES = 5
 
 
@@ -35,9 +35,9 @@ def sizes(
     every: bool = False,
     height: int = HEIGHT,
 ) -> Exhibit:
-    """One line a localizer over all runs of a pair; `curve` as of `measures.pair_curve`.
+    """One line per localizer over all runs of a pair; `curve` comes from `measures.pair_curve`.
 
-    The finding is about `main_line`. At most MOST_LINES are drawn, that one among them, unless `every`.
+    The finding is about `main_line`. At most MOST_LINES lines are drawn, including that one, unless `every`.
     """
     points = measures.plug_in_where_mixed(by_size(curve.dropna(subset=["value"]), metric), metric)
     if len(points) and not every:
@@ -66,23 +66,23 @@ def sizes(
 
 
 def line_count(curve: pd.DataFrame) -> int:
-    """The number of lines that there are to draw."""
+    """The number of lines available to draw."""
     return len(curve[["localizer", "settings"]].drop_duplicates())
 
 
 def smallest(curve: pd.DataFrame, main_line: Line) -> GainSize | None:
-    """The smallest size of one line with MOST of the gain; None where fewer than two sizes were scored."""
+    """The smallest size of one line with MOST of the gain; None if fewer than two sizes were scored."""
     rows = curve[(curve["localizer"] == main_line[0]) & (curve["settings"] == main_line[1])]
     return gain_size(restored_and_left(rows, pd.DataFrame()), "grafted", MOST)
 
 
 def has_gain(curve: pd.DataFrame) -> bool:
-    """Whether fine-tuning gained anything, so that a region can bring back a share of it."""
+    """True if fine-tuning gained anything, so that a region can recover a share of it."""
     return bool(curve.loc[curve["metric"] == RECOVERED, "value"].notna().any())
 
 
 def finding(curve: pd.DataFrame, main_line: Line) -> str:
-    """How small a region of one line can be to bring back MOST of the gain, with what the intervals allow."""
+    """The smallest region of one line that recovers MOST of the gain, with the range that the intervals allow."""
     gain = f"{formats.percent(MOST, 0)} of the gain"
     if not has_gain(curve):
         return sentences.NO_GAIN
@@ -104,7 +104,7 @@ def finding(curve: pd.DataFrame, main_line: Line) -> str:
 
 
 def _allowed(size: GainSize) -> str:
-    """`0.4% to 3%`: the sizes whose intervals hold the gain, open where they pass the sizes that were scored."""
+    """`0.4% to 3%`: the sizes whose intervals include the gain, open beyond the scored sizes."""
     if size.low == 0 and size.high == 0:
         return f"below {formats.share(size.smallest)}"
     low = f"below {formats.share(size.smallest)}" if size.low == 0 else formats.share(size.low)
@@ -123,9 +123,9 @@ def _first(points: pd.DataFrame, main_line: Line) -> list[Line]:
 
 @drawn_once
 def necessity(curve: pd.DataFrame, complement: pd.DataFrame, main_line: Line, theme: str) -> Exhibit:
-    """The share of the gain that grafts of one line bring back, and that is left without their regions, by size.
+    """The share of the gain that grafts of one line recover, and the share that is left without their regions, by size.
 
-    `curve` and `complement` have the columns of curve.parquet, of this line, one data set and split.
+    `curve` and `complement` have the columns of curve.parquet, for this line, one data set and split.
     """
     points = restored_and_left(curve, complement)
     drawn = points.assign(localizer=points["state"], settings="")
@@ -147,7 +147,7 @@ def necessity(curve: pd.DataFrame, complement: pd.DataFrame, main_line: Line, th
 
 
 def necessity_finding(restored: GainSize | None, lost: GainSize | None) -> str:
-    """Half of the gain restored, half of it lost, and which of the two takes more parameters."""
+    """The sizes that restore and that cost half of the gain, and which of the two is larger."""
     if restored is None and lost is None:
         return "One size is stored. Start a run with several sizes to see what removing the region costs at each."
     parts = [
@@ -172,7 +172,7 @@ def necessity_finding(restored: GainSize | None, lost: GainSize | None) -> str:
 
 
 def _share(half: GainSize) -> str:
-    """`**0.3%** (0.2% to 0.5%)`, or the end of the sizes that were scored."""
+    """`**0.3%** (0.2% to 0.5%)`, or the end of the scored sizes."""
     smallest, largest = formats.share(half.smallest), formats.share(half.largest)
     if half.share == 0:
         return f"**at most {smallest}**"

@@ -1,4 +1,4 @@
-"""Pictures of a study's tables, whatever its experiment: methods by size, shared entries, confidence, reliability."""
+"""Figures of a study's tables, for every experiment: methods by size, shared entries, confidence, reliability."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from skillviz.tasks.readable_names import readable
 
 @drawn_once
 def scores(points: pd.DataFrame, id_task: str, task: str, metric: str, theme: str) -> Exhibit:
-    """One metric of all methods of a task by the parameters that they touch."""
+    """One metric of all methods of a task by the number of parameters that they touch."""
     shown, left_out = debiased_alone(points, metric)
     before = centers(shown[shown["method"] == "pretrained"], 1.0)
     levels = {"pretrained": float(before[0])} if len(before) else {}
@@ -47,7 +47,7 @@ def scores(points: pd.DataFrame, id_task: str, task: str, metric: str, theme: st
 
 @drawn_once
 def shared(table: pd.DataFrame, kind: str, theme: str) -> Exhibit:
-    """What regions share: `overlap` or `iou`."""
+    """The entries that regions share: `overlap` or `iou`."""
     rows, axes = _labelled(table[table["kind"] == kind].reset_index(drop=True))
     named = with_task_names(rows)
     return Exhibit(
@@ -62,8 +62,8 @@ def shared(table: pd.DataFrame, kind: str, theme: str) -> Exhibit:
 
 
 def _labelled(rows: pd.DataFrame) -> tuple[pd.DataFrame, tuple[str, str] | None]:
-    """With `row` and `column`, the names of the two regions. Where a study compares one localizer with others, one row
-    a task and size and one column a localizer, with the axes' titles."""
+    """Adds `row` and `column`, the names of the two regions. If a study compares one localizer with others, there is
+    one row per task and size and one column per localizer, with the axes' titles."""
     of = list(dict.fromkeys(rows["row_localizer"]))
     if not any(of):
         return rows.assign(row=rows["row_task"], column=rows["column_task"]), None
@@ -77,7 +77,7 @@ def _labelled(rows: pd.DataFrame) -> tuple[pd.DataFrame, tuple[str, str] | None]
 
 
 def _size(row: Mapping[Any, Any]) -> str:
-    """The size of a row's regions, as a share where it is known."""
+    """The size of a row's regions, as a share if known."""
     if row["share"] == row["share"]:
         return formats.share(row["share"])
     return f"{row['size']:,.0f}" if row["size"] == row["size"] else ""
@@ -118,7 +118,7 @@ def label_of_state(row: Mapping[Any, Any]) -> str:
 
 @drawn_once
 def composition_by_layer(table: pd.DataFrame, task: str, localizer: str, variant: str, theme: str) -> Exhibit:
-    """The layers that the entries of a task's regions are in, all seeds together."""
+    """The layers of the entries in a task's regions, all seeds together."""
     rows = _summed(table, task, localizer, variant)
     layers = rows.groupby("layer")["selected"].sum() / max(int(rows["selected"].sum()), 1)
     phrases = [f"layer {number} {formats.percent(share)}" for number, share in layers.items()]
@@ -136,7 +136,7 @@ def composition_by_layer(table: pd.DataFrame, task: str, localizer: str, variant
 
 @drawn_once
 def composition_by_kind(table: pd.DataFrame, task: str, localizer: str, variant: str, theme: str) -> Exhibit:
-    """The kinds of modules that they are in."""
+    """The module kinds of the entries in a task's regions, all seeds together."""
     rows = _summed(table, task, localizer, variant)
     kinds = rows.groupby("kind", sort=False)["selected"].sum() / max(int(rows["selected"].sum()), 1)
     return Exhibit(
@@ -181,7 +181,7 @@ def settings(table: pd.DataFrame, task: str, metric: str, theme: str) -> Exhibit
 
 
 def _settings(table: pd.DataFrame) -> pd.DataFrame:
-    """One row a setting and metric, with the size as a metric of its own: means over mask seeds, and their ends."""
+    """One row per setting and metric, with the size as an additional metric: means over mask seeds, and their ends."""
     keys = ["localizer", "lr", "steps", "bias", "batch_size"]
     first = table[table["metric"] == (table["metric"].iloc[0] if len(table) else "")]
     size = first.assign(metric=SIZE, value=first["share"], debiased=np.nan, low=first["share"], high=first["share"])

@@ -1,4 +1,5 @@
-"""A graft by hand as the worker scored it, beside the run's own region and both ends, and the exhibits of it."""
+"""A graft built by hand and scored by the worker, compared with the run's own region, base and fine-tuned model; and
+its exhibits."""
 
 from __future__ import annotations
 
@@ -35,7 +36,7 @@ from skillviz.show.sentences import (
 REGION = "this run's region"
 RANDOM, SAME_TENSORS = "random region", "random, same tensors"
 CONTROLS = {ANYWHERE: RANDOM, MATCHED: SAME_TENSORS}
-"""What the worker's random controls are called; both have exactly the size of the region that was built."""
+"""The names of the worker's random controls; both have exactly the size of the region that was built."""
 STORED = {"pretrained": "pretrained", REGION: "grafted", "finetuned": "finetuned"}
 MODELS = {
     "pretrained": "Pre-trained", "grafted": "your region", "finetuned": "fine-tuned", "complement": "complement",
@@ -47,12 +48,12 @@ TITLES = {
 }  # fmt: skip
 ORDER = tuple(TITLES)
 HEIGHT = 330  # pixels of the comparison
-SIZE_RATIO = 3.0  # a random region of up to so many times the size, or its share, is told of
+SIZE_RATIO = 3.0  # the largest ratio between the size of a random region and the built one at which it is reported
 
 
 @dataclass(frozen=True)
 class Grafted:
-    """Class scores by model ("grafted" and "complement" are the hand-made ones), and the metrics made of them."""
+    """Class scores by model ("grafted" and "complement" are the hand-made ones), and their metrics."""
 
     logits: Mapping[str, np.ndarray]
     labels: np.ndarray
@@ -60,11 +61,11 @@ class Grafted:
 
     @property
     def n(self) -> int:
-        """Examples."""
+        """The number of examples."""
         return len(self.labels)
 
     def without(self, name: str) -> Grafted:
-        """The others than this model."""
+        """All models except this one."""
         logits = {key: z for key, z in self.logits.items() if key != name}
         return Grafted(logits, self.labels, {key: of for key, of in self.scores.items() if key != name})
 
@@ -78,20 +79,21 @@ class Grafted:
         return pd.DataFrame(rows).astype({name: "float64" for name in ("value", "debiased", "low", "high")})
 
     def difference(self, metric: str, task: TaskNote, against: str = REGION) -> Estimate:
-        """The graft of the built region less another model, paired by example."""
+        """The graft of the built region minus another model, paired by example."""
         pair = self.logits["grafted"], self.logits[against]
         return estimate(intervals.metric_difference(*pair, self.labels, metric, positive(task)))
 
 
 def shown_metrics(task: TaskNote) -> tuple[str, ...]:
-    """What a graft is judged by here: the task's own metric, then calibration."""
+    """The metrics of a graft shown here: the task's own, then calibration."""
     return tuple(panels(task.metric))
 
 
 def grafted_of(
     answer: Mapping[str, Any], predictions: pd.DataFrame, split: str, task: TaskNote, wanted: Sequence[str] = ()
 ) -> Grafted:
-    """The worker's answer, and what the run has stored on the same examples; by the metrics `wanted`, or the usual."""
+    """The worker's answer, with the run's stored predictions on the same examples; scored by the metrics `wanted`,
+    or the default ones."""
     ids = [str(one) for one in answer["example_ids"]]
     rows = predictions[predictions["split"] == split]
     logits = {CONTROLS.get(name, name): z for name, z in answer["logits"].items()}
@@ -110,7 +112,8 @@ def sample_words(n: int, total: int, split: str) -> str:
 
 
 def finding(graft: Grafted, task: TaskNote, against: str) -> tuple[DifferenceVerdict, str]:
-    """The verdict on the built region's graft beside another model, in the task's metric, and its numbers in words."""
+    """The verdict on the built region's graft compared with another model, in the task's metric, with its numbers in
+    words."""
     metric = task.metric
     difference, built, other = (
         graft.difference(metric, task, against), graft.scores["grafted"][metric], graft.scores[against][metric]
@@ -120,9 +123,10 @@ def finding(graft: Grafted, task: TaskNote, against: str) -> tuple[DifferenceVer
 
 
 def scoreboard(graft: Grafted, sizes: Mapping[str, int], total: int) -> pd.DataFrame:
-    """One row a model, best known first: its size, on how many examples, and each metric with its interval, as text.
+    """One row per model, in the order of TITLES: its size, its number of examples, and each metric with its interval,
+    as text.
 
-    `sizes` are the entries by model; of the others there is none.
+    `sizes` are the entries by model; empty for other models.
     """
     rows = []
     for name in (name for name in ORDER if name in graft.scores):
@@ -134,7 +138,7 @@ def scoreboard(graft: Grafted, sizes: Mapping[str, int], total: int) -> pd.DataF
 
 
 def compared(graft: Grafted, task: TaskNote, metric: str) -> str:
-    """How the built region's graft does beside the run's own region, as far as the paired interval says."""
+    """The built region's graft compared with the run's own region, as far as the paired interval supports it."""
     difference, words = graft.difference(metric, task), metric_row(metric).title
     decided = verdict(metric, difference)
     other = metric_value(metric, graft.scores[REGION][metric].read)
@@ -147,7 +151,7 @@ def compared(graft: Grafted, task: TaskNote, metric: str) -> str:
 
 
 def by_chance(curve: pd.DataFrame, metric: str, size: int, split: str) -> str:
-    """What a random region of about this size does, where stored runs have one; `curve` holds random runs alone."""
+    """The score of a random region of about this size, if stored runs have one; `curve` holds only random runs."""
     points = by_size(curve, metric) if len(curve) else curve
     apart = (np.log(points["size"].to_numpy(float) / size)) if len(points) else np.empty(0)
     if not len(apart) or np.abs(apart).min() > np.log(SIZE_RATIO):
@@ -174,7 +178,7 @@ def typed_probabilities(logits: Mapping[str, np.ndarray], states: Sequence[str])
 
 
 def predicted(table: pd.DataFrame, labels: Sequence[str]) -> str:
-    """Each model's class for the typed example, and how sure it is."""
+    """Each model's class for the typed example, with its confidence."""
     phrases = []
     for state, rows in table.groupby("state", sort=False):
         best = int(rows["probability"].to_numpy().argmax())
@@ -185,9 +189,9 @@ def predicted(table: pd.DataFrame, labels: Sequence[str]) -> str:
 
 @drawn_once
 def layout(layers: pd.DataFrame, theme: str, height: int | None = None, sides: bool = True) -> Exhibit:
-    """The map of layers and module kinds, of so many pixels; None for as many as its rows need.
+    """The map of layers and module kinds; `height` in pixels, None for the height that its rows need.
 
-    `sides`: with bars beside it, of the share that each layer and each kind has.
+    `sides` adds bars with the share of each layer and each kind.
     """
     table = cells(layers)
     return Exhibit(
@@ -203,11 +207,11 @@ def layout(layers: pd.DataFrame, theme: str, height: int | None = None, sides: b
 
 @drawn_once
 def states(graft: Grafted, record: RunRecord, split: str, metric: str, theme: str) -> Exhibit:
-    """The graft of the built region beside random regions of its size, the run's own region, and both ends."""
+    """The graft of the built region, random regions of its size, the run's own region, base and fine-tuned model."""
     assert record.task is not None
     table = graft.table()
     guesses = measures.guesses(record, split, metric)
-    chance = {"chance": guesses["chance"]} if guesses else {}  # the majority is that of the whole split
+    chance = {"chance": guesses["chance"]} if guesses else {}  # the majority is computed on the whole split
     sample = sample_words(graft.n, record.task.counts.get(split, graft.n), split)
     return Exhibit(
         name="by_hand",

@@ -1,4 +1,4 @@
-"""What a study's tables are called, and the words for what stands in their cells: as in the figures."""
+"""Titles of a study's tables, and the words in their cells: the same as in the figures."""
 
 from __future__ import annotations
 
@@ -44,21 +44,21 @@ MEANINGS = {
     "wider); empty without an interval",
     "metric": "what was measured",
 }
-"""A column's meaning, where the table's own speaks of names in the code."""
+"""A column's meaning, if the table's own uses names from the code."""
 
 
 def title(table: str) -> str:
-    """The table's name as the page has it."""
+    """The table's name on the page."""
     return TITLES.get(table, table)
 
 
 def meaning(column: Column) -> str:
-    """What a column holds."""
+    """The meaning of a column."""
     return MEANINGS.get(column.name, column.meaning)
 
 
 def worded(table: pd.DataFrame) -> pd.DataFrame:
-    """The table with the figures' words for methods, localizers, metrics and so on; the argument is left as it is."""
+    """The table with the figures' words for methods, localizers, metrics and so on; the argument is not changed."""
     worded_table = without_tuples(table)
     for column, words in WORDS.items():
         if column in table and not pd.api.types.is_numeric_dtype(table[column]):
@@ -69,14 +69,14 @@ def worded(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def in_words(table: pd.DataFrame) -> ReadableTable:
-    """A stored table as a text has it."""
+    """A stored table with readable words and headings, for use in a text."""
     stored = as_stored(worded(table))
-    name = "composition" if "density_ratio" in stored.names else ""  # there a share is one of the region
+    name = "composition" if "density_ratio" in stored.names else ""  # there, a share is a share of the region
     return replace(stored, headings=tuple(stored_heading(column, name) for column in stored.names))
 
 
 def with_task_names(table: pd.DataFrame) -> pd.DataFrame:
-    """The table as figures take it: with readable names in place of the tasks' ids, which files keep as keys."""
+    """The table for figures, with readable names instead of the tasks' ids, which files keep as keys."""
     return table.assign(**{name: table[name].map(_named).astype(object) for name in TASKS if name in table})
 
 

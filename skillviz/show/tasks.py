@@ -1,4 +1,4 @@
-"""The tasks page's exhibits: shared entries, relative gain of regions, what a union gives, stability."""
+"""The tasks page's exhibits: shared entries, relative gain of regions, the gain of a union, stability."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ NO_INTERVALS = "The gains have no intervals: the predictions behind them are not
 
 
 def has_intervals(table: pd.DataFrame) -> bool:
-    """Whether any gain has one."""
+    """True if any gain has an interval."""
     return bool((table["low"].notna() & table["high"].notna()).any())
 
 
 def _ends(tasks: int, over: str) -> str:
-    """Where the intervals are: below the numbers, or where there are too many tasks for that, in hover and table."""
+    """The position of the intervals: below the numbers, or in hover and table if there are too many tasks."""
     if tasks <= plots.FEW:
         return f"; below each its 95% interval over {over}."
     return f"; the 95% intervals over {over} are in the hover and in the table."
@@ -28,7 +28,7 @@ def _ends(tasks: int, over: str) -> str:
 
 @drawn_once
 def overlap(table: pd.DataFrame, kind: str, order: tuple[str, ...], theme: str) -> Exhibit:
-    """How much every two tasks' regions share."""
+    """The share of entries that every two tasks' regions have in common."""
     rows = table[table["kind"] == kind]
     named = with_task_names(rows)
     return Exhibit(
@@ -47,7 +47,7 @@ def overlap(table: pd.DataFrame, kind: str, order: tuple[str, ...], theme: str) 
 
 @drawn_once
 def gain(table: pd.DataFrame, order: tuple[str, ...], theme: str) -> Exhibit:
-    """What every region gives every task."""
+    """The gain of every task from every region."""
     named = with_task_names(table)
     ends = _ends(len(order), "test examples and mask seeds") if has_intervals(table) else f". {NO_INTERVALS}"
     phrases = [
@@ -71,7 +71,7 @@ def gain(table: pd.DataFrame, order: tuple[str, ...], theme: str) -> Exhibit:
 
 @drawn_once
 def union(table: pd.DataFrame, chosen: tuple[str, ...], theme: str) -> Exhibit:
-    """What the union of the chosen tasks' regions gives each task."""
+    """The gain of each task from the union of the chosen tasks' regions."""
     named, union_of = with_task_names(table), readable(" + ".join(chosen))
     phrases = [f"{row['task']}, {row['what']}: {formats.percent(row['value'], 0)}" for row in named.to_dict("records")]
     lines = "Lines are 95% intervals over test examples and mask seeds." if has_intervals(table) else NO_INTERVALS
@@ -91,7 +91,7 @@ def union(table: pd.DataFrame, chosen: tuple[str, ...], theme: str) -> Exhibit:
 
 @drawn_once
 def stability(table: pd.DataFrame, theme: str) -> Exhibit:
-    """How steady each task's region is."""
+    """The stability of each task's region."""
     named = with_task_names(table)
     phrases = [f"{row['task']}, {row['source']}: {formats.percent(row['iou'])}" for row in named.to_dict("records")]
     return Exhibit(

@@ -1,4 +1,4 @@
-"""Names and sentences of a user's own, as a page may show them: short, and free of accidental Markdown."""
+"""User-defined names and sentences prepared for a page: short, and without accidental Markdown."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from skillviz.core.formats import MISSING, one_line
 from skillviz.tasks.readable_names import readable
 
 JOINER = "\u2060"
-"""The word joiner: it takes no place, and no line ends at it."""
+"""The word joiner: it has no width, and prevents a line break."""
 HASH = re.compile(r"[0-9a-f]{40}")
 
 
@@ -28,42 +28,42 @@ def short_source(source: str) -> str:
 
 
 def last_part(source: str) -> str:
-    """The name alone, without organisation or folders: `MiniLM` of `microsoft/MiniLM`."""
+    """The name alone, without organization or folders: `MiniLM` for `microsoft/MiniLM`."""
     return short_source(source).rpartition("/")[2]
 
 
 def short_hash(fingerprint: str) -> str:
-    """The first twelve figures of a fingerprint."""
+    """The first twelve digits of a fingerprint."""
     return fingerprint[:12] if fingerprint else MISSING
 
 
 def plain(text: str) -> str:
-    """The text with Markdown's signs escaped, so that a user's own names are shown as they are."""
+    """The text with Markdown's special characters escaped, so that user-defined names are shown unchanged."""
     return re.sub(r"([\\`*_{}\[\]()#+!|<>$~:])", r"\\\1", text)
 
 
 def tasks(words: str) -> str:
-    """The words as `plain` gives them, with the readable names of the tasks that they speak of."""
+    """The text escaped by `plain`, with the readable names of the tasks in it."""
     return plain(readable(words))
 
 
 def plain_line(text: str) -> str:
-    """The text as `plain` gives it in one line that begins no list: it ends no quotation or emphasis."""
+    """The text escaped by `plain` on one line that does not begin a list, so that it ends no quotation or emphasis."""
     return re.sub(r"^(\d*)([-=.])", r"\1\\\2", plain(one_line(text).strip()))
 
 
 def unbroken(words: str) -> str:
-    """The words of a label, for a line that ends between them: not inside `fine-tuned` or `17.6–21.5`."""
+    """The words of a label, such that lines break only between words: not inside `fine-tuned` or `17.6–21.5`."""
     return re.sub(r"(?<=\w)([-–])(?=\w)", rf"\1{JOINER}", words)
 
 
 def plain_cells(table: pd.DataFrame) -> pd.DataFrame:
-    """The table with the texts in its cells as `plain` gives them, for what reads cells as Markdown."""
+    """The table with the texts in its cells escaped by `plain`, for code that reads cells as Markdown."""
     return table.map(lambda cell: plain(cell) if isinstance(cell, str) else cell)
 
 
 def with_code(text: str, words: Callable[[str], str] = plain) -> str:
-    """A sentence of ours for Markdown: what it has between backticks, such as a command, stays code; `words` gives
+    """One of our own sentences for Markdown: text between backticks, such as a command, stays code; `words` converts
     the rest."""
     parts = text.split("`")
     if len(parts) % 2 == 0:

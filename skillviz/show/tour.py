@@ -1,4 +1,4 @@
-"""The tour's exhibits: what two models say to a sentence, the graft by size with the chosen one, confidence."""
+"""The tour's exhibits: the answers of two models to a sentence, the graft by size with the chosen one, confidence."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MARK = replace(STATES["grafted"], title="chosen size")
 
 @drawn_once
 def sentence_answers(probabilities: pd.DataFrame, labels: Sequence[str], true: int | None, theme: str) -> Exhibit:
-    """What each model gives every class of one sentence; `probabilities` as of `grafted.typed`."""
+    """Each model's probability for every class of one sentence; `probabilities` come from `grafted.typed`."""
     return Exhibit(
         name="said",
         title="Predictions of the two models",
@@ -48,9 +48,9 @@ def sizes(
     theme: str,
     height: int,
 ) -> Exhibit:
-    """The graft by region size, beside random regions where there are some; `row` are the chosen size's metrics.
+    """The graft by region size, with random regions if there are some; `row` has the chosen size's metrics.
 
-    Until the answer is revealed, only sizes up to the chosen one, and no level of the fine-tuned model.
+    Until the answer is revealed, only sizes up to the chosen one are drawn, without the level of the fine-tuned model.
     """
     assert record.task is not None
     metric, levels = record.task.metric, measures.levels(record, split, record.task.metric)
@@ -89,7 +89,7 @@ def sizes(
 
 @drawn_once
 def sureness(bins: pd.DataFrame, least: float, theme: str, height: int) -> Exhibit:
-    """The histogram of confidence, with a line where the slider stands; what is wrong where `accuracy` is known."""
+    """The histogram of confidence, with a line at the slider's value; errors are marked if `accuracy` is known."""
     wrong = "the hatched part is wrong" if bins["accuracy"].notna().any() else "*Reveal* hatches the wrong part"
     return Exhibit(
         name="tour_sure",

@@ -1,4 +1,4 @@
-"""The states on other tasks: the sentence, what was counted, how labels go together, and the exhibits."""
+"""The states on other tasks: the summary, the counted examples, the mapping of labels, and the exhibits."""
 
 from __future__ import annotations
 
@@ -20,18 +20,19 @@ from skillviz.show.sentences import metric_difference, metric_value, verdict
 from skillviz.show.table_words import with_task_names
 from skillviz.tasks.readable_names import readable
 
-MOST = 3  # tasks that are told one by one
+MOST = 3  # tasks that are described one by one
 SHOWN = ("pretrained", "grafted", "finetuned")
 ALONE = "This run was scored on its own task alone."
 
 
 def findings(notes: Sequence[TransferNote], metric: str) -> list[tuple[DifferenceVerdict, str]]:
-    """For each of the first MOST tasks the verdict on graft beside fine-tuned model, and its numbers in Markdown."""
+    """For each of the first MOST tasks, the verdict on the graft compared with the fine-tuned model, and its numbers
+    in Markdown."""
     return [(verdict(metric, note.scores.differences.get(metric)), _task_words(note, metric)) for note in notes[:MOST]]
 
 
 def summary(notes: Sequence[TransferNote], metric: str) -> str:
-    """How the graft does beside the fine-tuned model on the other tasks, in Markdown."""
+    """The graft compared with the fine-tuned model on the other tasks, in Markdown."""
     if not notes:
         return ALONE
     phrases = [f"{words}: **{decided}**" for decided, words in findings(notes, metric)]
@@ -39,7 +40,7 @@ def summary(notes: Sequence[TransferNote], metric: str) -> str:
 
 
 def rest(notes: Sequence[TransferNote], metric: str) -> list[str]:
-    """The tasks after the first MOST by verdict: `4 more: better on 2, no clear difference on 2`."""
+    """The tasks after the first MOST, by verdict: `4 more: better on 2, no clear difference on 2`."""
     verdicts = [verdict(metric, note.scores.differences.get(metric)) for note in notes[MOST:]]
     names = [name for name in ("better", "worse", NO_DIFFERENCE, NOT_MEASURED) if name in verdicts]
     counts = [f"{name} on {verdicts.count(name)}" for name in names]
@@ -47,14 +48,15 @@ def rest(notes: Sequence[TransferNote], metric: str) -> list[str]:
 
 
 def comparisons(notes: Sequence[TransferNote], metric: str) -> str:
-    """Of several tasks, how many verdicts there are, how many chance alone gives, and how many hold; else empty."""
+    """The number of verdicts over several tasks, the number expected by chance alone, and the number that hold;
+    empty for fewer than two tasks."""
     known = [
         {**one.columns(), "n": note.scores.n}
         for note in notes
         if (one := note.scores.differences.get(metric)) is not None
     ]
     columns = ["value", "debiased", "low", "high", "n"]
-    return counted_rows(pd.DataFrame(known, columns=columns).astype("float64"), metric)  # None is NaN
+    return counted_rows(pd.DataFrame(known, columns=columns).astype("float64"), metric)  # None becomes NaN
 
 
 def _task_words(note: TransferNote, metric: str) -> str:
@@ -71,7 +73,7 @@ def _task_words(note: TransferNote, metric: str) -> str:
 
 
 def counted(note: TransferNote) -> str:
-    """How many of the other task's test examples were scored, and why not the others."""
+    """The number of the other task's test examples that were scored, and the reasons why others were not."""
     usable = note.rows - (note.dropped or 0) - note.unmapped
     sample = f", a sample of {formats.count(usable)}" if note.scores.n < usable else ""
     seen = "some may have been seen in training: this task's own data, which would tell, are not on this machine"
@@ -84,7 +86,7 @@ def counted(note: TransferNote) -> str:
 
 
 def mapping(note: TransferNote, labels: Sequence[str]) -> pd.DataFrame:
-    """One row a label of the other task: the run's label that it stands for, and the word that is asked for."""
+    """One row per label of the other task: the run's label that it is mapped to, and its answer word."""
     words = dict(zip(labels, note.words, strict=False))
     rows = [
         {
@@ -99,7 +101,7 @@ def mapping(note: TransferNote, labels: Sequence[str]) -> pd.DataFrame:
 
 
 def missing(record: RunRecord, named: Sequence[str]) -> str:
-    """The command that makes the run again, scored on these tasks too."""
+    """The command that makes the run again and scores it on these tasks too."""
     others = tuple(dict.fromkeys((*record.spec.others, *named)))
     return record.spec.model_copy(update={"others": others or ("TASK",)}).command()
 
@@ -155,7 +157,7 @@ def differences(scores: Mapping[str, Scores], metric: str, theme: str) -> Exhibi
 
 
 def score_table(scores: Mapping[str, Scores]) -> pd.DataFrame:
-    """dataset, state, metric, value, low, high, n."""
+    """dataset, state, metric, value, debiased, low, high, n."""
     parts = [
         measures.state_scores(task_scores).assign(dataset=name, n=task_scores.n) for name, task_scores in scores.items()
     ]
@@ -166,7 +168,7 @@ def score_table(scores: Mapping[str, Scores]) -> pd.DataFrame:
 def levels(
     labels: Sequence[str], guesses: Mapping[str, float], notes: Sequence[TransferNote], name: str
 ) -> dict[str, dict[str, float]]:
-    """Chance and majority of each task; `guesses` are those of the run's own, called `name`."""
+    """Chance and majority of each task; `guesses` belong to the run's own task, called `name`."""
     chance = 1 / max(len(labels), 1)
     majority = {note.name: note.majority for note in notes if note.majority and note.majority > chance + 1e-9}
     by_name = {"chance": dict.fromkeys([name, *(note.name for note in notes)], chance)}

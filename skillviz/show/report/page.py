@@ -1,7 +1,7 @@
-"""A run as one HTML file: no network is needed to read it, and nothing in it can reach one.
+"""A run as one HTML file that needs no network and cannot access one.
 
-plotly.js is embedded once, each figure in both themes. A content security policy allows the two scripts that are
-written here, by their hashes, and no others. Everything is escaped here: names, notes and paths are a user's own words.
+plotly.js is embedded once, each figure in both themes. A content security policy allows only the two scripts written
+here, by their hashes. Everything is escaped here: names, notes and paths are written by users.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ FOOTER = (
 )
 MOST_ROWS = 200
 
-# emphasis, code and escapes; no HTML, links or pictures, whoever wrote the text
+# emphasis, code and escapes only; no HTML, links or pictures, because the text may be a user's
 _MARKDOWN = MarkdownIt("commonmark", {"html": False}).disable(["link", "image", "autolink"])
 
 
 def report(run: Run, others: Sequence[Run] = (), parts: Sequence[PartScores] = ()) -> bytes:
-    """The run's report as HTML in UTF-8. Of `others`, those of the same pair and task are shown beside it; `parts` are
-    the scores of its region's parts that are stored.
+    """The run's report as HTML in UTF-8. Runs of the same pair and task in `others` are included for comparison;
+    `parts` are the stored scores of its region's parts.
 
-    Raises CorruptRun where one of the run's files cannot be read.
+    Raises CorruptRun if one of the run's files cannot be read.
     """
     return document(title(run), _header(run), sections(run, others, parts))
 
@@ -68,7 +68,7 @@ def document(name: str, header: str, chapters: Sequence[Section]) -> bytes:
 
 
 class Figures:
-    """The figures of a report in the order in which they stand, each in every theme, as JSON."""
+    """The figures of a report in order, each in every theme, as JSON."""
 
     def __init__(self) -> None:
         self._texts: list[str] = []
@@ -77,12 +77,12 @@ class Figures:
         return len(self._texts)
 
     def add(self, by_theme: dict[str, str]) -> int:
-        """The number of a figure, given as JSON by theme."""
+        """Adds a figure, given as JSON by theme, and returns its number."""
         self._texts.append("{" + ",".join(f'"{name}":{figure}' for name, figure in by_theme.items()) + "}")
         return len(self._texts) - 1
 
     def json(self) -> str:
-        """All of them as one list that may stand inside a script element."""
+        """All figures as one list that is safe inside a script element."""
         return f"[{','.join(self._texts)}]".replace("<", "\\u003c")
 
 
@@ -161,12 +161,12 @@ def inline(markdown: str) -> str:
 
 
 def anchor(word: str) -> str:
-    """Where the glossary's entry of a word stands."""
+    """The anchor of a word's entry in the glossary."""
     return f"word-{word}"
 
 
 def word_links(names: tuple[str, ...]) -> str:
-    """Links to the glossary's entries, or nothing."""
+    """Links to the glossary's entries, or an empty string."""
     if not names:
         return ""
     links = [f'<a href="#{anchor(name)}">{escape(NAMES.get(name, name))}</a>' for name in names]
@@ -178,12 +178,12 @@ def table_html(frame: pd.DataFrame, caption: str) -> str:
     inside = html(in_words(frame.head(MOST_ROWS)), caption)
     left_out = len(frame) - MOST_ROWS
     more = f"<p>The first {MOST_ROWS} of {len(frame):,} rows; the dashboard's CSV has all.</p>" if left_out > 0 else ""
-    # what scrolls sideways must be reachable by keyboard
+    # a region that scrolls sideways must be reachable by keyboard
     return f'<div class="table" role="region" aria-label="{escape(caption)}" tabindex="0">{inside}</div>{more}'
 
 
 def figure_html(exhibit: Exhibit, number: int) -> str:
-    """The exhibit as an empty place of the figure's height, with title, reading line and folded table."""
+    """The exhibit as an empty box of the figure's height, with title, reading line and folded table."""
     heading, reads, alt = escape(exhibit.title), escape(exhibit.reads), escape(exhibit.alt)
     height = int(exhibit.figure.layout.height)
     rows = formats.counted(len(exhibit.table), "row")

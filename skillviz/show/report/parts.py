@@ -1,4 +1,4 @@
-"""What a report is made of, before it is HTML: sections of words, charts, tables and code."""
+"""The parts of a report before it is HTML: sections of words, charts, tables and code."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pandas as pd
 from skillviz.show.exhibit import Exhibit
 
 Make = Callable[[str], Exhibit]
-"""An exhibit in the theme of this name; a report holds each figure in both."""
+"""Makes an exhibit in the theme of this name; a report holds each figure in both themes."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Points:
 
 @dataclass(frozen=True)
 class Charts:
-    """Exhibits that belong together: side by side where the page is wide."""
+    """Exhibits that belong together: side by side if the page is wide."""
 
     makes: tuple[Make, ...]
 
@@ -52,7 +52,7 @@ class Rows:
 
 @dataclass(frozen=True)
 class Code:
-    """Something to copy."""
+    """Text to copy, such as a command."""
 
     title: str
     text: str

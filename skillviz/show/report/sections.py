@@ -1,4 +1,4 @@
-"""The sections of a run's report, each asking what the page of its name asks, from the same exhibits and sentences."""
+"""The sections of a run's report, with the same questions, exhibits and sentences as the pages of the same names."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ NOTHING = "This run stored no {0}, so there is nothing to show here."
 
 
 def overview(run: Run) -> Section:
-    """The answer in one sentence, the models' scores, and how the region was found."""
+    """The answer in one sentence, the models' scores, and the progress of the search."""
     record, split = run.record, headline_split(run.record)
     scores = record.metrics.get(split)
     steps = measures.history_of(run.history(), record.size)
@@ -70,8 +70,8 @@ def overview(run: Run) -> Section:
 
 
 def _beyond_null(record: RunRecord, split: str) -> list[Part]:
-    """What the same search does on null movements; the command where that was not measured, and nothing where the
-    localizer has no null."""
+    """The scores of the same search on null movements; the command that measures them if they are missing; empty if
+    the localizer has no null."""
     if not has_null(record.spec.localizer):
         return []
     table = beyond.table(record, split)
@@ -81,7 +81,7 @@ def _beyond_null(record: RunRecord, split: str) -> list[Part]:
 
 
 def _gain(record: RunRecord, split: str) -> list[Part]:
-    """The gains of the grafts that are compared; nothing where all are 1."""
+    """The gains of the compared grafts; empty if all are 1."""
     if not record.gains:
         return []
     table = gain.table(record, split)
@@ -89,7 +89,7 @@ def _gain(record: RunRecord, split: str) -> list[Part]:
 
 
 def scores_table(record: RunRecord, scores: Scores) -> pd.DataFrame:
-    """One row a model: the metrics of `panels`, each with its interval, as texts."""
+    """One row per model: the metrics of `panels`, each with its interval, as texts."""
     metrics = panels(record.metric)
     rows = []
     for state, estimates in scores.states.items():
@@ -100,7 +100,7 @@ def scores_table(record: RunRecord, scores: Scores) -> pd.DataFrame:
 
 
 def region(run: Run, parts: Sequence[PartScores] = ()) -> Section:
-    """Where the region lies, its fullest cell's fullest tensor from near, and what its parts do."""
+    """The location of the region, a close-up of its fullest cell's fullest tensor, and the effects of its parts."""
     title, layers = "Where is the skill?", run.layers()
     if layers.empty:
         return Section("region", title, (Words(NOTHING.format("layers")),))
@@ -139,7 +139,8 @@ def _close_up(run: Run, layers: pd.DataFrame, table: pd.DataFrame, cell: region_
 
 
 def _effects(run: Run, scores: PartScores) -> list[Part]:
-    """What each part of one grouping does, alone and left out, in what sees a change that turns no prediction."""
+    """The effect of each part of one grouping, alone and left out, in a metric that also registers changes without a
+    new prediction."""
     task, grouping = run.record.task, scores.record.grouping
     if task is None:
         return []
@@ -163,7 +164,7 @@ def _effects(run: Run, scores: PartScores) -> list[Part]:
 
 
 def sparsity(run: Run, others: Sequence[Run]) -> Section:
-    """The metrics of `panels` by region size, over all runs of the pair among `others` and this one."""
+    """The metrics of `panels` by region size, over this run and all runs of its pair among `others`."""
     title, split = "How small can the region be?", headline_split(run.record)
     known = {other.id: other for other in others} | {run.id: run}
     entries = [entry_of(one, is_of_user=True) for one in known.values()]
@@ -203,7 +204,7 @@ def calibration(run: Run) -> Section:
         verdicts = calibration_exhibits.verdicts(logits, labels, BINS, equal_mass)
         errors, p_values = measures.calibration_of(logits, labels, BINS, equal_mass)
         makes = [partial(calibration_exhibits.reliability, bins, errors=errors, p_values=p_values)]
-        if not equal_mass:  # else a histogram would show that every bin holds as much
+        if not equal_mass:  # with equal mass, all bins of the histogram are equally full
             makes.append(partial(calibration_exhibits.confidence, bins))
         parts += [
             Heading(f"Bins of equal {'mass' if equal_mass else 'width'}"),
@@ -225,7 +226,7 @@ def calibration(run: Run) -> Section:
 
 
 def by_example(run: Run) -> list[Section]:
-    """Every example by what both models give its true class, confusions and classes; nothing without predictions."""
+    """Every example by both models' scores of its true class, confusions and classes; empty without predictions."""
     split, predictions = headline_split(run.record), run.predictions()
     if predictions.empty or run.record.task is None:
         return []
@@ -249,7 +250,7 @@ def by_example(run: Run) -> list[Section]:
 
 
 def _classes(record: RunRecord, logits: Mapping[str, np.ndarray], labels: np.ndarray) -> list[Part]:
-    """Confusions, and precision, recall and F1 of every class; a sentence where the task has no classes."""
+    """Confusions, and precision, recall and F1 of every class; a sentence if the task has no classes."""
     if not record.has_classes:
         return [Words(sentences.no_classes(record))]
     classes, resamples = record.classes, example_exhibits.resamples(len(labels))
@@ -265,7 +266,7 @@ def _classes(record: RunRecord, logits: Mapping[str, np.ndarray], labels: np.nda
 
 
 def _slices(run: Run, split: str) -> list[Part]:
-    """Graft against fine-tuned model by class, and by length and the data's own columns where these are at hand."""
+    """Graft compared with the fine-tuned model by class, and by length and the data's own columns if available."""
     graft, tuned = slice_exhibits.pair_answers(run.predictions(), run.record, split)
     if not len(graft.labels) or not len(tuned.labels):
         return []
@@ -283,7 +284,7 @@ def _slices(run: Run, split: str) -> list[Part]:
 
 
 def interpolation(run: Run) -> list[Section]:
-    """Both ways between the models, with the best point marked; nothing where the run has no scores on its test set."""
+    """Both paths between the models, with the best point marked; empty if the run has no scores on its test set."""
     if "test" not in run.record.metrics:
         return []
     grid = of_run(run, run.interpolation(), run.interpolation_bins(), run.predictions)
@@ -309,7 +310,7 @@ def interpolation(run: Run) -> list[Section]:
 
 
 def transfer(run: Run) -> list[Section]:
-    """The states on other tasks; nothing for a run that was scored on its own alone."""
+    """The states on other tasks; empty for a run that was scored only on its own."""
     notes, scores = run.record.transfers, scores_of(run.record)
     if not notes or "test" not in run.record.metrics:
         return []
@@ -335,7 +336,7 @@ def transfer(run: Run) -> list[Section]:
 
 
 def origin(run: Run) -> Section:
-    """Self-checks, notes, sources, and what makes the run again."""
+    """Self-checks, notes, sources, and the command that makes the run again."""
     record = run.record
     checks = [
         f"{'passed' if check.passed else '**failed**'}: **{text.plain(check.name)}** {text.plain(check.detail)}"
