@@ -227,7 +227,7 @@ def as_stored(frame: pd.DataFrame) -> ReadableTable:
 
 
 def _shown(frame: pd.DataFrame) -> list[str]:
-    """The columns with values; an estimate's column also stands for the ends of its interval."""
+    """The columns with values; an estimate's column also includes the ends of its interval."""
     names = [str(name) for name in frame.columns]
     ends = {f"{prefix}{end}" for prefix in names for end in (*ENDS, "_debiased")}
     ends |= {"low", "high", "debiased"} if any(name in frame for name in CENTRES) else set()

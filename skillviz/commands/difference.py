@@ -40,10 +40,10 @@ def difference(
     convert: options.Convert = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Write a fine-tuned model as a float16 difference from its base: a small folder that opens beside that base.
+    """Write a fine-tuned model as a float16 difference from its base: a small folder that is opened with it.
 
-    Values are rounded to float16; tensors equal to the base's and unchanged rows of embeddings are left out. The
-    rounded model is the one that later commands see.
+    Values are rounded to float16; tensors equal to the base's and unchanged rows of embeddings are left out. Later
+    commands use the rounded model.
 
     [bold]Example[/bold]
 

@@ -50,8 +50,8 @@ def evaluate(
 ) -> None:
     """Score the pre-trained, fine-tuned and grafted model and the complement on a task; store nothing.
 
-    The task may be another one than the region was found on: that is how transfer is measured. Temperature scaling is
-    a rival only on the model's own task, with validation examples that the model has not seen.
+    The task may differ from the one on which the region was found; this measures transfer. Temperature scaling is a
+    rival only on the model's own task, with validation examples that the model has not seen.
 
     [bold]Examples[/bold]
 

@@ -40,7 +40,7 @@ SCORES, DIFFERENCES = "scores", "differences"
 
 
 def named(given: str, runs_dir: Path | None, wanted: Wanted) -> tuple[StudySpec, Store]:
-    """The study of a file or a name, and the wanted store; the user's own if no store has what is wanted.
+    """The study of a file or a name, and the wanted store; the user's own if no other store fits.
 
     A file takes precedence over a stored study of that name. For a file, another store counts only if its tables come
     from exactly the same study. Raises BadInput if the text is neither a file nor a stored study.

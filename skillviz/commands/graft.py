@@ -118,8 +118,8 @@ def export(
 ) -> None:
     """Write a run's graft: the region with its values, which turns the base into the skilled model.
 
-    The pair is opened once more for the values; its weights must be those of the run. docs/export.md says which format
-    to use when.
+    The pair is opened once more for the values; its weights must be the run's. docs/export.md says which format to use
+    when.
 
     [bold]Examples[/bold]
 
@@ -219,7 +219,8 @@ def apply(
 ) -> None:
     """Put a graft onto its base and write an ordinary folder for `from_pretrained`, exact to the bit.
 
-    Outside the region the result is the base, inside it the fine-tuned model; the classification head comes along.
+    Outside the region the result is the base, inside it the fine-tuned model; the fine-tuned classification head is
+    included.
 
     [bold]Examples[/bold]
 

@@ -90,7 +90,7 @@ def log(
         int, typer.Option("--lines", "-n", min=1, metavar="N", help="How many lines, counted from the end.")
     ] = 50,
 ) -> None:
-    """Print the end of a run's or study's log, and on stderr where it stands: how far it is, or why it ended."""
+    """Print the end of a run's or study's log, and its status on stderr: its progress, or why it ended."""
     store = Store(store_root(runs_dir))
     if tail := jobs.log_tail(store, run, lines):
         say(tail)

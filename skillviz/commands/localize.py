@@ -104,9 +104,9 @@ def localize(
     """Find the region that carries the skill, score its graft, and store the run.
 
     The run holds predictions of the pre-trained, fine-tuned and grafted model and of the complement (fine-tuned with
-    the region put back) on the task's validation and test sets, and the curve of all sizes asked for. The dashboard
-    shows it. Ctrl-C leaves the run marked as cancelled; `jobs resume RUN` resumes it where it stopped.
-    With --cluster it is a job, as with --detach.
+    the region put back) on the task's validation and test sets, and the curve of all requested sizes. The dashboard
+    shows it. Ctrl-C leaves the run marked as cancelled; `jobs resume RUN` resumes it where it stopped. With --cluster
+    it is a job, as with --detach.
 
     [bold]Examples[/bold]
 

@@ -90,7 +90,7 @@ def verify(
     run: Annotated[str | None, typer.Argument(metavar="[RUN]", help="One run; without it, all of them.")] = None,
     runs_dir: options.RunsDir = None,
 ) -> None:
-    """Check every file of a run against the sha256 in its run.json; exit code 2 where one differs."""
+    """Check every file of a run against the sha256 in its run.json; exit code 2 if one differs."""
     stored = library(runs_dir)
     if run is not None:
         problems = {run: _problems(stored, run)}

@@ -70,8 +70,9 @@ def run(
     """Run every unfinished step of a study; an interrupted study resumes where it stopped.
 
     Steps are models to fine-tune, regions to find, models to score, and the tables. In the file, lists in base, task,
-    k_shot, data_seed, recipe, localizer, size, seed and the seed of finetune stand for one each, in every combination.
-    A study that ships is run again in your own folder of runs. With --cluster its steps are jobs, several at a time.
+    k_shot, data_seed, recipe, localizer, size, seed and the seed of finetune give one entry for every combination of
+    their values. A study that ships is run again in your own folder of runs. With --cluster its steps are jobs, several
+    at a time.
     """
     spec, store = named(study, runs_dir, "own")
     if dry_run:
@@ -253,7 +254,7 @@ def pack(
 ) -> None:
     """Pack a study's finished runs into one file, from which they open on every page; fine-tuned models stay.
 
-    Without --to: in its own folder of runs, where their folders are removed.
+    Without --to, the file is in the study's own folder of runs, and the runs' folders are removed.
     """
     spec, store = named(study, runs_dir, "tables")
     if to is None and ships(store, runs_dir):

@@ -26,8 +26,8 @@ from skillviz.runs.store import Store, ended_by_cluster
 def work(run: Annotated[Path, typer.Argument(metavar="RUN_DIR", help="A queued run folder.")]) -> None:
     """Make the run of a queued folder, as soon as its device is free.
 
-    Ctrl-C and SIGTERM leave a checkpoint to continue from. Ends with exit code 0 where another process closed the run.
-    On a cluster, the signal before the time limit leaves one too, and the job goes back into the queue.
+    Ctrl-C and SIGTERM leave a checkpoint to continue from. Ends with exit code 0 if another process closed the run. On
+    a cluster, the signal before the time limit leaves one too, and the job goes back into the queue.
     """
     folder = RunFolder(run)
     before = _stamp(folder.work / CHECKPOINT)

@@ -19,7 +19,7 @@ from skillviz.tasks.yaml_files import TextLoader, read_yaml
 
 VARIABLE = f"{OURS}CLUSTER"
 FILE = "cluster.yaml"
-LONGEST_NOTICE = 90  # seconds before its time limit when a job must save; at most a quarter of the limit
+LONGEST_NOTICE = 90  # seconds before its time limit at which a job gets the signal to save; at most a quarter of it
 TIME = re.compile(r"(?:(\d{1,4})-)?(\d{1,6})(?::(\d{1,2}))?(?::(\d{1,2}))?")
 OURSELVES = (
     "array", "chdir", "dependency", "error", "gpus", "gpus-per-node", "input", "job-name", "mem", "no-requeue",

@@ -71,7 +71,7 @@ class Job(ABC):
 
     @property
     def error(self) -> Failure | None:
-        """The reason why the whole job failed, and a hint what to do; None if it did not."""
+        """The reason why the whole job failed, and a hint on how to continue; None if it did not."""
         return None
 
     @property

@@ -1,5 +1,5 @@
-"""The standard that a region is compared with if a page asks whether its place or its size matters: a control of its
-size, or the fine-tuned model; each as a verdict with its paired difference."""
+"""The reference for pages about the place or the size of a region: a control of its size, or the fine-tuned model; each
+as a verdict with its paired difference."""
 
 from __future__ import annotations
 

@@ -376,8 +376,8 @@ def opening_entry(entries: Sequence[Entry]) -> Entry:
 
 
 def first_choice(entries: Sequence[Entry]) -> Entry:
-    """The run to show if none is requested: the user's newest, else the one that the dashboard opens on, else the
-    most studied pair's default at 0.1%."""
+    """The default run: the user's newest, else the one that the dashboard opens on, else the most studied pair's
+    default at 0.1%."""
     of_user = [entry for entry in entries if entry.is_of_user]
     if of_user:
         return max(of_user, key=lambda e: e.created)

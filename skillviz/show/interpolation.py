@@ -38,7 +38,7 @@ PICKED = "The best point was picked on these same examples. Its interval holds f
 
 
 def best(grid: Grid, dataset: str, metric: str, d: int | None) -> str:
-    """The best known point on a data set, and whether its paired interval beats the fine-tuned model; in Markdown."""
+    """The best known point on a data set, with its verdict against the fine-tuned model; in Markdown."""
     decided, words = finding(grid, dataset, metric, d)
     return f"{words} **{formats.capital(decided)}.** {PICKED}" if decided else words
 

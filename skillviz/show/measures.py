@@ -198,8 +198,8 @@ def nondefault_settings(entries: Sequence[Entry]) -> list[str]:
     """For each entry, the settings that are not the default, in words, without settings that all of these entries
     share, except the gain.
 
-    Regions built by hand share one line, though each is another region; those of equal size are distinguished by their
-    days.
+    Regions built by hand share one line, though each is another region; regions of equal size are distinguished by
+    their days.
     """
     shared = set[tuple[str, str]].intersection(*(set(entry.settings) for entry in entries)) if entries else set()
     shared = {(name, value) for name, value in shared if name != GAIN}  # gain 1 is drawn next to it

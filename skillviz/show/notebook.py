@@ -112,8 +112,7 @@ PAGES: dict[str, Callable[..., Section | list[Section]]] = {
 
 
 class Run(StoredRun):
-    """A finished run that draws its pages' figures (`run.plot.region()`). As the last line of a cell it shows its
-    card."""
+    """A finished run that draws its pages' figures (`run.plot.region()`). In a cell it is displayed as its card."""
 
     @classmethod
     def of(cls, run: StoredRun) -> Run:

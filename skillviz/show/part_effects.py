@@ -48,7 +48,8 @@ def strongest(effects: pd.DataFrame, condition: str, metric: str) -> pd.DataFram
 
 
 def finding(effects: pd.DataFrame, condition: str, metric: str, grouping: str) -> str:
-    """The part with the largest change, the number of parts that stand out, and the number expected by chance alone."""
+    """The part with the largest change, the numbers of better and worse parts, and the number expected by chance
+    alone."""
     rows, words = strongest(effects, condition, metric), metric_row(metric)
     best, noun = rows.iloc[0], NOUNS[grouping]
     verdicts = [words.verdict(low, high) for low, high in zip(rows["low"], rows["high"], strict=True)]

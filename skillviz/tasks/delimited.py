@@ -238,8 +238,7 @@ def _are_letters(file: DataFile, quoted: Layout, plain: Layout) -> bool:
             elif not set(row[place]) & {'"', *SEPARATORS, quoted.separator}:
                 quoted_without_need.add(place)
     if not is_disputed:
-        # programs do not quote one cell of a column and leave another unquoted without need; people who edit
-        # commas-files do
+        # programs never quote only some cells of a column without need; people do, in files with commas
         return quoted.separator == "\t" and bool(quoted_without_need & unquoted)
     telling = [column.fits for column in columns if column.fits is not None]
     if not telling:

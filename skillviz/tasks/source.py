@@ -297,7 +297,7 @@ def _number(value: str, task: Task) -> int | None:
     if value.lower() in ("true", "false"):
         return int(value.lower() == "true")
     whole, truths = WHOLE.sub(r"\1", value), places(["false", "true"], task.labels)
-    if None not in truths and whole in ("0", "1"):  # the order of labels [true, false] is not that of 0 and 1
+    if None not in truths and whole in ("0", "1"):  # labels [true, false] are not in the order of 0 and 1
         return truths[int(whole)]
     return int(whole) if whole.isdecimal() and int(whole) < len(task.labels) else None
 
