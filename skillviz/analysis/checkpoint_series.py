@@ -194,8 +194,7 @@ def _leads(shown: Sequence[Side], drawn: Resampled) -> Iterator[dict[str, Any]]:
 
 
 def _gaps(shown: Sequence[Side], first: Sequence[Side], drawn: Resampled) -> Iterator[dict[str, Any]]:
-    """The task's metric of each search's graft minus its model's, and the change of this gap since the first
-    checkpoint."""
+    """The task's metric of each search's graft minus its model's, and the change of this gap since the first step."""
     before = dict(_beside_model(first))
     for localizer, (graft, model) in _beside_model(shown):
         metric = graft[0].note.metric

@@ -22,8 +22,7 @@ EVERYWHERE = "everywhere"
 """The place of the unplanted model, in which every parameter was trained."""
 ALONE, SKILL = "none", "another skill"
 DISTRACTORS = (ALONE, "random 1×", "random 3×", SKILL)
-"""The movement around the skill: none, random movement of the same size and of three times that, another task's
-skill."""
+"""The movement around the skill: none, random movement of once or three times the size, another task's skill."""
 KEEPS = 0.8
 """A planted model counts if it keeps this share of the gain of the model in which every parameter was trained."""
 

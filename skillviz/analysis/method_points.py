@@ -1,5 +1,4 @@
-"""Every method of a study as points by the number of parameters that it touches, and its paired differences from the
-graft."""
+"""Every method of a study as points by the parameters that it touches, and its paired differences from the graft."""
 
 from __future__ import annotations
 
@@ -188,8 +187,7 @@ def _touched_by_small(scores: pd.DataFrame, selection: Selection) -> dict[tuple[
 
 
 def _apart(touched: Mapping[tuple[str, str], float], of: tuple[str, str], share: float) -> float:
-    """The distance of a small update's share of touched parameters from the graft's size, as |log ratio|; 0 for all
-    other methods."""
+    """The distance of a small update's touched share from the graft's size, as |log ratio|; 0 for all other methods."""
     if of[0] not in SMALL:
         return 0.0
     return abs(float(np.log(touched[of] / share))) if of in touched else np.inf
@@ -233,14 +231,13 @@ def _of(differences: pd.DataFrame, selection: Selection, task: str) -> pd.DataFr
 
 
 def _of_the_tuned(rows: pd.DataFrame) -> pd.DataFrame:
-    """Rows without the temperature-scaled models of re-trained regions, BitFit and others: only the fine-tuned
-    model's is kept."""
+    """Rows without the temperature-scaled models of other recipes, such as BitFit: only the fine-tuned model's is
+    kept."""
     return under_the_tuned_head(rows[(rows["method"] != SCALED) | rows["recipe"].isin(WHOLE)])
 
 
 def under_the_tuned_head(rows: pd.DataFrame) -> pd.DataFrame:
-    """Rows without the base under heads that other recipes trained, if it is also there under the fine-tuned model's
-    head."""
+    """Rows without the base under other recipes' heads, if it is also there under the fine-tuned model's head."""
     is_base, is_of_it = rows["method"] == "pretrained", rows["recipe"].isin(WHOLE)
     place = pd.MultiIndex.from_frame(rows[["id_task", "task", "setting", "readout"]])
     return rows[~is_base | is_of_it | ~place.isin(place[is_base & is_of_it])]

@@ -124,8 +124,7 @@ def areas(curves: Mapping[Any, pd.DataFrame]) -> pd.DataFrame:
 
 
 def given_and_cost(points: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """The two curves of `restored_and_left` as shares of the gain: `given` by the graft, and the `cost` of its
-    removal."""
+    """The curves of `restored_and_left` as shares of the gain: `given` by the graft, and the `cost` of its removal."""
     left = points[points["state"] == "complement"]
     cost = left.assign(value=1 - left["value"], low=1 - left["high"], high=1 - left["low"]) if len(left) else left
     return {"given": points[points["state"] == "grafted"], "cost": cost}

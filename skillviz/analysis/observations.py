@@ -151,8 +151,7 @@ def once(observations: Iterable[Observation]) -> list[Observation]:
 
 
 def with_variants(observations: Sequence[Observation]) -> list[Observation]:
-    """The observations, with the differences among their models as `variant` and among their searches as
-    `search_variant`."""
+    """The observations with the differences of their models as `variant`, and of their searches as `search_variant`."""
     models = label_variants([(_models(one), one.model_fields) for one in observations])
     searches = label_variants(
         [((one.id_task, one.method, one.localizer), one.search_fields) for one in observations], search_label
@@ -220,8 +219,7 @@ def sentences(observations: Sequence[Observation]) -> list[str]:
 
 
 def leak_sentences(transfer: TransferNote, trained_on: str) -> tuple[str, ...]:
-    """The sentence on test examples that are in the training data, or that this was not checked; empty if there are
-    none."""
+    """The sentence on test examples that are in the training data, or were not checked; empty if there are none."""
     if transfer.dropped is None:
         return (f"{transfer.name}: not checked whether its test examples are in the training data of {trained_on}.",)
     if not transfer.dropped:

@@ -198,8 +198,8 @@ def _regions_by_size(run: Run) -> dict[str, Region]:
 
 
 def _iou(regions: Mapping[int, Region], rivals: Mapping[int, Region], is_same: bool) -> dict[str, Any] | None:
-    """Mean IoU over pairs of seeds with its jackknife interval over the seeds of both, and the IoU by chance; None
-    without a pair."""
+    """Mean IoU over pairs of seeds, its jackknife interval over both sides' seeds, and IoU by chance; None without a
+    pair."""
     pairs = [(regions[a], rivals[b]) for a, b in itertools.product(regions, rivals) if not is_same or a != b]
     if not pairs:
         return None

@@ -1,5 +1,4 @@
-"""The effect of each part of a region: the change in a metric when it alone is grafted, and when it alone is left
-out."""
+"""The effect of each part of a region: the change in a metric if it alone is grafted, and if it alone is left out."""
 
 from __future__ import annotations
 

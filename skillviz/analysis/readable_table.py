@@ -330,7 +330,7 @@ TEX = str.maketrans(
 
 
 def latex(table: ReadableTable, caption: str) -> str:
-    """A LaTeX table for the packages booktabs and fontenc (T1); the facts that all its rows share are part of the
+    """A LaTeX table for the packages booktabs and fontenc (T1); facts that all its rows share are part of the
     caption."""
     caption = f"{caption}. {table.shared}" if table.shared else caption
     lines = [" & ".join(map(_tex, row)) + r" \\" for row in (table.headings, *table.rows)]

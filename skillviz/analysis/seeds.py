@@ -175,8 +175,7 @@ def _over(values: np.ndarray, own: np.ndarray, resampled: np.ndarray | None, lea
 
 
 def _spread(resampled: np.ndarray, least: float) -> float:
-    """The standard deviation over resamples, to which `least` is added in quadrature; 0 if fewer than two are
-    defined."""
+    """The standard deviation over resamples, with `least` added in quadrature; 0 if fewer than two are defined."""
     defined = resampled[np.isfinite(resampled)]
     return math.hypot(float(defined.std(ddof=1)), least) if len(defined) > 1 else 0.0
 
@@ -212,8 +211,7 @@ def _mean_interval(intervals: Sequence[Interval], metric: str) -> tuple[float, f
 
 
 def _paired(one: Sequence[Scored], other: Sequence[Scored], metric: str) -> list[Interval]:
-    """The paired differences of models of two seeds: by mask seed if both have the same ones, otherwise each with
-    each."""
+    """The paired differences of models of two seeds: by mask seed if both have the same, otherwise each with each."""
     a, b = ({model.seed: model for model in models} for models in (one, other))
     same = set(a) == set(b) and len(a) == len(one) == len(other)
     pairs = [(a[seed], b[seed]) for seed in a] if same else itertools.product(one, other)

@@ -16,8 +16,7 @@ from skillviz.runs.run import Run
 
 
 def sensitivity(runs: Sequence[Run]) -> pd.DataFrame:
-    """One row per run and metric: its constants, its size, and the graft's test metrics with intervals over
-    examples."""
+    """One row per run and metric: its constants, its size, the graft's test metrics with intervals over examples."""
     rows: list[dict[str, Any]] = []
     for run in runs:
         scores = run.record.metrics.get(TEST)

@@ -59,7 +59,7 @@ CHANCE = (
 
 
 def _with_ends(name: str, meaning: str) -> tuple[Column, ...]:
-    """The columns name, name_low, name_high, and for a calibration error name_debiased; ends over examples and
+    """The columns name, name_low, name_high, and name_debiased for a calibration error; ends over examples and
     seeds."""
     ends = {"": "", "_debiased": ": debiased", "_low": ": lower end", "_high": ": upper end"}
     kinds = [end for end in ends if end != "_debiased" or name.startswith("ece")]

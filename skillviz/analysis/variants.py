@@ -42,8 +42,8 @@ def differing(records: Sequence[Fields]) -> dict[Any, list[Any]]:
 def label_variants(
     records: Sequence[tuple[Hashable, Fields]], label: Callable[[Fields, Rivals], str] | None = None
 ) -> list[str]:
-    """For each (group, fields), the label that distinguishes it in its group, made by `label`; by default for fields
-    of models."""
+    """For each (group, fields), the label that distinguishes it in its group, made by `label` (default:
+    `model_label`)."""
     groups: dict[Hashable, dict[str, Fields]] = {}
     for group, fields in records:
         groups.setdefault(group, {})[json.dumps(list(fields.items()))] = fields
@@ -81,7 +81,7 @@ WORDS: dict[str, Callable[[Any], str]] = {
 
 
 def _words(name: Name, value: Any, rivals: Sequence[Any]) -> str:
-    """The value of a field in words. `rivals` are all its values: files are given by their names alone if those
+    """The value of a field in words. `rivals` are all its values: files are given only by name if their names
     differ."""
     *parts, last = path(name)
     before = " ".join(parts)

@@ -123,8 +123,7 @@ def print_finding(run: Run) -> None:
 
 
 def run_json(run: Run) -> dict[str, Any]:
-    """A run as an object for --json: plain numbers, with 95% intervals and debiased calibration errors under
-    separate keys."""
+    """A run as an object for --json: plain numbers, with 95% intervals and debiased errors under separate keys."""
     scores = headline_scores(run.record)
     if scores is None:
         return run.headline()
@@ -139,8 +138,7 @@ def run_json(run: Run) -> dict[str, Any]:
 
 
 def print_scores(scores: Mapping[str, Scores], metric: str) -> None:
-    """Prints one table per split, test first: one row per state, the task's metric first, each with its 95%
-    interval."""
+    """Prints one table per split, test first: one row per state, the task's metric first, with 95% intervals."""
     rows = [metric_row(name) for name in panels(metric)]
     for split, split_scores in sorted(scores.items(), key=lambda item: item[0] != "test"):
         title = f"{split}, n = {split_scores.n:,} (95% intervals)"
@@ -170,8 +168,7 @@ def print_sizes(curve: pd.DataFrame, metric: str) -> None:
 
 
 def print_path(run: Run, metric: str) -> None:
-    """Prints the task's metric between the base and both ends, on each data set of the WiSE grid, if the run has
-    one."""
+    """Prints the task's metric between the base and both ends, on each data set of the WiSE grid, if there is one."""
     row = metric_row(metric)
     if not run.spec.interpolation:
         return
@@ -273,8 +270,7 @@ def progress_bar(title: str, total: int | None = None, is_whole: bool = True) ->
 
 
 class _TimeLeft(TimeRemainingColumn):
-    """The time left for the whole work if given; otherwise estimated from the count, if the count covers the whole
-    work."""
+    """The time left for the whole work if given; otherwise estimated from the count, if that covers the whole work."""
 
     def __init__(self, is_whole: bool) -> None:
         super().__init__()

@@ -156,8 +156,7 @@ def _cluster_refusal(cluster: options.ClusterName | None) -> list[SkillvizError]
 
 @dataclass(frozen=True)
 class Mode:
-    """One way to make the run: the options that choose it, and its cost; `refused` is the reason if it cannot be
-    used."""
+    """One way to make the run: its options and cost; `refused` is the reason if it cannot be used."""
 
     name: str
     flags: str

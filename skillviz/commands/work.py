@@ -1,5 +1,4 @@
-"""`work` and `work-study`: the processes of jobs. They are started by `--detach`, `--cluster` and pages, not by
-users."""
+"""`work` and `work-study`: the processes of jobs, started by `--detach`, `--cluster` and pages, not by users."""
 
 from __future__ import annotations
 
@@ -73,8 +72,7 @@ def work(run: Annotated[Path, typer.Argument(metavar="RUN_DIR", help="A queued r
 
 
 def _stamp(file: Path) -> tuple[int, int] | None:
-    """A value that changes when a file is written again, even if the clock is set back; None if the file does not
-    exist."""
+    """A value that changes when a file is written again, even if the clock is set back; None without the file."""
     with suppress(OSError):
         state = file.stat()
         return state.st_ino, state.st_mtime_ns

@@ -34,8 +34,7 @@ class Backend(Protocol):
         """True if a process works on the folder."""
 
     def cancel(self, folder: Path) -> None:
-        """Ends the work; returns when no process works on the folder any more, or after a few seconds (two on this
-        machine)."""
+        """Ends the work; returns when no process works on the folder any more, or after a few seconds (here two)."""
 
 
 class LocalBackend:

@@ -1,5 +1,4 @@
-"""The cluster settings: the resources that a job may use. Read from the YAML file in $SKILLVIZ_CLUSTER, or
-cluster.yaml."""
+"""The cluster settings: the resources that a job may use, from the YAML file in $SKILLVIZ_CLUSTER, or cluster.yaml."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Start, cancel and resume jobs. All state is in the folders of runs and studies, so any process may call these
-functions."""
+"""Start, cancel and resume jobs. All state is in the folders of runs and studies, so any process may do this."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""A job as a watcher sees it: the run or study it makes, its status and its progress. Its two kinds are in
-jobs.kinds."""
+"""A job as a watcher sees it: its run or study, its status and its progress. Its two kinds are in jobs.kinds."""
 
 from __future__ import annotations
 

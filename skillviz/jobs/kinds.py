@@ -184,8 +184,8 @@ class StudyJob(Job):
         return sum(note.state == "finished" for note in self.record.steps.values()) if self.record else 0
 
     def progress(self, events: Sequence[Event]) -> JobProgress:
-        """The progress from the current step; without one, the study is still checking models and data, or waiting
-        for its device."""
+        """The progress from the current step; without one, the study is checking models and data, or waits for its
+        device."""
         last = next((event for event in reversed(events) if "step" in event), None)
         if last is None:
             return JobProgress("check")

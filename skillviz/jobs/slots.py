@@ -104,8 +104,7 @@ def position_of_next(root: Path, slot: str) -> int:
 
 @contextmanager
 def device_for_run(root: Path, slot: str, run_id: str, on_wait: Callable[[int], None]) -> Iterator[None]:
-    """Holds the device for this run. While waiting, `on_wait` is called regularly with the number of jobs ahead of
-    it."""
+    """Holds the device for this run. While waiting, `on_wait` is called regularly with the number of jobs ahead."""
     if position(root, slot, run_id) is None:
         take_ticket(root, slot, run_id)
     lock = lock_at(_folder(root, slot) / LOCK)

@@ -111,8 +111,7 @@ def _submit(
     after: Sequence[str] = (),
     tasks: int | None = None,
 ) -> str:
-    """Submits a job and returns its id, or the id of an array of `tasks`. The job begins after the jobs `after` have
-    ended."""
+    """Submits a job, or an array of `tasks`, and returns its id. The job begins after the jobs `after` have ended."""
     from submitit.core.utils import FailedJobError, FailedSubmissionError  # heavy import
     from submitit.slurm.slurm import SlurmExecutor  # heavy import
 

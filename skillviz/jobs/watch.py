@@ -139,8 +139,7 @@ def _lines(path: Path, since: int, most: int = -1) -> tuple[list[Event], int]:
 
 
 def _is_event(event: Any) -> bool:
-    """True if a line is a valid event: a mapping whose numbers are finite numbers, with all fields that belong
-    together."""
+    """True if a line is a valid event: a mapping whose numbers are finite, with all fields that belong together."""
     if not isinstance(event, dict) or not isinstance(event.get("phase") or "", str):
         return False
     needed = [name for first, names in TOGETHER.items() if event.get(first) is not None for name in names]

@@ -29,7 +29,7 @@ SORTS = {
 
 
 class Measure(NamedTuple):
-    """The words for a model's score of the right answer: on a switch, in a sentence, on an axis, and how to read its
+    """The words for a model's score of the right answer: on a switch, in a sentence, on an axis, and below its
     figure."""
 
     brief: str

@@ -93,8 +93,7 @@ def columns(beyond: Mapping[str, Estimate | None]) -> dict[str, str]:
 
 
 def judged(record: RunRecord, split: str) -> Judged | None:
-    """The verdict with both differences; `not measured` if the run has no null. None for a localizer that has no
-    null."""
+    """The verdict with both differences; `not measured` if the run has no null. None if the localizer has no null."""
     if not has_null(record.spec.localizer):
         return None
     note = record.null(split)
@@ -180,8 +179,7 @@ def gain_words(record: RunRecord) -> str:
 
 
 def measures(found: pd.DataFrame) -> pd.DataFrame:
-    """`analysis.null_measures.by_measure` as texts; the measure that separates the graft from its nulls best is
-    first."""
+    """`analysis.null_measures.by_measure` as texts, first the measure that best separates the graft from its nulls."""
     rows = [
         (row["measure"], MEASURES[row["measure"]].meaning, *_of_measure(row), formats.number(row["standard_errors"], 1))
         for row in found.sort_values("standard_errors", ascending=False).to_dict("records")

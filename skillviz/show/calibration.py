@@ -87,7 +87,7 @@ def reliability(
 
 
 def _interval(error: Estimate) -> str:
-    """A panel's ECE: the debiased one with its interval, and the plug-in value below it; or a note that there is no
+    """A panel's ECE: the debiased one with its interval above the plug-in value, or a note that there is no
     interval."""
     if error.debiased is None:
         return f"{formats.percent(error.value)}<br>no interval"

@@ -52,8 +52,7 @@ def compared_rows(rows: pd.DataFrame, metric: str = "") -> Comparisons:
 
 
 def known_of(rows: pd.DataFrame, metric: str = "") -> dict[str, Any]:
-    """The arguments of `p_values` besides value and ends: debiased, seeds, and the examples of differences of
-    shares."""
+    """The other arguments of `p_values`: debiased, seeds, and the examples of differences of shares."""
     metrics = rows["metric"] if "metric" in rows else pd.Series(metric, index=rows.index, dtype=object)
     is_share = [name in METRICS and METRICS[name].interval == "wilson" for name in metrics]
     examples = rows["n"].astype("float64").where(pd.Series(is_share, index=rows.index)) if "n" in rows else None

@@ -81,8 +81,8 @@ def beside_finetuned(record: RunRecord, scores: Scores, names_size: bool = False
 
 
 def smallest_enough(entries: Sequence[Entry], like: Entry) -> Entry:
-    """The smallest run that recovers MOST of the gain, among those that differ from `like` only in size; `like` if
-    none does."""
+    """The smallest run with MOST of the gain, among those that differ from `like` only in size; `like` if there is
+    none."""
     enough = [
         entry for entry in entries
         if (entry.pair, entry.localizer, entry.settings, entry.seed, entry.n)

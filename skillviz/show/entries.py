@@ -376,8 +376,8 @@ def opening_entry(entries: Sequence[Entry]) -> Entry:
 
 
 def first_choice(entries: Sequence[Entry]) -> Entry:
-    """The default run: the user's newest, else the one that the dashboard opens on, else the most studied pair's
-    default at 0.1%."""
+    """The default run: the user's newest, else the dashboard's opening run, else the most studied pair's default at
+    0.1%."""
     of_user = [entry for entry in entries if entry.is_of_user]
     if of_user:
         return max(of_user, key=lambda e: e.created)
@@ -498,8 +498,7 @@ def _words(entry: Entry, pair: str, size: str) -> list[str]:
 
 
 def repetition_words(names: Sequence[Hashable], entries: Sequence[Entry]) -> list[list[str]]:
-    """For each entry, the words that distinguish it from others of the same name; empty for the one that is not a
-    variant."""
+    """For each entry, the words that distinguish it from others of the same name; empty unless it is a variant."""
     role_of = roles(entries)
     return differences(entries, OF_REPETITION, names, {e for e in entries if role_of[e.id] != "variant"})
 

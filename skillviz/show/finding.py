@@ -1,5 +1,4 @@
-"""The finding of a run as sentences for a terminal: the recovered gain and the calibration, or the reason for a low
-gain."""
+"""The finding of a run as sentences for a terminal: the recovered gain and the calibration, with reasons and advice."""
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ LARGER = (3, 10, 30)  # times as large
 
 
 def finding(run: Run) -> list[str]:
-    """The sentence on the main region, on the test set if there is one; then the reason and the advice if little is
+    """The sentence on the main region, on the test set if there is one; then reason and advice if little is
     recovered."""
     record, scores = run.record, headline_scores(run.record)
     if scores is None:
@@ -61,7 +60,7 @@ def _is_spread(layers: pd.DataFrame) -> bool:
 
 
 def _next(run: Run) -> str:
-    """The advice for the next run: a size of this run that recovers nearly all, else larger ones, or another
+    """The advice for the next run: a size of this run with nearly all of the gain, larger ones, or another
     localizer."""
     record = run.record
     share, split = record.share or 0.0, headline_split(record)

@@ -38,8 +38,8 @@ def fitted(record: RunRecord) -> GainNote | None:
 
 
 def verdict(record: RunRecord, split: str) -> Verdict | None:
-    """The verdict on a region with a fitted gain: its movement is the skill's whole step, or not. None without a fit
-    or a null."""
+    """The verdict on a fitted gain: the region's movement is the skill's whole step, or not. None without fit or
+    null."""
     note, null = fitted(record), record.null(split)
     if note is None or note.low is None or null is None:
         return None

@@ -37,8 +37,7 @@ def sentence(record: RunRecord, scores: Scores) -> str:
 
 
 def numbers(record: RunRecord, scores: Scores) -> list[Number]:
-    """The share that is copied, the gain that it recovers, and the calibration error of the fine-tuned model and of
-    the graft."""
+    """The share that is copied, the gain that it recovers, and the calibration errors of fine-tuned model and graft."""
     copied = Number(
         "Parameters copied" if record.gain == 1 else "Parameters moved",
         formats.share(record.share),

@@ -94,8 +94,7 @@ def place(path: str, size: int | None, alpha: float, d: int | None) -> str:
 
 
 def source(kind: str, path: str, size: int | None, alpha: float, d: int | None, traced_on: int | None = None) -> str:
-    """The source of a point's numbers; `traced_on` is the number of examples on which its line was traced, if it
-    was."""
+    """The source of a point's numbers; `traced_on` is the number of examples of its traced line, or None."""
     where = place(path, size, alpha, d)
     origins = {STORED: "Stored", NEAREST: "Nearest stored point", EXACT: "Computed live"}
     if traced_on is not None:
@@ -118,8 +117,7 @@ def deviations(record: RunRecord) -> list[str]:
 
 
 def missing(record: RunRecord) -> str:
-    """The command that makes the run again with the data missing on the page; other tasks need classes of the same
-    names."""
+    """The command that makes the run again with the missing data; other tasks need classes of the same names."""
     others = record.spec.others or (("TASK",) if record.has_classes else ())
     return record.spec.model_copy(update={"interpolation": True, "others": others}).command()
 

@@ -1,5 +1,4 @@
-"""One region among many: disjoint ones that do as well, its sufficient part, and the parameters that hurt it, in
-words and maps."""
+"""One region among many: disjoint ones that do as well, its sufficient part, and harmful parameters outside it."""
 
 from __future__ import annotations
 
@@ -33,8 +32,8 @@ CONTROLS = {DISJOINT: "nulls", MINIMAL: "random parts", ADVERSARIAL: "random add
 
 
 def table(found: pd.DataFrame, kind: str | None = None) -> pd.DataFrame:
-    """The rows of `analysis.other_regions` as texts, one per region; for one kind together with the run's own
-    region, or for all."""
+    """The rows of `analysis.other_regions` as texts, one per region; all kinds, or one kind and the run's own
+    region."""
     rows, control = [], CONTROLS[kind] if kind else "control"
     for (name, number), of in found.groupby(["kind", "number"], sort=False):
         if kind is not None and name not in (OWN, kind):
@@ -69,8 +68,7 @@ def _cell(row: Mapping[Any, Any], name: str, low: str) -> str:
 
 
 def finding(found: pd.DataFrame, record: RunRecord, facts: Mapping[str, Mapping[str, float]]) -> list[str]:
-    """One sentence per stored kind: the number of disjoint regions that do as well, the share that suffices, and the
-    harm."""
+    """One sentence per stored kind: the number of equally good disjoint regions, the share that suffices, the harm."""
     lines = []
     if count := found.loc[found["kind"] == DISJOINT, "number"].nunique():
         good = len(as_good(found))

@@ -1,5 +1,4 @@
-"""The models' confidence on texts that fit no class: histograms compared with the test set, and AUROC of the
-confidence."""
+"""The models' confidence on texts that fit no class, compared with the test set: histograms and AUROC."""
 
 from __future__ import annotations
 
@@ -51,8 +50,8 @@ def confidences(run: Run, predictions: pd.DataFrame, outside: pd.DataFrame) -> d
 
 
 def scores(sure: Mapping[str, Confidences]) -> pd.DataFrame:
-    """One row per state: examples of both kinds, mean confidence on each, and AUROC, which measures how well it
-    separates them."""
+    """One row per state: examples of both kinds, mean confidence on each, and AUROC, which measures their
+    separation."""
     rows = [
         {
             "state": state, "n": len(of.inside), "out_of_scope": len(of.outside),
@@ -65,8 +64,7 @@ def scores(sure: Mapping[str, Confidences]) -> pd.DataFrame:
 
 
 def findings(sure: Mapping[str, Confidences]) -> list[tuple[DifferenceVerdict, str]]:
-    """For each rival of the graft (`sentences.RIVALS`), the verdict on the paired difference in AUROC, and its
-    words."""
+    """For each rival of the graft (`sentences.RIVALS`), the verdict on the paired AUROC difference, and its words."""
     row, graft, told = metric_row("auroc"), sure["grafted"], []
     for rival in (name for name in sentences.RIVALS if name in sure):
         less = auroc_difference(*graft, *sure[rival])

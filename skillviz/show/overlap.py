@@ -26,8 +26,7 @@ def reads(kind: str, columns: int) -> str:
 
 
 def alt(rows: pd.DataFrame, kind: str, row: str = "row", column: str = "column") -> str:
-    """Every two regions, named in the columns `row` and `column`: once for IoU, which is symmetric, otherwise both
-    ways."""
+    """Every two regions, named in the columns `row` and `column`: once for IoU, which is symmetric, else both ways."""
     phrases: dict[object, str] = {}
     for a, b, value in zip(rows[row], rows[column], rows["value"], strict=True):
         if a != b and kind == "iou":

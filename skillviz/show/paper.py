@@ -20,8 +20,7 @@ SAYS = {True: "supports", False: "contradicts", None: "leaves open"}
 
 
 def evidence(here: Verdict, paper: Verdict) -> pd.DataFrame:
-    """The comparisons of a claim as the figure takes them; the paper's mean and ours come first if there are several
-    comparisons."""
+    """The comparisons of a claim for the figure, after the paper's mean and, if there are several comparisons, ours."""
     rows = [
         (one, SAYS[one.supports] if one.is_measured else NOT_MEASURED)
         for one in here.comparisons

@@ -37,8 +37,7 @@ def part_name(layer: float | None, kind: str, head: float | None) -> str:
 
 
 def strongest(effects: pd.DataFrame, condition: str, metric: str) -> pd.DataFrame:
-    """The rows of one condition with a `name`, largest change first, and `holds` for the changes that hold among
-    them."""
+    """The rows of one condition with a `name`, largest change first, and `holds` for changes that hold among them."""
     rows = effects[effects["condition"] == condition]
     rows = rows.assign(
         name=[part_name(*place) for place in zip(rows["layer"], rows["kind"], rows["head"], strict=True)],
@@ -48,8 +47,7 @@ def strongest(effects: pd.DataFrame, condition: str, metric: str) -> pd.DataFram
 
 
 def finding(effects: pd.DataFrame, condition: str, metric: str, grouping: str) -> str:
-    """The part with the largest change, the numbers of better and worse parts, and the number expected by chance
-    alone."""
+    """The part with the largest change, the numbers of better and worse parts, and the number expected by chance."""
     rows, words = strongest(effects, condition, metric), metric_row(metric)
     best, noun = rows.iloc[0], NOUNS[grouping]
     verdicts = [words.verdict(low, high) for low, high in zip(rows["low"], rows["high"], strict=True)]

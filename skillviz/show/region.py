@@ -1,5 +1,4 @@
-"""The location of a region: the map of layers and kinds, one cell's tensors and their selected entries, and the
-exhibits."""
+"""The location of a region: the map of layers and kinds, one cell's tensors and selected entries, and the exhibits."""
 
 from __future__ import annotations
 

@@ -29,8 +29,7 @@ def metric_value(metric: str, value: float | None) -> str:
 
 
 def better_sides(metrics: Sequence[str]) -> str:
-    """`Better is right for accuracy, left for ECE and NLL.`: the direction of better values in these metrics'
-    panels."""
+    """`Better is right for accuracy, left for ECE and NLL.`: the direction of better values for these metrics."""
     sides = {"right": "higher", "left": "lower"}
     rows = [metric_row(metric) for metric in metrics]
     titles = {side: [row.title for row in rows if row.better == way] for side, way in sides.items()}
@@ -171,8 +170,7 @@ def _recovery(record: RunRecord, scores: Scores, ending: str = "") -> str:
 
 
 def before_scaling(record: RunRecord) -> str:
-    """` before temperature scaling`, for a number from unscaled logits, if a fitted gain also has scaled ones;
-    otherwise empty."""
+    """` before temperature scaling` for a number from unscaled logits, if the run also has scaled ones; else empty."""
     return " before temperature scaling" if any(note.temperature is not None for note in record.gains[:1]) else ""
 
 
@@ -194,7 +192,7 @@ def calibration(scores: Scores, before: str = "") -> str:
 
 
 def calibration_line(record: RunRecord, scores: Scores) -> tuple[DifferenceVerdict, str] | None:
-    """The verdict on the graft's calibration compared with the fine-tuned model's, and both errors; None if one is
+    """The verdict on the graft's calibration against the fine-tuned model's, and both errors; None if one is
     missing."""
     graft, tuned = (scores.states.get(state, {}).get("ece") for state in ("grafted", "finetuned"))
     difference = scores.differences.get("ece")
@@ -304,8 +302,7 @@ def temperature(record: RunRecord) -> str:
 
 
 def no_gain(scores: Scores, metric: str) -> str:
-    """The sentence that there is no gain to recover, with advice if fine-tuning made the model worse; empty if there
-    is a gain."""
+    """The sentence that there is no gain to recover, with advice if fine-tuning made the model worse; else empty."""
     if scores.recovered is not None and scores.recovered.value is not None:
         return ""
     why, gain = _unrecovered(scores, metric), _gain(scores, metric)

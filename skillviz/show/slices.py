@@ -33,8 +33,7 @@ def pair_answers(predictions: pd.DataFrame, record: RunRecord, split: str) -> tu
 
 
 def columns_of(graft: Answers, classes: Sequence[str], others: pd.DataFrame | None) -> pd.DataFrame:
-    """The columns to slice by, indexed by example id: the true class if there are classes, and the data's own
-    columns if available."""
+    """The columns to slice by, indexed by example id: the true class, and the data's own columns; each if available."""
     if not classes:
         return pd.DataFrame(index=pd.Index(list(graft.ids))) if others is None else others
     named = class_column(graft.labels, list(graft.ids), classes)
@@ -50,8 +49,7 @@ def differences(graft: Answers, tuned: Answers, columns: pd.DataFrame, metric: s
 
 
 def finding(table: pd.DataFrame, metric: str, safe: Callable[[str], str] = str) -> str:
-    """The slices that lose by grafting, and the number expected by chance alone; `safe` escapes text from the data
-    for display."""
+    """The slices that lose by grafting, and the number expected by chance; `safe` escapes text from the data."""
     if table.empty:
         return "All examples are alike in these columns, so there is nothing to compare."
     words = metric_row(metric)

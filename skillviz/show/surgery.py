@@ -1,5 +1,4 @@
-"""A graft built by hand and scored by the worker, compared with the run's own region, base and fine-tuned model; and
-its exhibits."""
+"""A graft built by hand and scored by the worker, compared with the run's own region and both ends; its exhibits."""
 
 from __future__ import annotations
 
@@ -92,8 +91,8 @@ def shown_metrics(task: TaskNote) -> tuple[str, ...]:
 def grafted_of(
     answer: Mapping[str, Any], predictions: pd.DataFrame, split: str, task: TaskNote, wanted: Sequence[str] = ()
 ) -> Grafted:
-    """The worker's answer, with the run's stored predictions on the same examples; scored by the metrics `wanted`,
-    or the default ones."""
+    """The worker's answer and the run's stored predictions on the same examples, scored by `wanted` or default
+    metrics."""
     ids = [str(one) for one in answer["example_ids"]]
     rows = predictions[predictions["split"] == split]
     logits = {CONTROLS.get(name, name): z for name, z in answer["logits"].items()}
@@ -112,8 +111,7 @@ def sample_words(n: int, total: int, split: str) -> str:
 
 
 def finding(graft: Grafted, task: TaskNote, against: str) -> tuple[DifferenceVerdict, str]:
-    """The verdict on the built region's graft compared with another model, in the task's metric, with its numbers in
-    words."""
+    """The verdict on the built region's graft compared with another model, in the task's metric, with its numbers."""
     metric = task.metric
     difference, built, other = (
         graft.difference(metric, task, against), graft.scores["grafted"][metric], graft.scores[against][metric]

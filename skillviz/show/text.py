@@ -63,8 +63,8 @@ def plain_cells(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def with_code(text: str, words: Callable[[str], str] = plain) -> str:
-    """One of our own sentences for Markdown: text between backticks, such as a command, stays code; `words` converts
-    the rest."""
+    """Our own sentence for Markdown: text between backticks, such as a command, stays code; `words` converts the
+    rest."""
     parts = text.split("`")
     if len(parts) % 2 == 0:
         return words(text)

@@ -26,8 +26,7 @@ ALONE = "This run was scored on its own task alone."
 
 
 def findings(notes: Sequence[TransferNote], metric: str) -> list[tuple[DifferenceVerdict, str]]:
-    """For each of the first MOST tasks, the verdict on the graft compared with the fine-tuned model, and its numbers
-    in Markdown."""
+    """For each of the first MOST tasks, the verdict on the graft against the fine-tuned model, with its numbers."""
     return [(verdict(metric, note.scores.differences.get(metric)), _task_words(note, metric)) for note in notes[:MOST]]
 
 

@@ -10,8 +10,7 @@ from skillviz.tasks.task import Task
 
 
 def common_metric(tasks: Sequence[Task]) -> Metric:
-    """The metric on whose scale all the tasks are measured, taken from the first; raises BadInput if their scales
-    differ."""
+    """The metric that sets the scale for all the tasks, the first task's; raises BadInput if their scales differ."""
     rows = [metric_row(task.metric) for task in tasks]
     if len({(row.unit, row.better, row.in_logs) for row in rows}) > 1:
         each = ", ".join(f"{task.name}: {row.title}" for task, row in zip(tasks, rows, strict=True))

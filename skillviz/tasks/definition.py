@@ -1,5 +1,4 @@
-"""A task's definition as a hash: its prompts and scoring per readout. With its data, all of a task that a result
-depends on."""
+"""A task's definition as a hash, with its prompts and scoring: all that a result depends on except the data."""
 
 from __future__ import annotations
 
@@ -59,8 +58,8 @@ def compared(stored: str | None, now: str | None) -> Comparison:
 
 
 def _hash(task: Task, readout: str) -> str:
-    """Fields that are not set are left out, so that the hash stays the same when fields are added; `positive` counts
-    for F1 only."""
+    """Fields that are not set are left out, so that new fields do not change the hash; `positive` counts for F1
+    only."""
     left_out = OF_DATA | DESCRIPTIVE | APART | OTHERS[readout]
     fields: dict[str, Any] = task.model_dump(mode="json", exclude=set(left_out), exclude_defaults=True)
     fields["max_length"] = task.limit(readout)

@@ -210,8 +210,8 @@ class _Column:
 
 
 def _are_letters(file: DataFile, quoted: Layout, plain: Layout) -> bool:
-    """True if the quotes of a file that is consistent in both readings are characters; raises BadData if nothing
-    decides it."""
+    """True if the quotes of a file that is consistent in both readings are characters; raises BadData if
+    undecidable."""
     letters = _rows_and_lines(file, plain)
     header, _ = next(letters)
     columns, is_disputed = [_Column() for _ in header], False

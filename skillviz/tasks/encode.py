@@ -59,8 +59,7 @@ def encode(task: Task, frame: pd.DataFrame, tokenizer: Any, readout: str, max_le
 
 
 def _shortened_note(count: int, texts: int, task: Task, limit: int, by_model: bool) -> tuple[str, ...]:
-    """A note on the number of texts shortened to the limit, and on the source of the limit; empty if none was
-    shortened."""
+    """A note on the number of texts shortened to the limit, and on the limit's source; empty if none was shortened."""
     if not count:
         return ()
     what, were = counted(texts, "text pair" if task.pair else "text"), "was" if count == 1 else "were"
@@ -258,8 +257,8 @@ def _filled(task: Task, parts: Sequence[Part], texts: list[tuple[str, ...]]) -> 
 
 
 def _tokenized(tokenizer: Any, *columns: list[str], **cut: Any) -> dict[str, Any]:
-    """Ids, and segment ids if the tokenizer returns them, of rows that are not padded, and not shortened unless
-    `cut` asks for it."""
+    """Ids, and segment ids if the tokenizer returns them, of unpadded rows, which are shortened only if `cut` says
+    so."""
     with refused(tokenizer.name_or_path):
         return dict(tokenizer(*columns, return_attention_mask=False, verbose=False, **cut))
 

@@ -77,8 +77,7 @@ def _parsed(text: str) -> Any:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """The object; raises ValueError for a repeated key, of which a plain reader would silently keep only the last
-    value."""
+    """The object; raises ValueError for a repeated key, of which a plain reader would keep only the last value."""
     read = dict(pairs)
     if len(read) != len(pairs):
         twice = next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
@@ -136,8 +135,7 @@ def _split(names: Sequence[Any], rows: Sequence[Sequence[Any]], file: DataFile) 
 
 
 def _by_columns_or_rows(value: Mapping[str, Mapping[str, Any]], file: DataFile) -> Iterator[dict[str, Any]]:
-    """The rows of a pandas table: {column: {row: value}}, or {row: {column: value}} if the outer keys are row
-    numbers."""
+    """The rows of a pandas table: {column: {row: value}}, or {row: {column: value}} if outer keys are row numbers."""
     inner = list(next(iter(value.values())))
     are_rows = all(key.isdecimal() for key in value)
     if are_rows == all(key.isdecimal() for key in inner) or any(set(one) != set(inner) for one in value.values()):

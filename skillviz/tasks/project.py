@@ -11,8 +11,7 @@ from skillviz.errors import BadInput, UnsetVariable
 PROJECT = Path(__file__).resolve().parents[2]
 """The folder that contains the package: the checkout, or the folder of installed packages."""
 CARRIED = Path(__file__).resolve().parents[1] / "app"
-"""The files that a wheel includes besides the package's code: the dashboard's script, pages, settings and the runs
-of one pair."""
+"""Files in a wheel besides the package's code: the dashboard's script, pages, settings and the runs of one pair."""
 NOWHERE = Path(os.devnull, "nowhere")
 OURS = "SKILLVIZ_"  # prefix of the project's environment variables
 FINETUNED_VARIABLE = f"{OURS}FINETUNED"

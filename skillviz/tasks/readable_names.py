@@ -29,8 +29,7 @@ def readable_name(task: str) -> str:
 
 
 def name_beside(task: str, own: str) -> str:
-    """The name of a task that is scored in addition to a run's own: its name, with a suffix if the run's task has
-    the same."""
+    """The name of a task scored in addition to a run's own: its name, with a suffix if the run's task has the same."""
     return f"{task}{OTHER_DATA}" if task == own else task
 
 

@@ -40,8 +40,7 @@ def ending(name: str) -> str | None:
 
 
 def read(file: DataFile, columns: Sequence[str] | None = None) -> Rows:
-    """The rows of a file with these columns, or with all that a task can use; raises BadData. MemoryError is not
-    caught."""
+    """The rows of a file with these columns, or with all usable ones; raises BadData. MemoryError is not caught."""
     kind = ending(file.shown)
     if kind is None:
         raise BadData(f"{file.shown} cannot be read; allowed: {ALLOWED}.")
@@ -77,8 +76,7 @@ def cells(dataset: Any, column: str, shown: str) -> list[Any]:
 
 
 def from_cache(data: Hub, split: str) -> Any | None:
-    """A split of a data set that the hub's client has downloaded before; None if it has not. Does not use the
-    network."""
+    """A split of a data set in the cache of the hub's client; None if it is not there. Does not use the network."""
     from datasets.packaged_modules.cache.cache import Cache  # heavy import
 
     if data.revision is not None:  # the cache identifies its copy by the commit alone

@@ -194,8 +194,7 @@ class Columns:
             raise unusable(name, self.file.shown, reason)
 
     def add(self, part: Mapping[str, pa.Array | pa.ChunkedArray], rows: int) -> None:
-        """Adds the next rows of the columns; a column missing from a part has no values there. Raises BadData at a
-        limit."""
+        """Adds the next rows of the columns; a column missing from a part gets no values. Raises BadData at a limit."""
         for name, column in part.items():
             if not self.reads(name):
                 continue

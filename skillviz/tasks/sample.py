@@ -1,4 +1,4 @@
-"""Assign rows to splits, as numbers only: k-shot samples, a validation tenth, caps. All use a seed and keep the
+"""Assign rows to splits, by row numbers: k-shot samples, a validation tenth, caps. All are seeded and keep the
 order."""
 
 from __future__ import annotations

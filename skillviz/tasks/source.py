@@ -82,7 +82,7 @@ class Source:
 
 
 def opened(task: Task, splits: tuple[str, ...], *, every_column: bool = False) -> dict[str, Source]:
-    """Split -> source, for each of `splits` that the task has; from files, only the task's own columns unless
+    """Split -> source, for each of `splits` that the task has; files give only the task's columns unless
     `every_column`."""
     return {split: _source(task, split, every_column) for split in splits if getattr(task.data, split) is not None}
 
@@ -198,8 +198,7 @@ def _options_of(row: Any, place: str, task: Task, shown: str) -> tuple[str, ...]
 
 
 def _right_options(dataset: Any, task: Task, options: Options, shown: str) -> tuple[np.ndarray, tuple[str, ...]]:
-    """The index of each row's right option, -1 if the task drops the row; raises BadData if the row has no such
-    option."""
+    """The index of each row's right option, -1 if the task drops the row; raises BadData if there is no such option."""
     if task.answer is None:
         labels, notes = _labels(dataset, task, shown)
         for wrong in np.flatnonzero(labels >= [len(of_row) for of_row in options]):

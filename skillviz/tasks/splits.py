@@ -59,8 +59,7 @@ class Splits:
 
     @property
     def options(self) -> float:
-        """Options of a training example: the mean over 200 examples spread over the file; 1 if the task has classes
-        instead."""
+        """Options of a training example: the mean over 200 examples spread over the file; 1 for a task with classes."""
         return float(self._some[OPTIONS].map(len).mean()) if OPTIONS in self.train else 1.0
 
 

@@ -186,7 +186,7 @@ class Task(_Frozen):
     @model_validator(mode="before")
     @classmethod
     def _generated(cls, values: Any) -> Any:
-        """Sets the defaults of a task with a reference: two labels (the reference or another text), scored by exact
+        """Sets the defaults of a task with a reference: two labels (the reference, another text), scored by exact
         match."""
         if isinstance(values, dict) and values.get("reference"):
             values = {"metric": "exact_match", "labels": LABELS, **values}
@@ -222,8 +222,7 @@ class Task(_Frozen):
         return self
 
     def _check_options(self, where: str) -> None:
-        """Raises BadInput if options contradict one another, or are combined with fields that only a task with
-        classes has."""
+        """Raises BadInput if options contradict one another, or are combined with fields for tasks with classes."""
         if not self.options:
             raise BadInput(f"{where}: 'answer' names the right one of an example's 'options', which are not given.")
         if len(set(self.columns)) != len(self.columns):

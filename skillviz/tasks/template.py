@@ -44,8 +44,7 @@ Part = str | Place | Mask
 
 
 def parse(template: str, columns: Sequence[str]) -> tuple[Part, ...]:
-    """The parts of a template in order, neighboring literals joined; raises BadInput at an unknown or unmatched
-    brace."""
+    """The parts of a template in order, neighboring literals joined; raises BadInput at an unknown or lone brace."""
     fields = _fields(columns)
     parts: list[Part] = []
     end = 0

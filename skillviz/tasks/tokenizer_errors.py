@@ -8,8 +8,7 @@ from contextlib import contextmanager
 from skillviz.errors import BadModel, SkillvizError, first_line
 
 PANIC = "PanicException"
-"""The error of the library's Rust code on an unexpected input. It is not an Exception, so nothing else would catch
-it."""
+"""The error of the library's Rust code on an unexpected input; not an Exception, so nothing else would catch it."""
 
 
 @contextmanager

@@ -1,5 +1,4 @@
-"""A task made from uploaded files: read as any other task, with a task file next to them. Nothing is ever
-overwritten."""
+"""A task made from uploaded files: read as any other task, with a task file next to them. Nothing is overwritten."""
 
 from __future__ import annotations
 
@@ -118,8 +117,7 @@ def _series(column: pa.ChunkedArray) -> pd.Series:
 
 
 def guessed_kind(rows: pd.DataFrame) -> str:
-    """The likely kind of task of these rows. A column holds a class if its name says so, or if rows share its
-    values."""
+    """The likely kind of task of these rows. A column holds a class by its name, or if rows share its values."""
     if _option_columns(rows):
         return CHOICE
     column = guessed(rows).right
@@ -162,8 +160,7 @@ def is_written_out(rows: pd.DataFrame, options: Sequence[str], right: str) -> bo
 
 
 def room_for(rows: pd.DataFrame, reference: str) -> int:
-    """The number of new tokens in which the longest reference fits: one for two bytes of it, which few tokenizers
-    exceed."""
+    """The new tokens needed for the longest reference: one for two bytes of it, which few tokenizers exceed."""
     longest = max((len(str(cell).strip().encode()) for cell in rows[reference]), default=0)
     return max(Task.model_fields["max_new_tokens"].default, -(-longest // 32) * 16)
 
@@ -244,8 +241,7 @@ def set_aside(count: int) -> np.ndarray:
 
 
 def _write_data(draft: Draft, folder: Path) -> tuple[dict[str, str], str]:
-    """Writes the rows as they were read, in a common format. Returns file names by split, and a sentence on their
-    origin."""
+    """Writes the rows as they were read, in a common format. Returns file names by split, and their origin in words."""
     read_rows = {split: _usable_rows(upload, draft) for split, upload in draft.files.items()}
     frames = {split: rows.frame for split, rows in read_rows.items()}
     told = {split: ", ".join((draft.files[split].name, *rows.notes)) for split, rows in read_rows.items()}

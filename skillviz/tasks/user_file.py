@@ -88,8 +88,7 @@ def data_files(task: Task) -> dict[str, Path]:
 
 
 def out_of_scope_file(task: Task) -> Path | None:
-    """The existing file of texts that fit no class, None if the task names none; raises the same errors as
-    `data_files`."""
+    """The existing file of texts that fit no class, None if the task names none; raises the errors of `data_files`."""
     return _existing(task, task.out_of_scope, "out_of_scope") if task.out_of_scope else None
 
 

@@ -139,8 +139,8 @@ def _close_up(run: Run, layers: pd.DataFrame, table: pd.DataFrame, cell: region_
 
 
 def _effects(run: Run, scores: PartScores) -> list[Part]:
-    """The effect of each part of one grouping, alone and left out, in a metric that also registers changes without a
-    new prediction."""
+    """The effect of each part of one grouping, alone and left out, in a likelihood, which changes without new
+    predictions."""
     task, grouping = run.record.task, scores.record.grouping
     if task is None:
         return []
