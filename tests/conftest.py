@@ -1,4 +1,4 @@
-"""What every test stands on: no network, one thread, its own folder of runs, and honest skips."""
+"""Shared setup: no network, one thread, a folder of runs for each test, and skips with a reason."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-# Before any library reads them: tests never ask the network, and tiny models gain nothing from threads.
+# Set before any library reads them: tests never use the network, and tiny models gain nothing from threads.
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["HF_HUB_DISABLE_PROGRESS_BARS"] = "1"
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-# Else every process that a test starts compiles the whole package anew.
+# Otherwise every process that a test starts compiles the whole package again.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
@@ -24,17 +24,17 @@ import pytest  # noqa: E402  (after the switch: what it imports is kept compiled
 
 from tests.tiers import spread_cases  # noqa: E402
 
-# A test's files need not outlive a power cut: what is written is written, without waiting for the disk.
+# A test's files need not survive a power cut, so writes do not wait for the disk.
 os.fsync = lambda handle: None
 
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
 LATER = ("e2e", "slow", "nightly", "slurm", "bench")
-"""The markers of the later tiers (CONTRIBUTING.md): a plain run is what a contributor runs before each commit."""
+"""The markers of the later tiers (CONTRIBUTING.md): a plain run has only the tests of each commit."""
 
 
-@pytest.hookimpl(tryfirst=True)  # before -m chooses, as cases get their markers here
+@pytest.hookimpl(tryfirst=True)  # before -m selects, because cases get their markers here
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leaves the later tiers out unless -m or their file is named; skips what this machine cannot run, saying why."""
+    """Deselect the later tiers unless -m or their file is named; skip what this machine cannot run, with a reason."""
     spread_cases(items)
     expression = config.option.markexpr or ""
     files = {Path(str(argument).split("::")[0]).resolve() for argument in config.args}
@@ -57,13 +57,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection_finish() -> None:
-    """The libraries and tests that are loaded now stay: the collector need not go through them again and again."""
+    """Exclude the loaded libraries and tests from garbage collection, which would otherwise scan them each time."""
     gc.collect()
     gc.freeze()
 
 
 def real_missing() -> str | None:
-    """Why the real models and data cannot be used, None where they can."""
+    """Return the reason why the real models and data cannot be used, or None if they can."""
     folder = os.environ.get("SKILLVIZ_REAL")
     if not folder:
         return "real models and data are absent; set SKILLVIZ_REAL to their folder"
@@ -71,7 +71,7 @@ def real_missing() -> str | None:
 
 
 def has_cuda() -> bool:
-    """Whether torch sees a CUDA device; imports torch only when a test asks."""
+    """Return whether torch finds a CUDA device; torch is imported only if a test needs it."""
     import torch
 
     return torch.cuda.is_available()
@@ -79,7 +79,7 @@ def has_cuda() -> bool:
 
 @pytest.fixture
 def real() -> Path:
-    """The folder with `models/` and `data/`; skips where SKILLVIZ_REAL does not name one."""
+    """Return the folder with `models/` and `data/`; skip if SKILLVIZ_REAL does not name one."""
     reason = real_missing()
     if reason:
         pytest.skip(reason)
@@ -88,24 +88,24 @@ def real() -> Path:
 
 @pytest.fixture(autouse=True)
 def user_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder of runs for this test alone, so that nobody's own runs or models are read or written."""
+    """Return an empty folder of runs for this test only, so that the user's own runs and models are not used."""
     folder = tmp_path / "runs"
     monkeypatch.setenv("SKILLVIZ_FINETUNED", str(tmp_path / "finetuned-models"))
     monkeypatch.setenv("SKILLVIZ_RUNS", str(folder))
-    monkeypatch.setenv("SKILLVIZ_ROOTS", str(tmp_path.parents[1]))  # what tests make lies below it
+    monkeypatch.setenv("SKILLVIZ_ROOTS", str(tmp_path.parents[1]))  # a test's files are below it
     return folder
 
 
 @pytest.fixture
 def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, user_runs: Path) -> Path:
-    """No run anywhere; returns the user's folder."""
+    """Hide the shipped runs, so that there are no runs at all; return the user's folder."""
     monkeypatch.setattr("skillviz.runs.library.shipped_root", lambda: tmp_path / "nothing")
     return user_runs
 
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Any]:
-    """Headless Chromium, one a process: a second Playwright in it would not start. Skips where there is none."""
+    """Return headless Chromium, one per process, because a second Playwright would not start. Skip if it is missing."""
     chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if chromium is None:
         pytest.skip("no Chromium on the path; install it (apt-get install chromium) to run these")
@@ -118,7 +118,7 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture
 def sleeper() -> Iterator[subprocess.Popen[bytes]]:
-    """A process that may be cancelled."""
+    """Return a process that may be cancelled."""
     child = subprocess.Popen(
         [sys.executable, "-c", "import time; time.sleep(60)  # a job of skillviz"], start_new_session=True
     )

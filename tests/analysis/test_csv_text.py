@@ -1,4 +1,4 @@
-"""CSV for spreadsheets: no text becomes a formula, every number comes back."""
+"""Tests of CSV for spreadsheets: no text becomes a formula, and every number is read back unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Methods as points: touched as a share, differences turned to 'method less graft', sizes, several studies."""
+"""Tests of methods as points: the touched share, differences as "method − graft", sizes and several studies."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def tables() -> dict[str, pd.DataFrame]:
 
 
 def series(points: pd.DataFrame) -> set[tuple[str, str, str]]:
-    """What tells the points of one line from another's."""
+    """Return the (method, recipe, label) triples, one for each line of the figure."""
     return set(points[["method", "recipe", "label"]].itertuples(index=False, name=None))
 
 
@@ -89,7 +89,7 @@ def test_rows_that_two_studies_share_count_once(tables: dict[str, pd.DataFrame])
 
 
 def test_every_point_names_what_differs_among_models_of_one_recipe(tables: dict[str, pd.DataFrame]) -> None:
-    """Both ranks and the grafts of both trainings are drawn; the temperature is that of the tuned model alone."""
+    """LoRA has a point per rank, the graft one per training; temperature scaling is drawn for one model only."""
     scores = tables["scores"]
     own = scores[(scores["id_task"] == SELECTION.task) & (scores["task"] == SELECTION.task)]
     ways = {"lora": (("lora", "rank 1"), ("lora", "rank 8")), "ft": (("sgd", "1 step"), ("sgd", "300 steps, lr 0.05"))}
@@ -105,7 +105,7 @@ def test_every_point_names_what_differs_among_models_of_one_recipe(tables: dict[
 
 
 def two_bases(scores: pd.DataFrame) -> pd.DataFrame:
-    """The scores of two bases; the other one is twice as large and knows nothing."""
+    """Return the scores of two bases; the second is twice as large and its accuracy is zero."""
     double = {name: 2 * scores[name] for name in ("size", "touched")}
     return pd.concat([scores, scores.assign(base="my/base", mean=0.0, **double)], ignore_index=True)
 
@@ -174,7 +174,7 @@ RANKS = {"rank 1, last 1 matrix": 0.001, "rank 1": 0.008, "rank 4": 0.11}
 
 
 def with_ranks(tables: dict[str, pd.DataFrame]) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The tables with LoRA of three sizes in place of one; each value tells which."""
+    """Return the tables with LoRA of three sizes in place of one; each size has a value of its own."""
     scores, differences = tables["scores"], tables["differences"]
     lora, less = scores["method"] == "lora", differences["a"] == "lora"
     ways = list(enumerate(RANKS.items(), 1))

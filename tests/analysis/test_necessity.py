@@ -1,4 +1,4 @@
-"""What a graft restores and what removal costs: the sizes at which each crosses one half, and where they come from."""
+"""Tests of recovery and necessity: the sizes at which each crosses one half, and the curves they are read from."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SHARES = (0.0001, 0.001, 0.01, 0.1)
 
 
 def curve(values: tuple[float, ...], half: float = 0.1, seed: int = 0, **more: object) -> pd.DataFrame:
-    """A curve.parquet of `recovered`: one row a share, intervals of `half` on either side."""
+    """Return a curve.parquet of `recovered`: one row for each share, with intervals of `half` on either side."""
     rows = [
         {"localizer": "stagewise", "seed": seed, "size": round(1e6 * share), "share": share, "dataset": "d",
          "split": "test", "metric": "recovered", "value": v, "low": v - half, "high": v + half, **more}
@@ -46,7 +46,7 @@ def test_the_sizes_of_a_curve_worked_by_hand() -> None:
     assert restored is not None and lost is not None
     assert restored.share == pytest.approx(0.001 * 10**0.25)  # a quarter of the decade from 0.4 to 0.8
     assert (restored.low, restored.high) == (pytest.approx(0.001), pytest.approx(0.001 * 10**0.5))
-    assert lost.share == pytest.approx(0.01 * 10 ** (1 / 3))  # lost: 0.3 at 1%, 0.9 at 10%
+    assert lost.share == pytest.approx(0.01 * 10 ** (1 / 3))  # share lost: 0.3 at 1%, 0.9 at 10%
     assert (lost.low, lost.high) == (pytest.approx(0.01 * 10 ** (1 / 6)), pytest.approx(0.01 * 10**0.5))
     said = necessity_finding(restored, lost)
     assert said.startswith("Grafting **0.18") and "Removal takes more" in said
@@ -98,7 +98,7 @@ def test_areas_are_over_the_sizes_in_common_and_as_wide_as_errors_that_agree_all
     points = given_and_cost(restored_and_left(curve((0.1, 0.4, 0.8, 1.0)), curve((1.0, 0.9, 0.7, 0.1), 0.05)))
     short = curve((0.0, 0.2, 0.6, 0.0))[1:3]
     found = areas({**points, "short": short, "one": short[:1]})
-    assert found.loc["given", ["value", "low", "high"]].tolist() == pytest.approx([0.6, 0.5, 0.7])  # 0.1% to 1%
+    assert found.loc["given", ["value", "low", "high"]].tolist() == pytest.approx([0.6, 0.5, 0.7])  # sizes 0.1% to 1%
     assert found.loc["cost", ["value", "low", "high"]].tolist() == pytest.approx([0.2, 0.15, 0.25])
     assert (found["smallest"].unique(), found["largest"].unique()) == (SHARES[1], SHARES[2])
     assert np.isnan(found.loc["one", "value"]) and found["sizes"].tolist() == [4, 4, 2, 1]
@@ -106,7 +106,7 @@ def test_areas_are_over_the_sizes_in_common_and_as_wide_as_errors_that_agree_all
     assert whole.loc["given", "value"] == pytest.approx((0.25 + 0.6 + 0.9) / 3)
     apart = areas({"low": curve((0.1, 0.2, 0, 0))[:2], "high": curve((0, 0, 0.1, 0.2))[2:]})
     assert apart["value"].isna().all(), "no size in common"
-    random = np.random.default_rng(0)  # independent errors: the joint interval still holds the mean in 95% of draws
+    random = np.random.default_rng(0)  # independent errors: the joint interval contains the mean in 95% of draws
     drawn = random.normal(0, 0.1, (4000, 4))
     half = 1.96 * 0.1
     held = [abs(areas({0: curve(tuple(errors), half)})["value"][0]) <= half for errors in drawn[:200]]

@@ -1,4 +1,4 @@
-"""Which measure tells a graft from its nulls: each measure against loops, and the table against what a run stores."""
+"""Tests of measures that separate a graft from its nulls: each against loops, and the table against a stored run."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def softmax(row: np.ndarray) -> list[float]:
 
 
 def twin(name: str, scale: float) -> list[float]:
-    """The measure of each example by loops; `scale` is one over the temperature of the scaled ones."""
+    """Compute the measure of each example with loops; `scale` is the inverse temperature of the scaled measures."""
     found = []
     for z, other, label in zip(MODEL, TUNED, LABELS, strict=True):
         p, q, scaled = softmax(z), softmax(other), softmax(scale * z)
@@ -57,7 +57,7 @@ def test_the_fine_tuned_model_shares_all_with_itself_and_few_errors_have_no_shar
         found = MEASURES[name].score(itself, reference)
         assert found is not None and found == pytest.approx(1)
     right = np.eye(3)[LABELS]
-    right[: FIVE - 1] *= -1  # wrong there
+    right[: FIVE - 1] *= -1  # these predictions are wrong
     assert MEASURES["shared errors"].score(itself, Reference(LABELS, right)) is None
 
 

@@ -1,4 +1,4 @@
-"""What regions of several tasks share: by hand on regions of four entries."""
+"""Tests of the overlap between regions of several tasks, computed by hand on small regions."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ def test_families_and_relations() -> None:
 
 def test_overlap_is_asymmetric_and_over_all_pairs_of_seeds() -> None:
     found = table()
-    # of snli's two entries: none, none; then one of two (entry 2) in both of film's regions
+    # The share of snli's two entries in mr: 0 and 0, then 1/2 and 1/2, because entry 2 is in both of mr's regions.
     assert found.loc[("mr", "snli", "overlap"), "value"] == pytest.approx(0.25)
-    # of film's four: none, none, one, one
+    # The share of mr's four entries in snli: 0, 0, 1/4 and 1/4.
     assert found.loc[("snli", "mr", "overlap"), "value"] == pytest.approx(0.125)
-    # film {0,1,2,3} with gadget: 2 and 2 of 4; {0,1,2,4}: 1 and 1 of 4
+    # mr's {0,1,2,3} shares 2 of 4 entries with each region of cr; {0,1,2,4} shares 1 of 4 with each.
     row = found.loc[("mr", "cr", "overlap")]
     assert row["value"] == pytest.approx(0.375) and row["relation"] == "related" and row["seeds"] == 2
     assert row["low"] == 0.0 and row["high"] == 1.0, "0.375 +- 1.588 by t, and a share has ends"
@@ -74,7 +74,7 @@ def test_without_related_tasks_there_is_no_difference() -> None:
 
 
 def test_the_interval_within_a_task_is_that_of_its_stability() -> None:
-    """The jackknife leaves out a region with all its pairs; three regions of ten entries each."""
+    """The jackknife leaves out one region with all its pairs; there are three regions of ten entries."""
     own = {0: region(*range(10)), 1: region(*range(2, 12)), 2: region(*range(1, 7), 20, 21, 22, 23)}
     found = overlap({"a": own}).set_index("kind").loc["iou"]
     by_hand = stability(list(own.values()))
@@ -82,7 +82,7 @@ def test_the_interval_within_a_task_is_that_of_its_stability() -> None:
 
 
 def test_the_interval_of_two_tasks_holds_the_luck_of_both() -> None:
-    """By hand: leave out a seed of one task, then of the other, and add the two jackknife variances."""
+    """Computed by hand: leave out each seed of one task, then of the other, and add the two jackknife variances."""
     a = {0: region(*range(10)), 1: region(*range(3, 13)), 2: region(*range(5, 15))}
     b = {0: region(*range(4, 14)), 1: region(*range(8, 18)), 2: region(*range(2, 12))}
     shared = np.array([[len(set(one.flat()) & set(two.flat())) / 10 for two in b.values()] for one in a.values()])
@@ -100,8 +100,8 @@ def test_the_interval_of_two_tasks_holds_the_luck_of_both() -> None:
 
 @pytest.mark.slow
 def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
-    """Regions whose seeds differ in how much of a common core they hold; a t-interval over means of pairs held the
-    truth in 64 of a hundred studies of one task and in 88 of two."""
+    """Use regions whose seeds share different amounts of a common core. A t-interval over the means of pairs held
+    the truth in 64 of 100 studies of one task and in 88 of 100 of two tasks."""
     random, held, everything = np.random.default_rng(0), [], np.arange(400)
 
     def drawn(core: np.ndarray) -> Region:
@@ -124,7 +124,7 @@ def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
 
 
 def test_a_mask_seed_is_left_out_in_all_tasks_at_once() -> None:
-    """Related less unrelated: the interval is of the differences without each seed."""
+    """The interval of "related − unrelated" is made from the differences without each seed."""
     rows = isolation({task: {**own, 2: region(*(30 + i for i in range(4)))} for task, own in REGIONS.items()})
     own = {task: {**regions, 2: region(*(30 + i for i in range(4)))} for task, regions in REGIONS.items()}
     gaps = []
@@ -138,7 +138,7 @@ def test_a_mask_seed_is_left_out_in_all_tasks_at_once() -> None:
 
 
 def test_of_seeds_that_not_every_task_has_the_common_ones_are_taken() -> None:
-    """A failed seed of one task: pairs of tasks still have all their regions, what is over tasks has seeds 0 and 2."""
+    """One task lacks a seed: pairs of tasks keep all their regions, and summaries over tasks use seeds 0 and 2."""
     three = {task: {**own, 2: region(*(30 + i for i in range(4)))} for task, own in REGIONS.items()}
     uneven = {**three, "snli": {0: region(20, 21), 2: region(30, 20)}}
     even = {task: {0: own[0], 2: own[2]} for task, own in uneven.items()}
@@ -159,7 +159,7 @@ def test_without_a_common_seed_there_is_no_interval() -> None:
 
 
 def test_one_region_alone_says_nothing_of_other_seeds() -> None:
-    """A task of one region is shared wholly with itself in the map, and counts nowhere as agreement between seeds."""
+    """A task with one region overlaps fully with itself on the map, but does not count as agreement between seeds."""
     single = {task: {0: own[0]} for task, own in REGIONS.items()}
     assert "same" not in set(isolation(single)["relation"])
     empty = {**REGIONS, "mr": {0: region(), 1: region()}}

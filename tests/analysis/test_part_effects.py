@@ -1,4 +1,4 @@
-"""What a part does, from stored predictions: by hand, and against the intervals of single models."""
+"""Tests of the effect of a region's part, from stored predictions: by hand, and against intervals of single models."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ N = 60
 
 @pytest.fixture(scope="module")
 def made() -> tuple[pd.DataFrame, dict, np.ndarray]:
-    """Predictions of two parts, one of which has no control left out; the logits by name; and the labels."""
+    """Return the predictions of two parts, one of them without controls; the logits by name; and the labels."""
     generator = np.random.default_rng(0)
     labels = generator.integers(0, 2, N)
     ids = [f"test-{n}" for n in range(N)]
@@ -73,7 +73,7 @@ def test_controls_are_averaged_and_missing_ones_stay_missing(made) -> None:
 
 
 def test_an_effect_of_the_wrong_end_is_seen(made) -> None:
-    """The test above can fail: measured from the graft, a part alone seems to lose."""
+    """Plant an error that the test above catches: measured from the graft, a part alone seems to lose."""
     frame, _, _ = made
     swapped = frame.assign(condition=frame["condition"].replace({"pretrained": "grafted", "grafted": "pretrained"}))
     right, wrong = part_effects(frame, TASK, "accuracy"), part_effects(swapped, TASK, "accuracy")

@@ -1,4 +1,4 @@
-"""Readable tables: whole rows in a pipe, what matters on a terminal, and the other emitters."""
+"""Tests of readable tables: whole rows in a pipe, the main columns on a terminal, and the other output formats."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ WIDE = 10_000
 
 
 class Terminal(io.StringIO):
-    """A terminal that keeps what it is shown."""
+    """A terminal that records its output."""
 
     def isatty(self) -> bool:
         return True
 
 
 def shown(frame: pd.DataFrame, title: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    """What a terminal of 100 letters shows of a table, without bold type."""
+    """Return the text that a terminal of 100 columns shows for a table, without bold type."""
     monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.setenv("TERM", "xterm")
     with redirect_stdout(Terminal()) as said:
@@ -39,7 +39,7 @@ def shown(frame: pd.DataFrame, title: str, monkeypatch: pytest.MonkeyPatch) -> s
 
 
 def scores(**changes: object) -> pd.DataFrame:
-    """Two rows of a table of scores: a share and nats."""
+    """Return two rows of a table of scores: a share and a value in nats."""
     frame = pd.DataFrame(
         {
             "base": "b", "id_task": "one", "task": "one", "method": ["graft", "ft"], "size": [106467.0, np.nan],
@@ -84,7 +84,7 @@ def test_what_is_read_first_stands_in_the_table_and_the_rest_above() -> None:
     )
     assert found.shared == "All rows: base model b, task one; not shown: sd over seeds."
     assert readable(scores(), keep=("base",)).headings[0] == "base model"
-    assert readable(scores().iloc[:1]).headings[0] == "base model"  # one row shares nothing
+    assert readable(scores().iloc[:1]).headings[0] == "base model"  # a single row has no shared values
 
 
 def test_tasks_stand_apart_where_they_differ() -> None:
@@ -112,7 +112,7 @@ def test_no_value_is_lost_on_a_narrow_terminal(name: str, monkeypatch: pytest.Mo
     assert drawn[0] == "title" and "…" not in said and max(map(cell_len, drawn)) <= 100
     for _, part in readable(frame).parts(100):
         for word in " ".join(part.rows[0]).split():
-            assert word[:5] in said, word  # longer ones may be folded
+            assert word[:5] in said, word  # longer words may be folded
     pd.testing.assert_frame_equal(frame, before)
 
 
@@ -129,7 +129,7 @@ def test_rows_of_a_task_come_together_where_the_table_is_too_wide() -> None:
     (first, one), (second, two) = whole.parts(40)
     assert (first, second) == ("one", "two") and "task" not in one.names and len(one.rows) == len(two.rows) == 4
     few = readable(scores(task=["one", "two"], id_task=["one", "two"]))
-    assert few.parts(10) == [("", few)]  # a table a row would be no gain
+    assert few.parts(10) == [("", few)]  # one table for each row would not help
 
 
 def test_square_brackets_are_no_markup(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -158,7 +158,7 @@ def test_latex_says_what_all_rows_share() -> None:
 @pytest.mark.parametrize(
     ("cell", "tex"),
     [
-        ("[2pt] x", "{[}2pt] x"),  # bare, the row break before it would read it as a length
+        ("[2pt] x", "{[}2pt] x"),  # without braces, LaTeX would read it as the length of the row break before it
         ("* x", "{*} x"),
         ("a\\b", r"a\textbackslash{}b"),
         ("\\input{/etc/passwd}", r"\textbackslash{}input\{/etc/passwd\}"),

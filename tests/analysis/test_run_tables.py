@@ -1,4 +1,4 @@
-"""Tables over runs: means by hand, pairs that mirror each other, and what may not be compared."""
+"""Tests of tables over runs: means by hand, mirrored pairs, and comparisons that are not allowed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TINY = {"n": {"validation": 20, "test": 60}, "layers": 1, "width": 8, "steps": 2
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Run]:
-    """Stagewise with three seeds and movement with one, each at two sizes."""
+    """Runs of stagewise with three seeds and of movement with one, each at two sizes."""
     store = Store(tmp_path_factory.mktemp("runs"))
     seeds = {"stagewise": (0, 1, 2), "movement": (0,)}
     return [
@@ -170,7 +170,7 @@ def test_f1_is_compared_where_it_is_the_metric(tmp_path: Path) -> None:
 
 
 def asked(run: Run, **changes: Any) -> Run:
-    """The run as if it had been asked for with these fields."""
+    """Return the run as if these fields of its settings had been requested."""
     return Run(run.path, run.record.model_copy(update={"spec": run.spec.model_copy(update=changes)}))
 
 

@@ -1,4 +1,4 @@
-"""Seeds are pooled as said, sizes of their own are never averaged, settings have lines of their own."""
+"""Tests of size curves: seeds are pooled, different sizes are never averaged, and each setting has its own line."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def test_several_seeds_are_pooled_by_hand() -> None:
     assert row["value"] == pytest.approx(0.8) and row["seeds"] == 3 and row["over"] == "examples and seeds"
     wanted = mean_of_intervals([0.7, 0.8, 0.9], [0.6, 0.7, 0.8], [0.8, 0.9, 1.0])
     assert (row["low"], row["high"]) == pytest.approx((wanted.low, min(wanted.high, 1.0)))
-    assert row["value"] - row["low"] > 1.5 * 1.96 * 0.1 / 3**0.5  # that of the seeds by a normal law would be caught
+    assert row["value"] - row["low"] > 1.5 * 1.96 * 0.1 / 3**0.5  # a normal interval over seeds would be narrower
 
 
 def test_calibration_has_an_interval_where_its_debiased_value_is_stored() -> None:

@@ -1,4 +1,4 @@
-"""Slices: every example in exactly one of a column's, differences as on the examples alone, losses on top."""
+"""Tests of slices: each example is in exactly one slice of a column; differences match the examples; losses first."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_every_example_is_in_one_slice_of_a_column(column: list) -> None:
 
 
 def test_numbers_are_cut_at_quartiles_and_many_texts_are_joined() -> None:
-    numbers = slices_of(pd.DataFrame({"x": [str(n) for n in range(100)]}))  # as CSV files give them
+    numbers = slices_of(pd.DataFrame({"x": [str(n) for n in range(100)]}))  # text, the form that CSV files give
     assert [one.name for one in numbers] == ["0 to 24", "25 to 49", "50 to 74", "75 to 99"]
     assert [int(one.rows.sum()) for one in numbers] == [25] * 4
     texts = pd.DataFrame({"x": [f"t{n % 20}" for n in range(200)] + ["t3"]})
@@ -66,7 +66,7 @@ def test_numbers_with_gaps_infinities_or_mostly_one_value_are_cut_too() -> None:
     def cut(column: list) -> dict[str, int]:
         return {one.name: int(one.rows.sum()) for one in slices_of(pd.DataFrame({"x": column}))}
 
-    gaps = [str(n) if n % 2 else "" for n in range(80)]  # a cell of a CSV file that is left empty
+    gaps = [str(n) if n % 2 else "" for n in range(80)]  # an empty cell of a CSV file
     assert cut(gaps) == {"1 to 19": 10, "21 to 39": 10, "41 to 59": 10, "61 to 79": 10, "missing": 40}
     assert cut(["a", "", "b", ""]) == {"a": 1, "b": 1, "missing": 2}
     assert cut([0.0] * 90 + [*range(1, 11)]) == {"0": 90, "1 to 10": 10}

@@ -1,4 +1,4 @@
-"""Stages of continual learning: values and paired changes by hand, and a planted change that is refused."""
+"""Tests of the stages of continual learning: values and paired changes by hand; a planted change is rejected."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ OTHER = TaskNote(name="b", labels=("no", "yes"))
 
 
 def told(right: str) -> Answers:
-    """A model that is right (1) or wrong (0) on the examples of this text, whose labels are all yes."""
+    """Return the answers of a model that is right (1) or wrong (0) on each example; all labels are "yes"."""
     logits = np.array([[0.0, 1.0] if sign == "1" else [1.0, 0.0] for sign in right])
     ids = np.array([f"test-{number}" for number in range(len(right))], dtype=object)
     return Answers(ids, np.ones(len(right), np.int64), logits)

@@ -1,4 +1,4 @@
-"""The declared tables of a study, and what is made from observations written down by hand."""
+"""Tests of the declared tables of a study, computed from observations written by hand."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ RIGHT = "1111011101"
 
 
 def row_of(frame: pd.DataFrame, **wanted: object) -> pd.Series:
-    """The one row of these values."""
+    """Return the only row with these values."""
     for name, value in wanted.items():
         frame = frame[frame[name] == value]
     assert len(frame) == 1, frame
@@ -87,7 +87,7 @@ def test_of_several_models_each_counts_by_the_mean_of_its_mask_seeds() -> None:
     found = [seen(**GRAFT, model=m, seed=s, values={"accuracy": value}) for (m, s), value in values.items()]
     row = row_of(scores(found), metric="accuracy")
     assert row["seeds"] == 3 and row["mean"] == pytest.approx((0.85 + 0.65 + 0.5) / 3)
-    assert row["mean"] != pytest.approx(np.mean(list(values.values())))  # what counting every run alike would give
+    assert row["mean"] != pytest.approx(np.mean(list(values.values())))  # the mean with equal weight for each run
 
 
 def test_a_single_observation_keeps_the_interval_it_was_stored_with() -> None:
@@ -112,7 +112,7 @@ def test_a_localizer_that_was_asked_for_in_two_ways_has_two_names() -> None:
 
 
 def test_a_difference_is_paired_by_example() -> None:
-    """Both are wrong on the same four of ten but for one: the interval is of ten pairs of which one differs."""
+    """Both are wrong on the same four of ten examples; of the ten pairs, one differs."""
     other = "1" + "1" * 5 + "0" * 4
     a = seen(**GRAFT, right=other)
     b = seen("ft", right="0" + other[1:])
@@ -169,7 +169,7 @@ def test_without_predictions_and_ends_a_difference_has_no_interval() -> None:
 
 
 def test_without_predictions_intervals_over_examples_are_taken_unpaired() -> None:
-    """Three seeds of equal value 0.8 +- 0.03 against 0.7 +- 0.04: 0.1 +- 0.05, and not the nothing that seeds say."""
+    """Three seeds of 0.8 ± 0.03 against 0.7 ± 0.04 give 0.1 ± 0.05; equal seeds alone would suggest zero width."""
     ends = {"accuracy": (0.77, 0.83)}
     a = [seen(**GRAFT, seed=seed, values={"accuracy": 0.8}, ends=ends) for seed in range(3)]
     other = {"localizer": "movement", "size": 100.0, "requested_size": "10%"}
@@ -182,7 +182,7 @@ def test_without_predictions_intervals_over_examples_are_taken_unpaired() -> Non
 
 
 def test_models_that_both_sides_have_are_paired() -> None:
-    """A graft that is a tenth better on each of two very different models is better for certain."""
+    """A graft that is 0.1 better on each of two very different models is clearly better."""
     right = {"m0": "1" * 9 + "0", "m1": "1" * 3 + "0" * 7}
     less = {"m0": "1" * 8 + "00", "m1": "1" * 2 + "0" * 8}
     a = [seen(**GRAFT, model=model, right=text * 20) for model, text in right.items()]
@@ -240,7 +240,7 @@ def test_seeds_that_do_not_belong_together_count_on_both_sides() -> None:
 
 
 def test_what_an_example_adds_to_both_differences_cancels() -> None:
-    """Grafts and models that are harder to score on the same examples: each difference is unsure, their change not."""
+    """Grafts and models vary on the same examples: each difference is uncertain, but the change between them is not."""
     luck = 0.05 * np.random.default_rng(0).normal(size=1000)
     graft = side_of(0.80, 0.82, 0.81, draws=0.81 + luck)
     later = side_of(0.85, 0.87, 0.86, draws=0.86 + luck)
@@ -290,7 +290,7 @@ def test_the_order_of_seeds_does_not_matter(values: list[float], reach: float, o
 
 
 def test_scores_of_three_seeds_are_as_uncertain_as_their_t_interval() -> None:
-    """Ten thousand examples, so that luck is of the seeds: 80, 83 and 86 of a hundred are right."""
+    """With ten thousand examples only the seeds vary: 80%, 83% and 86% are right."""
     n, labels = 10_000, np.zeros(10_000, np.int64)
     logits = []
     for right in (0.80, 0.83, 0.86):
@@ -304,7 +304,7 @@ def test_scores_of_three_seeds_are_as_uncertain_as_their_t_interval() -> None:
 
 
 def ladder(*checked: float, tested: tuple[float, ...] = (0.6, 0.7, 0.8)) -> list[Observation]:
-    """Grafts of three sizes with these validation and test accuracies; the gain is from 0.5 to 0.9 on both."""
+    """Return grafts of three sizes with these validation and test accuracies; the gain is 0.5 to 0.9 on both splits."""
     ends = [
         seen(method, split=split, values={"accuracy": value, "ece": 0.1})
         for split in ("validation", "test")
@@ -319,7 +319,7 @@ def ladder(*checked: float, tested: tuple[float, ...] = (0.6, 0.7, 0.8)) -> list
 
 
 def test_the_size_is_chosen_on_validation_and_told_on_test() -> None:
-    """95% of 0.5 to 0.9 is 0.88: the second size has it on validation, whatever it has on test."""
+    """95% of the gain from 0.5 to 0.9 is 0.88: the second size reaches it on validation, and test is not used."""
     row = row_of(recovered(ladder(0.7, 0.885, 0.9)), localizer="stagewise")
     assert row["size"] == 100 and row["reached"] and row["reached_on"] == "validation"
     assert (row["value"], row["accuracy"], row["value_ft"]) == pytest.approx((0.7, 0.7, 0.9))
@@ -335,7 +335,7 @@ def test_just_below_the_share_is_not_reached() -> None:
 
 
 def test_where_validation_is_never_reached_test_may_be() -> None:
-    """The fine-tuned model was chosen on validation: there its gain is flattered, and 0.88 is not reached."""
+    """The fine-tuned model was chosen on validation, so its gain is inflated there and 0.88 is not reached."""
     row = row_of(recovered(ladder(0.7, 0.8, 0.87, tested=(0.6, 0.88, 0.9))), localizer="stagewise")
     assert (row["size"], row["reached"], row["reached_on"]) == (100, True, "test")
     row = row_of(recovered(ladder(0.7, 0.8, 0.88, tested=(0.6, 0.88, 0.9))), localizer="stagewise")
@@ -348,7 +348,7 @@ def test_without_a_gain_there_is_no_size_that_recovers_it() -> None:
 
 
 def test_a_gain_that_may_be_chance_on_test_is_none() -> None:
-    """Of 200 examples the fine-tuned model has 104 right and the base 100, other ones: no gain is shown."""
+    """The fine-tuned model has 104 of 200 examples right and the base 100, on other examples: no gain is shown."""
     found = [one for one in ladder(0.7, 0.885, 0.9) if one.split == "validation" or one.method == "graft"]
     base = seen("pretrained", right="10" * 100)
     assert recovered([*found, base, seen("ft", right="01" * 96 + "1" * 8)]).empty
@@ -373,5 +373,5 @@ def test_histograms_count_every_example_once_and_average_seeds() -> None:
     assert frame.groupby("state")["count"].sum().to_dict() == {"finetuned": 10, "grafted": 10}
     assert set(frame.loc[frame["state"] == "grafted", "share"]) == {0.1} and frame["share"].isna().any()
     top = frame[(frame["high_edge"] == 1.0) & (frame["state"] == "grafted")].iloc[0]
-    assert top["count"] == 5 and top["correct"] == 5  # one of the two seeds, all ten of its examples
+    assert top["count"] == 5 and top["correct"] == 5  # one of the two seeds; its bin has all ten examples
     assert frame[frame["state"] == "finetuned"]["correct"].sum() == RIGHT.count("1")

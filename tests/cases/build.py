@@ -1,4 +1,4 @@
-"""Models, data and calls for tests of files as people have them: built in code, each with its right value."""
+"""Builders of models, data and calls for tests of user files; each case is built in code with its correct value."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def bert(vocabulary: int | None = None, **changes: Any) -> BertForSequenceClassi
 
 
 def fit(model: PreTrainedModel, tokenizer: Any, rows: Rows, steps: int = 60, rate: float = 3e-3) -> None:
-    """Train the model on rows {text, label} by AdamW, as people do."""
+    """Train the model on rows {text, label} with AdamW, without skillviz."""
     draw = random.Random(0)
     model.train()
     optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=rate)
@@ -43,7 +43,7 @@ def fit(model: PreTrainedModel, tokenizer: Any, rows: Rows, steps: int = 60, rat
 
 
 def own_accuracy(model: PreTrainedModel, tokenizer: Any, rows: Rows, max_length: int = 64) -> float:
-    """The right value: the model's own accuracy, one row at a time, by transformers alone."""
+    """Return the correct value: the model's own accuracy, computed one row at a time with transformers alone."""
     with torch.no_grad():
         right = [
             model(**tokenizer(row["text"], truncation=True, max_length=max_length, return_tensors="pt"))
@@ -64,7 +64,7 @@ def saved(folder: Path, model: PreTrainedModel, tokenizer: Any = None) -> Path:
 
 
 def trained_pair(folder: Path, rows: Rows, steps: int = 40) -> Path:
-    """The folder with `base` and `tuned`, which was trained elsewhere on all of the rows."""
+    """Return the folder with `base` and `tuned`, which was trained outside skillviz on all of the rows."""
     tokenizer, model = tiny_tokenizer("bert"), bert()
     saved(folder / "base", model, tokenizer)
     fit(model, tokenizer, rows, steps=steps)

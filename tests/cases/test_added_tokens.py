@@ -1,4 +1,4 @@
-"""Tokens that fine-tuning added are seen wherever they stand, and their rows go with base, graft and export."""
+"""Tests of tokens added by fine-tuning: all are found, and their rows stay in the base, the graft and the export."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def marked(rows: int = 40) -> list[dict[str, Any]]:
 
 
 def written_vocabulary(folder: Path, change: Callable[[list[str]], Sequence[str]] = list, **files: object) -> Any:
-    """A tokenizer as older programs write it: vocab.txt, settings and whatever stands beside them."""
+    """Save and load a tokenizer in the old format: vocab.txt, settings, and the other given files."""
     ids = tiny_tokenizer("bert").get_vocab()
     folder.mkdir(exist_ok=True)
     words = change(sorted(ids, key=lambda token: ids[token]))
@@ -50,7 +50,7 @@ def written_vocabulary(folder: Path, change: Callable[[list[str]], Sequence[str]
 
 
 def spare_pair(folder: Path, tokenizer: Any = None) -> tuple[Path, Path, Any, Any]:
-    """A pair whose vocabulary has spare rows, two of which fine-tuning gave to new tokens; model and its tokenizer."""
+    """Return a pair with spare vocabulary rows, two of them used for new tokens; also the model and its tokenizer."""
     if tokenizer is None:
         tokenizer = tiny_tokenizer("bert")
         tokenizer.add_tokens(list(MARKS))
@@ -122,7 +122,7 @@ def test_added_tokens_are_seen_in_every_file_that_names_them(tmp_path: Path, pla
 
 
 def renamed(words: list[str]) -> list[str]:
-    """Two unused tokens of the vocabulary have become words."""
+    """Return the words with two unused tokens renamed."""
     return [MARKS[int(word[7])] if word.startswith("[unused") else word for word in words]
 
 
@@ -158,7 +158,7 @@ def test_words_that_became_others_are_another_tokenizer(tmp_path: Path) -> None:
 
 
 def test_tokens_without_a_row_are_not_used_and_said(tmp_path: Path) -> None:
-    """A padding token that was put into the tokenizer alone: no model can read it."""
+    """A padding token is only in the tokenizer, so no model can read it."""
     model = bert()
     base = saved(tmp_path / "base", model, tiny_tokenizer("bert"))
     fit(model, tiny_tokenizer("bert"), marked(), steps=5)
@@ -173,7 +173,7 @@ def test_tokens_without_a_row_are_not_used_and_said(tmp_path: Path) -> None:
 def moved_pair(
     folder: Path, family: str, readout: str, rows_after: int | None = None, still: str = "none"
 ) -> tuple[Path, Path, int]:
-    """A random pair with spare rows, moved in all tensors but `still`, whose second model has one token more."""
+    """Return a random pair with spare rows; all tensors moved but `still`, and the second model has one more token."""
     tokenizer = tiny_tokenizer(family)
     number = len(tokenizer)
     torch.manual_seed(0)
@@ -197,11 +197,11 @@ def own_logits(model: Any, ids: Any) -> torch.Tensor:
 @pytest.mark.parametrize(
     ("family", "readout", "rows_after"),
     [
-        ("gpt_neox", "causal", None),  # an output matrix of its own
-        ("bert", "prompt", None),  # a bias for each token
+        ("gpt_neox", "causal", None),  # it has a separate output matrix
+        ("bert", "prompt", None),  # it has a bias for each token
         ("llama", "head", None),
-        ("gpt2", "causal", 1),  # resized to the tokenizer, so that the base has more rows
-        ("opt", "causal", SPARE + 8),  # padded further
+        ("gpt2", "causal", 1),  # resized to the tokenizer, so the base has more rows
+        ("opt", "causal", SPARE + 8),  # padded to more rows
     ],
 )
 def test_a_graft_brings_the_spare_rows(tmp_path: Path, family: str, readout: str, rows_after: int | None) -> None:

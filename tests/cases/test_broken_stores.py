@@ -1,4 +1,4 @@
-"""A file, a folder or a name that the system refuses ends no list: it stands in the list, with the reason."""
+"""Tests of files, folders and names that the system refuses: lists still load and show them with the reason."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Refuse = Callable[[Path, int], None]
 
 @pytest.fixture
 def store(made: Run, tmp_path: Path) -> Store:
-    """Three whole runs; the second is to be damaged."""
+    """Return a store of three complete runs; the tests damage the second."""
     store = Store(tmp_path / "runs")
     for letter in "abc":
         name = f"{made.id}-{letter}"
@@ -48,7 +48,7 @@ def store(made: Run, tmp_path: Path) -> Store:
 
 @pytest.fixture
 def refuse(monkeypatch: pytest.MonkeyPatch) -> Refuse:
-    """Has the system answer with an error wherever a path, or what is below it, is asked for."""
+    """Make the system raise an error for each access to a path or to anything below it."""
     refused: dict[Path, int] = {}
 
     def guarded(real: Callable[..., Any]) -> Callable[..., Any]:
@@ -169,7 +169,7 @@ def test_a_note_that_is_not_utf_8_is_said_and_kept(store: Store) -> None:
 
 @pytest.fixture
 def own(store: Store, monkeypatch: pytest.MonkeyPatch, user_runs: Path, tmp_path: Path) -> Store:
-    """The store as the user's own; nothing ships."""
+    """Return the store as the user's own, without shipped runs."""
     monkeypatch.setenv("SKILLVIZ_RUNS", str(store.root))
     monkeypatch.setattr("skillviz.runs.library.shipped_root", lambda: tmp_path / "nothing")
     return store

@@ -1,4 +1,4 @@
-"""The builders themselves: a pair whose right value is known is measured at that value."""
+"""Tests of the builders themselves: a pair whose correct value is known is measured at that value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Class names of models, adapters, grafts and data in another order, another case, other words, or none at all."""
+"""Tests of class names of models, adapters, grafts and data: in another order, case or wording, or missing."""
 
 from __future__ import annotations
 
@@ -79,11 +79,11 @@ def test_names_of_a_configuration(config: dict[str, Any], names: tuple[str, ...]
 
 
 def pair_of(folder: Path, finetuned: dict[str, Any] | None = None) -> tuple[Path, Path, float]:
-    """Base and fine-tuned model, the latter trained with its classes turned around, and its own accuracy by name."""
+    """Return the base, the fine-tuned model (trained with swapped classes), and its own accuracy by class name."""
     tokenizer, model = tiny_tokenizer("bert"), bert()
     fit(model, tokenizer, _turned(TRAIN), steps=15)
     base = saved(folder / "base", model, tokenizer)
-    model.bert.embeddings.requires_grad_(False)  # as grafts leave them, a full graft is the fine-tuned model
+    model.bert.embeddings.requires_grad_(False)  # grafts omit the embeddings; so a full graft is the fine-tuned model
     fit(model, tokenizer, _turned(TRAIN), steps=15)
     tuned = saved(folder / "tuned", model, tokenizer)
     own = own_accuracy(model, tokenizer, _turned(TEST))
@@ -117,7 +117,7 @@ def test_an_adapter_is_read_by_its_bases_names(tmp_path: Path) -> None:
     accuracy, evaluation = evaluated(base, tmp_path / "lora", task)
     assert own > 0.8 and accuracy == own == evaluated(base, merged, task)[0]
     assert any("positive, negative" in note and "matched by name" in note for note in evaluation.notes)
-    # a folder that has a configuration of its own speaks for itself
+    # a folder's own configuration takes precedence
     (tmp_path / "lora" / "config.json").write_text(json.dumps({"id2label": {"0": "negative", "1": "positive"}}))
     check = preflight(base, tmp_path / "lora", read(task))
     assert check.class_order is None and any("adapter's config.json" in note for note in check.notes)
@@ -184,7 +184,7 @@ def test_names_of_three_classes(tmp_path: Path) -> None:
 
 
 def parquet_task(folder: Path, names: list[str], labels: list[int], **changes: Any) -> Task:
-    """A task whose data are Parquet files of `datasets` with these class names."""
+    """Return a task with Parquet files of `datasets` as data, with these class names."""
     path = task_file(folder, [], [], data={"train": "train.parquet", "test": "test.parquet"}, **changes)
     features = datasets.Features({"text": datasets.Value("string"), "label": datasets.ClassLabel(names=names)})
     rows = datasets.Dataset.from_dict({"text": [f"t{i}" for i in range(len(labels))], "label": labels}, features)

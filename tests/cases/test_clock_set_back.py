@@ -1,4 +1,4 @@
-"""A clock that is set back, or that differs between machines, moves nobody in the queue: numbers keep its order."""
+"""Tests of clocks set back or different between machines: ticket numbers, not times, keep the order of the queue."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ YEAR = 365 * 24 * 3600
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """How far the clock is off, in seconds; files that are made have its time, too."""
+    """Return the clock's offset in seconds, as a list of one; new files get the shifted time too."""
     off = [0.0]
     seconds, nanoseconds = time.time, time.time_ns
     monkeypatch.setattr(time, "time", lambda: seconds() + off[0])
@@ -44,7 +44,7 @@ def users(tmp_path: Path) -> list[Store]:
 
 
 def queued(store: Store) -> str:
-    """The id of a run that waits, its record as new as the clock says."""
+    """Create a queued run whose record has the clock's current time; return its id."""
     folder = store.create(SPEC)
     os.utime(folder.path / "run.json", (time.time(), time.time()))
     take_ticket(store.root, "cpu", folder.id)
@@ -57,7 +57,7 @@ def served(store: Store, run_id: str) -> None:
 
 
 def awaited(store: Store, *run_ids: str) -> None:
-    """Their processes live, whatever the clock says."""
+    """Mark the processes of these runs as alive, independent of the clock."""
     for run_id in run_ids:
         RunFolder(store.root / run_id).belongs_to_this_process()
 
@@ -66,7 +66,7 @@ def awaited(store: Store, *run_ids: str) -> None:
 def test_who_was_served_before_the_jump_does_not_wait_for_the_clock(
     users: list[Store], clock: list[float], jump: float
 ) -> None:
-    """By times, a user who had a turn before the jump came after everybody else's turns until the clock was there."""
+    """Regression: ordered by time, a user served before the jump waited behind all others until the clock caught up."""
     one, two, _ = users
     first, theirs = queued(one), queued(two)
     awaited(one, first)

@@ -1,4 +1,4 @@
-"""CSV as programs and people write it: each file is read as it is meant, or refused in a sentence."""
+"""Tests of CSV from programs and people: each file is read as meant, or refused with a clear message."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_a_separator_at_the_end_of_every_line_is_a_column_without_a_name() -> No
 
 
 def of_task(folder: Path, content: str, **changes: object) -> list[int]:
-    """The labels of a task whose test file has this content."""
+    """Return the labels of a task whose test file has this content."""
     path = write_task(folder, suffix=".csv", **changes)
     (folder / "test.csv").write_text(content)
     return load(task(path)).test["label"].tolist()
@@ -117,7 +117,7 @@ def test_numbers_as_texts_stay_as_they_are(tmp_path: Path) -> None:
 
 
 def test_only_what_the_task_names_is_read(tmp_path: Path) -> None:
-    """A column that no task can use is in nobody's way, until a task names it."""
+    """A column that no task can use causes no error until a task names it."""
     files = {"train": "a.parquet", "test": "a.parquet"}
     frame = pd.DataFrame({"text": ["a", "b"], "label": [0, 1], "raw": [b"\xff", b"\xfe"], "vector": [[0.5, 1.0]] * 2})
     frame.to_parquet(tmp_path / "a.parquet")

@@ -1,4 +1,4 @@
-"""A metric that the data cannot support is not measured, and data of one class are said where the numbers stand."""
+"""Tests of degenerate data: an unsupported metric is not measured, and data of a single class get a note."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ F1 = TaskNote(name="t", labels=("no", "yes"), metric="f1", positive=1)
 
 
 def said(*classes: int, sure: float = 2.0) -> np.ndarray:
-    """Logits that predict these classes of two."""
+    """Return logits that predict these classes, out of two."""
     return sure * np.eye(2)[list(classes)]
 
 
@@ -70,7 +70,7 @@ def test_a_difference_and_a_gain_in_it_are_not_measured_either() -> None:
     assert sentences.verdict("f1", found.differences["f1"]) == NOT_MEASURED
     said_of_gain = sentences.no_gain(found, "f1")
     assert NOT_MEASURED in said_of_gain and sentences.NO_GAIN not in said_of_gain
-    assert found.states["finetuned"]["accuracy"].value == 1.0  # what the data can support stays
+    assert found.states["finetuned"]["accuracy"].value == 1.0  # supported metrics are kept
 
 
 def test_classes_that_no_example_has_or_every_one_has_have_no_f1() -> None:
@@ -87,7 +87,7 @@ def test_one_example_has_a_value_and_no_interval(metric: str) -> None:
     assert found.value > 0 and math.isnan(found.low) and math.isnan(found.high)
     less = metric_difference(one, other, y, metric)
     assert less.value < 0 and math.isnan(less.low) and math.isnan(less.high)
-    assert metric_difference(one, one, y, metric)[:3] == (0.0, 0.0, 0.0)  # the same model, on any examples
+    assert metric_difference(one, one, y, metric)[:3] == (0.0, 0.0, 0.0)  # a model does not differ from itself
 
 
 def test_resamples_without_spread_give_no_interval() -> None:
@@ -103,7 +103,7 @@ def test_the_same_model_has_all_of_the_gain_and_another_needs_examples() -> None
     base, tuned = said(*[0] * 40), said(*y)
     assert recovered_gain(tuned, base, tuned, y)[:3] == (1.0, 1.0, 1.0)
     assert recovered_gain(base, base, tuned, y)[0] == 0.0
-    alike = tuned * 1.5  # another model that is right on the same examples: no resample differs, 40 examples are few
+    alike = tuned * 1.5  # a different model, right on the same examples: no resample differs, but 40 examples are few
     found = recovered_gain(alike, base, tuned, y)
     assert found.value == 1.0 and found.low < 1.0 < found.high
 
@@ -141,7 +141,7 @@ def test_what_is_left_of_another_task_may_be_one_class(tmp_path: Path) -> None:
 
 
 def test_a_test_set_of_one_class_gives_no_f1_from_files_to_scores(tmp_path: Path) -> None:
-    """The named case: 100% F1 unsaid."""
+    """Regression: an F1 of 100% was reported without a note."""
     tokenizer, model, train = tiny_tokenizer("bert"), bert(), tiny_rows(120, seed=1)
     base = saved(tmp_path / "base", model, tokenizer)
     fit(model, tokenizer, train, steps=60)
@@ -155,7 +155,7 @@ def test_a_test_set_of_one_class_gives_no_f1_from_files_to_scores(tmp_path: Path
 
 
 def test_fine_tuning_keeps_the_last_step_where_validation_cannot_choose(tmp_path: Path) -> None:
-    """An F1 that is never a number chose the parameters of the beginning: training had no effect."""
+    """Regression: an F1 that was always NaN made fine-tuning keep the initial parameters, so training had no effect."""
     rows = tiny_rows(60, seed=1)
     task = task_file(tmp_path / "task", rows, rows, metric="f1", positive="positive")
     (tmp_path / "task" / "validation.jsonl").write_text('{"text": "good film", "label": 1}\n' * 12)
@@ -178,14 +178,14 @@ def test_a_panel_of_a_metric_that_is_not_measured_is_empty_and_labelled() -> Non
         + [(state, "nll", 0.4, 0.3, 0.5) for state in ("pretrained", "grafted", "finetuned")],
         columns=["state", "metric", "value", "low", "high"],
     )
-    figure = state_comparison(frame, ["f1", "nll"], height=400)  # a warning is an error here
+    figure = state_comparison(frame, ["f1", "nll"], height=400)  # a warning is an error in tests
     assert figure.layout.xaxis.title.text == "F1, %" and all(math.isfinite(end) for end in figure.layout.xaxis.range)
     assert span(np.array([math.nan, math.inf])) == (0.0, 1.0) and span([3.0, math.nan, 1.0]) == (1.0, 3.0)
 
 
 @pytest.mark.parametrize(("caps", "count"), [({}, 20), ({"max_train": 5}, 20), ({"k_shot": 4}, 8)])
 def test_test_rows_that_fine_tuning_saw_are_all_counted(tmp_path: Path, caps: dict[str, int], count: int) -> None:
-    """Rows that are validation here, or over the cap, were training rows where the model was made."""
+    """Validation rows and rows over the cap here may have been training rows when the model was made."""
     rows = [{"text": f"a good one {n}", "label": n % 2} for n in range(20)]
     task = task_file(tmp_path / "own", rows, rows)
     note = f"{count} of 20 test examples have the text of a training example"

@@ -1,4 +1,4 @@
-"""Sentences of the docs that hold a number or a verdict say what the tables on the same page say."""
+"""Check that sentences of the docs with a number or a verdict agree with the tables on the same page."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def page(name: str) -> str:
 
 
 def flat(text: str) -> str:
-    """The text on one line."""
+    """Return the text on one line."""
     return " ".join(text.split())
 
 
@@ -35,7 +35,7 @@ def results() -> ModuleType:
 
 
 def test_the_default_localizer_has_the_counts_of_its_table() -> None:
-    """The named case: 7 comparisons in the sentence and 4 in the table, at a false discovery rate of 5%."""
+    """Regression: the sentence said 7 comparisons and the table 4, at a false discovery rate of 5%."""
     text = page("localizers.md")
     compared = (
         r"than the learned mask in (\d+) of (\d+) comparisons and worse in (\d+).*?(\d+) of these differences hold"
@@ -54,16 +54,16 @@ def test_the_default_localizer_has_the_counts_of_its_table() -> None:
 @pytest.mark.parametrize("planted", ["Both are confirmed.", "So it is not Confirmed here.", "Accuracy agrees.",
                                      "Calibration is inconclusive.", "All four claims are open."])  # fmt: skip
 def test_no_verdict_is_typed(results: ModuleType, tmp_path: Path, planted: str) -> None:
-    """The named case: Figure 4b confirmed in the table, and `not confirmed` in the text under it."""
+    """Regression: Figure 4b was confirmed in the table, and `not confirmed` in the text below it."""
     path = tmp_path / "words.yaml"
     path.write_text(f"studies: {{figure4-small: '{planted}'}}\n")
     with pytest.raises(BadInput, match=r"studies\.figure4-small: .* is a verdict"):
         results.read_words(path)
-    assert results.read_words()  # the page's own words have none
+    assert results.read_words()  # the page's own text contains no verdicts
 
 
 def sections() -> dict[str, str]:
-    """Title of an experiment -> its part of the page of results."""
+    """Return the section of each experiment on the page of results, by title."""
     text = page("results.md")
     parts = re.split(r"^## (.+)$", text, flags=re.MULTILINE)
     titles = {row.title for row in EXPERIMENTS.values()}
@@ -71,7 +71,7 @@ def sections() -> dict[str, str]:
 
 
 def outcomes(text: str) -> Counter[str]:
-    """How many claims of a part of the page come out which way."""
+    """Count the claims with each outcome in a part of the page."""
     return Counter(re.findall(rf"^- \*\*({'|'.join(OUTCOMES)})\*\*: ", text, re.MULTILINE))
 
 
@@ -100,7 +100,7 @@ def test_no_difference_without_an_interval_is_called_unclear() -> None:
 
 
 def test_a_claim_counts_the_tasks_whose_rows_say_something() -> None:
-    """The named case: 6 of 13, with a task on which fine-tuning gains nothing."""
+    """Regression: "6 of 13" counted a task on which fine-tuning gains nothing."""
     checked = 0
     for part in re.split(r"^\*\*", sections()[EXPERIMENTS["table2"].title], flags=re.MULTILINE):
         rows = re.findall(r"^\| ([\w-]+) \| .* \| (no gain|none|[\d.]+%[^|]*) \|.*$", part, re.MULTILINE)
@@ -142,7 +142,7 @@ def test_minilm_says_what_its_table_says() -> None:
     assert tuned and set(grafts) == {"0.01%", "0.032%", "0.1%", "1%"}
     value, low, _ = map(float, tuned.groups())
     assert "At 0.1% and 1% the calibration error of `stagewise` grafts is far below" in flat(text)
-    assert all(grafts[share][2] < low for share in ("0.1%", "1%"))  # the intervals do not meet
+    assert all(grafts[share][2] < low for share in ("0.1%", "1%"))  # the intervals do not overlap
     assert "At 0.01% it is above it" in flat(text) and grafts["0.01%"][0] > value and grafts["0.032%"][0] < value
 
 

@@ -1,4 +1,4 @@
-"""A download that takes seconds is made once, one at a time, for an open tab; what cannot be served soon is refused."""
+"""Tests of slow downloads: each is made once, one at a time, for an open tab; if the wait is long it is refused."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ __all__ = ["made"]
 
 
 class Tab:
-    """A tab of this name, open until it is closed."""
+    """A tab of this name, which is open until the test closes it."""
 
     def __init__(self, name: str) -> None:
         self.id, self.is_open = name, True
 
 
 class Slow:
-    """A download that begins, and ends when it is let go; it notes how many are made at a time."""
+    """A download that runs until the test releases it, and counts concurrent calls."""
 
     def __init__(self) -> None:
         self.begun, self.go = threading.Semaphore(0), threading.Event()
@@ -51,7 +51,7 @@ class Slow:
 
 
 def begun(get: Callable[[], bytes]) -> tuple[threading.Thread, list[object]]:
-    """The thread that makes a download, and what comes of it."""
+    """Start a download; return its thread and the list that will hold its outcome."""
     outcome: list[object] = []
 
     def run() -> None:
@@ -99,7 +99,7 @@ def test_the_same_selection_is_made_once() -> None:
 
 @pytest.mark.parametrize("is_first", [True, False])
 def test_what_a_closed_tab_asked_for_is_not_made(is_first: bool) -> None:
-    """Neither the one that is being made nor the one that waits."""
+    """A closed tab ends its download, both while it is being made and while it waits."""
     downloads, slow = Downloads(), Slow()
     one, two = Tab("one"), Tab("two")
     first = begun(lambda: downloads.get("a", one, slow))

@@ -1,4 +1,4 @@
-"""A visitor's browser may send Streamlit whatever it likes; what concerns others, or the server, does not arrive."""
+"""Tests of messages that a browser may send to Streamlit: those that affect others or the server are dropped."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PAYLOADS = ["deferred_file", "install_skills", "dismiss_skills_nudge", "datafram
 
 
 def message(kind: str, payload: str = "deferred_file", more: bytes = b"") -> bytes:
-    """A message of a kind, with bytes of a field that nobody knows."""
+    """Return a message of a kind, with the bytes of an unknown field."""
     made = BackMsg()
     if kind == "backend_operation_request":
         getattr(made.backend_operation_request, payload).SetInParent()
@@ -29,7 +29,7 @@ def message(kind: str, payload: str = "deferred_file", more: bytes = b"") -> byt
 
 
 def heard(*sent: bytes) -> list[bytes]:
-    """Those of these messages that the app behind the guard hears."""
+    """Return the messages that pass the guard and reach the app."""
     waiting = [{"type": "websocket.connect"}, *({"type": "websocket.receive", "bytes": each} for each in sent)]
     waiting.append({"type": "websocket.disconnect"})
     got: list[bytes] = []
@@ -80,7 +80,7 @@ def test_what_is_no_message_is_left_to_streamlit_which_refuses_it() -> None:
 
 
 def test_every_kind_is_known_here() -> None:
-    """A later Streamlit may have more: each has to be looked at before it passes."""
+    """A later Streamlit may add kinds; each must be reviewed before it passes."""
     dropped = {kind for kind in KINDS if not server.is_of_page(message(kind))}
     assert set(KINDS) == {*server.OF_PAGES, "backend_operation_request", *dropped}
     named = {field.name for field in BackMsg().backend_operation_request.DESCRIPTOR.oneofs_by_name["payload"].fields}

@@ -1,4 +1,4 @@
-"""Enter in a box that takes new names too: the best match where there is one, else what was typed."""
+"""Tests of Enter in a box that also takes new names: it takes the best match if there is one, else the typed text."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ONE, SEVERAL = "stSelectbox", "stMultiSelect"
 
 
 def test_no_list_offers_a_choice_of_all_its_matches() -> None:
-    """Enter would take it, as it stands above the matches."""
+    """No list has a "select all matches" option: it is listed above the matches, so Enter would take it."""
     calls = [
         (file.name, {word.arg: word.value for word in call.keywords})
         for file in (PROJECT / "skillviz" / "ui").rglob("*.py")
@@ -34,7 +34,7 @@ def test_no_list_offers_a_choice_of_all_its_matches() -> None:
 
 @pytest.fixture(scope="module")
 def launch(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of the form, in a dashboard that finds two pairs of models."""
+    """Return the address of the form in a dashboard that finds two pairs of models."""
     folder = tmp_path_factory.mktemp("enter")
     for name in ("minilm-l6", "reviews"):
         tiny_pair(folder / "models" / name)
@@ -48,12 +48,12 @@ def launch(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def typed(page: Any, label: str, text: str, *keys: str, kind: str = ONE, at_once: bool = False) -> str:
-    """The box's value after a text, these keys and Enter; `at_once` gives no time to a menu."""
+    """Return the box's value after a text, these keys and Enter; `at_once` gives the menu no time to open."""
     field = page.get_by_test_id(kind).filter(has_text=label).first
     box = field.locator("input").first
     box.click()
     page.keyboard.insert_text(text) if at_once else page.keyboard.type(text, delay=15)
-    if keys:  # an arrow moves the mark once it is on the match
+    if keys:  # an arrow moves the mark, after it is on the match
         box.evaluate("""async (input) => {
             const list = () => document.getElementById(input.getAttribute("aria-controls"));
             const added = () => list()?.querySelector("[role=option]")?.id;

@@ -1,4 +1,4 @@
-"""Errors name the path that the user gave: never a hidden draft, and not as unwritable what could not be read."""
+"""Tests of paths in errors: the path the user gave, never a hidden draft; a read error is not "cannot write"."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def full_disk(*_: object, **__: object) -> None:
 
 
 def failing(draft: Path, kind: str) -> None:
-    """What a library or a function of ours may raise while a draft is filled."""
+    """Raise an error that a library or skillviz may raise while a draft is filled."""
     match kind:
         case "sentence":
             raise CorruptFile(f"{draft / 'model.safetensors'} is not complete; the model '{draft.name}' is broken.")

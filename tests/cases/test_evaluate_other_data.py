@@ -1,4 +1,4 @@
-"""`evaluate` fits no temperature on labels of data that the model was not tuned on, and compares with an interval."""
+"""Tests of `evaluate` on other data: no temperature is fitted on their labels, and comparisons have intervals."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ OTHER_TRAIN, OTHER_HELD, OTHER_TEST = (tiny_rows(n, seed=seed) for n, seed in ((
 
 
 def with_validation(path: Path, rows: Any) -> Path:
-    """The task file with a validation file of these rows."""
+    """Return the task file with a validation file of these rows."""
     (path.parent / "validation.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     values = yaml.safe_load(path.read_text())
     values["data"]["validation"] = "validation.jsonl"
@@ -40,7 +40,7 @@ def with_validation(path: Path, rows: Any) -> Path:
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """base, tuned (elsewhere, on `own`), the tasks `own` and `other`, and a run on `own`."""
+    """Make base, tuned (trained elsewhere on `own`), the tasks `own` and `other`, and return the folder."""
     folder = trained_pair(tmp_path_factory.mktemp("world"), TRAIN)
     with_validation(task_file(folder / "own", TRAIN, TEST), HELD)
     with_validation(task_file(folder / "other", OTHER_TRAIN, OTHER_TEST), OTHER_HELD)
@@ -49,7 +49,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def run(world: Path) -> Run:
-    """Top movement at 5% on the own task."""
+    """Return a run of top movement at 5% on the task `own`."""
     models = {"base": str(world / "base"), "finetuned": str(world / "tuned"), "task": str(world / "own" / "task.yaml")}
     spec = RunSpec(**models, localizer="movement", sizes=("5%",), device="cpu", max_test=30)
     return produce(spec, Store(world / "runs"))
@@ -60,7 +60,7 @@ def evaluated(world: Path, task: str, **options: Any) -> Evaluation:
 
 
 def is_scaled(found: Evaluation) -> bool:
-    """Whether the temperature-scaled model stands in any split; the note and the number say the same."""
+    """Return whether any split has a temperature-scaled model; check that the note and the temperature agree."""
     states = [SCALED in scores.states for scores in found.scores.values()]
     assert all(states) == any(states) == (found.temperature is not None)
     assert any("No comparison with temperature" in note for note in found.notes) != any(states)
@@ -68,14 +68,14 @@ def is_scaled(found: Evaluation) -> bool:
 
 
 def test_other_data_choose_no_temperature(world: Path, run: Run) -> None:
-    """The named case: the region's own task has one, another task with a validation split has none."""
+    """Regression: a temperature is fitted for the region's own task, but not for another with a validation split."""
     region = run.path / "region.safetensors"
     other = evaluated(world, "other", region=region)
     assert not is_scaled(other) and why_not(held_out.UNKNOWN_TASK) in other.notes
     assert not other.scores["test"].scaled_differences and other.scores["test"].differences
     own = evaluated(world, "own", region=region)
     assert is_scaled(own) and own.temperature == pytest.approx(run.record.temperature)
-    assert is_scaled(evaluated(world, "own", region=region, max_test=20))  # the same data under another cap
+    assert is_scaled(evaluated(world, "own", region=region, max_test=20))  # the same data with another cap
 
 
 def test_other_rows_under_the_own_name_are_other_data(world: Path, run: Run, tmp_path: Path) -> None:
@@ -87,7 +87,7 @@ def test_other_rows_under_the_own_name_are_other_data(world: Path, run: Run, tmp
 
 def test_without_a_word_on_the_models_data_nothing_is_fitted(world: Path, run: Run) -> None:
     assert not is_scaled(evaluated(world, "own"))
-    assert not is_scaled(evaluated(world, "own", region=run.region()))  # an object does not say where it is from
+    assert not is_scaled(evaluated(world, "own", region=run.region()))  # an object does not record its task
 
 
 def test_a_graft_says_which_data_are_its_own(world: Path, run: Run, tmp_path: Path) -> None:

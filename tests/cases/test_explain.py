@@ -1,4 +1,4 @@
-"""Explain names the word of the text that speaks most for the class: no template, no other side, no half word."""
+"""Tests of Explain: it names the word of the text that speaks most for the class, not the template or half a word."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WORDS = (-1, 0, 1, 1, 2, -1, -1, -1, -1)
 
 
 def rows(**values: list[float]) -> pd.DataFrame:
-    """The rows of one example by state, the template being "it was [MASK]"."""
+    """Return the rows of one example by state; the template is "it was [MASK]"."""
     special = [token.startswith("[") for token in TOKENS]
     states = {state: {"values": np.array(numbers)} for state, numbers in values.items()}
     return shown.token_rows({"tokens": TOKENS, "special": special, "word": WORDS, "states": states})
@@ -70,7 +70,7 @@ def answer_of(tmp_path: Path, family: str, readout: str, text: Any, pair: bool =
 )
 @pytest.mark.parametrize("text", ["the film was great", "it was great it was", "a", "1 it was"])
 def test_words_are_those_of_the_text(tmp_path: Path, family: str, readout: str, text: str) -> None:
-    """Also where the text has the template's own words, or is one of the fillers."""
+    """This holds even if the text contains the template's own words or a filler word."""
     found = answer_of(tmp_path, family, readout, text)
     numbers, tokens = found["word"], found["tokens"]
     words = ["".join(t for t, n in zip(tokens, numbers, strict=True) if n == k) for k in range(max(numbers) + 1)]

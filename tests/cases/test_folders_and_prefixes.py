@@ -1,4 +1,4 @@
-"""Names with a prefix of the class that held the model, and a folder above the one that was meant."""
+"""Tests of parameter names with a wrapper's prefix, and of a folder above the one that was meant."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def copied(pair_folder: Path, folder: Path) -> tuple[Path, Path]:
 def test_a_prefix_that_all_tensors_share_is_left_out_and_said(tmp_path: Path, pair_folder: Path, prefix: str) -> None:
     base, tuned = copied(pair_folder, tmp_path)
     plain = {folder: read_info(folder) for folder in (base, tuned)}
-    # the base is the body alone, whose names may begin with 'bert.'
+    # The base has no head, so the names of its body may begin with 'bert.'.
     wrapped = (tuned,) if prefix == "bert." else (base, tuned)
     for folder in wrapped:
         wrap(folder, prefix)
@@ -65,7 +65,7 @@ def test_the_values_are_those_of_the_model_inside(tmp_path: Path, pair_folder: P
     plain = load_pair(base, tuned)
     wrap(base, "model.")
     wrap(tuned, prefix)
-    change_weights(  # as FSDP and torch.compile wrap blocks one by one
+    change_weights(  # the names that FSDP and torch.compile give when they wrap blocks one by one
         tuned,
         lambda t: {n.replace("layer.1.attention.", "layer.1._orig_mod.attention._orig_mod."): v for n, v in t.items()},
     )

@@ -1,4 +1,4 @@
-"""Files that people have are read: many rows or columns, embeddings, packed text; what a task does not use is free."""
+"""Tests of ordinary user files: many rows or columns, embeddings, compressed text; unused columns cost nothing."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FRAME = pd.DataFrame(ROWS)
 
 
 def as_parquet(frame: pd.DataFrame | pa.Table) -> bytes:
-    """The table as a Parquet file."""
+    """Return the table as a Parquet file."""
     file = io.BytesIO()
     parquet.write_table(frame if isinstance(frame, pa.Table) else pa.Table.from_pandas(frame), file)
     return file.getvalue()
@@ -47,7 +47,7 @@ WRITERS: dict[str, Callable[[], bytes]] = {
 
 
 def content_of(ending: str) -> bytes:
-    """The rows in a format, packed where its name says so."""
+    """Return the rows in a format, compressed if the name says so."""
     plain = WRITERS[ending.removesuffix(".gz")]()
     return gzip.compress(plain) if ending.endswith(".gz") else plain
 

@@ -1,4 +1,4 @@
-"""JSON as people save it: tables of pandas in each shape, dates and numbers in texts, booleans as labels."""
+"""Tests of JSON as people save it: pandas tables in each orientation, dates, numbers as text, booleans as labels."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_a_file_of_nothing_has_no_rows(content: str) -> None:
 
 
 def read_back(folder: Path, rows: list[dict[str, Any]], **changes: Any) -> tuple[list[str], list[int]]:
-    """Texts and labels of a task with these rows."""
+    """Return the texts and labels of a task with these rows."""
     test = load(task(write_task(folder, rows, **changes))).test
     return list(test["text_a"]), list(test["label"])
 

@@ -1,4 +1,4 @@
-"""Launch: a choice whose default comes from another one follows it, until the user has touched it."""
+"""Tests of Launch: a default that depends on another choice follows it until the user changes it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FILMS, GADGETS = (f"examples/tasks/{name}.yaml" for name in ("films", "gadgets")
 
 
 def own_pair(test: AppTest, small: Any) -> AppTest:
-    """The form after a click on the source of own models, and a choice of both."""
+    """Open the form for own models and choose both."""
     box(test, "Models from").set_value("own").run()
     box(test, "Pre-trained").select(str(small / "models" / "base")).run()
     box(test, "Fine-tuned").select(str(small / "models" / "finetuned")).run()
@@ -45,7 +45,7 @@ def test_an_own_pair_does_not_keep_the_examples_task_and_others(small: Any) -> N
 
 @pytest.mark.parametrize("source", ["known", "example"])
 def test_no_task_is_chosen_for_an_own_pair(small: Any, source: str) -> None:
-    """None of the lists knows which task a pair was fine-tuned for; the first of a list is a guess."""
+    """No list records the task a pair was fine-tuned for; the first entry of a list would be a guess."""
     test = own_pair(opened(), small)
     box(test, "Task from").set_value(source).run()
     assert button(test, "Start").disabled and "Not yet: Choose a task." in said(test)

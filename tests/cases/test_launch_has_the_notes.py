@@ -1,4 +1,4 @@
-"""The notes that a run will store stand on Launch before its start: those that preflight and --dry-run print."""
+"""Tests of the notes on Launch: before the start it shows what preflight and --dry-run print and the run stores."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SEEN = "the validation examples are train rows"
 
 @pytest.fixture
 def task(tmp_path: Path) -> Path:
-    """A task without a validation file, some of whose test rows are train rows, and with one long text."""
+    """Return a task without a validation file; some test rows are train rows, and one text is long."""
     train, test = tiny_rows(64), tiny_rows(40, seed=1)
     long = {"text": " ".join([test[0]["text"]] * 20), "label": test[0]["label"]}
     return task_file(tmp_path / "mine", train, [*test[1:], long, *train[:5]], max_length=32)
@@ -54,14 +54,14 @@ def spec_of(small: Path, task: Path, **fields: Any) -> RunSpec:
 
 
 def listed(test: AppTest) -> list[str]:
-    """The notes on the form, in their order."""
+    """Return the notes on the form, in order."""
     assert not test.exception
     (notes,) = [str(part.value) for part in test.markdown if str(part.value).startswith("**Notes**")]
     return [line.removeprefix("- ") for line in notes.splitlines() if line.startswith("- ")]
 
 
 def from_worker(tmp_path: Path, spec: RunSpec) -> dict[str, list[str]]:
-    """The answer of the worker's operation, given in this process."""
+    """Return the worker's answer, computed in this process."""
     pair = spec.model_dump(mode="json")
     given = answer(Worker(tmp_path / "runs"), "encoded_texts", {"pair": pair})
     return {**given["notes"], PAIR: given["pair"]}

@@ -1,4 +1,4 @@
-"""Texts are shortened to the model's own length, as transformers shortens them, and their count is said."""
+"""Tests of long texts: they are truncated to the model's own length, like in transformers, and counted in a note."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ FILLER = " ".join(NEUTRAL[:6])
 
 
 def told_late(rows: int, words: int, seed: int = 0) -> list[dict]:
-    """Rows whose words of the label stand after so many neutral ones."""
+    """Return rows whose label words follow about this many neutral words."""
     before = " ".join([FILLER] * (words // 6))
     return [{**row, "text": f"{before} {row['text']}"} for row in tiny_rows(rows, seed=seed)]
 
 
 @pytest.fixture(scope="module")
 def fitted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any, Any]:
-    """A folder with a pair of PLACES positions, fitted to words that stand anywhere; the model; its tokenizer."""
+    """Return a folder with a pair of PLACES positions, fitted to label words anywhere; the model; its tokenizer."""
     folder, tok = tmp_path_factory.mktemp("pair"), copy.deepcopy(tiny_tokenizer("bert"))
     tok.model_max_length = PLACES
     model = bert(max_position_embeddings=PLACES, num_hidden_layers=1)
@@ -47,7 +47,7 @@ def fitted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any, Any]:
 
 
 def with_settings(fitted: tuple[Path, Any, Any], folder: Path, **settings: Any) -> tuple[Path, Path, Any, Any]:
-    """Base, fine-tuned, model and tokenizer of a copy whose tokenizer_config.json says these, too."""
+    """Return the base, fine-tuned model, loaded model and tokenizer of a copy with these extra tokenizer settings."""
     made, model, _ = fitted
     shutil.copytree(made, folder / "pair")
     for name in ("base", "finetuned"):
@@ -59,7 +59,7 @@ def with_settings(fitted: tuple[Path, Any, Any], folder: Path, **settings: Any) 
 
 @pytest.mark.slow
 def test_a_task_that_states_no_length_has_the_models_own(fitted, tmp_path: Path) -> None:
-    """The named case: words after the 128th token decide, and the model's own accuracy is ours."""
+    """Regression: words after the 128th token decide, and skillviz's accuracy equals the model's own."""
     base, tuned, model, tok = with_settings(fitted, tmp_path)
     rows = told_late(40, 150, seed=1)
     own, short = (own_accuracy(model, tok, rows, most) for most in (PLACES, 128))
@@ -118,7 +118,7 @@ def test_ids_for_a_head_are_those_of_transformers(monkeypatch, kind: str, is_pai
     what = "text pairs" if is_pair else "texts"
     assert ours.notes == (f"4 of 4 {what} were shortened to 24 tokens (max_length).",)
     encode(texts_task(is_pair), frame(*rows), tok, "head", 24)
-    assert tok.backend_tokenizer.truncation is None  # it would be saved with the model
+    assert tok.backend_tokenizer.truncation is None  # a truncation setting would be saved with the model
 
 
 @pytest.mark.parametrize(("side", "kept"), [("right", "good"), ("left", "bad")])
@@ -158,7 +158,7 @@ def test_the_length_of_the_fine_tuning_is_used_where_the_folder_says_it(fitted, 
 
 
 def test_a_length_that_the_tokenizer_was_saved_with_is_said_and_not_followed(fitted, tmp_path: Path) -> None:
-    """transformers does not follow it either: it is what the last call before saving asked for."""
+    """transformers ignores the saved length too: it only records the last call before saving."""
     base, tuned, model, tok = with_settings(fitted, tmp_path)
     tok(["a"], truncation=True, max_length=32)
     tok.save_pretrained(tuned)
@@ -171,7 +171,7 @@ def test_a_length_that_the_tokenizer_was_saved_with_is_said_and_not_followed(fit
 
 
 def test_one_length_from_fine_tuning_to_the_graft_alone(tmp_path: Path) -> None:
-    """Trained, localized, evaluated and applied without the fine-tuned model: all shorten to the same length."""
+    """Training, localizing, evaluating and applying without the fine-tuned model all truncate to the same length."""
     from skillviz.models.finetune.run import finetune
     from skillviz.models.finetune.training_config import DataSettings, TrainingConfig
     from skillviz.runs.produce import produce

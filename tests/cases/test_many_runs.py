@@ -1,4 +1,4 @@
-"""However many runs a store holds, a change of one makes one read: no memory is smaller than one list of runs."""
+"""Tests of large stores: a change of one run causes one read, because no cache is smaller than a list of runs."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from tests.runs.conftest import made
 
 __all__ = ["made"]
 
-MANY = 2300  # more than any memory once held
+MANY = 2300  # more than any cache ever held
 
 
 def copied(made: Run, root: Path, count: int) -> Store:
-    """A store of so many copies of a run, with links to its files."""
+    """Return a store of `count` copies of a run, with links to its files."""
     content = json.loads((made.path / RECORD).read_text())
     for number in range(count):
         name = f"{made.id}-{number:05}"
@@ -39,7 +39,7 @@ def copied(made: Run, root: Path, count: int) -> Store:
 
 @pytest.fixture
 def reads(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    """How often each run.json was read since the last `clear`."""
+    """Count how often each run.json was read since the last `clear`."""
     read, real = Counter[str](), json_text.read
 
     def counted(path: Path) -> object:
@@ -51,7 +51,7 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
 
 def changed(store: Store, run_id: str) -> None:
-    """Writes the run's record again, a second later."""
+    """Move the modification time of the run's record by one second."""
     place = store.root / run_id / RECORD
     later = place.stat().st_mtime_ns + 10**9
     os.utime(place, ns=(later, later))
@@ -79,7 +79,7 @@ def test_records_of_deleted_runs_are_not_kept(made: Run, tmp_path: Path) -> None
 
 @pytest.fixture
 def own(made: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, user_runs: Path) -> Store:
-    """A store as the user's own; nothing ships, and every look is at all files."""
+    """Return a store as the user's own, without shipped runs; each look checks all files."""
     store = copied(made, tmp_path / "own", 40)
     monkeypatch.setenv("SKILLVIZ_RUNS", str(store.root))
     monkeypatch.setattr("skillviz.runs.library.shipped_root", lambda: tmp_path / "nothing")

@@ -1,4 +1,4 @@
-"""The memory announced is the peak of a run's own process, within a fifth; a run that does not fit is refused."""
+"""Tests of memory estimates: within a fifth of the peak of the run's process; a run that does not fit is refused."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ line = next(line for line in Path("/proc/self/status").read_text().splitlines() 
 print(int(line.split()[1]) * 1024)
 """
 
-# Peaks of processes by VmHWM, MiB, on two cores: what was searched for, the pair's facts, and the peak.
+# Peaks of processes (VmHWM) in MiB on two cores: the facts of the pair, the localizer, and the peak.
 ROWS = {"train": 64, "validation": 16, "test": 16}
 MINILM = Facts(10_646_784, 22_713_216, 384, 6, 2, ROWS, (10_646,), tokens=14.3)
 BERT = Facts(10_646_784, 11_761_538, 384, 6, 2, ROWS, (10_646,), tokens=13.1)
@@ -67,7 +67,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def taken(spec: RunSpec, runs: Path) -> float:
-    """The peak of a process that makes the run."""
+    """Return the peak memory of a process that makes the run."""
     words = [sys.executable, "-c", RUN, spec.json_text(), str(runs)]
     done = subprocess.run(words, capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == 0, done.stderr
@@ -115,7 +115,7 @@ def test_what_does_not_fit_is_refused_before_there_is_a_folder(
 
 
 class Resident:
-    """What psutil says of a process."""
+    """A stand-in of psutil's information on a process."""
 
     def __init__(self, rss: int) -> None:
         self.rss = rss

@@ -1,4 +1,4 @@
-"""Where the file system has no locks, a file with its owner's name stands for one, whatever the system calls that."""
+"""Tests of file systems without locks: a file with the owner's name replaces the lock, under any system error."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SPEC = RunSpec(base="b", finetuned="f", task="t", device="cpu")
 
 @pytest.fixture(params=sorted(set(NO_LOCKS)), ids=errno.errorcode.get)
 def without_locks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
-    """No file system has locks; the error that it answers with."""
+    """Make every file lock fail; return the error number."""
 
     def refused(*_: object) -> None:
         raise OSError(request.param, os.strerror(request.param))

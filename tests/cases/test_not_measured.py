@@ -1,4 +1,4 @@
-"""Where there is no interval nothing is decided, and the word is *not measured*: never "no clear difference"."""
+"""Tests of missing intervals: without one, the verdict is *not measured*, never "no clear difference"."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ BARE, OPEN = Estimate(value=-0.053), Estimate(value=-0.053, low=-0.12, high=0.02
 def test_every_metric_has_a_fourth_word(metric: str) -> None:
     verdict = metric_row(metric).verdict
     assert [verdict(*ends) for ends in ((None, None), (NAN, NAN), (None, 0.1), (-0.1, NAN))] == [NOT_MEASURED] * 4
-    assert verdict(0.1, 0.1) == verdict(-0.1, -0.1) == NOT_MEASURED  # without width: one example, resampled
+    assert verdict(0.1, 0.1) == verdict(-0.1, -0.1) == NOT_MEASURED  # no width: one example, resampled
     assert verdict(0.0, 0.0) == verdict(-0.1, 0.1) == NO_DIFFERENCE  # the same predictions twice
     assert verdict(0.1, 0.2) in ("better", "worse")
     assert sentences.verdict(metric, None) == sentences.verdict(metric, BARE) == NOT_MEASURED
@@ -43,7 +43,7 @@ def test_it_has_a_chip_of_its_own() -> None:
 
 
 def scores(difference: Estimate | None) -> Scores:
-    """Graft and fine-tuned model with their errors, and this difference where there is one."""
+    """Return scores of the graft and the fine-tuned model with their errors, and this difference if given."""
     states = {name: {"ece": Estimate(value=value)} for name, value in (("grafted", 0.018), ("finetuned", 0.071))}
     return Scores(n=9, states=states, differences={"ece": difference} if difference else {})
 
@@ -55,12 +55,12 @@ def test_the_sentence_on_calibration_claims_nothing(difference: Estimate | None)
     measured = sentences.calibration(scores(OPEN))
     assert NO_DIFFERENCE in measured and NOT_MEASURED not in measured
     asked = questions.calibrated(scores(difference))
-    assert asked.answer is None and NOT_MEASURED in asked.why  # no choice is called right
+    assert asked.answer is None and NOT_MEASURED in asked.why  # no choice is marked as right
     assert questions.calibrated(scores(OPEN)).answer == questions.UNTOLD
 
 
 def test_the_docs_table_of_calibration_says_it() -> None:
-    """The named case: `−5.3, no clear difference`, without an interval."""
+    """Regression: `−5.3, no clear difference` was shown without an interval."""
     tables = script("docs/results.py").results_tables
     row = {"ece_less_ft": -0.053, "ece_less_ft_debiased": NAN, "ece_less_ft_low": NAN, "ece_less_ft_high": NAN}
     assert tables._ece_less(row, "ft") == f"−5.3, {NOT_MEASURED}"
@@ -83,7 +83,7 @@ BARE_ONE = one(None, NAN, NAN)
 @pytest.mark.parametrize(
     ("comparisons", "outcome"),
     [
-        ((one(True), BARE_ONE, BARE_ONE), CONFIRMED),  # of those with an interval one of one
+        ((one(True), BARE_ONE, BARE_ONE), CONFIRMED),  # one of the one comparison with an interval
         ((one(False), BARE_ONE, BARE_ONE), CONTRADICTED),
         ((one(None), BARE_ONE), INCONCLUSIVE),
         ((BARE_ONE, BARE_ONE), NOT_MEASURED),
@@ -113,7 +113,7 @@ def test_the_figure_of_a_claim_marks_what_has_no_interval() -> None:
 
 
 def test_a_task_without_a_gain_does_not_count_for_a_claim_on_grafts() -> None:
-    """`6 of 13`, one of them a task whose rows say nothing about grafts."""
+    """Regression: "6 of 13" counted a task whose rows do not apply to grafts."""
     row = {
         "setting": "all", "readout": "", "recipe": "sgd", "variant": "", "localizer": "stagewise", "size": 1.0,
         "share": 0.01, "a": "graft", "b": "ft", "metric": "ece", "value": -0.1, "low": -0.2, "high": -0.05, "n": 100,
@@ -183,7 +183,7 @@ def test_slices_too_small_for_an_interval_are_not_level() -> None:
 
 
 class Built:
-    """A hand-built graft beside the run's region, with this difference."""
+    """A hand-built graft beside the run's region, with this difference between them."""
 
     def __init__(self, difference: Estimate) -> None:
         self.found = difference

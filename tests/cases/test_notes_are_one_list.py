@@ -1,4 +1,4 @@
-"""The notes on a pair, its data and its options are one list: of preflight, of Launch's function and of the run."""
+"""Test that preflight, Launch and the run give the same list of notes on a pair, its data and its options."""
 
 from __future__ import annotations
 

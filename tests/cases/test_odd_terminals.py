@@ -1,4 +1,4 @@
-"""A terminal without a sign, and an output that is closed or full, end no command: the run is there, and it is said."""
+"""Tests of terminals that lack a character, and of closed or full outputs: the command completes, the run is stored."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PYTHON = f"'{sys.executable}' -m skillviz"
 
 
 def shell(line: str, **environment: str) -> subprocess.CompletedProcess[bytes]:
-    """A line of a shell with the command as $S; `code` of a pipe is that of its first part."""
+    """Run a shell line with the command as $S; for a pipe, `code` is the exit code of its first part."""
     given = {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "PYTHONPATH": str(PROJECT), "S": PYTHON, **environment}
     words = ["bash", "-c", f"set -o pipefail; {line}"]
     return subprocess.run(words, env={**os.environ, **given}, capture_output=True, timeout=300)
@@ -49,7 +49,7 @@ def test_every_sign_is_written_in_the_terminal_s_encoding(made: Run, terminal: d
 
 @pytest.mark.nightly
 def test_a_run_is_stored_though_nobody_reads_on(tmp_path: Path) -> None:
-    """The reader goes after the first line, while the search has yet to begin, and the terminal knows no dash."""
+    """The reader closes after the first line, before the search begins, and the terminal cannot print a dash."""
     tiny_pair(tmp_path)
     task = tiny_task(tmp_path)
     words = f"localize --base '{tmp_path}/base' --finetuned '{tmp_path}/finetuned' --task '{task}' --size 5%"

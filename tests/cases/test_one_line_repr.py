@@ -1,4 +1,4 @@
-"""What a notebook shows of an object alone in a cell is one short line, whatever tensors and texts it holds."""
+"""Test that an object alone in a notebook cell shows one short line, regardless of its tensors and texts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A task's file that the listed folders do not allow is refused on every page, however it is named."""
+"""Tests of task files outside the allowed folders: every page refuses them, under any name."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LABELS = tuple(f"class-{word}" for word in LABEL_WORDS[:2])
 
 
 def named_task(folder: Path, name: str) -> Path:
-    """A task of this name, beside its data."""
+    """Write a task of this name beside its data; return its path."""
     path = tiny_task(folder / f"{name}-data", rows=8)
     task = yaml.safe_load(path.read_text())
     data = {split: str(path.parent / file) for split, file in task["data"].items()}
@@ -36,7 +36,7 @@ def named_task(folder: Path, name: str) -> Path:
 
 @pytest.fixture
 def run(outside: Path, empty: Path) -> str:
-    """The id of a run whose task lies outside the folders, beside another task of its labels."""
+    """Return the id of a run whose task is outside the folders, beside another task with the same labels."""
     own = named_task(outside, "own")
     named_task(outside, "beside")
     return fake_run(Store(empty), task=str(own), labels=LABELS, sizes=("5%",), **SMALL).id

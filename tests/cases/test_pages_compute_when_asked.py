@@ -1,4 +1,4 @@
-"""No page has the models compute because it was opened: a button says what it scores, and on how much."""
+"""Tests that opening a page never runs the models: a button says what it scores and on how many examples."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Asked = list[tuple[str, dict[str, Any]]]
 
 @pytest.fixture
 def questions(monkeypatch: pytest.MonkeyPatch) -> Asked:
-    """The operations that pages ask the models for; both models are here, and give no answer."""
+    """Record the operations that pages request from the models; both models are present and give no answer."""
     asked: Asked = []
 
     def ask(run: Any, operation: str, **arguments: Any) -> None:
@@ -86,7 +86,7 @@ def test_a_link_to_scores_brings_them(ids: dict[str, str], questions: Asked) -> 
 
 def test_transfer_scores_a_task_when_asked(ids: dict[str, str], questions: Asked) -> None:
     test = opened("transfer", run=ids["paraphrase"], also="qqp", **{"map.qqp.duplicate": "yes"})
-    for box in test.selectbox:  # its labels have other names
+    for box in test.selectbox:  # this choice's labels have other names
         if box.label in ("duplicate", "not duplicate", "equivalent", "not equivalent"):
             box.select("yes").run()
     assert not questions and "Scores the base, the graft" in captions(test)

@@ -1,4 +1,4 @@
-"""A text that is longer than a model's positions is shortened to what fits, in every family."""
+"""Test that a text longer than a model's positions is truncated to fit, in every family."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ FROM_PADDING = (
     "roberta", "xlm-roberta", "camembert", "mpnet", "longformer", "esm", "xmod", "data2vec-text",
     "roberta-prelayernorm", "xlm-roberta-xl", "ibert",
 )  # fmt: skip
-"""Families that count positions from the padding id on; LUKE too, whose model of 500,000 entities is tried slowly."""
+"""Families that count positions from the padding id, including LUKE, whose model of 500,000 entities is a slow test."""
 OTHERS = ("bert", "gpt2", "nystromformer", "opt", "bart", "llama", "t5", "xglm")
 LONG = [{"text": " ".join(row["text"] for row in tiny_rows(40, seed=seed)), "label": seed % 2} for seed in range(4)]
 
 
 def unlimited(folder: Path) -> None:
-    """Save the tokenizer again as one that knows no longest input."""
+    """Save the tokenizer again without a maximum length."""
     tokenizer = tiny_tokenizer("roberta")
     before, tokenizer.model_max_length = tokenizer.model_max_length, 10**30
     tokenizer.save_pretrained(folder)
@@ -50,7 +50,7 @@ def test_evaluate_shortens_texts_to_the_positions(tmp_path: Path, family: str) -
 
 @pytest.mark.parametrize("family", first(FAMILIES, (*FROM_PADDING, *OTHERS).__contains__))
 def test_the_limit_is_what_the_family_takes(tmp_path: Path, family: str) -> None:
-    """At the limit the model runs; one token more is too much wherever the model has a position table."""
+    """The model runs at the limit; one more token fails if the model has a position table."""
     model = family_model(family)
     model.config.save_pretrained(tmp_path)
     unlimited(tmp_path)
@@ -67,7 +67,7 @@ def test_the_limit_is_what_the_family_takes(tmp_path: Path, family: str) -> None
 
 @pytest.mark.parametrize("family", ["t5", "mt5", "funnel"])
 def test_distances_have_no_end(tmp_path: Path, family: str) -> None:
-    """Old files of these families state positions, which bound nothing."""
+    """Old files of these families give a number of positions, which limits nothing."""
     model = family_model(family)
     model.config.save_pretrained(tmp_path)
     path = tmp_path / "config.json"
@@ -77,7 +77,7 @@ def test_distances_have_no_end(tmp_path: Path, family: str) -> None:
 
 
 def run(model: torch.nn.Module, tokens: int) -> torch.Tensor:
-    """The model's scores of an input of so many tokens."""
+    """Return the model's scores for an input of this many tokens."""
     ids = torch.full((1, tokens), 20)
     ids[0, 0], ids[0, -1] = 0, 2
     with torch.no_grad():

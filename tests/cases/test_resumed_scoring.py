@@ -1,4 +1,4 @@
-"""A run that is cut while it is scored goes on with the scoring, bit for bit; scores of another stamp are not taken."""
+"""Tests of a run cut during scoring: it resumes bit for bit, and scores with another stamp are not used."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def spec_of(members: dict[str, Any], **changes: Any) -> RunSpec:
 
 
 def cut(spec: RunSpec, store: Store, after: int, monkeypatch: pytest.MonkeyPatch) -> RunFolder:
-    """The folder of a run that ended when so many passes, or paths of the grid, were kept."""
+    """Return the folder of a run that was stopped after this many stored passes or paths of the grid."""
     kept = 0
     real = Passes.keep
 
@@ -57,7 +57,7 @@ def cut(spec: RunSpec, store: Store, after: int, monkeypatch: pytest.MonkeyPatch
 
 
 def resumed(folder: RunFolder, monkeypatch: pytest.MonkeyPatch) -> tuple[Run, list[str]]:
-    """The finished run, and the states of the passes that it made."""
+    """Resume the run; return it and the states of the passes that were computed."""
     made: list[str] = []
     real = scoring.predict
 
@@ -71,8 +71,8 @@ def resumed(folder: RunFolder, monkeypatch: pytest.MonkeyPatch) -> tuple[Run, li
         return carry_on(folder), made
 
 
-# the run makes 4 passes of the two models, 4 of the main grafts, 4 on the other task, 2 and 2 of the second size, and
-# three paths of the grid on two data sets
+# The run makes 4 passes of the two models, 4 of the main grafts, 4 on the other task, 2 and 2 of the second size, and
+# three paths of the grid on two data sets.
 @pytest.mark.cases(1, 2)
 @pytest.mark.parametrize("after", [3, 8, 11, 20])
 def test_finished_passes_are_not_made_again(

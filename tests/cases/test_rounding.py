@@ -1,4 +1,4 @@
-"""Rounding of a file is no movement: it is not counted, ranked or localized, and it is said."""
+"""Tests of rounding: differences made by a file's dtype are reported, not counted, ranked or localized."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MOVED = "encoder.layer.1.attention.self.query.weight"
 
 
 def stored(folder: Path, dtype: torch.dtype, moved: int = 0, by: float = 0.5) -> Path:
-    """The folder of the same classifier in a dtype, with so many entries of one query moved."""
+    """Save the same classifier in a dtype, with this many entries of one query moved; return the folder."""
     model = bert()
     with torch.no_grad():
         dict(model.bert.named_parameters())[MOVED].view(-1)[:moved] += by
@@ -33,7 +33,7 @@ def stored(folder: Path, dtype: torch.dtype, moved: int = 0, by: float = 0.5) ->
 @pytest.mark.parametrize("load", [load_pair, load_lean])
 @pytest.mark.parametrize("dtype", NARROW, ids=str)
 def test_a_base_saved_in_16_bits_is_no_fine_tuned_model(tmp_path: Path, dtype: torch.dtype, load) -> None:
-    """The named case, and its mirror: the fine-tuned model may be the one that has all bits."""
+    """Regression, in both directions: either the base or the fine-tuned model may be the one with full precision."""
     whole, narrow = stored(tmp_path / "whole", torch.float32), stored(tmp_path / "narrow", dtype)
     for base, tuned in ((whole, narrow), (narrow, whole)):
         name = str(dtype).removeprefix("torch.")
@@ -43,7 +43,7 @@ def test_a_base_saved_in_16_bits_is_no_fine_tuned_model(tmp_path: Path, dtype: t
 
 @pytest.mark.parametrize("load", [load_pair, load_lean])
 def test_a_bfloat16_base_saved_in_float16_is_no_fine_tuned_model(tmp_path: Path, load) -> None:
-    """float16 rounds the smallest values, and bfloat16 holds what it makes of them."""
+    """float16 rounds the smallest values, and bfloat16 can represent the results."""
     model = bert()
     with torch.no_grad():
         dict(model.bert.named_parameters())[MOVED].view(-1)[:100] *= 1e-4
@@ -56,7 +56,7 @@ def test_a_bfloat16_base_saved_in_float16_is_no_fine_tuned_model(tmp_path: Path,
 @pytest.mark.parametrize("upcast", [False, True])
 @pytest.mark.parametrize("dtype", NARROW, ids=str)
 def test_only_what_moved_beyond_rounding_counts(tmp_path: Path, dtype: torch.dtype, upcast: bool) -> None:
-    """Also where a file in 16 bits was saved as float32 again."""
+    """This includes a 16-bit file that was saved again as float32."""
     base = stored(tmp_path / "base", torch.float32)
     tuned = stored(tmp_path / "finetuned", dtype, moved=40)
     if upcast:
@@ -96,7 +96,7 @@ def region_of_all(pair):
 
 
 def test_a_base_in_16_bits_leaves_open_what_moved(tmp_path: Path) -> None:
-    """A fine-tuned model in float32 may have begun with more bits than the base's file has: said, not decided."""
+    """A float32 fine-tuned model may have started with more precision than the base's file: a note says so."""
     base, tuned = stored(tmp_path / "base", torch.bfloat16), stored(tmp_path / "finetuned", torch.float32, moved=40)
     pair = load_pair(base, tuned, device="cpu")
     counts = pair.movement.counts()
@@ -112,7 +112,7 @@ def test_a_model_that_was_trained_in_float32_counts_as_before(tmp_path: Path) ->
 
 @pytest.mark.parametrize("dtype", [torch.float32, *NARROW], ids=str)
 def test_counts_are_those_of_the_slow_twin(dtype: torch.dtype) -> None:
-    """Entry by entry, tensor by tensor, with some tensors in the fine-tuned dtype and others not."""
+    """Compare with a loop over entries and tensors, where only some tensors have the fine-tuned dtype."""
     model, draw = bert(num_hidden_layers=1), torch.Generator().manual_seed(0)
     table = table_of(model)
     base = torch.randn(table.d, generator=draw)

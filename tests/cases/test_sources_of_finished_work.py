@@ -1,4 +1,4 @@
-"""Finished work whose sources cannot be read is kept, and its comparison is unknown: never "unchanged"."""
+"""Tests of finished work whose sources cannot be read: it is kept, and compared as unknown, never as "unchanged"."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.tiny import tiny_pair, tiny_task
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Run, Store]:
-    """A tiny pair with its task, and a finished run of it."""
+    """Make a tiny pair with its task, and a finished run of it."""
     from skillviz.runs.produce import produce
 
     folder = tmp_path_factory.mktemp("sources")
@@ -74,7 +74,7 @@ def test_a_skipped_step_says_that_it_was_not_compared(made: tuple[Path, Run, Sto
 
 
 def with_record(run: Run, **changes: Any) -> Any:
-    """A stand-in of the run with these fields of its record changed."""
+    """Return a stand-in of the run with these fields of its record changed."""
     return SimpleNamespace(record=run.record.model_copy(update=changes), spec=changes.get("spec", run.spec))
 
 

@@ -1,4 +1,4 @@
-"""Special tokens in a text are read as the model reads them; only the mask of a prompt cannot be placed by a text."""
+"""Tests of special tokens in a text: they are read as the model reads them, but a text cannot place a prompt's mask."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_a_causal_prompt_keeps_an_end_token_that_its_text_has(tmp_path: Path, ki
 
 
 def test_a_causal_prompt_loses_the_end_that_its_tokenizer_puts_behind_it_once(tmp_path: Path) -> None:
-    tokenizer = tiny_tokenizer("roberta")  # <s> text </s>
+    tokenizer = tiny_tokenizer("roberta")  # its format is <s> text </s>
     text = f"the plot {tokenizer.eos_token}"
     (ids,) = encoded(
         tmp_path, "causal", tokenizer, text, template={"causal": "{text}"}, label_words=CAUSAL["label_words"]
@@ -99,7 +99,7 @@ def test_options_and_references_are_read_as_they_are(tmp_path: Path) -> None:
 
 
 def normalized() -> PreTrainedTokenizerFast:
-    """A tokenizer in lower case, whose mask is found in the lowered text."""
+    """Return a lowercasing tokenizer that finds its mask in the lowercased text."""
     words = ["<pad>", "<unk>", "<mask>", "a", "film", "it", "was", "terrible", "great", "."]
     tokenizer = Tokenizer(models.WordLevel({word: n for n, word in enumerate(words)}, unk_token="<unk>"))
     tokenizer.normalizer = normalizers.Sequence([normalizers.NFKC(), normalizers.Lowercase()])
@@ -150,7 +150,7 @@ def test_what_needs_no_protection_is_unchanged() -> None:
     texts = ["[A] a film", "a title [SEP] an abstract", "[PAD] [UNK]", "[mask]"]
     assert _harmless(texts, tokenizer) == texts
     assert _harmless([f"a {tokenizer.mask_token}"], tokenizer) == ["a [ MASK]"]
-    assert _harmless(["a <mask>"], tiny_tokenizer("gpt2")) == ["a <mask>"]  # it has no mask
+    assert _harmless(["a <mask>"], tiny_tokenizer("gpt2")) == ["a <mask>"]  # gpt2 has no mask token
 
 
 def test_the_count_reaches_the_evaluation(tmp_path: Path) -> None:

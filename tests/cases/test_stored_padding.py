@@ -1,4 +1,4 @@
-"""Padding and truncation that tokenizer.json keeps of the last call change nothing of what is read."""
+"""Test that padding and truncation that tokenizer.json keeps from the last call do not change the input."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CALLS: dict[str, dict[str, Any]] = {
 
 
 def stored(folder: Path, call: str, kind: str = "bert") -> Path:
-    """The folder of a tokenizer that was saved after this call."""
+    """Save a tokenizer after this call; return its folder."""
     tokenizer = tiny_tokenizer(kind)
     tokenizer(["the film was a story"], **CALLS[call])
     tokenizer.save_pretrained(folder)

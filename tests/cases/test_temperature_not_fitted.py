@@ -1,4 +1,4 @@
-"""A temperature that could not be fitted on unseen validation examples is no rival anywhere, and the run says why."""
+"""Tests of temperatures that cannot be fitted on unseen validation data: they are no rival, and the run says why."""
 
 from __future__ import annotations
 
@@ -31,24 +31,24 @@ TRAIN, HELD, TEST = tiny_rows(120, seed=1), tiny_rows(40, seed=2), tiny_rows(40,
 
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with `base` and `tuned`, which was trained elsewhere on all of the train rows."""
+    """Return a folder with `base` and `tuned`, which was trained elsewhere on all of the train rows."""
     return trained_pair(tmp_path_factory.mktemp("pair"), TRAIN)
 
 
 def made(pair: Path, task: Path, runs: Path, *others: Path) -> Run:
-    """A run of top movement on the pair and the task, scored on these others too."""
+    """Make a run of top movement on the pair and the task, also scored on the other tasks."""
     models = {"base": str(pair / "base"), "finetuned": str(pair / "tuned"), "task": str(task)}
     spec = RunSpec(**models, localizer="movement", sizes=("5%",), device="cpu", others=tuple(map(str, others)))
     return produce(spec, Store(runs))
 
 
 def test_rows_that_the_model_has_seen_judge_nothing(pair: Path, tmp_path: Path) -> None:
-    """The named case: no validation file, so the split is cut from rows that the model was trained on."""
+    """Regression: without a validation file, the split is cut from rows that the model was trained on."""
     run = made(pair, task_file(tmp_path / "task", TRAIN, TEST), tmp_path / "runs")
     record, scores = run.record, run.record.metrics["test"]
     assert record.temperature is None and record.unfitted == held_out.PROBABLY_SEEN
     assert SCALED not in scores.states and not scores.scaled_differences
-    assert "finetuned" in scores.states and "ece" in scores.differences  # the model itself stays a rival
+    assert "finetuned" in scores.states and "ece" in scores.differences  # the fine-tuned model itself is still a rival
     said = sentences.temperature(record)
     assert "No comparison with temperature scaling" in said and "validation file" in said and said in record.notes
     assert measures.TEMPERATURE not in measures.levels(record, "test", "nll")
@@ -59,7 +59,7 @@ def test_rows_that_the_model_has_seen_judge_nothing(pair: Path, tmp_path: Path) 
 
 
 def with_validation(folder: Path, validation: Any, train: Any = TRAIN, **changes: Any) -> Path:
-    """The task with a validation file of these rows."""
+    """Write the task with a validation file of these rows; return its path."""
     path = task_file(folder, train, TEST, **changes)
     (folder / "validation.jsonl").write_text("".join(json.dumps(row) + "\n" for row in validation))
     values = yaml.safe_load(path.read_text())
@@ -81,7 +81,7 @@ def test_an_unseen_validation_file_is_fitted_on_and_the_rival_stands(pair: Path,
 
 
 def reason(task: Path, folder: Path, is_own: bool = True, drawn: Any = None, **sampling: Any) -> str:
-    """The reason against a temperature of the model in this folder."""
+    """Return the reason why no temperature is fitted for the model in this folder."""
     found = registry.task(str(task))
     splits = load(found, **sampling)
     training = frozenset(digests(splits.train))
@@ -89,7 +89,7 @@ def reason(task: Path, folder: Path, is_own: bool = True, drawn: Any = None, **s
 
 
 def recorded(folder: Path, task: Path, **draw: Any) -> Path:
-    """A folder whose finetune.json says that its model was trained on this draw of the task."""
+    """Return a folder whose finetune.json says that its model was trained on this draw of the task."""
     found = registry.task(str(task))
     splits = load(found, **draw)
     counts = {name: len(getattr(splits, name)) for name in ("train", "validation", "test")}
@@ -106,8 +106,8 @@ def test_the_same_cut_that_skillviz_trained_beside_was_held_out(tmp_path: Path) 
     task, model = task_file(tmp_path / "task", TRAIN, TEST), tmp_path / "model"
     recorded(model, task)
     assert reason(task, model) == "" and reason(task, tmp_path) == held_out.PROBABLY_SEEN
-    assert reason(task, model, max_validation=8) == "" and reason(task, model, max_train=50) == ""  # of the same draw
-    assert reason(task, model, seed=1) == held_out.SEEN  # another tenth of the train rows
+    assert reason(task, model, max_validation=8) == "" and reason(task, model, max_train=50) == ""  # from the same draw
+    assert reason(task, model, seed=1) == held_out.SEEN  # a different tenth of the train rows
     assert reason(task, model, k_shot=4) == held_out.SEEN
     recorded(model, task, k_shot=16)
     assert reason(task, model, k_shot=16) == "" and reason(task, model, k_shot=16, seed=3) == held_out.SEEN
@@ -135,7 +135,7 @@ def test_a_record_that_cannot_be_read_is_unknown(tmp_path: Path) -> None:
 def test_a_validation_file_that_is_a_copy_is_not_held_out(rows: Any, why: str, tmp_path: Path) -> None:
     task = with_validation(tmp_path / "task", rows)
     assert reason(task, tmp_path) == why
-    shouted = [{**row, "text": row["text"].upper() + " "} for row in rows]  # letter case and spaces aside
+    shouted = [{**row, "text": row["text"].upper() + " "} for row in rows]  # differs only in letter case and spaces
     assert reason(with_validation(tmp_path / "task", shouted), tmp_path) == why
 
 
@@ -147,7 +147,7 @@ def test_another_tasks_model_is_not_judged_by_this_tasks_labels(tmp_path: Path) 
 
 
 def drawn(n: int, share_wrong: float, sure: float = 3.0, classes: int = 2) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """Logits of a fine-tuned model that is `sure` of everything and wrong on this share, and the labels."""
+    """Return logits of a fine-tuned model, all with confidence `sure` and wrong on this share; and the labels."""
     labels = np.arange(n) % classes
     said = np.where(np.arange(n) < share_wrong * n, (labels + 1) % classes, labels)
     return {"finetuned": sure * np.eye(classes)[said]}, labels
@@ -159,13 +159,13 @@ def test_what_validation_examples_cannot_support_is_not_fitted() -> None:
     assert fit.value is not None and fit.reason == "" and 0.02 < fit.value < 50
     z = logits["finetuned"] / fit.value
     chance = np.exp(z[np.arange(40), labels]) / np.exp(z).sum(1)
-    assert chance[labels == z.argmax(1)].mean() == pytest.approx(0.8)  # sure of 80%, as it is right
+    assert chance[labels == z.argmax(1)].mean() == pytest.approx(0.8)  # confidence of 80%, equal to its accuracy
     few, one_class = slice(0, 9), labels == 0
     for z_of, y, why in (
         (logits["finetuned"][few], labels[few], held_out.FEW),
         (logits["finetuned"][one_class], labels[one_class], held_out.ONE_CLASS),
-        (drawn(40, 0.0)[0]["finetuned"], labels, held_out.AT_END),  # no error: the surer, the better
-        (drawn(40, 0.9)[0]["finetuned"], labels, held_out.AT_END),  # worse than guessing: the less sure, the better
+        (drawn(40, 0.0)[0]["finetuned"], labels, held_out.AT_END),  # no error: higher confidence is better
+        (drawn(40, 0.9)[0]["finetuned"], labels, held_out.AT_END),  # worse than guessing: lower confidence is better
     ):
         assert fitted({"finetuned": z_of}, y, True) == (None, why)
     assert fitted(logits, labels, True, held_out.SEEN) == (None, held_out.SEEN)

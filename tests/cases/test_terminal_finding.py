@@ -1,4 +1,4 @@
-"""`localize` and `runs show` end with the finding in a sentence, why little is recovered, and the notes last."""
+"""Tests of the end of `localize` and `runs show`: the finding, the reason if little is recovered, then the notes."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ NUMBER = r"[\d.,−–-]+%?"
 
 @pytest.fixture(scope="module")
 def dense(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[object], Path]:
-    """The options of a pair whose every parameter AdamW moved, with another task and a path; and the folder of runs."""
+    """Return options for a pair in which AdamW moved all parameters, with another task and a path; and the runs."""
     folder = tmp_path_factory.mktemp("dense")
     tokenizer, model = tiny_tokenizer("bert"), bert()
     base = saved(folder / "base", model, tokenizer)
     tuned = BertForSequenceClassification.from_pretrained(base)
-    tuned.bert.embeddings.requires_grad_(False)  # so that the region of everything graftable is the fine-tuned model
+    tuned.bert.embeddings.requires_grad_(False)  # so that the full region gives the fine-tuned model
     train, test = tiny_rows(80), tiny_rows(60, seed=1)
     fit(tuned, tokenizer, train, steps=50)
     task = task_file(folder / "own", train, test)
@@ -51,7 +51,7 @@ def little(dense: tuple[list[object], Path]) -> Said:
 
 
 def order(out: str, *words: str) -> list[int]:
-    """Where each of the words begins; each is there."""
+    """Return the position of each word in the output; all must be present."""
     places = [out.find(word) for word in words]
     assert -1 not in places, [word for word, place in zip(words, places, strict=True) if place < 0]
     return places

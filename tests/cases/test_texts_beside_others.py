@@ -1,4 +1,4 @@
-"""A text's scores are those that it has alone, whatever texts and end tokens stand in the same batch."""
+"""Test that a text has the same scores alone and in a batch, with any other texts and end tokens."""
 
 from __future__ import annotations
 

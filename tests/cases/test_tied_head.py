@@ -1,4 +1,4 @@
-"""A tied model may be stored by its output matrix alone, as its embedding: base, fine-tuned model, or both."""
+"""Tests of tied models stored with only the output matrix: base, fine-tuned model, or both."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_a_language_model_opens(tmp_path: Path, family: str, which: tuple[str, .
 @pytest.mark.cases(1, 2)
 @pytest.mark.parametrize("family", ["gpt2", "t5", "bert"])
 def test_the_base_of_a_classifier_opens(tmp_path: Path, family: str) -> None:
-    """A classifier's class does not know the output matrix, so the embedding must be taken from it by name."""
+    """A classifier's class has no output matrix, so the embedding must be read from it by name."""
     base, tuned = family_pair(tmp_path, family)
     before = load_pair(base, tuned, device="cpu")
     path = base / "model.safetensors"
@@ -81,7 +81,7 @@ def test_an_untied_model_without_its_embedding_is_refused(tmp_path: Path) -> Non
         load_pair(base, tuned, device="cpu")
 
 
-# CANINE has no vocabulary, and the two stacks of T5Gemma have an embedding each
+# CANINE has no vocabulary, and the two stacks of T5Gemma have separate embeddings.
 ONE_EMBEDDING = [family for family in FAMILIES if family not in ("canine", "t5gemma")]
 
 

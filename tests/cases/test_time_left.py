@@ -1,4 +1,4 @@
-"""The time left of a run is its measured pace times the work that is left, of the search and the scoring together."""
+"""Tests of the time left: the measured pace times the remaining work of the search and the scoring together."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from skillviz.runs.store import Store
 from tests.cases.build import Rows, task_file, tiny_rows
 from tests.tiny import tiny_pair
 
-EACH = 0.004  # seconds of a token on the test's clock
+EACH = 0.004  # seconds per token on the test's clock
 
 
 class Clock:
-    """A clock that only passes of examples through the model move."""
+    """A clock that advances only when examples pass through the model."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now, self.pace = 100.0, 1.0
@@ -94,7 +94,7 @@ def test_what_is_told_is_what_it_takes(
 
 
 def test_the_newest_minute_counts() -> None:
-    """Announced were 10 minutes at 20 s, 5 at 17 min and 37 at 18 min: a pace that other work has slowed down."""
+    """The last minute counts: the display said 10 minutes at 20 s, 5 at 17 min and 37 at 18 min, once slowed down."""
     pace = Pace()
     assert pace.left(100) is None and pace.left(0) == 0.0
     for _ in range(600):

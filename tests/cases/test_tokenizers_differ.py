@@ -1,4 +1,4 @@
-"""Two tokenizers are compared by what they do: same, different or unknown, and the last two are said."""
+"""Tests of the comparison of two tokenizers by their output: same, different or unknown; the last two give a note."""
 
 from __future__ import annotations
 
@@ -41,17 +41,17 @@ def cased(words: list[str]) -> list[str]:
 
 
 def wordpiece(folder: Path) -> None:
-    """vocab.txt and settings, from which transformers builds a BertTokenizer."""
+    """Write vocab.txt and settings, from which transformers builds a BertTokenizer."""
     written_vocabulary(folder, cased)
 
 
 def plain(folder: Path) -> None:
-    """A tokenizer.json that is taken as it is."""
+    """Write a tokenizer.json that is read unchanged."""
     tiny_tokenizer("bert").save_pretrained(folder)
 
 
 def rebuilt(folder: Path) -> None:
-    """A tokenizer.json of a class that takes its vocabulary alone."""
+    """Write a tokenizer.json of a class that reads only its vocabulary."""
     tiny_tokenizer("bert").save_pretrained(folder)
     settings(folder, tokenizer_class="BertTokenizer")
 
@@ -75,7 +75,7 @@ def with_end(folder: Path) -> None:
 
 
 def other_format(folder: Path) -> None:
-    """The same words in vocab.txt, two of which have changed places."""
+    """Write the same words in vocab.txt, with two in swapped positions."""
     for file in folder.iterdir():
         file.unlink()
     at = [tiny_tokenizer("bert").convert_tokens_to_ids(word) for word in ("film", "good")]
@@ -134,7 +134,7 @@ def test_what_differs_is_never_called_the_same(tmp_path: Path, what: str) -> Non
 
 
 def saved_again(folder: Path) -> None:
-    """As a later version of transformers writes it."""
+    """Save it again in the format of a later version of transformers."""
     AutoTokenizer.from_pretrained(folder).save_pretrained(folder)
 
 
@@ -171,12 +171,12 @@ def test_files_prove_that_two_are_the_same(tmp_path: Path, what: str) -> None:
 
 
 def rows() -> list[dict[str, Any]]:
-    """Only the case of a letter tells the class."""
+    """Return rows whose class depends only on the case of a letter."""
     return [{"text": f"{'X' if n % 2 else 'x'} the film was", "label": n % 2} for n in range(40)]
 
 
 def pair_of(tmp_path: Path) -> tuple[Path, Path, float]:
-    """A base in lower case, a fine-tuned model that tells capitals apart, and the latter's own accuracy."""
+    """Return a lowercasing base, a fine-tuned model that distinguishes capitals, and the latter's own accuracy."""
     wordpiece(tmp_path / "base")
     tokenizer = written_vocabulary(tmp_path / "tuned", cased, tokenizer_config={"do_lower_case": False})
     model = bert(len(tokenizer))
@@ -254,7 +254,7 @@ def test_a_folder_without_a_tokenizer_is_said(tmp_path: Path) -> None:
 
 
 def cut_on_the_left(folder: Path) -> None:
-    """The tokenizer.json of a tokenizer that last shortened texts on their left; the settings do not say it."""
+    """Write the tokenizer.json of a tokenizer that last truncated texts on the left, which its settings do not say."""
     tokenizer = tiny_tokenizer("bert")
     tokenizer.truncation_side = "left"
     tokenizer("a", truncation=True, max_length=64)
@@ -283,7 +283,7 @@ def test_the_side_on_which_long_texts_are_cut_is_said(tmp_path: Path, sides: tup
 
 
 def test_a_lower_limit_of_the_base_is_said(tmp_path: Path) -> None:
-    """The fine-tuned model's own lower limit is followed instead, so nothing differs from it."""
+    """The fine-tuned model's own lower limit is used, so its scores do not change."""
     model = bert()
     base = saved(tmp_path / "base", model, tiny_tokenizer("bert"))
     fit(model, tiny_tokenizer("bert"), rows(), steps=5)

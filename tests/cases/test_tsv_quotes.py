@@ -1,4 +1,4 @@
-"""Double quotes that quote cells, and double quotes that are letters, as in GLUE's files: no row is lost or mixed."""
+"""Tests of double quotes that quote cells, or are plain characters like in GLUE's files: no row is lost or mixed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ GLUE = [
     ('"another opener', 1), ('ok and closes" here', 0),
 ] * 5  # fmt: skip
 PAIRS = [('"the film is great', 1), ('i hated it "', 0), ("a fine word", 1), ("plain bad", 0)] * 5
-"""Here the quotes of two rows would also close as those of CSV do: fewer rows, and none of a wrong length."""
+"""Read with CSV quoting, the quotes of two rows would also close: fewer rows, and none of a wrong length."""
 QUOTED = [
     ("a\ttab, and\nlines", "1"),
     ('he said "x"', "0"),
@@ -31,7 +31,7 @@ SIGNS = {"tsv": "\t", "csv": ",", "txt": "\t"}
 
 
 def written(rows: list[tuple[str, int]], sign: str, order: int = 1) -> str:
-    """The rows without any quoting, the label first where the order is -1."""
+    """Return the rows without quoting; the label is first if the order is -1."""
     lines = [("text", "label"), *((text, str(label)) for text, label in rows)]
     return "".join(sign.join(line[::order]) + "\n" for line in lines)
 
@@ -56,7 +56,7 @@ def test_quotes_that_quote_are_taken_off(ending: str, quoting: int) -> None:
 
 
 def test_a_cell_of_several_lines_may_look_like_rows() -> None:
-    """Each line has two cells in both readings; a text in the place of a number tells."""
+    """Each line has two cells with either reading; a text in a numeric column decides."""
     rows = rows_of(Upload("a.csv", b'text,label\n"Great movie, really.\nLoved it",1\nbad,0\n'))
     assert list(rows["text"]) == ["Great movie, really.\nLoved it", "bad"] and list(rows["label"]) == ["1", "0"]
 

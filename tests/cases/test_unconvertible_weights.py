@@ -1,4 +1,4 @@
-"""Weights in other formats: the refusal says what the file is and what to do; `--convert` is not advised in a loop."""
+"""Tests of weights in other formats: the error names the file's format and the fix, and never repeats `--convert`."""
 
 from __future__ import annotations
 

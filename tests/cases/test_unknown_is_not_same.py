@@ -1,4 +1,4 @@
-"""What could not be compared is not taken as equal: bases of adapters, settings that one configuration leaves out."""
+"""Tests that a failed comparison does not count as equal: bases of adapters, settings a configuration omits."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_the_base_of_an_adapter_is_the_same_another_or_unknown(adapter: tuple[Pa
         (str(base), Comparison.SAME),
         (str(copy), Comparison.SAME),
         (str(other), Comparison.DIFFERENT),
-        (f"org/{base.name}", Comparison.UNKNOWN),  # of the same name, which says nothing of its weights
+        (f"org/{base.name}", Comparison.UNKNOWN),  # the same name, which does not prove the same weights
         ("/gone/base", Comparison.UNKNOWN),
         ("", Comparison.UNKNOWN),
         (None, Comparison.UNKNOWN),
@@ -63,7 +63,7 @@ def test_the_base_of_an_adapter_is_the_same_another_or_unknown(adapter: tuple[Pa
 @pytest.mark.parametrize("load", [load_pair, load_lean])
 def test_a_setting_that_one_configuration_leaves_out_is_that_of_transformers(tmp_path: Path, load: object) -> None:
     base, tuned = tiny_pair(tmp_path)
-    change_config(base, hidden_act=None, layer_norm_eps=None)  # gelu and 1e-12 by default, as the other says
+    change_config(base, hidden_act=None, layer_norm_eps=None)  # the defaults are gelu and 1e-12, like the other's
     pair = load(base, tuned, device="cpu")  # type: ignore[operator]
     assert not any("differ in" in note for note in pair.notes)
     change_config(tuned, layer_norm_eps=1e-5)

@@ -1,4 +1,4 @@
-"""Entries that fine-tuning did not move come last in every localizer that ranks; draws stay the draws that they are."""
+"""Tests that every ranking localizer puts unmoved entries last; random draws are unchanged."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RANKING = [name for name, row in LOCALIZERS.items() if row.budgeted and row.rest
 
 
 def few_moved(uphill: bool = False) -> tuple[Problem, set[int]]:
-    """A problem in which about one entry in 50 moved, and these; with `uphill`, none of them gains anything."""
+    """Return a problem in which about 1 in 50 entries moved, and their set; with `uphill`, no entry lowers the loss."""
     problem = tiny_problem(moved=0.02)
     moved = torch.nonzero(problem.tau).squeeze(1)
     if uphill:

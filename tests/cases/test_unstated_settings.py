@@ -1,4 +1,4 @@
-"""A setting that one configuration leaves to its family's default is compared with that default, not passed over."""
+"""Tests of settings that one configuration leaves to its family's default: the default is compared."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def stated(folder: Path, **changes: object) -> None:
 
 def test_an_activation_that_is_not_the_other_ones_default_is_refused(tmp_path: Path) -> None:
     base, tuned = tiny_pair(tmp_path, "bert")
-    without(base, "hidden_act")  # gelu, then
+    without(base, "hidden_act")  # the default is gelu
     stated(tuned, hidden_act="relu")
     for load in (lambda: rehearse(preflight(base, tuned)), lambda: load_pair(base, tuned)):
         with pytest.raises(PairMismatch, match="differ in hidden_act: gelu in the base, relu in the fine-tuned model"):
@@ -35,7 +35,7 @@ def test_an_activation_that_is_not_the_other_ones_default_is_refused(tmp_path: P
 
 def test_an_epsilon_that_is_not_the_other_ones_default_is_said(tmp_path: Path) -> None:
     base, tuned = tiny_pair(tmp_path, "bert")
-    without(tuned, "layer_norm_eps")  # 1e-12, then
+    without(tuned, "layer_norm_eps")  # the default is 1e-12
     stated(base, layer_norm_eps=1e-3)
     for notes in (rehearse(preflight(base, tuned))[0].notes, load_pair(base, tuned).notes):
         assert any("differ in layer_norm_eps: 0.001 in the base, 1e-12 in the fine-tuned model" in n for n in notes)

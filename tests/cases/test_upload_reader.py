@@ -1,4 +1,4 @@
-"""The process that reads uploads: from any folder, once for all of them, replaced when a file ends it."""
+"""Tests of the process that reads uploads: it starts from any folder, is shared, and is replaced if it ends."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ CSV = b"text,label\na good one,1\na bad one,0\n"
 
 @pytest.fixture
 def reader() -> Iterator[UploadReader]:
-    """A reader of this test's own."""
+    """Return a reader for this test only."""
     mine = UploadReader()
     yield mine
     mine.end()
 
 
 def process_of(reader: UploadReader) -> psutil.Process:
-    """The process that reads."""
+    """Return the reader's process."""
     assert reader._process is not None
     return psutil.Process(reader._process.pid)
 
@@ -128,7 +128,7 @@ def test_limits_count_for_each_file_alone(reader: UploadReader) -> None:
 
 @pytest.mark.slow
 def test_what_needs_too_much_memory_is_refused_and_the_next_file_is_read(reader: UploadReader) -> None:
-    """A text of 8 KiB, 600,000 times in lists, is 5 GB."""
+    """A text of 8 KiB, repeated 600,000 times in lists, takes 5 GB."""
     texts = pa.array(["x" * 2**13]).take(pa.array([0] * 20_000))
     lists = pa.ListArray.from_arrays(pa.array(range(0, 20_001, 2), pa.int32()), texts)
     with io.BytesIO() as file:

@@ -1,4 +1,4 @@
-"""A line of vocab.txt ends at a line feed alone, as for transformers: other separators may be part of a token."""
+"""Tests of vocab.txt: only a line feed ends a line, like in transformers; other separators may be part of a token."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_line_ends_are_no_part_of_a_token(tmp_path: Path, end: str) -> None:
 
 
 def test_a_pair_whose_vocabulary_has_all_separators_fits(tmp_path: Path) -> None:
-    """Each separator counted as a line made more tokens than the model has rows: the pair was refused."""
+    """Regression: each separator counted as a line, so there were more tokens than rows and the pair was refused."""
     for name in ("base", "tuned"):
         write(tmp_path / name, [*words(), *(f"a{one}b" for one in SEPARATORS)])
     model = bert(len(words()) + len(SEPARATORS))

@@ -1,4 +1,4 @@
-"""Calling the command line from a test, in this process or in a fresh one."""
+"""Helpers that call the command line from a test, in this process or in a new one."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from skillviz.cli import app
 
 PROJECT = Path(__file__).resolve().parents[2]
 
-# Every CliRunner reads the signature of every command, for a fifth of these tests' time; once a process is enough.
+# Each CliRunner reads the signature of every command, a fifth of these tests' time; once per process is enough.
 testing._get_command = cache(testing._get_command)
 
 
 @dataclass(frozen=True)
 class Said:
-    """What a command printed and how it ended."""
+    """The output and exit code of a command."""
 
     code: int
     out: str
@@ -38,7 +38,7 @@ class Said:
 
 
 def call(*words: object) -> Said:
-    """The command in this process; an exception that the command line does not answer is raised."""
+    """Run the command in this process; re-raise an exception that the command line does not handle."""
     done = CliRunner(env={"COLUMNS": "120"}).invoke(app, [str(w) for w in words], prog_name="python -m skillviz")
     if done.exception is not None and not isinstance(done.exception, SystemExit):
         raise done.exception
@@ -46,9 +46,9 @@ def call(*words: object) -> Said:
 
 
 def started(*words: object, **options: Any) -> subprocess.Popen[str]:
-    """The command in a process of its own, which Ctrl-C reaches.
+    """Start the command in its own process, which Ctrl-C reaches.
 
-    A shell starts what it puts in the background with SIGINT ignored, and children inherit that: undone here.
+    A shell ignores SIGINT in background processes, and children inherit that; this function restores it.
     """
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "PYTHONPATH": str(PROJECT)}
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}

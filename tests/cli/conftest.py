@@ -1,4 +1,4 @@
-"""A pair, a task and one finished run that the command-line tests share."""
+"""Fixtures of a pair, a task and one finished run, which the command-line tests share."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def pair(tmp_path_factory: pytest.TempPathFactory, task_file: Path) -> tuple[Pat
 
 @pytest.fixture(scope="session")
 def localized(pair: tuple[Path, Path], task_file: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Said]:
-    """A folder of runs with one finished run of three sizes, and what the command said."""
+    """Return a folder of runs with one finished run of three sizes, and the command's output."""
     runs = tmp_path_factory.mktemp("store")
     members = ("--base", pair[0], "--finetuned", pair[1], "--task", task_file)
     sizes = ("--size", "10%", "5%", "600")

@@ -1,4 +1,4 @@
-"""The Python API: the same words, resolved lazily."""
+"""Tests of the Python API: it has the same names as the command line and loads them lazily."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every bad input of the acceptance list: one clear sentence, exit code 2, and no half-written run."""
+"""Tests of every bad input of the acceptance list: one clear message, exit code 2, and no partial run."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from tests.tiny import tiny_model, tiny_pair, tiny_task, tiny_tokenizer
 
 
 def localize(base: object, finetuned: object, task: object, *more: object) -> Said:
-    """The cheapest run."""
+    """Run the cheapest localization."""
     asked = () if "--size" in more else ("--size", "5")
     members = ("--base", base, "--finetuned", finetuned, "--task", task)
     return call("localize", *members, *asked, "--method", "movement", "--device", "cpu", *more)
 
 
 def refused(said: Said, kind: str, *words: str) -> None:
-    """Asserts one sentence of this error class with these words, and exit code 2."""
+    """Assert one message of this error class with these words, and exit code 2."""
     assert said.code == 2, said.err
     assert said.err.count("\n") == 1, said.err
     assert said.err.startswith(f"{kind}: "), said.err
@@ -49,7 +49,7 @@ def copied(folder: Path, to: Path) -> Path:
 
 @pytest.fixture
 def edited(task_file: Path, tmp_path: Path) -> Callable[..., Path]:
-    """A copy of the task with some fields of its file changed."""
+    """Return a function that copies the task with some fields of its file changed."""
 
     def edit(**fields: object) -> Path:
         folder = copied(task_file.parent, tmp_path / "edited")
@@ -62,7 +62,7 @@ def edited(task_file: Path, tmp_path: Path) -> Callable[..., Path]:
 
 @pytest.fixture(autouse=True)
 def no_run_is_left(user_runs: Path) -> Iterator[None]:
-    """After each of these, the store lists nothing and holds nothing unreadable."""
+    """Check after each test that the store lists nothing and has no unreadable run."""
     yield
     store = Store(user_runs)
     assert not store.list() and not store.unreadable()
@@ -184,7 +184,7 @@ def test_a_full_disk(pair, task_file, user_runs, monkeypatch, writes):
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 256 KiB."""
+    """Return a file system of 256 KiB."""
     folder = tmp_path / "small"
     folder.mkdir()
     if os.geteuid() != 0 or shutil.which("mount") is None:

@@ -1,4 +1,4 @@
-"""`localize --method expression`: a region by hand is an ordinary run, which its command and Python line make again."""
+"""Tests of `localize --method expression`: a hand-made region is an ordinary run that its command makes again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The acceptance chain: finetune, localize, export, apply, evaluate, on a pair and a task never seen before."""
+"""Test of the acceptance chain on a new pair and task: finetune, localize, export, apply, evaluate."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.tiny import tiny_pair, tiny_task
 
 
 class Case(NamedTuple):
-    """A pair: its family and readout, the dtype of the base's file, of the fine-tuned one's, and the head trained."""
+    """A pair: its family and readout, the dtype of the base's and the fine-tuned file, and the trained head."""
 
     family: str
     readout: str
@@ -54,7 +54,7 @@ CASES = [
     ids=lambda c: "-".join(map(str, c)).replace("torch.", ""),
 )
 def chain(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict:
-    """The folders and outputs of the whole chain; the base stored in the case's dtype."""
+    """Return the folders and outputs of the whole chain; the base is stored in the case's dtype."""
     family, readout, dtype, tuned_dtype, head = request.param
     folder = tmp_path_factory.mktemp("chain")
     base, _ = tiny_pair(folder / "pair", family, readout, base_dtype=dtype)
@@ -70,7 +70,7 @@ def chain(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     )
     run_id = said["localize"].json["run_id"]
     said["export"] = call("export", run_id, "-o", graft, "--runs-dir", store, "--json")
-    # as on another machine: the base elsewhere, the fine-tuned model and the run gone
+    # Simulate another machine: the base is elsewhere, and the fine-tuned model and the run are gone.
     moved = folder / "elsewhere" / "other-name"
     shutil.copytree(base, moved)
     said["apply"] = call("apply", "--base", moved, "--graft", graft, "--out", out, "--json")
@@ -80,7 +80,7 @@ def chain(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 
 def _store_as(folder: Path, dtype: torch.dtype) -> None:
-    """The folder's weights, and what its configuration says of them, in this dtype."""
+    """Store the folder's weights in this dtype, and update its configuration."""
     tensors = {name: tensor.to(dtype) for name, tensor in load_file(folder / "model.safetensors").items()}
     save_file(tensors, folder / "model.safetensors", {"format": "pt"})
     config = json.loads((folder / "config.json").read_text())
@@ -100,7 +100,7 @@ def test_the_applied_folder_predicts_what_the_run_stored(chain):
     ids, _, stored = run.logits("grafted", "test")
     assert ids.tolist() == data.ids
     assert np.array_equal(predict(pair, data, "finetuned"), stored)
-    # the comparison can fail: the stored fine-tuned model answers otherwise
+    # Check that the comparison can fail: the stored fine-tuned model gives other logits.
     assert not np.array_equal(run.logits("finetuned", "test")[2], stored)
 
 

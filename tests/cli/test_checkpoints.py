@@ -1,4 +1,4 @@
-"""`checkpoints`: one run a checkpoint, a table along training, and nothing made twice."""
+"""Tests of `checkpoints`: one run per checkpoint, a table along training, and no repeated work."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.tiny import tiny_pair
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """A base, and a folder with its checkpoints after 9, 30 and 100 steps, as the Trainer names them."""
+    """Return a base, and a folder with its checkpoints after 9, 30 and 100 steps, named like the Trainer's."""
     folder = tmp_path_factory.mktemp("series")
     for steps in (9, 30, 100):
         base, tuned = tiny_pair(folder / str(steps), "bert", "head", steps=steps)
@@ -68,7 +68,7 @@ def test_a_series_along_training(trained: tuple[Path, Path], task_file: Path, tm
     points = checkpoint_points(series)
     of = points.set_index(["what", "metric", "step"])["value"]
     needed = points[points["what"] == "needed"].set_index("step")
-    for row in table:  # the table and the figure choose by one rule
+    for row in table:  # the table and the figure use the same rule
         size = needed["value"].get(row["step"], np.nan) * runs[0].record.d
         assert row["size_needed"] == (None if np.isnan(size) else pytest.approx(size))
     for row in table:
@@ -82,14 +82,14 @@ def test_a_series_along_training(trained: tuple[Path, Path], task_file: Path, tm
     call(*words, *more, "--out", csv, "--report", html)
     assert list(pd.read_csv(csv)["step"]) == [9, 30, 100]
     text = html.read_text(encoding="utf-8")
-    drawn = len(PANELS) - 1  # of top movement alone none says what a search shares with it
+    drawn = len(PANELS) - 1  # with top movement alone, no panel shows the overlap with a search
     assert text.count('data-figure="') == drawn and "Size that recovers the gain" in text
     refused = call(*words, *more, "--report", tmp_path / "nowhere" / "x.html")
     assert refused.code == 2 and "name a file in a folder that exists" in refused.err
 
 
 def test_the_lead_over_top_movement_is_paired_and_the_overlap_is_by_seed() -> None:
-    """Planted: two searches of one checkpoint on the same examples, of which one is right more often."""
+    """Two planted searches of one checkpoint use the same examples; one is right more often."""
     runs = stored_runs()
     points = checkpoint_points({5: runs, 7: runs[:1]})
     (lead,) = points[points["what"] == "lead"].to_dict("records")
@@ -104,7 +104,7 @@ def test_the_lead_over_top_movement_is_paired_and_the_overlap_is_by_seed() -> No
     assert (change["step"], change["value"]) == (7, 0.0), "the same model again has the same gap"
     assert -0.01 < change["low"] < 0 < change["high"] < 0.01, "paired: the same predictions on the same examples"
     of = points.set_index(["what", "localizer", "step"])["value"]
-    assert dict(of["shared"]) == {("stagewise", 5): 1.0, ("stagewise", 7): 1.0}  # top movement has no last region
+    assert dict(of["shared"]) == {("stagewise", 5): 1.0, ("stagewise", 7): 1.0}  # top movement has no previous region
     search, movement = (run.region() for run in runs)
     assert dict(of["alike"]) == {("stagewise", 5): (search & movement).size / movement.size}
     held = of["held"]
@@ -134,14 +134,14 @@ def test_the_movement_in_a_region_is_that_of_its_entries(trained: tuple[Path, Pa
 
 
 def stored_runs() -> list[Run]:
-    """A search and top movement of one stored pair and size."""
+    """Return a search and a top movement run of one stored pair and size."""
     names = ("mr-minilm-l6-stagewise-106467-s1-ba6563", "mr-minilm-l6-movement-106467-s0-9ff87f")
     return [Store(shipped_root()).open(name) for name in names]
 
 
 @pytest.mark.slow
 def test_the_size_needed_is_that_of_the_table_recovered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Runs whose sizes reach the gain, and one whose sizes do not: the largest tells how far it comes."""
+    """Some runs reach the gain and one does not; for that one, the largest size gives its recovered share."""
     runs = [*stored_runs(), fake_run(Store(tmp_path))]
     monkeypatch.setitem(STATES, "grafted", (0.6, 2.6, 0.85))
     found_on = []

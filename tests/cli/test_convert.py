@@ -1,4 +1,4 @@
-"""`--convert`: a model of pickled weights goes from preflight to a run, and only with that option."""
+"""Test of `--convert`: a model with pickled weights goes from preflight to a run, and only with that option."""
 
 from __future__ import annotations
 

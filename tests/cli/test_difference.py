@@ -1,4 +1,4 @@
-"""A fine-tuned model as a small folder beside its base, by the command line."""
+"""Tests of a fine-tuned model stored as a small difference beside its base, from the command line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A pair that was fine-tuned elsewhere: what the terminal warns of, in the words of the pages."""
+"""Tests of a pair that was fine-tuned elsewhere: the terminal shows the same warnings as the pages."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SEEN = "the validation examples are train rows"
 
 
 def without_validation(task_file: Path, folder: Path) -> Path:
-    """The task without its validation file."""
+    """Copy the task without its validation file."""
     copy = shutil.copytree(task_file.parent, folder) / task_file.name
     task = yaml.safe_load(copy.read_text())
     del task["data"]["validation"]
@@ -35,7 +35,7 @@ def test_validation_cut_from_rows_that_a_model_may_have_seen(
     task = without_validation(task_file, tmp_path / "task")
     elsewhere = shutil.copytree(pair[1], tmp_path / "elsewhere")
     (elsewhere / "finetune.json").unlink()
-    # with a validation file the pair was trained on every train row, so a cut of them is seen by both
+    # With a validation file the pair was trained on every train row, so both models saw a cut of them.
     for tuned, cut, warned in ((elsewhere, task, True), (pair[1], task, True), (elsewhere, task_file, False)):
         models = ("--base", pair[0], "--finetuned", tuned, "--task", cut)
         runs = tmp_path / f"runs-{warned}-{tuned.name}-{cut.parent.name}"

@@ -1,4 +1,4 @@
-"""`examples`: what ships, and building a pair and its runs from base and data, once and from where it stopped."""
+"""Tests of `examples`: the shipped list, and building a pair and its runs from base and data, once and resumably."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.tiny import tiny_pair, tiny_task
 
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A checkout with one tiny example pair, not built, and two runs of it."""
+    """Make a checkout with one tiny example pair that is not built, and two runs of it."""
     base, _ = tiny_pair(tmp_path / "made")
     shutil.copytree(base, tmp_path / "examples" / "models" / "tiny")
     tiny_task(tmp_path / "examples" / "tasks")
@@ -48,7 +48,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def listed(runs_dir: Path) -> dict[str, Any]:
-    """What `examples list` says as JSON."""
+    """Return the output of `examples list` as JSON."""
     said = call("examples", "list", "--runs-dir", runs_dir, "--json")
     assert said.code == 0, said.err
     return said.json

@@ -1,4 +1,4 @@
-"""`finetune --recipe`: every recipe from the command line, and what does not go together refused at once."""
+"""Tests of `finetune --recipe`: every recipe from the command line; incompatible options are refused at once."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ QUICK = ("--steps", 3, "--device", "cpu", "--json")
 
 @pytest.fixture(scope="module")
 def other_task(task_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same task under another name, with train and test changed places."""
+    """Return the same task under another name, with train and test swapped."""
     folder = tmp_path_factory.mktemp("other")
     shutil.copytree(task_file.parent, folder, dirs_exist_ok=True)
     told = yaml.safe_load((folder / "task.yaml").read_text())

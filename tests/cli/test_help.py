@@ -1,4 +1,4 @@
-"""The help reads like documentation, starts without torch, and names what there is."""
+"""Tests of the help: it reads like documentation, starts without torch, and lists everything available."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_version():
 
 @pytest.mark.slow
 def test_it_starts_and_verifies_a_run_without_torch():
-    """One process, one command after the other: none of them brings in a heavy library."""
+    """One process runs several commands, and none of them imports a heavy library."""
     verify = f"runs verify {Store(shipped_root()).list()[0].id}"
     commands = ["--help", "localize --help", "runs list", verify]
     code = (

@@ -1,4 +1,4 @@
-"""`jobs` and studies: one under way is listed, watched, cancelled, resumed and logged by its name."""
+"""Tests of `jobs` and studies: a running study is listed, watched, cancelled, resumed and logged by its name."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NOBODY = 2**22 - 1  # the number of no process
 
 @dataclass(frozen=True)
 class Started:
-    """A process that would have been started."""
+    """A record of a process that was not really started."""
 
     folder: Path
     words: Sequence[str]
@@ -34,13 +34,13 @@ class Started:
 
     @property
     def workers(self) -> int:
-        """How many processes it was told to take."""
+        """Return the number of workers in its command."""
         return int(self.words[self.words.index("--workers") + 1])
 
 
 @pytest.fixture
 def begun(monkeypatch: pytest.MonkeyPatch) -> list[Started]:
-    """Each process that is started; none is, so the models that the studies name need not be there."""
+    """Record the processes to be started and start none, so the models that the studies name need not exist."""
     started: list[Started] = []
     for module in (control, kinds):
         monkeypatch.setattr(module, "check", lambda at: None)
@@ -134,7 +134,7 @@ def test_a_study_that_never_began_takes_as_many_as_the_command(empty: Path, begu
 def test_a_study_goes_on_from_the_folder_it_was_started_in(
     empty: Path, begun: list[Started], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Relative names in a study's file mean the same files, whoever resumes it from wherever."""
+    """Relative names in a study's file refer to the same files, from whatever folder it is resumed."""
     (first := tmp_path / "first").mkdir()
     (second := tmp_path / "second").mkdir()
     file = fake_running(empty, NOBODY) / "study.yaml"

@@ -1,4 +1,4 @@
-"""`localize`: sizes as typed, the JSON contract, the table, options of a localizer."""
+"""Tests of `localize`: sizes as typed, the JSON contract, the table, and the options of a localizer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The worked examples of docs/tasks-beyond-classification.md: their data, and their commands up to a report."""
+"""Tests of the examples in docs/tasks-beyond-classification.md: their data, and their commands up to a report."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ SMALL = ("--max-train", "24", "--max-validation", "16", "--max-test", "24")
 
 
 def commands_of(name: str) -> list[list[str]]:
-    """The page's commands of a task, as words."""
+    """Return the page's commands for a task, as words."""
     page = (DOCS / "tasks-beyond-classification.md").read_text(encoding="utf-8")
     return [shlex.split(line) for line in re.findall(rf"^python -m skillviz (.*{name}\.yaml.*)$", page, re.MULTILINE)]
 
 
 @pytest.fixture
 def maker(monkeypatch: pytest.MonkeyPatch) -> object:
-    """docs/option_tasks.py as a module."""
+    """Return docs/option_tasks.py as a module."""
     monkeypatch.setattr(sys, "path", [str(DOCS), *sys.path])
     import option_tasks
 
@@ -60,8 +60,8 @@ def test_the_right_option_is_the_one_of_the_source() -> None:
 
 
 def gained_nats(record: RunRecord) -> float:
-    """The share of what fine-tuning gains in the likelihood of the references that the graft brings back. It can be
-    more than all of it: a search keeps the entries that lower the loss, and leaves others at the base."""
+    """Return the share of fine-tuning's gain in the likelihood of the references that the graft recovers. It can
+    exceed 1: a search keeps the entries that lower the loss, and leaves others at the base."""
     states = record.metrics["test"].states
     before, graft, tuned = (
         np.log(states[state]["perplexity"].value) for state in ("pretrained", "grafted", "finetuned")
@@ -72,7 +72,7 @@ def gained_nats(record: RunRecord) -> float:
 
 @pytest.mark.nightly
 def test_the_commands_of_a_generated_answer_lead_to_a_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As in the page: the references become likelier, though so small a model writes few of them."""
+    """Like on the page: the references become more likely, but so small a model writes few of them."""
     monkeypatch.chdir(PROJECT)
     finetune, localize = commands_of("tell-place")
     finetune = [str(tmp_path / "tuned") if word == "models/tell-place" else word for word in finetune]
@@ -102,9 +102,9 @@ def test_the_commands_of_a_generated_answer_lead_to_a_report(tmp_path: Path, mon
     worker, pair = Worker(tmp_path / "runs"), {"pair": {"run": run.id}}
     asked = answer(worker, "evaluate_region", {**pair, "region": {"run": run.id}, "sample": 20})
     built = grafted_of(asked, run.predictions(), "test", record.task).scores  # type: ignore[arg-type]
-    grafted, known = (built[name] for name in ("grafted", "this run's region"))  # stored: the region is the run's own
+    grafted, known = (built[name] for name in ("grafted", "this run's region"))  # stored: the run's own region
     assert grafted["exact_match"] == known["exact_match"]
-    assert grafted["perplexity"].value == pytest.approx(known["perplexity"].value, rel=1e-5)  # other micro-batches
+    assert grafted["perplexity"].value == pytest.approx(known["perplexity"].value, rel=1e-5)  # the micro-batches differ
     point = answer(worker, "wise", {**pair, "path": "wise-graft", "alpha": 1.0, "region": {"run": run.id}})
     stored = record.metrics["test"].states["grafted"]
     assert {name: point["metrics"][name]["value"] for name in stored} == {n: one.value for n, one in stored.items()}
@@ -118,7 +118,7 @@ def test_the_commands_of_a_generated_answer_lead_to_a_report(tmp_path: Path, mon
 def test_references_are_scored_from_preflight_to_an_applied_graft(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As in the page, with fewer examples: perplexity is the metric of every step, and lower is better in each."""
+    """Like on the page, with fewer examples: perplexity is the metric of every step, and lower is better in each."""
     monkeypatch.chdir(PROJECT)
     finetune, localize = commands_of("score-place")
     tuned, runs, few = tmp_path / "tuned", ("--runs-dir", tmp_path / "runs"), ("--max-test", "30")
@@ -163,7 +163,7 @@ def test_references_are_scored_from_preflight_to_an_applied_graft(
 @pytest.mark.nightly
 @pytest.mark.parametrize("name", NAMES)
 def test_their_commands_lead_to_a_report(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As in the page, but with fewer steps and examples."""
+    """Like on the page, but with fewer steps and examples."""
     commands = commands_of(name)
     monkeypatch.chdir(PROJECT)
     for words in commands:

@@ -1,4 +1,4 @@
-"""`pairs`: every row of the table, how to start with one, and an id that the hub no longer has."""
+"""Tests of `pairs`: every row of the table, how to start with one, and an id that is gone from the hub."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`parts`: what it costs is said first, scores are stored beside the run, and asked for again they are read."""
+"""Tests of `parts`: it prints the cost first, stores the scores beside the run, and reads them on the next call."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def store(localized: tuple[Path, object], user_runs: Path) -> tuple[Path, str]:
-    """A store of this test's own with the finished run in it, and the run's id."""
+    """Return a store for this test only with the finished run in it, and the run's id."""
     shutil.copytree(localized[0], user_runs)
     return user_runs, Store(user_runs).list()[0].id
 

@@ -1,4 +1,4 @@
-"""`preflight` says what `localize` would say: its options, its checks, its sentences."""
+"""Test that `preflight` and `localize` have the same options, checks and messages."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def encoder_and_decoder(folder: Path) -> Options:
 
 
 def with_a_shorter_head(folder: Path) -> Options:
-    """A family without a row in the table, whose head only making the model finds missing."""
+    """Make a pair of a family without a row in the table; its missing head shows only when the model is built."""
     base, _ = tiny_pair(folder, "bert")
     config = json.loads((base / "config.json").read_text())
     (base / "config.json").write_text(json.dumps({**config, "architectures": ["BertForSequenceClassification"]}))

@@ -1,4 +1,4 @@
-"""Where the terminal is none, commands say how far they are in plain lines on stderr."""
+"""Tests of progress without a terminal: commands print it as plain lines on stderr."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_a_line_has_the_count_and_the_time_left(capsys: pytest.CaptureFixture[st
         time.sleep(0.12)
         advance(2, 1_000, "stagewise, loss 0.312")
         time.sleep(0.12)
-        advance(3, 50, "scoring")  # another count: nothing is known of its pace
+        advance(3, 50, "scoring")  # a different count: its pace is unknown
         time.sleep(0.12)
     first, *_, last = capsys.readouterr().err.splitlines()
     assert first.startswith("stagewise, 1 of 1,000, 1 s so far")
@@ -61,7 +61,7 @@ def test_pace_is_that_of_the_count(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_the_time_left_is_that_of_the_whole_work_where_it_is_known(capsys: pytest.CaptureFixture[str]) -> None:
-    """A run of several searches: the count is of one of them."""
+    """In a run of several searches, the count is of one search."""
     with progress_bar("searching") as advance:
         advance(0, 50, "x", 700.0)
         time.sleep(0.08)
@@ -73,7 +73,7 @@ def test_the_time_left_is_that_of_the_whole_work_where_it_is_known(capsys: pytes
 
 
 def test_the_count_of_a_part_does_not_tell_the_time_of_the_whole(capsys: pytest.CaptureFixture[str]) -> None:
-    """A run whose scoring nobody has measured: the pace of its search is not that of the run."""
+    """No scoring was measured yet for this run, so the pace of its search is not the pace of the run."""
     with progress_bar("localizing", is_whole=False) as advance:
         advance(1, 50, "x")
         time.sleep(0.08)
@@ -116,7 +116,7 @@ def test_the_long_commands_say_how_far_they_are(
 def test_a_study_says_how_far_it_is(
     pair: tuple[Path, Path], task_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`study run`, and `reproduce`, which runs its study by the same function."""
+    """Both `study run` and `reproduce` run the study with the same function."""
     monkeypatch.setattr(output, "LINE_EVERY", 0.005)
     assert reproduce.run_here is study.run_here
     models = {"base": str(pair[0]), "finetuned": str(pair[1]), "task": str(task_file), "readout": "head"}

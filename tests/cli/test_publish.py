@@ -1,4 +1,4 @@
-"""A graft is published on a stand-in of the hub, and opens again from there; nothing is sent without the option."""
+"""Tests of publishing a graft to a stand-in of the hub and opening it again; without the option, nothing is sent."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from skillviz.runs.library import open_run
 from tests.cli.calls import PROJECT, call
 from tests.hub import TOKEN, Hub, hub_of
 
-# each command in a process of its own would import torch anew: one process runs them all, and says how each ended
+# Separate processes would each import torch again, so one process runs all commands and prints how each ended.
 SEVERAL = """
 import json, sys
 from skillviz.cli import app
@@ -43,7 +43,7 @@ def hub(tmp_path: Path) -> Iterator[Hub]:
 
 
 def asked(hub: Hub, home: Path, *commands: list[object], **environment: str) -> subprocess.CompletedProcess[str]:
-    """These commands, one after the other, by a process whose hub is the stand-in."""
+    """Run these commands in order in a process whose hub is the stand-in."""
     import json
 
     words = json.dumps([[str(word) for word in command] for command in commands])
@@ -88,7 +88,7 @@ def test_what_is_published_is_the_graft_and_opens_from_there(hub, localized, pai
 
 
 def _check_card(text: str, graft: Graft, run: dict[str, Any]) -> None:
-    """The header as the hub's client reads it, and what a stranger needs."""
+    """Check the header with the hub's client, and the information that a new reader needs."""
     data = ModelCard(text).data
     assert (data.base_model, data.license, data.library_name) == ("some/encoder", "apache-2.0", "skillviz")
     assert data.base_model_relation == "adapter"
@@ -111,7 +111,7 @@ def test_an_adapter_is_published_and_opened_by_peft(hub, pair, run_id, tmp_path:
     assert sorted(commit.files) == ["README.md", "adapter_config.json", "adapter_model.safetensors"]
     card = commit.files["README.md"].decode()
     assert "Add --base-model" in done.stderr and ModelCard(card).data.base_model is None
-    # what the card tells a stranger to type, with the two names where they are on this machine
+    # Run the commands that the card gives to a reader, with the two names replaced by local paths.
     base, runs = pair[0], run_id[2]
     lines = card.split("```python\n")[1].split("```")[0]
     assert '"someone/adapter"' in lines and f'"path/to/{base.name}"' in lines
@@ -124,7 +124,7 @@ def test_an_adapter_is_published_and_opened_by_peft(hub, pair, run_id, tmp_path:
         expected = applied(base, graft).model(input_ids=ids).logits
         told = names["model"](input_ids=ids).logits
         assert (opened_base(base, graft).model(input_ids=ids).logits - expected).abs().max() > 1e-2
-    # this pair's weights moved so far that some differences round: the card says by how much
+    # This pair moved far enough that some differences are rounded; the card gives the bound.
     bound = re.search(r"by more than (\S+)\.", card)
     assert bound is None or float(bound[1]) < 1e-6
     torch.testing.assert_close(told, expected, rtol=0, atol=1e-5)

@@ -1,4 +1,4 @@
-"""`regions`: other regions are found once, stored beside the run, and printed when they are asked for again."""
+"""Tests of `regions`: other regions are found once, stored beside the run, and printed on the next call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`report`: one file, whole or not at all, and a sentence for what a user can get wrong."""
+"""Tests of `report`: one file, complete or absent, and a clear message for each user error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`reproduce`: the study file it writes, what it says, and how wrong names end."""
+"""Tests of `reproduce`: the study file it writes, its output, and its errors for wrong names."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.studies.tiny_studies import tiny_scale, write_world
 from tests.tiny import tiny_pair, tiny_task
 
 TINY_SIZES = "1%,10%"
-"""Region sizes for a tiny base, where the smallest of the scale are less than one entry."""
+"""Region sizes for a tiny base; the smallest sizes of the scale would be less than one entry."""
 
 
 def test_the_study_file_is_written_and_timed(tmp_path: Path) -> None:
@@ -27,7 +27,7 @@ def test_the_study_file_is_written_and_timed(tmp_path: Path) -> None:
     assert said.code == 0 and "steps" in said.out and "about" in said.out
     study = read_study(tmp_path / "studies" / "figure6-small" / "study.yaml")
     assert study.experiment == "figure6" and said.json["name"] == study.name
-    assert "MiniLM-L6 (10.6 million graftable parameters)" in said.err  # what differs from the paper
+    assert "MiniLM-L6 (10.6 million graftable parameters)" in said.err  # the difference from the paper
     assert not list(tmp_path.glob("*/run.json"))
 
 
@@ -101,20 +101,20 @@ def test_a_dry_run_says_what_is_needed_and_writes_nothing(tmp_path: Path) -> Non
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A tiny base with a language-model head, and two tasks of the same labels."""
+    """Return the folder of a tiny base with a language-model head, and two tasks with the same labels."""
     return write_world(tmp_path_factory.mktemp("world"))
 
 
 @pytest.mark.cases(5, 5)
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_every_experiment_can_be_asked_of_a_base_and_a_task_file(name: str, world: Path, tmp_path: Path) -> None:
-    """The command of the README: the study is checked, timed and written, and all of it is of the user's own."""
+    """The command of the README: the study is checked, timed and written with only the user's models and tasks."""
     words = ["reproduce", name, "--base", world / "base", "--readout", "prompt", "--tasks", world / "task.yaml"]
     words += ["--sizes", TINY_SIZES]
     if EXPERIMENTS[name].on_other_data:
         words += ["--also", world / "other.yaml"]
     said = call(*words, "--write-only", "--runs-dir", tmp_path, "--json")
-    if "needs two or more" in said.err:  # of one model of several tasks
+    if "needs two or more" in said.err:  # needs one model of several tasks
         words[words.index("--tasks") + 1] = f"{world / 'task.yaml'},{world / 'other.yaml'}"
         said = call(*words, "--write-only", "--runs-dir", tmp_path, "--json")
     assert said.code == 0, said.err
@@ -127,7 +127,7 @@ def test_every_experiment_can_be_asked_of_a_base_and_a_task_file(name: str, worl
 def test_the_readout_is_that_of_the_models(
     pair: tuple[Path, Path], task_file: Path, world: Path, tmp_path: Path
 ) -> None:
-    """The scale reads a head; a model that was fine-tuned with a prompt is read by it."""
+    """The scale reads a head, but a model that was fine-tuned with a prompt is read with the prompt."""
     base, tuned = pair
     words = ("--tasks", task_file, "--sizes", TINY_SIZES, "--write-only", "--runs-dir", tmp_path, "--json")
     for models, readout in (
@@ -162,7 +162,7 @@ def test_an_edited_study_file_is_kept(world: Path, tmp_path: Path) -> None:
 def test_a_pair_of_the_user_is_asked_from_end_to_end(
     pair: tuple[Path, Path], task_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Figure 6 of a tiny pair: run, told, and run again without doing anything twice."""
+    """Figure 6 on a tiny pair: run it, report it, and run it again without repeated work."""
     from skillviz.studies.paper import scales
 
     few = {"stagewise": {"steps": 2, "batch_size": 16}}
@@ -178,7 +178,7 @@ def test_a_pair_of_the_user_is_asked_from_end_to_end(
     monkeypatch.setattr("skillviz.commands.study.devices_for_study", noted)
     base, tuned = pair
     words = ("reproduce", "figure6", "--base", base, "--finetuned", tuned, "--tasks", task_file, "--readout", "head")
-    words += ("--workers", "1")  # in this process, where what is patched holds
+    words += ("--workers", "1")  # in this process, where the patches apply
     first = call(*words, "--runs-dir", tmp_path, "--json")
     assert first.code == 0 and first.json["finished"] == 3
     bars = {(row["state"], row["share"] and round(row["share"], 2)) for row in first.json["rows"]["histogram"]}
@@ -186,7 +186,7 @@ def test_a_pair_of_the_user_is_asked_from_end_to_end(
     assert f"Model: {base} (the paper: " in first.err
     again = call(*words, "--runs-dir", tmp_path, "--json")
     assert again.json["finished"] == 0 and again.json["rows"] == first.json["rows"]
-    assert taken == [["cpu"], []]  # jobs wait while it computes
+    assert taken == [["cpu"], []]  # jobs wait while the study computes
 
 
 def test_paths_of_the_working_folder_mean_the_same_from_any_other(

@@ -1,4 +1,4 @@
-"""`runs`, `study`, `dashboard`, `preflight`: what they print and how they end."""
+"""Tests of `runs`, `study`, `dashboard` and `preflight`: their output and exit codes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.tiny import tiny_pair
 
 @pytest.fixture
 def store(localized: tuple[Path, object], user_runs: Path) -> tuple[Path, str]:
-    """A store of this test's own with the finished run in it, and the run's id."""
+    """Return a store for this test only with the finished run in it, and the run's id."""
     shutil.copytree(localized[0], user_runs)
     return user_runs, Store(user_runs).list()[0].id
 
@@ -54,7 +54,7 @@ def test_a_run_is_named_by_id_prefix_or_folder(store, way):
 
 
 def test_verify_finds_a_flipped_bit(store, monkeypatch, tmp_path):
-    monkeypatch.setattr("skillviz.runs.library.shipped_root", lambda: tmp_path / "nothing")  # hundreds of runs
+    monkeypatch.setattr("skillviz.runs.library.shipped_root", lambda: tmp_path / "nothing")  # hundreds ship
     assert call("runs", "verify", store[1]).code == 0
     assert call("runs", "verify", "--runs-dir", store[0]).code == 0
     file = store[0] / store[1] / "predictions.parquet"
@@ -63,7 +63,7 @@ def test_verify_finds_a_flipped_bit(store, monkeypatch, tmp_path):
     file.write_bytes(bytes(content))
     said = call("runs", "verify", store[1])
     assert said.code == 2 and "predictions.parquet" in said.out and said.err.startswith("CorruptRun")
-    file.write_bytes(bytes(content[:-1]))  # no longer listed, but still not what run.json vouches for
+    file.write_bytes(bytes(content[:-1]))  # no longer listed, but still different from the checksum in run.json
     said = call("runs", "verify", "--runs-dir", store[0])
     assert said.code == 2 and "predictions.parquet" in said.out
 
@@ -89,7 +89,7 @@ def test_export_writes_everything_of_runs_as_one_zip(store, pair, tmp_path):
 
 
 def test_delete_asks_and_then_deletes(store):
-    kept = call("runs", "delete", store[1])  # stdin is empty: the question is not answered
+    kept = call("runs", "delete", store[1])  # stdin is empty, so the question is not answered
     assert kept.code != 0 and (store[0] / store[1]).is_dir()
     elsewhere = call("runs", "delete", store[0] / store[1], "--yes", "--runs-dir", store[0] / "other")
     assert elsewhere.code == 2 and (store[0] / store[1]).is_dir()

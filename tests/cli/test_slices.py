@@ -1,4 +1,4 @@
-"""`slices`: by class from stored predictions alone, by length and columns where the data are here."""
+"""Tests of `slices`: by class from stored predictions alone; by length and columns if the data are available."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.ui.shared_store import SMALL
 
 @pytest.fixture
 def run(tmp_path: Path, user_runs: Path) -> Run:
-    """A run whose task's data are here, with a column of their own."""
+    """Make a run whose task's data are available, with extra columns."""
     task = tiny_task(tmp_path / "task", rows=128)
     with_columns(tmp_path / "task", source=lambda n: "web" if n % 3 else "book")
     made = run_of(task, user_runs, n={"validation": 64, "test": 64})

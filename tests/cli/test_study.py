@@ -1,4 +1,4 @@
-"""`study run|status|table|pack` of a study named by its file or by its name: yours, or one that ships."""
+"""Tests of `study run|status|table|pack` for a study named by file or by name, the user's or shipped."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NOBODY = 2**22 + 1  # no process has this number
 
 @pytest.fixture(scope="module")
 def made(pair: tuple[Path, Path], task_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Store:
-    """A store with the finished study `Tiny one`: a model, a region of it, tables. Not to be changed."""
+    """Return a store with the finished study `Tiny one`: a model, a region, tables. Tests must not change it."""
     folder = tmp_path_factory.mktemp("made")
     entry = {"recipe": "sgd", "finetune": {"steps": 4, "lr": 0.05}, "localizer": "movement", "size": "10%"}
     common = {"base": str(pair[0]), "task": str(task_file), "readout": "head", "device": "cpu"}
@@ -34,7 +34,7 @@ def made(pair: tuple[Path, Path], task_file: Path, tmp_path_factory: pytest.Temp
 
 @pytest.fixture
 def shipped(made: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The root of the stores that ship: the study is there as it is packed, without its model."""
+    """Return the root of the shipped stores: it has the packed study, without its model."""
     root = tmp_path / "shipped"
     call("study", "pack", "tiny-one", "--to", root, "--runs-dir", made.root)
     monkeypatch.setattr("skillviz.runs.library.shipped_root", lambda: root)
@@ -69,7 +69,7 @@ def test_a_study_that_ships_is_told_as_it_lies_there(shipped: Path, user_runs: P
 def test_tables_that_ship_stand_though_their_runs_bear_other_names(
     shipped: Path, made: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Packing leaves out a run that is there under another id; in one's own store the tables would be made anew."""
+    """Packing omits a run that exists under another id; in the user's own store the tables would be rebuilt."""
     monkeypatch.setenv("SKILLVIZ_FINETUNED", str(made.root.parent / "finetuned-models"))
     path = shipped / "studies" / "tiny-one" / "study.json"
     (study,) = list_studies(Store(shipped))
@@ -84,7 +84,7 @@ def test_the_tables_that_ship_are_printed_and_packed(shipped: Path, tmp_path: Pa
     assert said.code == 0 and "that ships" in said.err and said.out.startswith("base\trecipe\tvariant\tsetting\t")
     stored = list_studies(Store(shipped))[0].table("scores")
     assert len(said.out.splitlines()) == 1 + len(stored)
-    assert call("study", "table", "tiny-one").out == said.out  # its scores, where no other is named
+    assert call("study", "table", "tiny-one").out == said.out  # the default table is its scores
     assert call("study", "pack", "tiny-one", "--to", tmp_path / "to", "--json").json["runs"] == 1
     assert not user_runs.exists()
 
@@ -128,14 +128,14 @@ def test_a_study_begun_anew_is_the_one_whose_status_is_told(tmp_path: Path, monk
 
 @pytest.mark.slow
 def test_the_file_written_for_a_name_is_the_one_that_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`reproduce --write-only` writes a file to be changed; the study that ships under the name must not hide it."""
+    """`reproduce --write-only` writes a file to be edited; a shipped study of the same name must not hide it."""
     own, root = tmp_path / "runs", tmp_path / "shipped"
     monkeypatch.setattr("skillviz.runs.library.shipped_root", lambda: root)
     fake_study(root, "figure6")
     assert call("reproduce", "figure6", "--write-only", "--runs-dir", own).code == 0
     path = own / "studies" / "figure6-small" / "study.yaml"
     said = call("study", "run", "figure6-small", "--dry-run", "--json")
-    assert len(said.json["steps"]) > 2  # that of the fake has one run
+    assert len(said.json["steps"]) > 2  # the stand-in study has one run
     content = yaml.safe_load(path.read_text())
     path.write_text(yaml.safe_dump({**content, "runs": [{**run, "seed": 0} for run in content["runs"]]}))
     assert len(call("study", "run", "figure6-small", "--dry-run", "--json").json["steps"]) < len(said.json["steps"])

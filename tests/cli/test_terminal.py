@@ -1,4 +1,4 @@
-"""What strangers called their labels and tasks does nothing to the terminal that prints it."""
+"""Test that user-supplied names of labels and tasks cannot affect the terminal that prints them."""
 
 from __future__ import annotations
 

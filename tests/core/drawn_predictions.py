@@ -1,4 +1,4 @@
-"""Random logits and labels for properties, with ties, sure and unsure rows."""
+"""Random logits and labels for property tests, with ties and with confident and uncertain rows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ PROPERTY = settings(deadline=None, max_examples=60, derandomize=True)
 
 @st.composite
 def predictions(draw: st.DrawFn, classes: int | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """Logits [n, classes] (float32 or float64) and labels [n]; half of them rounded, so that rows tie."""
+    """Return logits [n, classes] (float32 or float64) and labels [n]; half of them are rounded, so that rows tie."""
     n = draw(st.integers(1, 40))
     columns = classes or draw(st.integers(2, 5))
     random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))

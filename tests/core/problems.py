@@ -1,4 +1,4 @@
-"""Tiny examples and tiny problems, built in code: what the tests of the engine and the localizers stand on."""
+"""Tiny examples and problems, built in code, for the tests of the engine and the localizers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SIGNAL_IDS = (60, 61, 62, 63)
 
 
 def examples(readout: str = "head", n: int = 12, labels: int = 2, seed: int = 0) -> Encoded:
-    """n examples of 4 to 11 random tokens, two of which tell the label; labels take turns."""
+    """Return n examples of 4 to 11 random tokens, two of which determine the label; labels alternate."""
     rng = np.random.default_rng(seed)
     rows = [rng.integers(30, 60, size=rng.integers(4, 12)) for _ in range(n)]
     wanted = np.arange(n) % labels
@@ -43,14 +43,14 @@ def examples(readout: str = "head", n: int = 12, labels: int = 2, seed: int = 0)
 
 
 def model_of(family: str = "bert", readout: str = "head", labels: int = 2, seed: int = 0) -> nn.Module:
-    """A tiny random model that knows the examples' padding token."""
+    """Return a tiny random model with the examples' padding token."""
     model = tiny_model(family, readout, seed=seed, labels=labels)
     model.config.pad_token_id = PAD
     return model
 
 
 def table_of(model: nn.Module) -> ParameterTable:
-    """The graftable parameters of a model."""
+    """Return the graftable parameters of a model."""
     shapes = {name: tuple(p.shape) for name, p in model.named_parameters()}
     return graftable(model.config.model_type, shapes, model.config.to_dict())
 
@@ -67,10 +67,10 @@ def problem_of(
     micro_tokens: int | None = None,
     seed: int = 0,
 ) -> Problem:
-    """The problem of a model whose fine-tuned side is a random movement of a share `moved` of its entries.
+    """Return the problem of a model whose fine-tuned side is a random movement of a share `moved` of its entries.
 
-    With `quantum` every movement is a multiple of it, so that many are tied. Both sides hold float32
-    values that `dtype` can hold.
+    With `quantum` every movement is a multiple of it, so that many are tied. Both sides hold float32 values that
+    `dtype` can represent.
     """
     flat = FlatModel(model.to(dtype), table_of(model))
     draw = torch.Generator().manual_seed(seed)
@@ -89,13 +89,13 @@ def problem_of(
 def tiny_problem(
     family: str = "bert", readout: str = "head", labels: int = 2, n: int = 12, seed: int = 0, **changes: object
 ) -> Problem:
-    """`problem_of` a fresh tiny model and fresh examples."""
+    """Return `problem_of` a new tiny model and new examples."""
     encoded = examples(readout, n, labels, seed)
     return problem_of(model_of(family, readout, labels, seed), encoded, readout, seed=seed, **changes)  # type: ignore[arg-type]
 
 
 def learnable_problem(steps: int = 60, n: int = 64, seed: int = 0) -> Problem:
-    """A problem whose fine-tuned side was trained on its examples: plain gradient descent on the blocks."""
+    """Return a problem whose fine-tuned side was trained on its examples with plain gradient descent on the blocks."""
     problem = tiny_problem(n=n, seed=seed, selection=examples(n=n, seed=seed + 100))
     problem.reset()
     velocity = torch.zeros(problem.d)
@@ -109,7 +109,7 @@ def learnable_problem(steps: int = 60, n: int = 64, seed: int = 0) -> Problem:
 
 
 def difference_gradients(objective: Objective, rows: np.ndarray) -> tuple[torch.Tensor, torch.Tensor]:
-    """The logits [n, label] of examples, and the gradients [n, label - 1, d] of logit c minus logit 0 of each."""
+    """Return the logits [n, label] of examples, and gradients [n, label - 1, d] of logit c minus logit 0 for each."""
     sizes, labels = [parameter.size for parameter in objective.flat.table.parameters], objective.n_labels
     logits = torch.full((len(rows), labels), float("nan"))
     found = torch.full((len(rows), labels - 1, sum(sizes)), float("nan"))
@@ -129,7 +129,7 @@ def difference_gradients(objective: Objective, rows: np.ndarray) -> tuple[torch.
 
 
 def one_by_one(problem: Problem) -> Objective:
-    """The problem's training examples, whose gradients are taken from a pass of each."""
+    """Return the problem's training examples with one pass per example for gradients."""
     train = problem.train
     alone = Objective(train.flat, train.readout, train.batches.encoded)
     alone.taps = None

@@ -1,4 +1,4 @@
-"""Agreement and McNemar's test against their slow twins and by hand."""
+"""Tests of agreement and McNemar's test against their slow twins and by hand."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_mcnemar_of_many_examples_stays_exact() -> None:
     n = 20_000
     labels, a = np.zeros(n, dtype=int), logits_of([0.9] * n)
     b = logits_of([0.1] * n)
-    assert mcnemar(a, b, labels).p == 0.0  # 2^-19999 is below the least float
+    assert mcnemar(a, b, labels).p == 0.0  # 2^-19999 is below the smallest float
     half = np.arange(n) % 2 == 0
     p = mcnemar(np.where(half[:, None], a, b), np.where(half[:, None], b, a), labels).p
     assert p == 1.0

@@ -1,4 +1,4 @@
-"""Micro-batches hold every row once, within their limit, and pad nothing into the result."""
+"""Tests of micro-batches: every row once, within the limit, and no effect of padding on the result."""
 
 from __future__ import annotations
 

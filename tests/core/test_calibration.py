@@ -1,4 +1,4 @@
-"""Reliability and calibration error: by hand, against slow twins, at bin edges, with planted errors."""
+"""Tests of reliability and calibration error: by hand, against slow twins, at bin edges, with planted errors."""
 
 from __future__ import annotations
 

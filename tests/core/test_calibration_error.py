@@ -1,4 +1,4 @@
-"""The calibration error's interval: a slow twin, cases by hand, coverage, planted errors, and what is refused."""
+"""Tests of the calibration error's interval: a slow twin, cases by hand, coverage, planted errors and bad input."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tests.reference import calibration_error as slow_interval
 
 
 def model(n: int, classes: int = 2, heat: float = 1.0, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Logits [n, classes] and labels: calibrated at heat 1, overconfident above."""
+    """Return logits [n, classes] and labels: calibrated at heat 1, overconfident above."""
     random = np.random.default_rng(seed)
     logits = 2 * random.normal(size=(n, classes))
     chances = probabilities(logits).cumsum(axis=1)
@@ -53,9 +53,11 @@ def test_the_plug_in_is_the_ece_to_the_last_bit(drawn: tuple) -> None:
 @pytest.mark.parametrize("n", [30, 300, 1200])
 @pytest.mark.parametrize("heat", [0.5, 1.0, 2.5])
 def test_the_interval_equals_its_slow_twin(classes: int, n: int, heat: float) -> None:
-    """The twin bisects to the end; fourteen steps and a linear one come within a thousandth of the interval's width.
+    """Bisection in the twin runs to the end; fourteen steps and a linear one agree to a thousandth of the interval's
+    width.
 
-    It knows no noise of the edges, which has a test of its own."""
+    The twin has no noise of the edges, which has a test of its own.
+    """
     logits, labels = model(n, classes, heat, seed=n)
     sure, right = confidence(probabilities(logits)), correct(logits, labels)
     for bins, binning in ((15, "width"), (7, "mass"), (1, "width")):
@@ -68,20 +70,20 @@ def test_the_interval_equals_its_slow_twin(classes: int, n: int, heat: float) ->
             assert (found.debiased, found.low, found.high) == pytest.approx(wanted, abs=2e-3 * (wanted[2] - wanted[1]))
         found = calibration_error(logits, labels, bins, binning=binning)
         assert found.value == pytest.approx(slow_interval_value(sure, right, edges), rel=1e-9, abs=1e-12)
-    if n >= 300:  # Kumar's estimate takes the observed variance of a bin, this one the candidate's
+    if n >= 300:  # Kumar's estimate uses a bin's observed variance, this one the candidate's
         wanted = slow_interval.kumar(sure, right, equal_width_edges(15))
         assert calibration_error(logits, labels, norm="l2").debiased == pytest.approx(wanted, abs=0.01)
 
 
 def slow_interval_value(sure: np.ndarray, right: np.ndarray, edges: np.ndarray) -> float:
-    """The plug-in bin by bin."""
+    """Compute the plug-in error bin by bin."""
     return math.fsum(
         abs(math.fsum(c - r for c, r in examples)) / len(sure) for examples in slow_interval.bins_of(sure, right, edges)
     )
 
 
 def test_one_bin_by_hand() -> None:
-    """400 examples of confidence 0.8, 280 right: the gap is 10 points, Wilson's score of it is normal far from 0."""
+    """400 examples of confidence 0.8, 280 right: the gap is 10 points; Wilson's score is nearly normal far from 0."""
     logits, labels = logits_of([0.8] * 400), np.repeat([0, 1], [280, 120])
     found = calibration_error(logits, labels)
     assert found.value == pytest.approx(0.1) and found.debiased == pytest.approx(0.1, abs=1e-4)
@@ -120,7 +122,7 @@ def test_ends_are_in_order_and_differences_turn_round(norm: str, binning: str) -
 
 
 def test_models_that_predict_nearly_alike_are_nearly_equal() -> None:
-    """The same but for rounding: no gap can differ by more than what a few examples can do."""
+    """The models differ only by rounding: no gap can differ by more than the effect of a few examples."""
     for n in (100, 2000):
         logits, labels = model(n, 3)
         found = calibration_difference(logits, logits + 0.1, labels)
@@ -160,7 +162,10 @@ def test_samples_are_solved_together_as_alone() -> None:
 
 
 def coverage(heat: float, repetitions: int = 300, n: int = 300) -> tuple[float, float, float]:
-    """Share of intervals that hold the truth, mean debiased error and mean plug-in; two classes, labels anew."""
+    """Return the share of intervals that hold the truth, the mean debiased error and the mean plug-in error.
+
+    There are two classes, and the labels are redrawn.
+    """
     random = np.random.default_rng(7)
     sure = np.sort(random.uniform(0.5, 1, 2000))
     chance = np.clip(sure - heat, 0, 1)
@@ -201,7 +206,7 @@ def test_with_equal_mass_the_noise_of_the_edges_is_in_the_interval() -> None:
 @pytest.mark.nightly
 @pytest.mark.parametrize("heat", [0.0, 0.03, 0.12])
 def test_the_interval_covers(heat: float) -> None:
-    """300 samples: a coverage of 95% comes out below 92% in one of 100 cases; the seed is fixed."""
+    """With 300 samples, a coverage of 95% is estimated below 92% in one of 100 cases; the seed is fixed."""
     holds, debiased, plug_in = coverage(heat)
     assert holds >= 0.93
     assert abs(debiased) < max(0.4 * plug_in, 0.014), "less biased than the plug-in, where that is biased at all"
@@ -209,7 +214,7 @@ def test_the_interval_covers(heat: float) -> None:
 
 @pytest.mark.nightly
 def test_a_planted_error_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without the part that folding adds, the interval lies above the truth, as the bootstrap's does."""
+    """Without the folding term, the interval is above the truth, like the bootstrap's."""
     assert coverage(0.0)[0] >= 0.93
     monkeypatch.setattr(module._Solved, "_fold", lambda self, gaps, *rest: np.zeros_like(gaps))
     assert coverage(0.0)[0] < 0.5
@@ -226,7 +231,7 @@ def test_the_test_has_its_size_and_power(norm: str) -> None:
 
 
 def test_a_masked_class_has_no_probability() -> None:
-    """-inf for a third class is the model of two classes."""
+    """A third class with logit -inf gives the model of two classes."""
     logits, labels = model(80)
     other, _ = model(80, heat=2.0)
     three = [np.column_stack([z, np.full(80, -np.inf)]) for z in (logits, other)]
@@ -297,7 +302,7 @@ def test_what_cannot_be_used_is_refused() -> None:
 
 
 def test_a_difference_leaves_out_half_of_an_error_that_may_be_zero() -> None:
-    """In l1 alone, and only where the error's own interval reaches 0."""
+    """Only l1 does this, and only if the error's own interval contains 0."""
     halved = 0
     for seed in range(30):
         logits, labels = model(1000, 3, 1.0, seed)

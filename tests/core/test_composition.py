@@ -1,4 +1,4 @@
-"""Where a region lies sums to the region, whatever the family; fused tensors are told apart."""
+"""Tests of composition: the parts of a region sum to the region in every family, and fused tensors are split."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ def test_a_fused_tensor_gives_three_rows_and_its_entries_go_to_the_right_one(fam
         values = np.flatnonzero(kinds == 2)
         frame = composition(Region({parameter.name: values}, table.shapes), table).query("selected > 0")
         assert frame[["kind", "selected"]].to_numpy().tolist() == [["value", parameter.size // 3]]
-        moved = values - 1  # off by one: some of them are no longer values
+        moved = values - 1  # off by one: some entries are no longer values
         frame = composition(Region({parameter.name: moved}, table.shapes), table).query("selected > 0")
         assert len(frame) > 1
 
 
 def test_what_two_regions_share_is_counted_part_by_part() -> None:
-    """Against sets, over pairs of random regions of a model with a fused tensor."""
+    """Compare with sets over pairs of random regions of a model with a fused tensor."""
     shapes = {"transformer.h.0.attn.c_attn.weight": (4, 12), "transformer.h.0.mlp.c_fc.weight": (4, 16)}
     table = graftable("gpt2", shapes, {"n_head": 2})
     generator = np.random.default_rng(0)

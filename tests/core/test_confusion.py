@@ -1,4 +1,4 @@
-"""Confusion matrices and per-class results against their slow twins, and by hand."""
+"""Tests of confusion matrices and per-class results against their slow twins and by hand."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ METRICS = ("precision", "recall", "f1")
 
 
 def said(*classes: int, of: int = 3) -> np.ndarray:
-    """Logits [n, of] that predict these classes."""
+    """Return logits [n, of] that predict these classes."""
     return 4.0 * np.eye(of)[list(classes)]
 
 

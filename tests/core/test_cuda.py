@@ -1,4 +1,4 @@
-"""The engine on a CUDA device: the same regions' sizes, the same gradients as on the processor, and exact grafts."""
+"""Tests of the engine on CUDA: the same sizes of regions and the same gradients as on the CPU, and exact grafts."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def on(device: str, family: str = "bert", readout: str = "head", dtype: torch.dt
 def test_gradients_are_those_of_the_processor(family: str, readout: str) -> None:
     there, here = on("cuda", family, readout), on("cpu", family, readout)
     assert there.train.backward() == pytest.approx(here.train.backward(), rel=1e-4)
-    # other kernels, perhaps TF32-free but summed in another order
+    # Other kernels, perhaps without TF32, sum in another order.
     torch.testing.assert_close(there.flat.grad.cpu(), here.flat.grad, rtol=1e-3, atol=1e-4)
 
 
@@ -90,7 +90,7 @@ def test_bootstrap_regions() -> None:
 def test_recorded_passes_are_those_that_were_recorded(
     family: str, readout: str, dtype: torch.dtype, autocast: torch.dtype | None
 ) -> None:
-    """CUDA graphs compute what the same padded passes do, also after the weights have changed and for other rows."""
+    """CUDA graphs give the results of the same padded passes, also after the weights change and for other rows."""
     twice = [recorded(on("cuda", family, readout, dtype), kind) for kind in (Recordings, Repeated)]
     for seed in range(4):
         rows = np.random.default_rng(seed).permutation(12)[: 8 if seed % 2 else 5]

@@ -1,4 +1,4 @@
-"""The noise of equal-mass edges: against a slow twin, its size by simulation, and what has none."""
+"""Tests of the noise of equal-mass edges: against a slow twin, its size by simulation, and cases without noise."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from skillviz.core.edge_noise import DRAWS, _bridges, edge_noise
 
 
 def sample(n: int, seed: int = 0, gap: float = 0.2) -> tuple[np.ndarray, np.ndarray]:
-    """Confidences and outcomes [n] of a model whose gap changes its sign where a third of the examples lie."""
+    """Return confidences and outcomes [n] of a model whose gap changes sign after a third of the examples."""
     random = np.random.default_rng(seed)
     sure = random.uniform(0.4, 0.8, n)
     return sure, random.random(n) < sure + np.where(sure < 0.4 + 0.4 / 3, gap, -gap)
 
 
 def error(sure: np.ndarray, right: np.ndarray, edges: np.ndarray, norm: str) -> float:
-    """The binned error by its definition."""
+    """Compute the binned error from its definition."""
     number = bin_numbers(sure, edges)
     gaps = np.array([(sure - right)[number == k].sum() for k in range(len(edges) - 1)])
     if norm == "l1":
@@ -34,7 +34,7 @@ def test_it_is_the_spread_of_the_error_over_moved_edges_less_that_of_the_outcome
     pooled = np.sort(np.concatenate([sure for sure, _ in sides]))
     own, m = equal_mass_edges(pooled, bins), len(pooled)
     exact = np.array([-(-k * m // bins) for k in range(1, bins + 1)])
-    ranks = np.rint(exact + m / np.sqrt(n) * _bridges(bins))  # of the bridges there is a test below
+    ranks = np.rint(exact + m / np.sqrt(n) * _bridges(bins))  # the bridges have a test below
     ranks = np.maximum.accumulate(np.clip(ranks, 1, m), axis=1).astype(int)
     signs, squares = [1, -1], []
     bends = [np.diff(slopes(sure, right, own, norm)) for sure, right in sides]
@@ -43,7 +43,7 @@ def test_it_is_the_spread_of_the_error_over_moved_edges_less_that_of_the_outcome
         change, luck = 0.0, 0.0
         for sign, bend, (sure, right) in zip(signs, bends, sides, strict=False):
             change += sign * (error(sure, right, edges, norm) - error(sure, right, own, norm))
-            for edge in range(1, bins):  # outcomes between the two places of an edge change the sums of two bins
+            for edge in range(1, bins):  # outcomes between the two positions of an edge change the sums of two bins
                 between = (sure > min(own[edge], edges[edge])) & (sure <= max(own[edge], edges[edge]))
                 luck += bend[edge - 1] ** 2 * ((sure - right)[between] ** 2).sum()
         squares.append(change**2 - luck)
@@ -53,7 +53,7 @@ def test_it_is_the_spread_of_the_error_over_moved_edges_less_that_of_the_outcome
 
 
 def slopes(sure: np.ndarray, right: np.ndarray, edges: np.ndarray, norm: str) -> np.ndarray:
-    """How the error follows each bin's sum of gaps, by a small difference."""
+    """Return the derivative of the error by each bin's sum of gaps, from a small difference."""
     number, n = bin_numbers(sure, edges), len(sure)
     gaps = np.array([(sure - right)[number == k].sum() for k in range(len(edges) - 1)])
     counts = np.bincount(number, minlength=len(gaps))
@@ -74,7 +74,7 @@ def test_bridges_move_as_the_quantiles_of_samples_do() -> None:
 
 
 def test_it_is_as_large_as_the_spread_over_true_edges() -> None:
-    """The error of a large population between the edges of each of many samples, and what single samples say of it."""
+    """Compare the error of a large population, binned at each sample's edges, with estimates of single samples."""
     n, bins = 1000, 3
     sure, _ = sample(200_000, 9)
     chance = sure + np.where(sure < 0.4 + 0.4 / 3, 0.2, -0.2)

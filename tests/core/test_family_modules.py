@@ -1,8 +1,9 @@
-"""That a tensor's entries are what the table calls them is seen in what the model does when they are changed.
+"""Tests that the table names a tensor's entries correctly, by changing them and observing the model.
 
-Attention takes a mean of values, weighted by the products of queries and keys. So without values its output is zero,
-without keys the queries change nothing, without queries the keys change nothing. A gated MLP is linear in what the
-table calls up, and not in the gate.
+Attention is a mean of values, weighted by the products of queries and keys. So without values its output is zero,
+without keys the queries change nothing, without queries the keys change nothing. A gated MLP is linear in the
+entries
+that the table calls up, and not in the gate.
 """
 
 from __future__ import annotations
@@ -55,8 +56,8 @@ OTHER_ATTENTION = {
     "nystromformer": "it inverts a matrix of means of queries and keys",
 }
 NORMALIZED_TOGETHER = ("olmo2", "olmo3", "olmoe", "flex_olmo", "minimax_m2")
-"""One norm over the queries of all heads, and one over the keys, so that every head feels a change of one."""
-# Without what would mix into the check: learned terms that a zero query or key leaves.
+"""One norm over the queries of all heads and one over the keys, so that a change of one head affects all."""
+# Settings that remove interference: learned terms that remain if a query or key is zero.
 PLAIN = {
     "persimmon": {"qk_layernorm": False},
     "deberta": {"relative_attention": False},
@@ -66,7 +67,7 @@ PLAIN = {
 
 @cache
 def built(family: str) -> tuple[Any, ParameterTable]:
-    """A tiny model, and its table; who changes it puts it back."""
+    """Return a tiny model and its table; callers must restore any change."""
     model = family_model(family, **PLAIN.get(family, {}))
     shapes = {name: tuple(parameter.shape) for name, parameter in model.named_parameters()}
     return model, graftable(family, shapes, model.config.to_dict())
@@ -74,7 +75,7 @@ def built(family: str) -> tuple[Any, ParameterTable]:
 
 @cache
 def words() -> dict[str, Tensor]:
-    """Two sentences of the same length."""
+    """Return two sentences of the same length."""
     tokenizer = tiny_tokenizer("roberta")
     ids = [tokenizer(row["text"])["input_ids"][:8] for row in tiny_rows(2, seed=3)]
     ids = [row[:7] + [2] for row in ids]
@@ -82,7 +83,7 @@ def words() -> dict[str, Tensor]:
 
 
 def parts(table: ParameterTable, layer: int, kind: str) -> list[tuple[Parameter, np.ndarray]]:
-    """The tensors of a layer with entries of the kind, and the flat indices of those."""
+    """Return the tensors of a layer with entries of the kind, and the flat indices of those entries."""
     found = []
     for p in table.parameters:
         if p.layer == layer and kind in p.kinds:
@@ -94,7 +95,7 @@ def parts(table: ParameterTable, layer: int, kind: str) -> list[tuple[Parameter,
 def changed(
     model: Any, *changes: tuple[list[tuple[Parameter, np.ndarray]], Callable[[Tensor], Tensor]]
 ) -> Iterator[None]:
-    """Inside, these entries of the model are changed."""
+    """Change these entries of the model inside the block."""
     before = {p.name: model.get_parameter(p.name).detach().clone() for part, _ in changes for p, _ in part}
     try:
         for part, change in changes:
@@ -120,13 +121,13 @@ def double(values: Tensor) -> Tensor:
 
 
 def taken_in(model: Any, table: ParameterTable, layer: int, kind: str) -> Tensor:
-    """What the layer's module of this kind is given in one pass."""
+    """Return the input of the layer's module of this kind in one pass."""
     name = next(p.name for p in table.parameters if p.layer == layer and p.kinds == (kind,) and not p.is_bias)
     return _hooked(model, model.get_submodule(name.rpartition(".")[0]), before=True)
 
 
 def put_out(model: Any, table: ParameterTable, layer: int, kind: str) -> Tensor:
-    """What the module that holds the layer's experts gives."""
+    """Return the output of the module that holds the layer's experts."""
     name = next(p.name for p in table.parameters if p.layer == layer and kind in p.kinds)
     module = name.rpartition(".")[0].removesuffix(".input_linear")
     return _hooked(model, model.get_submodule(module), before=False)
@@ -145,7 +146,7 @@ def _hooked(model: Any, module: Any, before: bool) -> Tensor:
             model(**words())
     finally:
         handle.remove()
-    first = seen[0]  # of a shared layer, its first use
+    first = seen[0]  # a shared layer's first use
     if model.config.model_type == "squeezebert":  # [sentence, channel, token]
         first = first.transpose(1, 2)
     return first.flatten(0, -2)
@@ -156,7 +157,7 @@ def layer_of(table: ParameterTable, kind: str) -> int:
 
 
 def attentions(family: str) -> list[tuple[str, ...]]:
-    """The kinds of each attention that the family has."""
+    """Return the kinds of each attention that the family has."""
     _, table = built(family)
     kinds = {kind for p in table.parameters for kind in p.kinds}
     return [four for four in (SELF, CROSS) if set(four) <= kinds]
@@ -182,7 +183,7 @@ def test_attention_does_with_each_part_what_its_name_says(family: str) -> None:
         assert not seen((v, zero)).any(), "an entry of the value is missing"
         assert torch.equal(seen((k, zero)), seen((k, zero), (q, other))), "an entry of the query is none"
         assert torch.equal(seen((q, zero)), seen((q, zero), (k, other))), "an entry of the key is none"
-        for part in (q, k, v):  # each of them does something
+        for part in (q, k, v):  # each of them has an effect
             assert not torch.equal(seen((part, other)), plain)
         if both := parts(table, layer, KEY_AND_VALUE):
             assert not seen((both, zero)).any()
@@ -214,7 +215,7 @@ def test_a_head_is_what_changes_with_its_part_of_query_key_and_value(family: str
 
 
 def _one_of_each_input(table: ParameterTable, weight: Parameter, output: str) -> np.ndarray:
-    """Flat indices of one entry of the weight for each number that it takes in."""
+    """Return the flat index of one entry of the weight for each of its inputs."""
     if table.head_axes[output] == "row":
         return np.arange(weight.rows) * weight.cols
     return np.arange(weight.cols)

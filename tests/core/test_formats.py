@@ -1,4 +1,4 @@
-"""Numbers as a reader sees them."""
+"""Tests of numbers as they are shown to a reader."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The gain of least NLL: where it lies on known curves, its bootstrap interval, and the end of its range."""
+"""Tests of the gain with the lowest NLL: its place on known curves, its bootstrap interval, and its range's end."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from skillviz.errors import BadData
 
 
 def logits_of(scores: np.ndarray, best: float) -> np.ndarray:
-    """Logits [gain, n, 2] of grafts whose margin is `scores` times a factor that is 1 at the gain `best`."""
+    """Return logits [gain, n, 2] of grafts whose margin is `scores` times a factor that is 1 at the gain `best`."""
     step = np.log2(GAINS + 1) - np.log2(best + 1)
     margins = scores[None, :] * np.exp(step)[:, None]
     return np.stack([-margins / 2, margins / 2], axis=2)
 
 
 def calibrated(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Margins of a calibrated model, and labels drawn from its probabilities."""
+    """Return the margins of a calibrated model, and labels drawn from its probabilities."""
     rng = np.random.default_rng(seed)
     scores = rng.normal(0, 2, n)
     return scores, (rng.random(n) < 1 / (1 + np.exp(-scores))).astype(np.int64)

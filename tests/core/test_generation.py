@@ -1,4 +1,4 @@
-"""Texts that a model generates: greedy decoding whatever shares its batch, perplexity, exact match, and the loss."""
+"""Tests of generated texts: greedy decoding in any batch, perplexity, exact match, and the loss."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def generation(references: tuple[str, ...], ends: tuple[int, ...] = ()) -> Gener
 
 
 def written(n: int = 8, by_length: bool = False) -> Encoded:
-    """n prompts of 4 to 11 tokens, each with a reference of 1 to 3."""
+    """Return n prompts of 4 to 11 tokens, each with a reference of 1 to 3 tokens."""
     whole = examples("causal", n=n, labels=1)
     assert whole.answers is not None
     references = tuple(words(answer.tolist()) for (answer,) in whole.answers)
@@ -59,7 +59,7 @@ def test_a_text_is_the_same_whatever_shares_its_batch(family: str) -> None:
     for micro_tokens in (1, 40, 10_000):
         assert greedy(model, prompts, generation((), ends), CPU, micro_tokens) == wanted
     padded = [slow_greedy(model, np.array([PAD, PAD, *prompt]), MOST, ends) for prompt in prompts]
-    assert padded != wanted  # what a wrong padding would do
+    assert padded != wanted  # the result of wrong padding
 
 
 def test_a_model_that_keeps_nothing_generates_the_same() -> None:
@@ -131,7 +131,7 @@ def test_a_localizer_of_each_kind_takes_them(name: str) -> None:
 
 
 def test_grafts_that_share_their_lower_layers_generate_what_each_does_alone() -> None:
-    """Blocks cannot be left out while a text grows: every graft is passed whole."""
+    """Blocks cannot be skipped while a text grows: every graft is passed whole."""
     problem = problem_of(model_of("gpt2", "causal"), written(), "causal")
     upper = torch.arange(problem.d - 400, problem.d)
     (found,) = logits_of(problem.train, [Change(upper, lambda: problem.finetuned[upper])])
@@ -155,14 +155,14 @@ def test_metrics_are_exact_match_and_perplexity_alone() -> None:
     wanted = slow_perplexity(z[:, 2].tolist(), (-z[:, 3]).astype(int).tolist())
     assert found["perplexity"] == pytest.approx(wanted, rel=1e-9)
     by_example = float(np.mean(np.exp(np.asarray(z[:, 2] / z[:, 3], dtype=np.float64))))
-    assert abs(by_example - wanted) > 0.01  # the mean of the examples' perplexities is another number
+    assert abs(by_example - wanted) > 0.01  # the mean of the examples' perplexities is different
     assert panels("exact_match") == ["exact_match", "perplexity"]
     assert metric_names("exact_match", (*SCORED, "agreement")) == ["exact_match", "perplexity", "agreement"]
     assert not {"exact_match", "perplexity"} & set(score(np.eye(2)[y], y)) and "perplexity" not in metric_names("f1")
 
 
 def references_alone(n: int = 60, nats: float = 1.0, seed: int = 0) -> Generated:
-    """Scores of references with `nats` per token on average, beside which nothing was generated."""
+    """Return scores of references with `nats` per token on average and no generated text."""
     tokens = np.arange(n) % 7 + 1
     each = nats * np.random.default_rng(seed).uniform(0.8, 1.2, n)
     return generated_scores(None, -tokens * each, tokens)
@@ -186,8 +186,8 @@ def test_a_gain_in_perplexity_is_one_in_nats_per_token() -> None:
     assert gain.value == pytest.approx((nats[1] - nats[0]) / (nats[2] - nats[0]), rel=1e-9)
     assert 0.6 < gain.low < gain.value < gain.high < 0.75
     linear = [math.exp(-one) for one in nats]
-    assert (linear[0] - linear[1]) / (linear[0] - linear[2]) > 0.9  # what the perplexity itself would say
-    assert math.isnan(recovered_gain(graft, tuned, base, y, "perplexity").value)  # worse than before: nothing gained
+    assert (linear[0] - linear[1]) / (linear[0] - linear[2]) > 0.9  # the perplexity itself would give this
+    assert math.isnan(recovered_gain(graft, tuned, base, y, "perplexity").value)  # worse than the base: no gain
     less = metric_difference(graft, tuned, y, "perplexity")
     assert less.value > 0 and METRICS["perplexity"].verdict(less.low, less.high) == "worse"
 
@@ -226,7 +226,7 @@ def test_the_interval_of_perplexity_is_over_examples() -> None:
     for _ in range(2000):
         rows = rng.integers(0, 60, 60)
         draws.append(slow_perplexity(z[rows, 2].tolist(), (-z[rows, 3]).tolist()))
-    np.testing.assert_allclose((low, high), np.quantile(draws, [0.025, 0.975]), rtol=0.02)  # other draws
+    np.testing.assert_allclose((low, high), np.quantile(draws, [0.025, 0.975]), rtol=0.02)  # different draws
     assert low < value < high
     less = metric_difference(z, drawn(seed=1), y, "perplexity")
     assert less.value == pytest.approx(value - metric_interval(drawn(seed=1), y, "perplexity").value)

@@ -1,4 +1,4 @@
-"""A graft is exact to the bit on the model, in its file and on the way back."""
+"""Tests that a graft is exact to the bit on the model, in its file and after removal."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ HEAD = ("classifier.weight", "classifier.bias")
 
 
 def pair(family: str = "bert", dtype: torch.dtype = torch.float32) -> tuple[nn.Module, dict[str, Tensor]]:
-    """A base model and the fine-tuned tensors, all of which differ."""
+    """Return a base model and the fine-tuned tensors, all of which differ."""
     base = model_of(family).to(dtype)
     draw = torch.Generator().manual_seed(1)
     tuned = {n: (p.detach() + torch.randn(p.shape, generator=draw).to(dtype)) for n, p in base.named_parameters()}
@@ -46,7 +46,7 @@ def same(model: nn.Module, tensors: dict[str, Tensor]) -> bool:
 
 
 def expected(base: dict[str, Tensor], tuned: dict[str, Tensor], region: Region, heads: tuple[str, ...] = ()) -> dict:
-    """What a graft must give, one entry after the other."""
+    """Compute the result of a graft, one entry at a time."""
     out = {name: tensor.clone() for name, tensor in base.items()}
     for name, indices in region.indices.items():
         for i in indices:
@@ -86,7 +86,7 @@ def test_file_and_back(tmp_path: Path, dtype: torch.dtype) -> None:
 
 
 def test_narrow_values_widen_exactly(tmp_path: Path) -> None:
-    """A float32 base and a bfloat16 fine-tuned model: the graft's values arrive unrounded."""
+    """With a float32 base and a bfloat16 fine-tuned model, the graft's values are not rounded."""
     model, tuned = pair()
     narrow = {name: tensor.bfloat16() for name, tensor in tuned.items()}
     region = some_region(model)
@@ -183,7 +183,7 @@ def test_another_model_is_refused_and_left_as_it_was(change: str) -> None:
 
 @pytest.mark.parametrize("change", ["other", "missing"])
 def test_rows_that_do_not_fit_leave_the_model_as_it_was(change: str) -> None:
-    model = model_of("gpt_neox", "causal")  # its output matrix is its own
+    model = model_of("gpt_neox", "causal")  # it has a separate output matrix
     size, width = model.get_input_embeddings().weight.shape  # type: ignore[operator, union-attr, misc]
     rows = {name: torch.ones(2, width) for name in ("gpt_neox.embed_in.weight", "lm_head.weight")}
     other = "gpt_neox.layers.0.input_layernorm.weight"
@@ -330,7 +330,7 @@ def test_a_file_that_lies_is_told(tmp_path: Path, change: str) -> None:
         header |= {"size": 4} if change == "size" else {change: None}
     elif change == "endless":
         header["size"] = float("inf")
-    elif change == "rows":  # of added tokens, behind nobody knows which
+    elif change == "rows":  # rows of added tokens, without their ids
         tensors["rows.e"] = torch.ones(2, 3)
     elif change == "values":
         del tensors["w.values"]

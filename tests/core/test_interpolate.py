@@ -1,4 +1,4 @@
-"""The grid of mixing weights."""
+"""Tests of the grid of mixing weights."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Intervals: slow twins on the same resamples, coverage, speed of the vectorised form, exact ends."""
+"""Tests of intervals: slow twins on the same resamples, coverage, speed of the vectorized form, exact ends."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.core.drawn_predictions import PROPERTY, logits_of, predictions
 from tests.reference import calibration as slow
 from tests.reference import intervals as slow_intervals
 
-# those of generated texts have scores of another shape: tests/core/test_generation.py
+# Metrics of generated texts have scores of another shape: tests/core/test_generation.py
 OF_CLASSES = [name for name in metrics.SCORED if not metrics.METRICS[name].of_text]
 
 TWINS = {
@@ -32,7 +32,7 @@ TWINS = {
 
 
 def some(n: int = 60, classes: int = 2, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Two models' logits and the labels; the second model is the better one. Rounded, so that some tie."""
+    """Return two models' logits and the labels; the second model is better. Values are rounded, so that some tie."""
     random = np.random.default_rng(seed)
     labels = random.integers(0, classes, n)
     signal = np.eye(classes)[labels]
@@ -49,7 +49,7 @@ def test_every_metric_of_every_resample_equals_its_slow_twin(metric: str) -> Non
         weights = next(intervals.draws(len(labels), 5, seed=len(labels)))
         fast = metrics.statistic(metric, logits, labels)(weights)
         expected = slow_intervals.resampled(TWINS[metric], weights, logits, labels)
-        if metric == "f1" and set(labels == 1) != {True, False}:  # of one class, which says nothing
+        if metric == "f1" and set(labels == 1) != {True, False}:  # one class only, which decides nothing
             expected = np.full(len(weights), np.nan)
         np.testing.assert_allclose(fast, expected, rtol=1e-9, atol=1e-12)
 
@@ -69,7 +69,7 @@ def test_bootstrap_and_paired_bootstrap_equal_slow_ones(metric: str) -> None:
     fast = intervals.paired_bootstrap(a, b, labels, metric, 40, seed=5)[:3]
     assert fast == pytest.approx(pair, rel=1e-9, abs=1e-12)
     turned = intervals.paired_bootstrap(b, a, labels, metric, 40, seed=5)[:3]
-    assert turned != pytest.approx(pair, rel=1e-2)  # a dropped sign
+    assert turned != pytest.approx(pair, rel=1e-2)  # an error of sign
     assert turned == pytest.approx((-pair[0], -pair[2], -pair[1]), rel=1e-9, abs=1e-12)
 
 
@@ -96,7 +96,7 @@ def test_each_metric_has_the_interval_that_its_row_names(metric: str) -> None:
     found, kind = intervals.metric_interval(weak, labels, metric), metrics.METRICS[metric].interval
     less = intervals.metric_difference(weak, strong, labels, metric)
     assert found.value == pytest.approx(metrics.score(weak, labels)[metric], abs=1e-12)
-    if metric != "ece_equal_mass":  # the bins of a difference are those of both models together
+    if metric != "ece_equal_mass":  # the bins of a difference are computed from both models together
         assert less.value == pytest.approx(found.value - metrics.score(strong, labels)[metric], abs=1e-12)
     if kind == "calibration":
         binning = "mass" if metric == "ece_equal_mass" else "width"
@@ -131,7 +131,7 @@ def test_resamples_depend_on_the_seed_alone_not_on_the_blocks() -> None:
 def test_every_example_is_drawn_equally_often() -> None:
     drawn = np.concatenate(list(intervals.draws(5, 20_000, seed=0)))
     np.testing.assert_allclose(drawn.mean(axis=0), 1.0, atol=0.03)  # sd of a mean is 0.0063
-    np.testing.assert_allclose(drawn.var(axis=0), 0.8, atol=0.05)  # 5 throws, chance 1/5
+    np.testing.assert_allclose(drawn.var(axis=0), 0.8, atol=0.05)  # 5 draws, probability 1/5
 
 
 def test_a_model_against_itself_differs_by_exactly_nothing() -> None:
@@ -185,7 +185,7 @@ def test_without_a_gain_there_is_no_share_of_one() -> None:
 
 
 def test_the_interval_of_a_gain_is_paired() -> None:
-    """Three nested models; with the graft's answers in another order, as with other examples, it is much wider."""
+    """With three nested models, reordering the graft's answers (as if on other examples) widens the interval."""
     hard = np.random.default_rng(0).random(400)
     labels = np.zeros(400, dtype=np.int64)
     grafted, pretrained, finetuned = (logits_of(np.where(hard < share, 0.9, 0.1)) for share in (0.8, 0.5, 0.9))
@@ -264,7 +264,7 @@ def test_the_paired_interval_covers_where_few_predictions_differ(differ: int) ->
 
 
 def test_models_that_hardly_differ_leave_some_difference_open() -> None:
-    """F1 and the share of the gain too: a resample of no difference would exclude all others."""
+    """This includes F1 and the share of the gain: a resample without differences would exclude all other values."""
     random, n = np.random.default_rng(0), 400
     labels = random.integers(0, 2, n)
     predicted = np.where(random.random(n) < 0.85, labels, 1 - labels)
@@ -301,7 +301,7 @@ def test_an_interval_over_seeds() -> None:
 
 
 def test_two_thousand_resamples_of_two_thousand_examples_take_no_loop() -> None:
-    """A loop over resamples would need 2,000 calls of the statistic; the blocks need one for 2,000 rows."""
+    """A loop over resamples would call the statistic 2,000 times; blocks call it once for 2,000 rows."""
     a, b, labels = some(2000)
     calls = []
     ece = metrics.statistic("ece", *scores.checked(a, labels))

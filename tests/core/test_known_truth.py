@@ -1,4 +1,4 @@
-"""What a region has of a planted one: against loops over entries, at its exact ends, and by hand."""
+"""Tests of the overlap with a planted region: against loops over entries, at its exact ends, and by hand."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def entries(region: Region) -> set[tuple[str, int]]:
 
 
 def moved(seed: int, true: Region) -> np.ndarray:
-    """A movement with zeros in and out of the true region, whose first entry moved."""
+    """Return a movement with zeros inside and outside the true region, in which the first entry moved."""
     draw = np.random.default_rng((seed, 1))
     movement = (draw.normal(size=D) * (draw.random(D) < 0.7)).astype(np.float32)
     movement[true.flat()[0]] = 1.0
@@ -53,9 +53,11 @@ def test_the_true_region_is_found_whole_and_the_full_one_by_chance(seed: int) ->
 
 
 def test_by_hand() -> None:
-    """Tensor a holds the skill, 3 of the movements 2, 1 and 2; the region has the first, one decoy and one still entry.
+    """Tensor a holds the skill: 3 entries moved by 2, 1 and 2. The region has the first, one decoy and one unmoved
+    entry.
 
-    An entry that did not move counts neither for nor against."""
+    An unmoved entry is ignored by all measures.
+    """
     movement = np.zeros(D)
     movement[[0, 1, 2]], movement[[12, 13]] = (2.0, 1.0, 2.0), 5.0
     true, region = (Region.from_flat(np.array(flat), SHAPES) for flat in ([0, 1, 2], [0, 12, 22]))
@@ -65,7 +67,7 @@ def test_by_hand() -> None:
 
 
 def test_a_planted_error_is_caught() -> None:
-    """Recall by counts instead of movement, and precision among all entries, give other numbers."""
+    """Recall by counts instead of movement, and precision over all entries, give other numbers."""
     movement = np.zeros(D)
     movement[[0, 1, 2]] = (2.0, 1.0, 2.0)
     true, region = (Region.from_flat(np.array(flat), SHAPES) for flat in ([0, 1, 2], [0, 5, 6]))

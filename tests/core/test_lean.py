@@ -1,4 +1,4 @@
-"""Lean mode: the same regions as the ordinary mode, bit for bit, from gradients that are consumed and freed."""
+"""Tests of lean mode: the same regions as the ordinary mode, bit for bit, with gradients that are used and freed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LEAN = [name for name, row in LOCALIZERS.items() if row.lean]
 
 
 class InMemory:
-    """A vector that stands for a file."""
+    """A vector in memory that replaces a file."""
 
     def __init__(self, values: Tensor, table: ParameterTable) -> None:
         self.values, self.table = values, table
@@ -48,7 +48,7 @@ class InMemory:
 def pair_of_problems(
     family: str = "bert", dtype: torch.dtype = torch.float32, stored: torch.dtype | None = None, **changes: Any
 ) -> tuple[Problem, LeanProblem]:
-    """The same problem in the ordinary and in lean mode; `stored` is the dtype of the files."""
+    """Return the same problem in ordinary and in lean mode; `stored` is the dtype of the files."""
     readout = "causal" if family in ("gpt2", "llama") else "head"
     encoded: Encoded = examples(readout, n=16)
     ordinary = problem_of(model_of(family, readout), encoded, readout, dtype=dtype, micro_tokens=40, **changes)
@@ -95,14 +95,14 @@ def test_gradients_are_freed_as_they_come() -> None:
 
 
 def test_movements_too_small_for_bfloat16_are_not_lost() -> None:
-    """Files in float32, the model in bfloat16: what moved by less than it can tell is still ranked first."""
+    """Files are float32 and the model bfloat16: movements below its resolution are still ranked first."""
     model = model_of().to(torch.bfloat16)
     flat = LeanModel(model, table_of(model))
     base = torch.cat([p.detach().float().reshape(-1) for p in flat.parameters])
     draw = torch.Generator().manual_seed(0)
     moved = base.nonzero().squeeze(1)[torch.randperm(int((base != 0).sum()), generator=draw)[:50]]
     tuned = base.clone()
-    tuned[moved] *= 1 + 2**-12  # bfloat16 tells 2**-8 apart
+    tuned[moved] *= 1 + 2**-12  # the resolution of bfloat16 is 2**-8
     assert torch.equal(tuned.bfloat16(), base.bfloat16())
     train = Objective(flat, make_readout("head", examples()), examples())
     lean = LeanProblem(flat, InMemory(base, flat.table), InMemory(tuned, flat.table), train)  # type: ignore[arg-type]
@@ -112,7 +112,7 @@ def test_movements_too_small_for_bfloat16_are_not_lost() -> None:
     narrow = Problem(
         problem_of(model_of(), examples(), dtype=torch.bfloat16).flat, base.bfloat16(), tuned.bfloat16(), train
     )
-    assert not narrow.tau.any()  # which the ordinary mode in bfloat16 does not see
+    assert not narrow.tau.any()  # the ordinary mode in bfloat16 misses these movements
 
 
 @pytest.mark.parametrize("use", [lambda p: p.tau, lambda p: p.flat.theta, lambda p: p.set_soft(torch.zeros(p.d))])

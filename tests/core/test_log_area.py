@@ -1,4 +1,4 @@
-"""The area under a curve by size: a slow twin, cases worked by hand, planted errors, and what is refused."""
+"""Tests of the area under a curve by size: a slow twin, cases by hand, planted errors, and bad input."""
 
 from __future__ import annotations
 

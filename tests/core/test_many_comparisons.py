@@ -1,4 +1,4 @@
-"""Many comparisons: Benjamini-Hochberg against a twin by its definition, and its rate by simulation."""
+"""Tests of many comparisons: Benjamini-Hochberg against its definition, and its error rate by simulation."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from skillviz.errors import BadInput
 
 
 def twin(p: list[float], rate: float) -> list[bool]:
-    """By the definition: the largest k with at least k p-values at or below rate * k / n."""
+    """Apply the definition: the largest k with at least k p-values at or below rate * k / n."""
     known = [one for one in p if one == one]
     best = 0.0
     for k in range(1, len(known) + 1):
@@ -38,7 +38,7 @@ def test_discoveries_are_those_of_the_definition(p: list[float], rate: float) ->
 
 
 def test_the_papers_example() -> None:
-    """Benjamini and Hochberg (1995), section 3.2: 15 comparisons, of which 4 are discoveries at 0.05."""
+    """Benjamini and Hochberg (1995), section 3.2: 15 comparisons, 4 of them discoveries at 0.05."""
     p = [
         0.0001,
         0.0004,
@@ -89,7 +89,7 @@ def test_the_debiased_difference_stands_for_the_plug_in() -> None:
 
 @pytest.mark.parametrize("share", [0.0, 0.5, 0.9], ids=lambda share: f"correlation {share}")
 def test_the_false_discovery_rate_is_held(share: float) -> None:
-    """40 differences on the same examples, 30 of them zero: the mean share of false ones among the discoveries."""
+    """40 differences on the same examples, 30 of them zero: check the mean share of false discoveries."""
     generator, false_shares, all_null = np.random.default_rng(1), [], []
     truth = np.where(np.arange(40) < 10, 3.0, 0.0)
     for _ in range(1500):
@@ -107,7 +107,7 @@ def test_the_false_discovery_rate_is_held(share: float) -> None:
 @pytest.mark.cases(1, 2)
 @pytest.mark.parametrize("seeds", [2, 3, 5])
 def test_the_rate_is_held_for_means_over_few_seeds(seeds: int) -> None:
-    """40 differences that are all zero, each over its own seeds: how often any is a discovery."""
+    """40 differences that are all zero, each with its own seeds: check the rate of any discovery."""
     generator, found = np.random.default_rng(0), {"t": 0, "normal": 0}
     for _ in range(400):
         ends = [seeds_and_examples(x, 0.1) for x in generator.normal(size=(40, seeds))]
@@ -120,7 +120,7 @@ def test_the_rate_is_held_for_means_over_few_seeds(seeds: int) -> None:
 
 @pytest.mark.nightly
 def test_the_rate_is_held_on_small_slices() -> None:
-    """30 differences of accuracy that are all zero, few predictions of each differ: how often any is a discovery."""
+    """30 differences of accuracy that are all zero, with few differing predictions: check the rate of any discovery."""
     generator, n, found = np.random.default_rng(0), 60, {"mcnemar": 0, "normal": 0}
     for _ in range(600):
         differ = generator.binomial(n, 0.1, 30)
@@ -160,7 +160,7 @@ def test_a_rate_that_is_none() -> None:
 
 
 def test_the_interval_of_the_best_of_a_path_holds_where_its_own_does_not() -> None:
-    """61 estimates along one path, neighbours correlated 0.98: how often the picked one's interval has its truth."""
+    """61 estimates along one path, neighbors correlated 0.98: check the coverage for the best one."""
     generator, count, repeats = np.random.default_rng(0), 61, 4000
     truth = 0.01 * np.sin(np.linspace(0, 3, count))
     steps = generator.normal(size=(repeats, count))
@@ -179,7 +179,7 @@ def test_the_interval_of_the_best_of_a_path_holds_where_its_own_does_not() -> No
 
 
 def test_of_few_predictions_that_differ_the_best_of_many_reaches_further() -> None:
-    """At k differing predictions on one side about as far as the score interval of the higher level."""
+    """With k differing predictions on one side, it reaches about as far as the score interval of the higher level."""
     n, many = 500, 61
     for gained in (0, 1, 3, 6, 20, 100):
         value, (low, high) = gained / n, tango(gained, 0, n)

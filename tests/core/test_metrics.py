@@ -1,4 +1,4 @@
-"""The table of metrics: every row computed, in range, shown in its unit, and refused where it does not apply."""
+"""Tests of the table of metrics: every row is computed, in range, shown in its unit, and refused if not applicable."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_a_tasks_own_metric_comes_first_and_f1_only_there() -> None:
     assert metrics.metric_names("accuracy") == list(metrics.HEADLINE)
     assert metrics.metric_names("f1") == ["f1", *metrics.HEADLINE]
     assert metrics.panels("f1")[:3] == ["f1", "ece", "nll"] and "accuracy" not in metrics.panels("f1")
-    assert all(METRICS[name].help.endswith(".") for name in metrics.SCORED)  # the glossary explains each
+    assert all(METRICS[name].help.endswith(".") for name in metrics.SCORED)  # the glossary uses them
     assert set(metrics.HEADLINE) <= set(metrics.COMPARED) <= set(metrics.SCORED)
 
 

@@ -1,4 +1,4 @@
-"""Null movements: permutations and signs of a counter hash, and the interval of what lies beyond them."""
+"""Tests of null movements: permutations and signs from a counter hash, and the interval of the value beyond them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_every_place_is_equally_likely(n: int) -> None:
     counts = np.zeros((n, n))
     for seed in range(draws):
         counts[np.arange(n), sources(np.arange(n), n, seed, 1)] += 1
-    # each row and column sums to the draws, so (n - 1)^2 counts are free
+    # Each row and column sums to the draws, so (n - 1)^2 counts are free.
     statistic, freedom = ((counts - draws / n) ** 2 / (draws / n)).sum(), (n - 1) ** 2
     assert statistic < freedom + 5 * np.sqrt(2 * freedom) + 5
     identity = np.eye(n) * draws

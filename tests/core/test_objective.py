@@ -1,4 +1,4 @@
-"""The engine's loss and gradient are those of plain autograd on an untouched copy of the model."""
+"""Tests that the engine's loss and gradient equal those of plain autograd on an untouched copy of the model."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ def test_loss_and_gradient_are_autograds(family: str, readout: str) -> None:
 
 
 def test_in_float64_the_gradient_is_exact_to_float32() -> None:
-    """The same engine on a float64 model: what is left is one rounding of each entry to float32."""
+    """With the same engine on a float64 model, only one rounding of each entry to float32 remains."""
     encoded, model = examples(n=6), model_of()
     twin = PlainModel(model, table_of(model).names, encoded, "head")
     problem = problem_of(model, encoded, dtype=torch.float64)
     problem.train.backward()
     wanted = twin.loss_and_gradient(problem.base.numpy(), np.arange(6))[1]
-    # one rounding to float32 for each entry; atol for entries whose gradient is zero but for rounding
+    # One rounding to float32 for each entry; atol is for gradients that are zero except for rounding.
     np.testing.assert_allclose(problem.flat.grad.numpy(), wanted, rtol=1e-7, atol=1e-12)
 
 
@@ -65,7 +65,7 @@ def test_micro_batches_change_nothing(family: str, readout: str, dtype: torch.dt
     for limit in (1, 30, 100_000):
         problem = tiny_problem(family, readout, n=9, dtype=dtype, micro_tokens=limit)
         found[limit] = problem.train.backward(), problem.flat.grad.clone()
-    # one example at a time only reorders sums: float32 rounding; a bfloat16 gradient is rounded once a micro-batch
+    # One example at a time only reorders sums (float32 rounding); a bfloat16 gradient is rounded once per micro-batch.
     rtol = 1e-5 if dtype == torch.float32 else 3e-2
     loss, grad = found[100_000]
     for limit in (1, 30):
@@ -84,7 +84,7 @@ def test_a_bfloat16_model_gives_a_float32_gradient_through_its_hooks() -> None:
     exact.flat.theta.copy_(problem.base.float())
     exact.train.backward()
     cosine = torch.cosine_similarity(grad, exact.flat.grad, dim=0)
-    assert float(cosine) > 0.99  # bfloat16 holds eight bits
+    assert float(cosine) > 0.99  # bfloat16 has eight bits
 
 
 @pytest.mark.parametrize("autocast", [torch.bfloat16, torch.float16])
@@ -103,7 +103,7 @@ def test_autocast_narrows_activations_only(autocast: torch.dtype) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("where", ["activations", "model"])
 def test_float16_does_not_round_an_examples_share_away(where: str) -> None:
-    """A sure model and a large batch: each share of the mean gradient is below what float16 can hold."""
+    """With a confident model and a large batch, each share of the mean gradient is below float16's range."""
     problem = tiny_problem(n=4, dtype=torch.float32 if where == "activations" else torch.float16)
     problem.flat.model.classifier.weight.data.mul_(7)
     encoded = replace(examples(n=4), labels=problem.train.logits().argmax(1))
@@ -111,7 +111,7 @@ def test_float16_does_not_round_an_examples_share_away(where: str) -> None:
     few = narrow.backward(), problem.flat.grad.clone()
     many = narrow.backward(np.tile(np.arange(4), 250)), problem.flat.grad.clone()
     assert few[0] < 1e-3 and many[0] == pytest.approx(few[0], rel=1e-2)
-    assert float((many[1] - few[1]).norm() / few[1].norm()) < 0.01  # 0.04 where each share is rounded
+    assert float((many[1] - few[1]).norm() / few[1].norm()) < 0.01  # 0.04 if each share is rounded
 
 
 def test_logits_keep_the_order_of_the_rows_repeats_included() -> None:
@@ -151,7 +151,7 @@ def test_each_examples_gradients_are_autograds(family: str, readout: str, labels
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
 def test_a_gradient_that_is_handed_over_is_not_kept_and_later_ones_are(dtype: torch.dtype) -> None:
-    """Whatever the dtype, steps before and after give the same gradient; what no pass reaches is handed zeros."""
+    """For every dtype, steps before and after give the same gradient; parameters that no pass reaches get zeros."""
     problem = tiny_problem(dtype=dtype)
     unused = problem.table.names.index("bert.encoder.layer.1.output.dense.bias")
     problem.train.backward()

@@ -1,4 +1,4 @@
-"""Examples with options of their own: absent ones have probability 0, and count nowhere."""
+"""Tests of examples with their own options: absent ones have probability 0 and do not count."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ COUNTS = (4, 2, 3, 2, 4, 3)
 
 
 def ragged(by_length: bool = False) -> Encoded:
-    """Six examples with 2 to 4 options each, the last of which is right."""
+    """Return six examples with 2 to 4 options each; the last one is right."""
     whole = examples("causal", n=len(COUNTS), labels=4)
     assert whole.answers is not None
     empty = np.empty(0, dtype=np.int64)

@@ -1,4 +1,4 @@
-"""Searches kept out of a region, what can be dropped of one, and what outside hurts it: exact, and as slow twins."""
+"""Tests of searches outside a region, of its droppable entries, and of harmful ones outside: exact, with twins."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def returned(work: Any) -> tuple[list[Any], Any]:
 
 
 def quadratic(seed: int, n: int = 40) -> tuple[Any, Any, np.ndarray]:
-    """A loss of sets of entries with interactions, and each entry's exact worth in a set, in float64."""
+    """Return a loss over sets of entries with interactions, and each entry's exact value in a set, in float64."""
     random = np.random.default_rng(seed)
     gain, pull = random.normal(0.5, 1, n), random.normal(0, 0.2, (n, n))
     entries = np.sort(random.choice(1000, n, replace=False))

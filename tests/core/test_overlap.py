@@ -1,4 +1,4 @@
-"""Overlap and IoU matrices against sets, their chance levels against every possible region."""
+"""Tests of overlap and IoU matrices against sets, and of their chance levels against all possible regions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ D = 25
 
 
 def region(flat: list[int]) -> Region:
-    """The region of these global indices of the toy shapes."""
+    """Return the region with these global indices of the toy shapes."""
     return Region.from_flat(np.array(flat, dtype=np.int64), SHAPES)
 
 
@@ -59,7 +59,7 @@ def test_overlap_by_hand_is_asymmetric() -> None:
 
 
 def test_chance_by_hand() -> None:
-    """Tensors of 12, 3 and 10 entries: {0, 1} and {3, .., 7} are both in the first, {14, 20} in the others."""
+    """Tensors of 12, 3 and 10 entries: {0, 1} and {3, ..., 7} are both in the first, {14, 20} in the others."""
     two, five, far, none = region([0, 1]), region([3, 4, 5, 6, 7]), region([14, 20]), region([])
     chance = overlap.matched_chance
     assert chance([(two, five)]).mean == pytest.approx(2 / 12) and chance([(five, two)]).mean == pytest.approx(5 / 12)
@@ -98,7 +98,7 @@ def test_the_range_by_chance_is_that_of_every_region_with_these_counts(a: set[in
 
 @pytest.mark.parametrize("share", [0.002, 0.02, 0.2], ids=lambda share: f"share {share}")
 def test_the_range_by_chance_holds_95_of_100_simulated_draws(share: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A sum of hypergeometric counts over 40 tensors, 20,000 draws; exact and approximate ends are at most 1 apart."""
+    """A sum of hypergeometric counts over 40 tensors, 20,000 draws; exact and approximate ends differ by at most 1."""
     random = np.random.default_rng(3)
     d = random.integers(30, 20_000, 40)
     a, b = (np.maximum(d * random.uniform(0, 2 * share, 40), 1).astype(np.int64) for _ in range(2))
@@ -123,7 +123,7 @@ def test_without_a_choice_the_range_is_one_number(few: int, monkeypatch: pytest.
 @pytest.mark.nightly
 @pytest.mark.parametrize("kind", ["overlap", "iou"])
 def test_the_range_of_a_mean_over_pairs_that_share_regions_holds(kind: str) -> None:
-    """Three regions of one task with three of another, and three among themselves both ways, of 600 entries."""
+    """Three regions of one task with three of another, and three among themselves both ways, of 600 entries each."""
     random, shapes = np.random.default_rng(4), {"crowded": (40, 10), "wide": (100, 100)}
 
     def draw() -> Region:
@@ -154,7 +154,7 @@ def test_the_approximation_of_large_regions_is_the_exact_mean(monkeypatch: pytes
 
 
 def test_regions_that_crowd_share_more_by_chance_than_their_sizes_say() -> None:
-    """90 of 100 entries in a tensor of 200 of 20,000: a simulation has the matched level, not the even one."""
+    """With 90 of 100 entries in a tensor of 200 of 20,000, a simulation gives the matched level, not the even one."""
     random, shapes = np.random.default_rng(1), {"crowded": (200,), "wide": (100, 198)}
 
     def draw() -> Region:
@@ -176,12 +176,12 @@ def test_chance_iou_equals_the_mean_over_every_region(a: int, b: int, d: int) ->
 
 
 def test_chance_iou_of_a_real_size() -> None:
-    """Sparse: near mean / (a + b - mean). Full: exactly 1. Half of a large model: near a third."""
+    """Sparse: near mean / (a + b - mean). Full: exactly 1. Half of a large model: about a third."""
     d = 85_054_464
     assert overlap.chance_iou(8505, 8505, d) == pytest.approx(0.8504 / (17010 - 0.8504), rel=1e-3)
     assert overlap.chance_iou(d, d, d) == 1.0
     assert overlap.chance_iou(d // 2, d // 2, d) == pytest.approx(1 / 3, rel=1e-6)
-    assert overlap.chance_iou(8505, 8505, d) != pytest.approx(8505 / d, rel=0.1)  # overlap's level is another
+    assert overlap.chance_iou(8505, 8505, d) != pytest.approx(8505 / d, rel=0.1)  # not overlap's level
 
 
 def test_regions_of_random_draws_come_out_at_chance() -> None:

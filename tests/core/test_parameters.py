@@ -1,4 +1,4 @@
-"""d and module kinds of every family, counted on models built from configurations; nothing is allocated."""
+"""Tests of d and module kinds of every family, counted on models built from configurations without allocation."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ NEVER = ("embed", "wte", "wpe", "pooler", "ln_f", "final_layer_norm.0", "lm_head
 
 
 def on_meta(model_type: str, readout: str, **sizes: object) -> torch.nn.Module:
-    """A model of that type without any memory."""
+    """Return a model of that type that uses no memory."""
     with torch.device("meta"):
         return AUTO[readout].from_config(AutoConfig.for_model(model_type, **sizes))
 
 
 def biases(table: ParameterTable) -> int:
-    """Entries of the bias vectors."""
+    """Return the number of entries in the bias vectors."""
     return sum(p.size for p in table.parameters if p.is_bias)
 
 
@@ -157,7 +157,7 @@ def test_neox_rows_alternate_by_head_as_the_model_splits_them() -> None:
     size = attention.head_size
 
     def split(y: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        # GPTNeoXAttention.forward: view as [heads, 3 * head], then three chunks
+        # GPTNeoXAttention.forward: view as [heads, 3 * head], then three chunks.
         return y.view(*y.shape[:-1], -1, 3 * size).chunk(3, dim=-1)
 
     seen = _parts_by_probe(attention.query_key_value, split)
@@ -172,7 +172,7 @@ def test_neox_rows_alternate_by_head_as_the_model_splits_them() -> None:
 
 
 def test_neox_really_attends_with_the_part_we_call_the_query() -> None:
-    """Zeroing every row we call 'value' makes attention's output constant; the query rows do not."""
+    """Zeroing every row called 'value' makes attention's output constant; zeroing the query rows does not."""
     model = tiny_model("gpt_neox", "causal", num_attention_heads=4)
     attention = model.gpt_neox.layers[0].attention
     parameter = next(p for p in table_of(model).parameters if p.name.endswith("0.attention.query_key_value.weight"))
@@ -193,7 +193,7 @@ def test_neox_really_attends_with_the_part_we_call_the_query() -> None:
 
 
 def _parts_by_probe(linear: torch.nn.Module, split) -> np.ndarray:  # type: ignore[no-untyped-def]
-    """0, 1, 2 for every output of a fused layer: which part of the model's own split a bias entry ends in."""
+    """Return 0, 1 or 2 for every output of a fused layer: the part of the model's own split that a bias reaches."""
     parts = []
     for i in range(linear.bias.numel()):
         probe = torch.zeros(1, 1, linear.bias.numel())

@@ -1,4 +1,4 @@
-"""Grafts that share their lower layers: the numbers of whole passes, bit for bit, through fewer blocks."""
+"""Tests of grafts that share their lower layers: bit for bit the results of whole passes, with fewer blocks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from skillviz.core.region import Region
 from tests.core.problems import tiny_problem
 
 READOUTS = {"bert": "head", "roberta": "prompt", "distilbert": "head"}
-TOKENS = 40  # a micro-batch: three or four examples
+TOKENS = 40  # per micro-batch: three or four examples
 
 
 def problem_of(family: str, **changes: Any) -> Problem:
@@ -24,7 +24,7 @@ def problem_of(family: str, **changes: Any) -> Problem:
 
 
 def changes_of(problem: Problem) -> list[Change]:
-    """From the top layer alone to all layers, and nothing at all; shuffled, so that no order is needed."""
+    """Return changes from the top layer alone to all layers, and an empty one; shuffled, as order must not matter."""
     draw = np.random.default_rng(0)
     layer = np.repeat([p.layer for p in problem.table.parameters], [p.size for p in problem.table.parameters])
     entries = [draw.choice(np.flatnonzero(layer >= first), 300, replace=False) for first in (1, 0, 1, 1)]

@@ -1,4 +1,4 @@
-"""Grafts are exact to the bit, the way back too; draws give every example its turn."""
+"""Tests that grafts are exact to the bit, also when removed, and that draws use every example in turn."""
 
 from __future__ import annotations
 

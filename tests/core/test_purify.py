@@ -1,4 +1,4 @@
-"""Purification against autograd through the soft mask, with two tasks that share all but the head."""
+"""Tests of purification against autograd through the soft mask, with two tasks that share all but the head."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.reference.purify import slow_purify
 
 
 def two_tasks(dtype: torch.dtype = torch.float64, n: int = 6) -> tuple[list[Problem], list[PlainModel]]:
-    """A task of two classes and one of three, on one body: the same base and fine-tuned values, own heads."""
+    """Return a task of two classes and one of three on one body: the same base and fine-tuned values, own heads."""
     problems: list[Problem] = []
     twins: list[PlainModel] = []
     body: dict[str, torch.Tensor] = {}
@@ -55,7 +55,7 @@ def test_it_is_the_descent_of_the_slow_twin(delete_only: bool) -> None:
     _, planted = slow_purify(*parts, sign=-1.0)
     mended = set(found.region.flat().tolist())
     assert found.removed and (delete_only or found.added), "a test in which nothing is mended says nothing"
-    # S is float32 here: an entry whose score ends on the bias may fall to either side
+    # S is float32 here, so an entry whose score ends at the bias may fall on either side.
     assert len(mended ^ wanted) <= 1
     assert len(mended ^ planted) > found.removed, "a forgotten sign inside the union is caught"
     assert all(torch.equal(p.flat.theta, p.base) for p in problems)
@@ -77,7 +77,7 @@ def test_one_step_of_the_scores_is_autograds() -> None:
     )
     moved = np.abs(wanted - before)
     assert moved.max() > 0.1
-    # the mask is float32: u near exp(-10) keeps six digits
+    # The mask is float32: u near exp(-10) keeps six digits.
     np.testing.assert_allclose(mask.scores.numpy() - before, wanted - before, rtol=1e-4, atol=2e-6)
     joint.reset()
 
@@ -122,7 +122,7 @@ def test_the_joint_loss_falls() -> None:
 
 
 def test_tasks_may_share_one_model() -> None:
-    """Where the head is the same too, two problems on one vector give the sum of both gradients, not twice the last."""
+    """If the head is shared too, two problems on one vector give the sum of both gradients, not twice the last."""
     problems, _ = two_tasks(torch.float32)
     first = problems[0]
     other = Problem(first.flat, first.base, first.finetuned, first.train)

@@ -1,4 +1,4 @@
-"""Random controls of a region: exactly its size; drawn anywhere, or as many in each tensor as it has there."""
+"""Tests of random controls of a region: exactly its size, drawn anywhere or with its count in each tensor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Exactly k entries, the same as a stable sort gives, ties and all."""
+"""Tests of ranking: exactly k entries, equal to a stable sort, including ties."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_exact_counts_with_many_ties(n: int, levels: int) -> None:
 
 
 def test_a_threshold_would_miss_ties() -> None:
-    """What `top` is for: in bfloat16, 'above the k-th' and 'at least the k-th' both give another count."""
+    """This is the reason for `top`: in bfloat16, "above the k-th" and "at least the k-th" give other counts."""
     scores = torch.rand(10_000, generator=torch.Generator().manual_seed(0)).bfloat16()
     cut = scores.sort(descending=True).values[999]
     assert int((scores > cut).sum()) < 1000 < int((scores >= cut).sum())
@@ -60,11 +60,11 @@ def test_ties_of_one_score_are_broken_by_another(pairs: list[tuple[float, float]
 @pytest.mark.parametrize("levels", [1, 2, 40, 10_000])
 @pytest.mark.parametrize("k", [1, 100, 2500])
 def test_of_many_scores_the_contenders_alone_are_ranked(levels: int, k: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With ties at the bound, and where a sample's bound lies above the k-th of all."""
+    """This includes ties at the bound, and a sample's bound above the k-th of all."""
     draw = torch.Generator().manual_seed(levels + k)
     random = (torch.rand(40_000, generator=draw) * levels).floor()
     misleading = torch.zeros(40_000)
-    misleading[::64] = 1.0  # all that the sample sees is larger than nearly all
+    misleading[::64] = 1.0  # the sample sees only values that are larger than nearly all
     then = torch.randint(3, (40_000,), generator=draw).float()
     for scores in (random, misleading):
         wanted = [top(scores, k), top_of_two(scores, then, k)]
@@ -75,7 +75,7 @@ def test_of_many_scores_the_contenders_alone_are_ranked(levels: int, k: int, mon
         monkeypatch.undo()
     monkeypatch.setattr(ranking, "MANY", 20_000)
     assert (ranking._contenders(random, k) is not None) == (levels >= 40)
-    random[5001] = float("nan")  # no entry of the sample
+    random[5001] = float("nan")  # an entry outside the sample
     for rank in (lambda: top(random, k), lambda: top_of_two(random, then, k)):
         with pytest.raises(BadModel, match="not numbers"):
             rank()

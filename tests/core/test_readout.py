@@ -1,4 +1,4 @@
-"""Class scores are those of the plain model: full logits at the mask, a head's own, a token-by-token likelihood."""
+"""Tests that class scores equal the plain model's: logits at the mask, a head's own, token-by-token likelihoods."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DECODERS = ("gpt2", "opt", "gpt_neox", "llama")
 
 
 def scores(model: torch.nn.Module, encoded: Encoded, readout: object, limit: int = 60) -> np.ndarray:
-    """Class scores of all examples, in order, through micro-batches."""
+    """Return class scores of all examples, in order, computed in micro-batches."""
     out = np.empty((len(encoded), encoded.n_labels), dtype=np.float32)
     with torch.no_grad():
         for batch in Batches(encoded, CPU, limit).micro(np.arange(len(encoded))):
@@ -36,7 +36,7 @@ def test_prompt_is_the_full_logits_at_the_mask(family: str, labels: int) -> None
         with torch.no_grad():
             full = model(input_ids=torch.from_numpy(ids)[None]).logits[0]
         wanted = full[place, list(LABEL_IDS[:labels])].numpy()
-        # padding and batching change the order of float32 sums: 1e-5 on scores of size 1
+        # Padding and batching change the order of float32 sums: 1e-5 on scores of size 1.
         np.testing.assert_allclose(found[i], wanted, rtol=1e-5, atol=1e-5)
         beside = full[(place + 1) % len(ids), list(LABEL_IDS[:labels])].numpy()
         assert np.abs(found[i] - beside).max() > 1e-3, "a position off by one would pass"

@@ -1,6 +1,6 @@
-"""What is recorded once and computed again over padded batches is what passes give; on a GPU: test_cuda.py.
+"""Tests that recorded computations on padded batches give the same results as passes; for a GPU see test_cuda.py.
 
-Here a recording's kernels are the pass itself, started again: all else is as on a GPU.
+Here a recording's kernels are the pass itself, started again; all else is the same as on a GPU.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from tests.core.problems import tiny_problem
 
 
 class Repeated(Recordings):
-    """Recordings whose passes are computed again, at the same addresses, on any device."""
+    """Recordings whose passes are computed again at the same addresses, on any device."""
 
     def captured(self, run: Callable[[], Tensor]) -> tuple[Callable[[], None], Tensor]:
-        """What computes `run` again, and where its result then is."""
+        """Return a function that computes `run` again, and the tensor that holds its result."""
         takes_gradients, result = torch.is_grad_enabled(), run()
 
         def again() -> None:
@@ -39,7 +39,7 @@ RECORDABLE = [name for name, row in LOCALIZERS.items() if row.is_search and not 
 
 
 def recorded(problem: Problem, kind: type[Recordings] = Recordings) -> Problem:
-    """The problem with recorded passes."""
+    """Return the problem with recorded passes."""
     for objective in filter(None, (problem.train, problem.selection)):
         objective.recordings = kind(problem.flat, objective.batches)
     return problem
@@ -48,7 +48,7 @@ def recorded(problem: Problem, kind: type[Recordings] = Recordings) -> Problem:
 @pytest.mark.parametrize(("family", "readout"), [("bert", "head"), ("distilbert", "prompt"), ("gpt2", "head")])
 @pytest.mark.parametrize("micro_tokens", [40, 1000])
 def test_padded_passes_are_those_of_the_batch(family: str, readout: str, micro_tokens: int) -> None:
-    """Rows and tokens that padding adds count nowhere, whatever passed before."""
+    """Rows and tokens added by padding do not count, regardless of earlier passes."""
     plain, padded = (tiny_problem(family, readout, n=20, labels=3, micro_tokens=micro_tokens) for _ in range(2))
     recorded(padded, Repeated)
     for seed in (0, 1, 0):
@@ -59,7 +59,7 @@ def test_padded_passes_are_those_of_the_batch(family: str, readout: str, micro_t
         np.testing.assert_allclose(padded.train.logits(rows), plain.train.logits(rows), rtol=1e-5, atol=1e-6)
     kept = padded.train.recordings.kept  # type: ignore[union-attr]
     assert all(recording.batch.inputs["input_ids"].shape == key[-2:] for key, recording in kept.items())
-    # one recording where a batch is whole, as every batch then has its number of rows
+    # If a batch is whole there is one recording, because every batch then has the same number of rows.
     assert (len(kept) == 2) == (micro_tokens == 1000) and {key[0] for key in kept} == {"gradient", "scores"}
 
 
@@ -81,7 +81,7 @@ def test_a_label_of_padding_would_count() -> None:
 @pytest.mark.cases(3, 4)
 @pytest.mark.parametrize("name", RECORDABLE)
 def test_a_search_finds_the_region_of_plain_passes_and_resumes_exactly(name: str) -> None:
-    """The selection's scores, too, come from recordings."""
+    """The selection's scores also come from recordings."""
     (wanted, plain), (steps, found) = (whole(problem, name, 40) for problem in (problem_for(), again()))
     assert np.array_equal(found.order, plain.order)
     np.testing.assert_allclose([step.loss for step in steps], [step.loss for step in wanted], rtol=1e-5)

@@ -1,4 +1,4 @@
-"""Set algebra of regions against Python sets, and files that cannot lie."""
+"""Tests of set algebra of regions against Python sets, and of region files that must be refused if inconsistent."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def entries_of(region: Region) -> set[tuple[str, int]]:
 
 
 def named(flat: set[int]) -> set[tuple[str, int]]:
-    """Global entries as (name, place), counted by hand."""
+    """Return global entries as (name, position), counted by hand."""
     places = [(name, i) for name, shape in SHAPES.items() for i in range(prod(shape))]
     return {places[i] for i in flat}
 
@@ -50,7 +50,7 @@ def test_algebra_is_that_of_sets(a: set[int], b: set[int]) -> None:
 
 
 def test_the_full_region_takes_no_memory() -> None:
-    """Of 7 billion entries the indices would take 56 GB; each parameter's are made when they are read."""
+    """The indices of 7 billion entries would take 56 GB; each parameter's are made when they are read."""
     whole = Region.full({"a": (70_000, 100_000), "b": (5,)})
     assert whole.size == whole.d == 7_000_000_005 and len(whole.indices) == 2
     assert list(whole.indices["b"]) == [0, 1, 2, 3, 4] and not whole.indices["b"].flags.writeable

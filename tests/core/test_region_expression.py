@@ -1,4 +1,4 @@
-"""Recipes against a slow twin that asks every entry, and every way in which one can be wrong."""
+"""Tests of region expressions against a slow twin that checks every entry, and of every error in an expression."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ TABLES = {
 
 
 def stored_runs(table: ParameterTable) -> dict[str, tuple[np.ndarray, int]]:
-    """Two invented runs: global entries in order, and the main region's size."""
+    """Return two invented runs: global entries in order, and the main region's size."""
     return {
         name: (np.random.default_rng(seed).permutation(table.d)[:40], 12) for seed, name in enumerate(("one", "two"))
     }
 
 
 def stored_in(table: ParameterTable) -> Any:
-    """What gives the region of an invented run."""
+    """Return a function that gives the region of an invented run."""
     runs = stored_runs(table)
 
     def stored(run: str, size: int | None) -> Region:
@@ -65,7 +65,7 @@ def stored_in(table: ParameterTable) -> Any:
 
 
 def named_runs(table: ParameterTable) -> dict[str, tuple[list[tuple[str, int]], int]]:
-    """The invented runs with their entries as (name, place)."""
+    """Return the invented runs with their entries as (name, position)."""
     places = [(p.name, i) for p in table.parameters for i in range(p.size)]
     return {run: ([places[i] for i in order], size) for run, (order, size) in stored_runs(table).items()}
 
@@ -135,7 +135,7 @@ def test_a_fused_tensor_is_cut_by_kind() -> None:
     parts = [region_of({"kinds": [kind]}, table) for kind in ("query", "key", "value")]
     assert len({part.size for part in parts}) == 1 and parts[0].size == 2 * (12 * 4 + 12) // 3
     assert not (parts[0] & parts[1]).size and not (parts[1] & parts[2]).size
-    # heads alternate: the second head's query begins in the middle of the tensor
+    # Heads alternate: the second head's query begins in the middle of the tensor.
     assert np.flatnonzero(parts[0].mask("gpt_neox.layers.0.attention.query_key_value.bias")).tolist() == [0, 1, 6, 7]
 
 

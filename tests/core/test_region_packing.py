@@ -1,4 +1,4 @@
-"""Indices in few bytes: every form gives the same indices back, the smallest is taken, files of it are regions."""
+"""Tests of packed indices: every format restores the same indices, the smallest is used, and its files are regions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A region's parts: every entry where a slow twin puts it, and controls of equal size that lie where they should."""
+"""Tests of a region's parts: every entry is in the slow twin's part, and controls have equal size and location."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ regions = st.tuples(st.sampled_from(TINY), st.integers(0, 10**6), st.floats(0.00
 
 
 def drawn(family: str, seed: int, share: float) -> tuple[ParameterTable, Region]:
-    """A random region of a tiny model's parameters."""
+    """Return a random region of a tiny model's parameters."""
     table = TABLES[family]
     flat = np.random.default_rng(seed).choice(table.d, max(1, int(share * table.d)), replace=False)
     return table, Region.from_flat(flat, table.shapes)
 
 
 def by_entry(table: ParameterTable, region: Region, places) -> dict[tuple, list[int]]:
-    """Place to sorted global indices, one entry at a time."""
+    """Return place -> sorted global indices, one entry at a time."""
     found: dict[tuple, list[int]] = {}
     for parameter, offset in zip(table.parameters, table.offsets[:-1], strict=True):
         for flat in region.indices.get(parameter.name, ()):
@@ -80,7 +80,7 @@ def test_heads_are_those_of_the_twin(given_region) -> None:
 
 
 def test_a_wrong_place_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The twin is a test that can fail: heads along the other axis, and key entries in the value's cell."""
+    """Plant two errors that the twin must catch: heads along the other axis, and key entries in the value's cell."""
     table, region = drawn("bert", 0, 0.2)
     right = as_lists(parts_of(region, table, HEADS))
     monkeypatch.setitem(FAMILIES, "bert", replace(FAMILIES["bert"], head_axes=dict.fromkeys(HEADED, "column")))
@@ -109,9 +109,9 @@ def test_controls_have_the_parts_size_and_lie_where_they_should(given_region, gr
             assert len(np.unique(other)) == part.size and not inside & set(other.tolist())
             of_control = parts_of(Region.from_flat(other, table.shapes), table, grouping)
             same = next(one for one in of_control if one.place == part.place)
-            assert np.array_equal(same.entries, other)  # all of them in the same cell or head
+            assert np.array_equal(same.entries, other)  # all of them are in the same cell or head
             tensors = [np.searchsorted(table.offsets, e, side="right") for e in (other, part.entries)]
-            assert np.array_equal(*tensors)  # as many in each tensor
+            assert np.array_equal(*tensors)  # the same count in each tensor
         if rest is not None:
             assert len(np.unique(rest)) == part.size and set(rest.tolist()) <= inside - set(part.entries.tolist())
         else:
@@ -173,12 +173,12 @@ def test_every_head_of_a_fused_or_grouped_attention_has_its_share(family: str) -
         for number, kind in enumerate(p.kinds)
         if kind in ("query", "key", "value") or (kind == "attention output" and not p.is_bias)
     )
-    assert len(inside) == attention  # every such entry is of a head
+    assert len(inside) == attention  # every such entry belongs to a head
 
 
 @pytest.mark.parametrize(("family", "tensors"), [("mixtral", 2), ("gpt_oss", 4), ("jetmoe", 2), ("deepseek_v3", 2)])
 def test_an_expert_is_its_own_slice_of_each_tensor(family: str, tensors: int) -> None:
-    """What experts share, its bias, a shared expert, the router, is in none of them."""
+    """The entries that experts share (their bias, a shared expert, the router) belong to no expert."""
     model = family_model(family)
     shapes = {name: tuple(parameter.shape) for name, parameter in model.named_parameters()}
     table = graftable(family, shapes, model.config.to_dict())
@@ -204,7 +204,7 @@ def test_an_expert_is_its_own_slice_of_each_tensor(family: str, tensors: int) ->
 
 
 def test_stored_draws_can_be_repeated() -> None:
-    """The first kinds have the numbers that stored draws were made with, and every kind has one."""
+    """The first kinds keep the numbers used for stored draws, and every kind has a number."""
     first = ("query", "key", "value", "attention output", "MLP in", "MLP out", "LayerNorm", "other", "bias", "")
     numbers = region_parts._SEED_NUMBERS
     assert numbers[: len(first)] == first

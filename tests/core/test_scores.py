@@ -1,4 +1,4 @@
-"""Scores of predictions against their slow twins, at their ends, and with bad input."""
+"""Tests of scores of predictions against their slow twins, at their ends, and with bad input."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_float16_logits_are_summed_in_float64() -> None:
 
 
 def test_f1_by_hand_and_where_it_is_undefined() -> None:
-    logits = logits_of([0.1, 0.1, 0.1, 0.9, 0.9])  # says 1, 1, 1, 0, 0
+    logits = logits_of([0.1, 0.1, 0.1, 0.9, 0.9])  # predicts 1, 1, 1, 0, 0
     assert scores.f1(logits, np.array([1, 1, 0, 1, 0])) == pytest.approx(2 / 3)
     assert scores.f1(logits, np.array([1, 1, 0, 1, 0]), positive=0) == pytest.approx(0.5)
     assert scores.f1(logits, np.array([0, 0, 0, 1, 1])) == 0.0

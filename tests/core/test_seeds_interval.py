@@ -1,4 +1,4 @@
-"""The interval over few seeds and one test set: exact ends, coverage, and what is refused."""
+"""Tests of the interval over few seeds and one test set: exact ends, coverage, and bad input."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_it_is_the_formula() -> None:
 @pytest.mark.parametrize("seeds", [2, 3, 5])
 @pytest.mark.parametrize("spread", [0.0, 1.0, 3.0, 30.0])
 def test_it_covers(seeds: int, spread: float) -> None:
-    """Normal seeds and examples; half of the examples' noise is each seed's own. 4,000 draws: 0.4% of error."""
+    """Normal seeds and examples; half of the examples' noise is separate for each seed. 4,000 draws: 0.4% of error."""
     random, own = np.random.default_rng(3), 0.5 * seeds
     luck = (
         random.normal(size=(4000, seeds)) * math.sqrt(spread * seeds + own) + random.normal(size=(4000, 1)) * 0.5**0.5

@@ -1,4 +1,4 @@
-"""AUROC by ranks against all pairs, its variance against DeLong's sums, and its ends where nothing is known."""
+"""Tests of AUROC by ranks against all pairs, of its variance against DeLong's sums, and of its undefined cases."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_the_lowest_coverage_that_the_docs_name_is_the_measured_one() -> None:
 
 
 def drawn(seed: int, n: int, m: int, ties: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Two groups of confidences, the first larger on average."""
+    """Return two groups of confidences, the first larger on average."""
     random = np.random.default_rng(seed)
     inside, outside = random.beta(4, 1.5, n), random.beta(2, 2, m)
     return (inside.round(1), outside.round(1)) if ties else (inside, outside)

@@ -1,4 +1,4 @@
-"""Gradients of single examples from one pass of many: autograd's, wherever the layers allow it; else one by one."""
+"""Tests of single examples' gradients from one joint pass: they equal autograd's; unsuitable layers go one by one."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ROWS = np.array([4, 0, 7, 2, 5])
 
 
 def is_autograds(problem: Problem) -> None:
-    """Those of a batch are those of a pass of each example, which autograd gives."""
+    """Check that the gradients of a batch equal those of a pass per example, which autograd gives."""
     logits, found = difference_gradients(problem.train, ROWS)
     wanted_logits, wanted = difference_gradients(one_by_one(problem), ROWS)
     torch.testing.assert_close(logits, wanted_logits, rtol=1e-4, atol=1e-4)
@@ -67,7 +67,7 @@ def test_other_dtypes_take_one_example_at_a_time(dtype: torch.dtype) -> None:
 
 
 class Twice(nn.Module):
-    """A layer that its block calls twice, as a model of shared layers does."""
+    """A layer that its block calls twice, like in a model with shared layers."""
 
     def __init__(self, dense: nn.Linear) -> None:
         super().__init__()
@@ -78,21 +78,21 @@ class Twice(nn.Module):
 
 
 class Beside(Twice):
-    """A layer whose weight is used beside the call, where no hook sees it."""
+    """A layer whose weight is used outside the call, where no hook sees it."""
 
     def forward(self, x: Tensor) -> Tensor:
         return self.dense(x) + 0.1 * nn.functional.linear(x, self.dense.weight)
 
 
 class Flattened(Twice):
-    """A layer that sees the first tokens of all examples, then the second ones."""
+    """A layer whose input has the first tokens of all examples, then the second ones."""
 
     def forward(self, x: Tensor) -> Tensor:
         return self.dense(x.transpose(0, 1).flatten(0, 1)).view(x.shape[1], x.shape[0], -1).transpose(0, 1)
 
 
 class Mixed(Twice):
-    """A layer that sees the examples in another order."""
+    """A layer whose input has the examples in another order."""
 
     def forward(self, x: Tensor) -> Tensor:
         return self.dense(x.flip(0)).flip(0)

@@ -1,4 +1,4 @@
-"""Sizes as people type them: exact counts, exact shares, and refusals that name the range."""
+"""Tests of sizes as people type them: exact counts, exact shares, and errors that give the range."""
 
 from __future__ import annotations
 
@@ -67,4 +67,4 @@ def test_a_share_is_cut_down_exactly_and_a_percentage_says_the_same(d: int, perc
 
 def test_a_share_never_suffers_from_binary_fractions() -> None:
     assert parse_size("0.29", 100) == 29
-    assert int(0.29 * 100) == 28  # what floats would give
+    assert int(0.29 * 100) == 28  # the result with floats

@@ -1,4 +1,4 @@
-"""Stability of regions: pairs against chance by hand, and the bootstrap of one Jacobian against doing it anew."""
+"""Tests of stability of regions: pairs against chance by hand, the bootstrap of one Jacobian against recomputation."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_the_whole_is_the_linearized_region() -> None:
 
 @pytest.mark.nightly
 def test_a_resample_is_solved_as_from_the_beginning() -> None:
-    """Beginning at the whole's solution changes the way, not where it leads."""
+    """Starting at the solution for all examples changes the path, not the result."""
     problem = learnable_problem(n=48)
     found = linearization(problem, 60, seed=0, options=LinearizedOptions(iterations=400))
     weights = np.bincount(np.random.default_rng(0).integers(0, 48, 48), minlength=48).astype(float)

@@ -1,4 +1,4 @@
-"""A stratified sample: the counts of a slow twin, the seed decides which rows, a sorted file changes nothing."""
+"""Tests of stratified samples: a slow twin's counts, rows decided by the seed, no effect of a sorted file."""
 
 from __future__ import annotations
 

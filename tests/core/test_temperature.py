@@ -1,4 +1,4 @@
-"""Temperature scaling: known temperatures are found, bounds are said, and accuracy never moves."""
+"""Tests of temperature scaling: known temperatures are found, bounds are reported, and accuracy never changes."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ def test_it_equals_a_golden_section_search() -> None:
 
 
 def test_a_planted_temperature_is_found_by_hand() -> None:
-    """Three of four right at one confidence: the best confidence is 3/4, so T = margin / log 3."""
+    """Three of four are right at one confidence: the best confidence is 3/4, so T = margin / log 3."""
     logits, labels = np.array([[5.0, 0.0]] * 4), np.array([0, 0, 0, 1])
     fit = temperature_fit(logits, labels)
     assert fit.value == pytest.approx(5 / np.log(3), rel=1e-9) and not fit.at_bound
     assert scores.probabilities(scaled(logits, fit.value))[0, 0] == pytest.approx(0.75, rel=1e-9)
-    assert temperature_fit(-logits, labels).value != pytest.approx(fit.value, rel=1e-2)  # a dropped sign
+    assert temperature_fit(-logits, labels).value != pytest.approx(fit.value, rel=1e-2)  # an error of sign
 
 
 def test_bounds_are_reached_and_said() -> None:

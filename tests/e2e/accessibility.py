@@ -1,6 +1,7 @@
-"""What axe finds on a page, which of it is Streamlit's, and the order of the headings: for tests and docs/pages.md.
+"""Accessibility findings of axe on a page, split by Streamlit's and skillviz's, and the order of headings; for tests
+and docs/pages.md.
 
-axe-core comes with the package axe-playwright-python, as a script that is put into the page; it fetches nothing.
+axe-core is a script in the package axe-playwright-python; it is added to the page and fetches nothing.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ GRAVE = ("serious", "critical")
 
 @dataclass(frozen=True)
 class Streamlits:
-    """A finding in Streamlit's own markup, which no setting and no style of ours changes."""
+    """A finding in Streamlit's own markup, which no setting or style of skillviz changes."""
 
     rule: str
     selector: str
@@ -36,7 +37,7 @@ STREAMLITS = (
 
 @dataclass(frozen=True)
 class Finding:
-    """One element that breaks one rule of axe; `reason` where the element is Streamlit's."""
+    """One element that breaks one rule of axe; `reason` is set if the element is Streamlit's."""
 
     rule: str
     impact: str
@@ -46,14 +47,14 @@ class Finding:
 
     @property
     def is_ours(self) -> bool:
-        """Whether it is for us to mend."""
+        """True if skillviz must fix the finding."""
         return not self.reason
 
     def __str__(self) -> str:
         return f"{self.impact} {self.rule}: {self.html[:200]} ({self.message[:200]})"
 
 
-# Each element that breaks a rule, with the numbers of the rows of `known` whose rule and selector it fits.
+# Each element that breaks a rule, with the row numbers of `known` that match its rule and selector.
 RUN = """known => axe.run(document, {resultTypes: ["violations"]}).then(({violations}) => violations.flatMap(rule =>
   rule.nodes.map(node => {
     const element = [node.target].flat(9).reduce((root, step) => {
@@ -67,7 +68,7 @@ HEADINGS = """() => [...document.querySelectorAll("[data-testid=stMain] :is(h1, 
 
 
 def findings(page: Any) -> list[Finding]:
-    """The serious and critical findings on the page as it stands."""
+    """Return the serious and critical findings on the current page."""
     page.evaluate(AXE_SCRIPT)
     found = page.evaluate(RUN, [{"rule": row.rule, "selector": row.selector} for row in STREAMLITS])
     return [
@@ -80,7 +81,7 @@ def findings(page: Any) -> list[Finding]:
 
 
 def out_of_order(page: Any) -> list[str]:
-    """Headings that skip a level, or a first one that is not the page's only h1."""
+    """Return the headings that skip a level, or a first heading that is not the page's only h1."""
     levels = page.evaluate(HEADINGS)
     pairs = zip(levels, levels[1:], strict=False)
     wrong = [f"h{level} {text!r} follows h{before}" for (before, _), (level, text) in pairs

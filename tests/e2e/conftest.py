@@ -1,4 +1,4 @@
-"""A dashboard of its own for each test that asks, and headless Chromium."""
+"""Fixtures of browser tests: a dashboard per test if needed, and headless Chromium."""
 
 from __future__ import annotations
 
@@ -20,34 +20,34 @@ __all__ = ["PATIENCE", "free_port", "served", "settle", "wait_until_up"]
 
 @pytest.fixture(scope="session")
 def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str]]:
-    """The folder of fake runs and their ids by short name."""
+    """Return the folder of fake runs and their ids by short name."""
     root = tmp_path_factory.mktemp("library")
     return root, make_store(root)
 
 
 @pytest.fixture
 def serve(tmp_path: Path) -> Iterator[Callable[[Path], str]]:
-    """Starts a fresh dashboard over a folder of runs and returns its address; ended after the test."""
+    """Start a new dashboard over a folder of runs and return its address; it ends after the test."""
     with ExitStack() as servers:
         yield lambda root: servers.enter_context(served(root, tmp_path))
 
 
 @pytest.fixture(scope="session")
 def address(made: tuple[Path, dict[str, str]], tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """One dashboard over the fake runs for all tests that change nothing."""
+    """Return the address of one dashboard over the fake runs, shared by all tests that change nothing."""
     with served(made[0], tmp_path_factory.mktemp("log")) as address:
         yield address
 
 
 @contextmanager
 def served(root: Path, logs: Path, project: Path = PROJECT) -> Iterator[str]:
-    """The address of a dashboard over this folder of runs, and over those that ship with `project`."""
+    """Yield the address of a dashboard over this folder of runs and the runs shipped with `project`."""
     with server.served(project, logs, {"SKILLVIZ_RUNS": str(root)}) as address:
         yield address
 
 
 def off_the_machine(url: str) -> list[str]:
-    """The address where another machine is asked for it; else nothing."""
+    """Return the URL in a list if it points to another machine, else an empty list."""
     at = urlsplit(url)
     is_away = at.scheme in ("http", "https", "ws", "wss") and at.hostname not in ("127.0.0.1", "localhost")
     return [f"a request left the machine: {url}"] if is_away else []
@@ -55,7 +55,7 @@ def off_the_machine(url: str) -> list[str]:
 
 @pytest.fixture
 def visit(browser: Any) -> Iterator[Callable[..., Any]]:
-    """Opens an address in a context of its own; an error that the page raises, or a request off the machine, fails."""
+    """Open an address in its own context; fail on an error of the page or a request to another machine."""
     contexts, problems = [], []
 
     def open_page(url: str, **settings: Any) -> Any:

@@ -1,6 +1,6 @@
-"""An identity provider for tests: OpenID Connect with a choice of users in place of passwords, on a port of its own.
+"""An identity provider for tests: OpenID Connect with a choice of users instead of passwords, on its own port.
 
-It checks what a provider has to: client, secret, redirect address, each code once, and the proof key (PKCE).
+It makes a provider's checks: client, secret, redirect address, single use of codes, and the proof key (PKCE).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ METADATA = "/.well-known/openid-configuration"
 
 
 class IdentityProvider:
-    """Its users are the subjects of `users`, each with further claims. `redirect_uri` is the only one it knows."""
+    """A provider whose users are the subjects of `users`, each with more claims; it accepts only `redirect_uri`."""
 
     def __init__(self, users: Mapping[str, Mapping[str, str]], redirect_uri: str) -> None:
         self.users, self.redirect_uri = users, redirect_uri
@@ -50,7 +50,7 @@ class IdentityProvider:
         self.issuer = f"http://127.0.0.1:{self.server.server_port}"
 
     def get(self, request: BaseHTTPRequestHandler, path: str, query: dict[str, str]) -> None:
-        """Discovery, keys, the page where a user is chosen, and the way back from it."""
+        """Answer discovery, the keys, the page for choosing a user, and the redirect back from it."""
         if path == METADATA:
             places = {"authorization_endpoint": "authorize", "token_endpoint": "token", "jwks_uri": "keys"}
             answer(request, {
@@ -77,7 +77,7 @@ class IdentityProvider:
             answer(request, {"error": "invalid_request"}, 400)
 
     def post(self, request: BaseHTTPRequestHandler, path: str, form: dict[str, str]) -> None:
-        """The signed token for a code."""
+        """Return the signed token for a code."""
         user, asked = self.codes.pop(form.get("code", ""), ("", {}))
         proof = base64.urlsafe_b64encode(hashlib.sha256(form.get("code_verifier", "").encode()).digest()).rstrip(b"=")
         login = base64.b64encode(":".join(map(quote, CLIENT.values())).encode()).decode()
@@ -101,7 +101,7 @@ class IdentityProvider:
 
 @contextmanager
 def identity_provider(users: Mapping[str, Mapping[str, str]], redirect_uri: str) -> Iterator[IdentityProvider]:
-    """A provider that answers, for the time of the block."""
+    """Run a provider for the time of the block."""
     provider = IdentityProvider(users, redirect_uri)
     threading.Thread(target=provider.server.serve_forever, daemon=True).start()
     try:
@@ -112,12 +112,12 @@ def identity_provider(users: Mapping[str, Mapping[str, str]], redirect_uri: str)
 
 
 def first_values(query: str) -> dict[str, str]:
-    """The fields of a query or form, each with its first value."""
+    """Return the fields of a query or form, each with its first value."""
     return {name: values[0] for name, values in parse_qs(query).items()}
 
 
 def answer(request: BaseHTTPRequestHandler, content: str | dict[str, object], status: int = 200) -> None:
-    """A page, or JSON."""
+    """Send a page or JSON."""
     is_page = isinstance(content, str)
     body = (content if is_page else json.dumps(content)).encode()
     request.send_response(status)
@@ -128,7 +128,7 @@ def answer(request: BaseHTTPRequestHandler, content: str | dict[str, object], st
 
 
 def secrets_toml(provider: IdentityProvider) -> str:
-    """What a deployment's secrets say of the provider."""
+    """Return a deployment's secrets for the provider."""
     values = {
         "redirect_uri": provider.redirect_uri, "cookie_secret": secrets.token_urlsafe(32), **CLIENT,
         "server_metadata_url": f"{provider.issuer}{METADATA}",

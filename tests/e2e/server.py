@@ -1,4 +1,4 @@
-"""A dashboard as a process of its own, and when its page stands still: for tests, pictures and measurements."""
+"""Start a dashboard as a separate process and wait until its page is idle; for tests, pictures and measurements."""
 
 from __future__ import annotations
 
@@ -24,9 +24,10 @@ STILL = """() => document.querySelector("[data-testid='stApp'][data-test-script-
 def served(
     project: Path, logs: Path | None = None, more: Mapping[str, str] | None = None, port: int = 0
 ) -> Iterator[str]:
-    """The address of a dashboard of the project in this folder, on this port or a free one; ended afterwards.
+    """Yield the address of a dashboard of the project in this folder, on this port or a free one; it ends
+    afterwards.
 
-    `more` are environment variables; `logs` is the folder for what the server says.
+    `more` are environment variables; `logs` is the folder for the server's output.
     """
     server, address = started(project, logs, more, port)
     try:
@@ -34,7 +35,7 @@ def served(
     finally:
         server.terminate()
         try:
-            server.wait(60)  # a crowded machine gives it no time to end by itself
+            server.wait(60)  # a busy machine gives it no time to end by itself
         except subprocess.TimeoutExpired:
             server.kill()
             server.wait()
@@ -43,7 +44,8 @@ def served(
 def started(
     project: Path, logs: Path | None = None, more: Mapping[str, str] | None = None, port: int = 0
 ) -> tuple[subprocess.Popen[bytes], str]:
-    """As `served`, for whoever ends it otherwise: the process, and its address once it answers."""
+    """Start a dashboard like `served`, but let the caller end it: return the process and its address once it
+    answers."""
     port = port or free_port()
     command = [sys.executable, "-m", "streamlit", "run", "dashboard.py", "--server.headless", "true"]
     target = Path(logs) / "server.log" if logs else Path(os.devnull)
@@ -63,14 +65,14 @@ def started(
 
 
 def free_port() -> int:
-    """A port that nobody listens on."""
+    """Return a port without a listener."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
 def wait_until_up(address: str) -> None:
-    """Returns when the server answers; raises TimeoutError where it does not."""
+    """Return when the server answers; raise TimeoutError if it does not."""
     end = time.monotonic() + PATIENCE / 1000
     while time.monotonic() < end:
         try:
@@ -82,6 +84,6 @@ def wait_until_up(address: str) -> None:
 
 
 def settle(page: Any) -> None:
-    """Returns when no script runs, a title is there and nothing is left over from the run before, all at once."""
+    """Return when no script runs, a title is present and no stale element is left, all at the same time."""
     page.wait_for_function(STILL)
     assert page.locator("[data-testid='stException']").count() == 0, page.locator("body").inner_text()

@@ -1,4 +1,4 @@
-"""A newcomer's way through what ships: tour, launch, watch, open, slide, type, copy, cancel, resume."""
+"""Test of a new user's path through the shipped content: tour, launch, watch, open, slide, type, copy, resume."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ TYPED = "The plot was not good, but we loved the music."
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
-    """The newcomer's own store: empty; what still runs at the end is cancelled."""
+    """Return the new user's empty store; jobs still running at the end are cancelled."""
     found = Store(tmp_path / "runs")
     yield found
     for job in jobs.list(found):
@@ -42,13 +42,13 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 @pytest.fixture
 def newcomers(store: Store, serve: Callable[[Path], str]) -> str:
-    """A fresh dashboard over the empty store and what ships."""
+    """Start a new dashboard over the empty store and the shipped runs."""
     return serve(store.root)
 
 
 @pytest.fixture(scope="module")
 def run_id() -> str:
-    """The run that the tour is about."""
+    """Return the id of the run that the tour shows."""
     return opening_run().id
 
 
@@ -86,7 +86,7 @@ def test_tour_launch_watch_open_then_cancel_and_resume(newcomers: str, store: St
 
 
 def cancel_and_resume_a_second(page: Any, address: str, store: Store) -> None:
-    """A job too long to end by itself: it leaves its region as it is, and goes on from it."""
+    """Cancel a job that is too long to end by itself: its region is kept, and it resumes from there."""
     page.goto(f"{address}/launch?{urlencode({'new.stagewise.steps': 100_000})}")
     settle(page)
     page.get_by_role("button", name="Start", exact=False).click()
@@ -111,7 +111,7 @@ def test_the_slider_moves_the_numbers_and_the_link_keeps_them(address: str, run_
     values = page.locator("[data-testid='stMetricValue']")
     at_half = values.all_inner_texts()
     slider = page.get_by_role("slider").first
-    for _ in range(4):  # ten hundredths a step of the stored grid
+    for _ in range(4):  # ten hundredths per step of the stored grid
         slider.press("PageUp")
     settle(page)
     page.wait_for_function("() => !location.search.includes('alpha=50')")

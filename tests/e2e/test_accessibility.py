@@ -1,4 +1,4 @@
-"""Every page in light and dark: no serious finding of axe that is ours, headings in order, focus seen, one slim bar."""
+"""Tests of every page, light and dark: no serious axe finding of ours, ordered headings, visible focus, a slim bar."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ pytestmark = pytest.mark.e2e
 Visit = Callable[..., Any]
 
 EACH_KIND = (HOME, "examples", "launch")
-"""Pages with what most others have: figures, a map, tables, a form, a board."""
+"""Pages with the most common elements: figures, a map, tables, a form, a board."""
 FAULTS = """<p id="planted" style="color: #A0A0A0; background: #FFFFFF">A caption that is too pale to read.</p>
 <h4>A heading that skips a level</h4>"""
 
 
 @pytest.fixture(scope="module")
 def run_id() -> str:
-    """The run that the dashboard opens on."""
+    """Return the id of the run that the dashboard opens on."""
     return opening_run().id
 
 
 def show(page: Any, scheme: str) -> None:
-    """Returns when the open page stands in this theme."""
+    """Return when the open page has this theme."""
     page.emulate_media(color_scheme=scheme)
     page.wait_for_function(IS_DARK, arg=scheme == "dark")  # the theme follows a moment later
     page.wait_for_timeout(600)
@@ -43,7 +43,7 @@ def show(page: Any, scheme: str) -> None:
 def test_no_page_has_a_serious_finding_of_ours_and_headings_are_in_order(
     name: str, address: str, run_id: str, visit: Visit
 ) -> None:
-    """No request leaves the machine either: `visit` sees to that."""
+    """`visit` also checks that no request leaves the machine."""
     page = visit(f"{address}/" if name == HOME else f"{address}/{name}?run={run_id}", color_scheme="light")
     wrong = []
     for scheme in ("light", "dark"):
@@ -78,7 +78,7 @@ def test_the_run_bar_is_one_slim_line_that_stays(address: str, run_id: str, visi
 
 
 def looks(page: Any, box: dict[str, float]) -> Image.Image:
-    """The picture of a place on the screen, with some room about it."""
+    """Return the picture of an area of the screen, with a margin."""
     room, size = 6, page.viewport_size
     left, top = max(box["x"] - room, 0), max(box["y"] - room, 0)
     right, low = (
@@ -100,7 +100,7 @@ AT = """() => { const at = document.activeElement, box = at.getBoundingClientRec
 def test_the_keyboards_place_is_seen_at_every_stop(
     name: str, scheme: str, address: str, run_id: str, visit: Visit
 ) -> None:
-    """Each stop looks otherwise than without the keyboard on it; no stop is in Plotly's bar."""
+    """Each stop looks different with the keyboard focus on it; no stop is in Plotly's bar."""
     page, stops, unseen = visit(f"{address}/{name}?run={run_id}", color_scheme=scheme), 0, []
     page.locator(".js-plotly-plot .modebar").first.wait_for(state="attached")
     page.wait_for_timeout(1000)
@@ -110,7 +110,7 @@ def test_the_keyboards_place_is_seen_at_every_stop(
         if at["is_end"]:
             break
         assert not page.evaluate("Boolean(document.activeElement.closest('.modebar'))")
-        page.wait_for_timeout(250)  # help that opens on focus, and transitions, have come
+        page.wait_for_timeout(250)  # help that opens on focus, and transitions, are done
         with_it = looks(page, page.evaluate(AT))
         page.evaluate("window.was = document.activeElement; was.blur()")
         page.wait_for_timeout(250)
@@ -126,7 +126,7 @@ ON_POPOVER = "document.activeElement.closest('[data-testid=stPopoverBody]') !== 
 
 
 def test_a_screen_reader_is_told_what_a_choice_and_a_page_changed(address: str, run_id: str, visit: Visit) -> None:
-    """The status says the finding that stands there, without the names of icons, and nothing on arrival."""
+    """The status gives the finding on the page without the names of icons, and is empty on arrival."""
     page = visit(f"{address}/calibration?run={run_id}")
     page.wait_for_timeout(1500)
     status = page.locator(STATUS)
@@ -164,7 +164,7 @@ def test_a_popover_is_entered_by_keyboard_and_left_to_its_button(address: str, r
 
 
 def test_a_group_of_choices_is_one_stop_of_a_popover(address: str, visit: Visit) -> None:
-    """Its last choice is not the one that is chosen: from the chosen one the keyboard goes on to the button."""
+    """Its last choice is not selected: from the selected one, the keyboard continues to the button."""
     page = visit(f"{address}/tasks")
     settings = page.get_by_role("button", name="Settings", exact=True)
     settings.focus()

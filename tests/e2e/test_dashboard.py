@@ -1,4 +1,4 @@
-"""Flows in a real browser: deep links on a fresh server, the menu, the picker, copied links, delete, nothing there."""
+"""Tests of flows in a real browser: deep links on a new server, the menu, the picker, links, delete, empty states."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ IS_DARK = """wanted => {
   const ground = getComputedStyle(document.querySelector("[data-testid='stApp']")).backgroundColor;
   return ground.match(/\\d+/g)[0] < 128 === wanted; }"""
 MENU = "[data-testid='stSidebarNav'] a [data-testid='stMarkdownContainer']"
-ROW, MARK = 32, 16  # pixels of a table's row, and where its box is
+ROW, MARK = 32, 16  # pixels: height of a table's row, and position of its box
 Made = tuple[Path, dict[str, str]]
 Serve, Visit = Callable[[Path], str], Callable[..., Any]
 
@@ -40,7 +40,7 @@ def query(page: Any) -> dict[str, str]:
 
 
 def expect(page: Any, path: str | None = None, **wanted: str | None) -> None:
-    """Waits until the address has this path and these values, None for none; fails with what it has instead."""
+    """Wait until the address has this path and these values (None for absent); fail with the actual ones."""
     for _ in range(240):
         at = urlsplit(page.url).path
         has = query(page)
@@ -65,7 +65,7 @@ def pick(page: Any, label: str, option: str) -> None:
 
 
 def choose(page: Any, run_id: str) -> None:
-    """On Runs: searches for the run and marks its row."""
+    """On Runs, search for the run and check its row."""
     page.get_by_label("Search", exact=True).fill(run_id)
     page.get_by_label("Search", exact=True).press("Enter")
     page.get_by_text("1 run on 1 task").or_(page.get_by_text("1 run", exact=True)).first.wait_for()
@@ -74,7 +74,7 @@ def choose(page: Any, run_id: str) -> None:
 
 
 def mark(page: Any, row: int) -> None:
-    """The box of a row of the first table, which has rows enough not to scroll."""
+    """Check the box of a row of the first table, which is high enough not to scroll."""
     before = query(page).get("chosen", "")
     table = page.get_by_test_id("stDataFrame").first
     table.wait_for()
@@ -83,7 +83,7 @@ def mark(page: Any, row: int) -> None:
 
 
 def changed(page: Any, before: str) -> list[str]:
-    """The chosen runs of the address, once they are others than `before`."""
+    """Return the chosen runs in the address, once they differ from `before`."""
     for _ in range(240):
         if (chosen := query(page).get("chosen", "")) != before:
             settle(page)
@@ -92,8 +92,8 @@ def changed(page: Any, before: str) -> list[str]:
     raise AssertionError(f"the chosen runs are still {before!r}")
 
 
-# one of each way in which a page begins; the others every night
-OF_A_RUN = [name for name in PAGES if name != HOME]  # the bare address takes no run along
+# One page for each way in which a page begins; the others are tested every night.
+OF_A_RUN = [name for name in PAGES if name != HOME]  # the bare address keeps no run
 EACH_KIND = ("region", "runs", "launch", "tasks", "studies")
 
 
@@ -102,7 +102,7 @@ EACH_KIND = ("region", "runs", "launch", "tasks", "studies")
     "name", [pytest.param(name, marks=() if name in EACH_KIND else pytest.mark.nightly) for name in OF_A_RUN]
 )
 def test_a_deep_link_on_a_fresh_server(name: str, made: Made, serve: Serve, visit: Visit) -> None:
-    """The trap of a folder called pages/: a first visit runs the page's file without dashboard.py."""
+    """Regression: in a folder called pages/, a first visit runs the page's file without dashboard.py."""
     root, ids = made
     page = visit(f"{serve(root)}/{name}?run={ids['movement']}")
     assert heading(page) == PAGES[name].question
@@ -159,7 +159,7 @@ def test_picking_changes_the_address_and_a_copied_link_shows_the_same(made: Made
     copy = visit(page.url)
     expect(copy, **query(page))
     copy.get_by_text("bins of equal mass").first.wait_for()
-    bars = [shown.locator(".st-key-run-bar").inner_text().splitlines()[:-1] for shown in (page, copy)]  # but its arrow
+    bars = [shown.locator(".st-key-run-bar").inner_text().splitlines()[:-1] for shown in (page, copy)]  # no arrow
     assert bars[0] == bars[1] and "random" in " ".join(bars[0]).lower()
 
 
@@ -175,7 +175,7 @@ def test_going_back_shows_the_run_before(made: Made, address: str, visit: Visit)
 
 
 def test_one_step_back_is_one_act_of_the_reader(made: Made, address: str, visit: Visit) -> None:
-    """Opening a page makes one entry, however much the page adds to its address; so does each choice on it."""
+    """Opening a page makes one history entry, however much the page adds to its address; so does each choice on it."""
     ids = made[1]
     page = visit(f"{address}/overview?run={ids['stagewise0']}")
     entries = page.evaluate("history.length")
@@ -254,7 +254,7 @@ def test_in_presenter_mode_the_opening_fits_a_small_projector_whole(address: str
             arg=height,
         )
         assert intervals.count() == seen, "a narrow room has no place for small print"
-    settle(page)  # figures are drawn again when the window is known; a click in between can be lost
+    settle(page)  # figures are drawn again when the window size is known; a click in between can be lost
     assert page.get_by_role("button", name="Take the tour").count() == 0, "the way out stands there"
     page.get_by_role("button", name="Leave presenter mode").click()
     page.get_by_role("button", name="Take the tour").wait_for()
@@ -271,7 +271,7 @@ BROKEN = """() => [...document.querySelectorAll("[class*='st-key-number-'] p")].
       if (new Set([...range.getClientRects()].map(box => box.top)).size > 1) broken.push(word[0]);
     }
   return broken;
-})"""  # words with a hyphen that stand on two lines
+})"""  # hyphenated words that break over two lines
 
 
 def test_a_card_breaks_no_word_at_its_hyphen(address: str, visit: Visit) -> None:
@@ -371,7 +371,7 @@ def test_back_from_the_run_behind_the_door_is_home(address: str, visit: Visit) -
 
 @pytest.mark.nightly
 def test_the_first_choice_on_a_fresh_server_is_not_lost(made: Made, serve: Serve, visit: Visit) -> None:
-    """A run that begins without dashboard.py must not leave widgets behind that the next one does not know."""
+    """A run that begins without dashboard.py must not leave widgets that the next run does not know."""
     root, ids = made
     page = visit(f"{serve(root)}/runs")
     choose(page, ids["movement"])
@@ -402,7 +402,7 @@ def test_delete_asks_first(made: Made, serve: Serve, visit: Visit, tmp_path: Pat
 
 @pytest.mark.nightly
 def test_an_empty_store_says_what_to_do(visit: Visit, tmp_path: Path) -> None:
-    """On a copy of the project without the runs that ship."""
+    """Use a copy of the project without the shipped runs."""
     for name in ("skillviz", "pages", ".streamlit"):
         shutil.copytree(PROJECT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("dashboard.py", "pyproject.toml"):

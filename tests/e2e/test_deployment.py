@@ -1,6 +1,7 @@
-"""A shared dashboard as docs/deploy.md sets it up, as processes of this machine: sign-in, stores, quotas, the proxy.
+"""Tests of a shared dashboard as docs/deploy.md describes it, in local processes: sign-in, stores, quotas, the
+proxy.
 
-The identity provider is a stand-in on a port of its own; everything else is what a deployment runs.
+The identity provider is a stand-in on its own port; everything else is a deployment's real software.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ LONG = 240_000  # milliseconds until a new process has torch and a model
 
 @dataclass(frozen=True)
 class Deployment:
-    """One that runs: where it is, its provider, and its shared store."""
+    """A running deployment: its address, its provider, and its shared store."""
 
     address: str
     provider: IdentityProvider
@@ -62,7 +63,7 @@ class Deployment:
     ids: dict[str, str]
 
     def store(self, user: str) -> Store:
-        """A user's store."""
+        """Return a user's store."""
         return Store(store_of_user(self.shared, user_named(self.provider.issuer, user)))
 
 
@@ -71,8 +72,8 @@ Deploy = Callable[..., Deployment]
 
 @contextmanager
 def deployments(folder: Path) -> Iterator[Deploy]:
-    """Starts deployments: on a port of its own or a given one, with further variables, at another public address if
-    one is given. What runs in their stores at the end is cancelled."""
+    """Start deployments: on a free or a given port, with more variables, at another public address if one is given.
+    Jobs still running in their stores at the end are cancelled."""
     with ExitStack() as running:
 
         def begin(public: str = "", port: int = 0, **variables: str) -> Deployment:
@@ -99,20 +100,20 @@ def deployments(folder: Path) -> Iterator[Deploy]:
 
 @pytest.fixture
 def deploy(tmp_path: Path) -> Iterator[Deploy]:
-    """Starts deployments of this test's own."""
+    """Start deployments for this test only."""
     with deployments(tmp_path) as begin:
         yield begin
 
 
 @pytest.fixture(scope="module")
 def class_room(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
-    """One deployment for the tests of signing in: each has users, or runs, that the others leave alone."""
+    """Return one deployment for the sign-in tests; each test has its own users or runs."""
     with deployments(tmp_path_factory.mktemp("class")) as begin:
         yield begin(**{QUOTA_VARIABLE: "20 KiB", OPEN_JOBS_VARIABLE: "1"})
 
 
 def signed_in(visit: Callable[..., Any], at: Deployment, user: str, **settings: Any) -> Any:
-    """A browser of its own in which the user has signed in, on the first page."""
+    """Return the first page in a separate browser context in which the user has signed in."""
     page = visit(at.address, **settings)
     page.get_by_role("button", name="Sign in").click()
     page.get_by_text(user).click()
@@ -122,14 +123,14 @@ def signed_in(visit: Callable[..., Any], at: Deployment, user: str, **settings: 
 
 
 def go(page: Any, at: Deployment, place: str) -> str:
-    """What the page at a place says."""
+    """Return the text of the page at a place."""
     page.goto(f"{at.address}/{place}")
     settle(page)
     return str(page.locator("[data-testid='stMain']").inner_text())
 
 
 def start(page: Any, at: Deployment, user: str, seed: int) -> str:
-    """Starts a small search on the pair that Launch offers first, in a store without others, and returns its id."""
+    """Start a small search on the first pair that Launch offers, in a store without others, and return its id."""
     go(page, at, FORM.format(seed=seed))
     page.get_by_role("button", name="Start", exact=True).click(timeout=LONG)
     until(lambda: at.store(user).folders())
@@ -214,7 +215,7 @@ def test_who_signs_out_sees_nothing_more_and_who_signs_in_gets_to_the_link(
     settle(page)
     page.get_by_role("button", name="Sign in").click()
     page.get_by_text("ada-1815").click()
-    page.wait_for_url(lambda url: url.endswith(link))  # the link is not lost
+    page.wait_for_url(lambda url: url.endswith(link))  # the link is kept
     page.get_by_role("button", name="Ada").wait_for()
     assert page.locator("h1").inner_text() == PAGES["region"].question
     page.goto(f"{at.address}/")
@@ -223,7 +224,7 @@ def test_who_signs_out_sees_nothing_more_and_who_signs_in_gets_to_the_link(
 
 
 def certificate(folder: Path) -> tuple[Path, Path]:
-    """A certificate for localhost that signs itself, and its key."""
+    """Make a self-signed certificate for localhost, and its key."""
     key, name = (
         ec.generate_private_key(ec.SECP256R1()),
         x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")]),
@@ -245,7 +246,7 @@ def certificate(folder: Path) -> tuple[Path, Path]:
 
 @pytest.fixture
 def proxy(tmp_path: Path) -> Iterator[Callable[[int, int, int], None]]:
-    """Starts the shipped proxy: its ports for TLS and plain, and the app's; only names of places are changed."""
+    """Start the shipped proxy with these ports for TLS, plain HTTP and the app; only names of places are changed."""
     nginx = shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin")
     if nginx is None:
         pytest.skip("no nginx on the path; install it (apt-get install nginx-light) to run this")
@@ -284,7 +285,7 @@ def proxy(tmp_path: Path) -> Iterator[Callable[[int, int, int], None]]:
 def test_behind_the_shipped_proxy(
     deploy: Deploy, proxy: Callable[[int, int, int], None], visit: Callable[..., Any]
 ) -> None:
-    """TLS, sign-in, websockets, the limit of uploads, headers; and nobody behind it is taken for somebody here."""
+    """Check TLS, sign-in, websockets, the limit of uploads and headers; remote users do not count as local ones."""
     secure, plain, app = free_port(), free_port(), free_port()
     at = deploy(f"https://localhost:{secure}", app, SKILLVIZ_FRAME_ANCESTORS="https://class.example")
     proxy(secure, plain, app)
@@ -320,7 +321,7 @@ def test_behind_the_shipped_proxy(
 
 
 def test_secrets_that_cannot_be_read_let_nobody_in(tmp_path: Path, visit: Callable[..., Any]) -> None:
-    """A typing error in them must not open the dashboard to everybody. tests/ui/test_sign_in.py has other errors."""
+    """A typing error in the secrets must not open the dashboard to all. tests/ui/test_sign_in.py has other errors."""
     shared, secrets = tmp_path / "shared", tmp_path / "secrets.toml"
     ids = make_store(shared)
     secrets.write_text("[auth\n")
@@ -334,7 +335,7 @@ def test_secrets_that_cannot_be_read_let_nobody_in(tmp_path: Path, visit: Callab
 
 
 def copied(folder: Path) -> Path:
-    """What the container file copies, in a folder of its own; its largest folders, which hold no code, as links."""
+    """Copy the files that the container copies into a folder; its largest folders, which hold no code, are links."""
     for line in (PROJECT / "deploy" / "Containerfile").read_text().splitlines():
         if line.startswith("COPY "):
             *sources, target = line.split()[1:]
@@ -353,7 +354,7 @@ def copied(folder: Path) -> Path:
 
 @pytest.mark.nightly
 def test_the_container_has_all_that_the_app_reads(tmp_path: Path) -> None:
-    """Every page opens, with the container's variables, as a read-only demo: without its secrets it is nothing else."""
+    """Every page opens with the container's variables, as a read-only demo, its only mode without secrets."""
     project = copied(tmp_path / "app")
     text = (PROJECT / "deploy" / "Containerfile").read_text()
     variables = dict(re.findall(r"(?:ENV +| +)([A-Z_]+)=([^ \\\n]+)", text.partition("ENV ")[2].partition("VOLUME")[0]))
@@ -365,13 +366,13 @@ def test_the_container_has_all_that_the_app_reads(tmp_path: Path) -> None:
     others = {"STREAMLIT_SERVER_ADDRESS": "127.0.0.1", "SKILLVIZ_READONLY": "1"}
     variables = {**places, ROOTS_VARIABLE: "", **others}
     with server.served(project, tmp_path, variables) as address, ThreadPoolExecutor(1) as apart:
-        seen = apart.submit(asyncio.run, visited(address, PAGES)).result()  # apart from a loop of Playwright's
+        seen = apart.submit(asyncio.run, visited(address, PAGES)).result()  # outside a loop of Playwright's
     assert (seen.titles, seen.errors) == ([entry.question for entry in PAGES.values()], [])
     assert "Traceback" not in (tmp_path / "server.log").read_text()
 
 
 async def visited(address: str, pages: Iterable[str]) -> visitors.Seen:
-    """What a visitor sees who opens these pages one after the other, as a browser asks for them."""
+    """Return a record of the pages that a visitor opens one after the other, with a browser's requests."""
     seen = visitors.Seen()
     async with visitors.Visitor(address) as visitor:
         await visitor.visit("", "", visitors.Seen())  # the first answer lists the pages

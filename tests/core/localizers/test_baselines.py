@@ -1,4 +1,4 @@
-"""The baselines: what each ranks by, entry by entry, and what makes them controls."""
+"""Tests of the baselines: the score that each ranks by, entry by entry, and the properties of controls."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_the_task_vector_threshold_ranks_by_relative_movement() -> None:
 
 
 def test_with_other_tasks_the_threshold_is_the_published_one() -> None:
-    """|tau| >= lambda |tau_MTL - tau|, tau_MTL the sum of all tasks' vectors, entry by entry."""
+    """|tau| >= lambda |tau_MTL - tau|, where tau_MTL is the sum of all tasks' vectors, entry by entry."""
     problem = tiny_problem(moved=0.3)
     generator = torch.Generator().manual_seed(5)
     others = [torch.randn(problem.d, generator=generator) for _ in range(2)]
@@ -113,7 +113,7 @@ def test_with_other_tasks_the_threshold_is_the_published_one() -> None:
 
 
 def test_localize_and_stitch_descends_as_published() -> None:
-    """Entry by entry in float64, from the formula; the largest movers start inside."""
+    """Compute the formula entry by entry in float64; the mask starts with the largest movers."""
     problem = tiny_problem(n=6)
     lr, bias, steps = 300.0, 3.0, 3
     options = StitchOptions(steps=steps, batch_size=6, lr=lr, bias=bias, base_share=20 / problem.d)
@@ -133,14 +133,14 @@ def test_localize_and_stitch_descends_as_published() -> None:
 
 
 def drawn(odds: torch.Tensor, seed: int, step: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """A draw of the gates [d], and its derivative by the log-odds [d]."""
+    """Return a draw of the gates [d], and its derivative with respect to the log-odds [d]."""
     gate, slope, rest = (torch.empty_like(odds) for _ in range(3))
     _draw(odds, seed, step, gate, slope, rest)
     return gate, slope
 
 
 def test_the_gates_are_hard_concrete() -> None:
-    """Their derivative by autograd, and how often each is open: sigmoid(log-odds - CLOSED)."""
+    """Check their derivative with autograd, and their open rate: sigmoid(log-odds - CLOSED)."""
     odds = torch.tensor([-2.0, -0.5, 0.0, 1.5]).repeat_interleave(20_000)
     gate, slope = drawn(odds, 0, 1)
     assert gate.min() == 0 and gate.max() == 1

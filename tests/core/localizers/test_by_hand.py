@@ -1,4 +1,4 @@
-"""A region made by hand is what the slow twin of expressions counts, the largest movers first."""
+"""Tests of hand-made regions: they match the slow twin of expressions, with the largest movers first."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_equal_movements_are_ordered_by_place_and_unmoved_ones_are_counted() -> 
 
 
 def test_a_stored_region_whose_parameters_stand_in_another_order_is_the_same_region() -> None:
-    """The table of a file's header is in the file's order, a loaded model's in its own."""
+    """The table in a file's header has the file's order of parameters, and a loaded model has its own."""
     problem = tiny_problem()
     turned = dict(reversed(problem.table.shapes.items()))
     name = next(iter(turned))

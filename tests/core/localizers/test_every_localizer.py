@@ -1,4 +1,4 @@
-"""What every localizer owes: the size asked for, a base left as it was, the same region under the same seed."""
+"""Tests of every localizer: the requested size, an unchanged base, and the same region for the same seed."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ QUICK: dict[str, dict[str, Any]] = {
 NO_SEARCH = [
     name for name, row in LOCALIZERS.items() if not row.cost(row.options(), Workload(1000, 2, 100, 100, 10)).backward
 ]
-NOT_OF_WEIGHTS = ("random", "dare", "fisher")  # they look at no fine-tuned weight
+NOT_OF_WEIGHTS = ("random", "dare", "fisher")  # they do not use fine-tuned weights
 BUDGETED = [name for name, row in LOCALIZERS.items() if row.budgeted]
 
 
@@ -68,7 +68,7 @@ def nothing_moved() -> Problem:
 
 
 def nothing_gains() -> Problem:
-    """Every movement goes uphill: to first order no entry gains anything."""
+    """Return a problem where every movement goes uphill: to first order no entry lowers the loss."""
     problem = tiny_problem()
     problem.train.backward()
     uphill = problem.base + 0.05 * problem.flat.grad.sign()
@@ -110,7 +110,7 @@ def test_exactly_the_size_asked_for(world: Problem, name: str) -> None:
         assert found.region(world.table, 1).flat().tolist() == [order[0]]
         assert torch.equal(world.flat.theta, world.base), "the model was not put back to base"
         assert [s.step for s in steps] == sorted({s.step for s in steps}) and steps[0].step >= 1
-        most = d if name == "lottery" else size  # its mask begins at the size asked for, and is cut at the end
+        most = d if name == "lottery" else size  # its mask starts at the requested size and is cut at the end
         assert all(0 <= s.size <= most and s.added >= 0 and s.removed >= 0 for s in steps)
         seconds = [s.seconds for s in steps]
         assert seconds == sorted(seconds)
@@ -160,7 +160,7 @@ def test_the_base_comes_back_when_the_model_fails(name: str, monkeypatch: pytest
 @pytest.mark.parametrize("name", LOCALIZERS)
 def test_the_seed_decides(name: str) -> None:
     orders = [finish(start(name, tiny_problem(n=16), 60, seed))[1].order for seed in (0, 0, 1)]
-    if name == "first-order":  # its examples are drawn, and here all but eight are left out
+    if name == "first-order":  # its examples are a sample, and all but eight are omitted here
         assert localizer(name).seeded
     assert np.array_equal(orders[0], orders[1])
     assert np.array_equal(orders[0], orders[2]) is not localizer(name).seeded
@@ -189,7 +189,7 @@ def learned_pairs() -> list[Problem]:
 
 
 def loss_of(problem: Problem, name: str, size: int) -> float:
-    """The training loss of the graft that a localizer finds."""
+    """Return the training loss of the graft that a localizer finds."""
     row, searched = localizer(name), {"steps": 20} if "steps" in QUICK.get(name, {}) else {}
     _, found = finish(row.search(problem, size, seed=0, options=row.make_options(searched)))
     problem.set_region(torch.from_numpy(found.order))
@@ -201,7 +201,7 @@ def loss_of(problem: Problem, name: str, size: int) -> float:
 @pytest.mark.nightly
 @pytest.mark.parametrize("size", [20, 200])
 def test_a_search_finds_what_chance_and_one_gradient_do_not(learned_pairs: list[Problem], size: int) -> None:
-    """On three pairs that learned a task: every search beats random on each, and first-order on average."""
+    """On three pairs that learned a task, every search beats random on each and first-order on average."""
     names = ("random", "first-order", "stagewise", "frank-wolfe", "learned-ranked", "linearized")
     losses = {name: np.array([loss_of(problem, name, size) for problem in learned_pairs]) for name in names}
     for name in names[2:]:

@@ -1,4 +1,4 @@
-"""FISH: the expected squared gradients of single examples, and exactly the largest of them."""
+"""Tests of FISH: the expected squared gradients of single examples, and exactly the largest of them."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ def test_it_is_the_expectation_over_the_classes_of_single_squared_gradients(read
     problem, twin = both(readout, labels, n=7)
     wanted = slow_fisher(twin, problem.base.numpy(), list(range(7)))
     found = information(problem, list(range(7))).double().numpy()
-    # gradients are rounded to float32 once: what is far below the largest is only known to that rounding
+    # Gradients are rounded to float32 once, so values far below the largest are known only to that rounding.
     np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-13 * wanted.max())
-    # tests that can fail: the label's own gradient (empirical Fisher), and the square of the mean gradient
+    # Plant two errors: the gradient of the label (empirical Fisher), and the square of the mean gradient.
     empirical = np.mean([twin.loss_and_gradient(problem.base.numpy(), np.array([i]))[1] ** 2 for i in range(7)], axis=0)
     together = twin.loss_and_gradient(problem.base.numpy(), np.arange(7))[1] ** 2
     for other in (empirical, together):
@@ -46,14 +46,14 @@ def test_the_order_is_that_of_the_slow_twin(readout: str, labels: int) -> None:
     problem, twin = both(readout, labels, n=6)
     wanted = slow_top(slow_fisher(twin, problem.base.numpy(), list(range(6))).tolist(), 300)
     steps, found = finish(fisher(problem, 300, seed=0, options=FisherOptions()))
-    # two sums of squares that are equal to seven digits may change places
+    # Two sums of squares that are equal to seven digits may swap.
     assert len(set(found.order.tolist()) & set(wanted)) >= 299
     assert np.mean(found.order == np.array(wanted)) > 0.97
     assert [s.size for s in steps] == [300] and found.notes[0].startswith("Fisher information of the base on 6 ex")
 
 
 def test_a_sure_model_has_the_information_that_is_left_and_never_a_negative_one() -> None:
-    """p(1 - p) h^2 by hand for two classes, where E[h^2] - E[h]^2 would cancel to noise."""
+    """Computed by hand for two classes as p(1 - p) h^2; E[h^2] - E[h]^2 would cancel to noise."""
     problem = tiny_problem(n=4)
     head = problem.flat.model.get_parameter("classifier.bias")
     head.data[0] += 30.0

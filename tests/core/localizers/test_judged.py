@@ -1,4 +1,4 @@
-"""The judged search: its slow twin's regions, judged on examples no gradient sees, never worse than top movement."""
+"""Tests of the judged search: it matches its slow twin, judges on unseen examples, never loses to top movement."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_no_region_that_was_judged_is_better_than_the_one_kept() -> None:
 
 
 def test_it_falls_back_to_top_movement_where_the_search_finds_nothing_better() -> None:
-    """Every gradient has the wrong sign: what the search calls a gain is a loss."""
+    """Every gradient has the wrong sign, so the search's predicted gains are losses."""
     problem = learnable_problem(n=48)
     movers = Candidates.of(problem, 0.1, 60).movers(60)
     index = Candidates.of(problem, 0.1, 60).index[movers]

@@ -1,4 +1,4 @@
-"""Every search that chooses by movement stays out of the entries that it may not choose, or says that it cannot."""
+"""Tests that every search that chooses by movement leaves out the excluded entries, or says that it cannot."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The null in which a search chooses each entry's sign: its slow twins, an analytic case, lean mode, resuming."""
+"""Tests of the null that chooses each entry's sign: its slow twins, an analytic case, lean mode and resuming."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_nested_keeps_the_signs_of_the_rungs_below() -> None:
 
 @pytest.mark.parametrize("name", OPTIONS)
 def test_a_constant_gradient_gives_the_largest_products_with_the_signs_of_descent(name: str) -> None:
-    """The loss is c * theta: switching entry i on in its better direction gains |c_i tau_i|."""
+    """The loss is c * theta: including entry i with its better sign gains |c_i tau_i|."""
     problem = free(tiny_problem(n=16))
     slope = torch.randn(problem.d, generator=torch.Generator().manual_seed(7))
 

@@ -1,4 +1,4 @@
-"""The linearized localizer: its Jacobian is autograd's, its convex problem is solved, its rounding keeps the best."""
+"""Tests of the linearized localizer: its Jacobian equals autograd's, its problem is solved, rounding keeps the best."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_projection_is_the_nearest_point(point: list[float], data: st.DataObject
     np.testing.assert_allclose(again, found, atol=2e-6)
     other = np.array([data.draw(st.floats(0, 1)) for _ in point])
     other *= min(1, size / max(other.sum(), 1e-9))
-    # the angle at the projection is never acute: (point - found) . (other - found) <= 0
+    # The angle at the projection is never acute: (point - found) . (other - found) <= 0
     assert (np.array(point) - found) @ (other - found) <= 1e-4
 
 
@@ -70,12 +70,12 @@ def test_the_minimum_is_the_minimum(labels: int, size: int, seed: int) -> None:
     best, lowest = slow_minimum(*parts, size)
     assert loss == pytest.approx(lowest, rel=1e-5)  # float32 losses
     assert loss == pytest.approx(slow_loss(*parts, np.zeros(12), gamma.double().numpy())[0], rel=1e-6)
-    # the first-order conditions: one multiplier parts those at 1, between and at 0
+    # First-order conditions: one multiplier separates the entries at 1, in between and at 0.
     found = gamma.double().numpy()
     gain = -slow_loss(*parts, np.zeros(12), found)[1]
     assert found.sum() <= size + 1e-5
     at_one, at_zero = found > 1 - 1e-4, found < 1e-4
-    shift = max(gain[~at_one].max(initial=0), 0)  # what one more entry would gain
+    shift = max(gain[~at_one].max(initial=0), 0)  # the gain of one more entry
     slack = 5e-3
     assert (gain[at_one] >= shift - slack).all() and (gain[at_zero] <= shift + slack).all()
     assert (np.abs(gain[~at_one & ~at_zero] - shift) < slack).all()
@@ -115,7 +115,7 @@ def test_the_jacobian_is_autograds_times_the_movement(family: str, readout: str,
             twin.put(base)
             here = (twin.logits(int(row)) - twin.logits(int(row))[0]).numpy()
         slope = (there - here)[1:] / 1e-4
-        np.testing.assert_allclose(found.sum(1), slope, rtol=2e-2, atol=1e-3)  # a finite difference's curvature
+        np.testing.assert_allclose(found.sum(1), slope, rtol=2e-2, atol=1e-3)  # curvature in the finite difference
     assert linear.labels.tolist() == encoded.labels[rows].tolist()
     problem.reset()
 
@@ -140,7 +140,7 @@ def test_rounding_keeps_the_largest_and_fills_by_gain() -> None:
 
 
 def test_the_whole_is_the_sum_of_its_parts() -> None:
-    """One problem with few entries: the region is the top of the slow twin's solution."""
+    """With one small problem, the region is the top of the slow twin's solution."""
     encoded, model = examples(n=8), model_of()
     twin = PlainModel(model, table_of(model).names, encoded, "head")
     problem = problem_of(model, encoded, moved=0.003)
@@ -161,7 +161,7 @@ def test_the_whole_is_the_sum_of_its_parts() -> None:
 
 
 def _steps(search):  # type: ignore[no-untyped-def]
-    """The last step with the region found."""
+    """Return the last step, with the region found."""
     seen = []
     while True:
         try:

@@ -1,4 +1,4 @@
-"""The lottery control: the rest is zero, the ends are exact, and it is called what it is."""
+"""Tests of the lottery control: all other entries are zero, the ends are exact, and its texts call it a control."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_by_magnitude_it_is_the_largest_fine_tuned_weights() -> None:
 
 
 def test_the_base_of_the_problem_makes_no_difference() -> None:
-    """delta is theta_ft, whatever the pre-trained values are."""
+    """delta is theta_ft for any pre-trained values."""
     options = LotteryOptions(steps=4, batch_size=5)
     problem = tiny_problem(n=16)
     wanted = finish(lottery(zeroed(problem), 90, seed=0, options=options))[1].order
@@ -47,7 +47,7 @@ def test_the_base_of_the_problem_makes_no_difference() -> None:
 
 
 def test_the_mask_descends_at_the_zeroed_model() -> None:
-    """One step by autograd: theta = gamma * theta_ft, gamma soft, from the largest weights."""
+    """Compute one step with autograd: theta = gamma * theta_ft, gamma soft, starting at the largest weights."""
     problem = tiny_problem(n=6)
     size, lr = 400, 1e3
     work = zeroed(problem)
@@ -69,7 +69,7 @@ def test_the_mask_descends_at_the_zeroed_model() -> None:
 
 
 def test_the_ends_are_exact() -> None:
-    """No entry: every graftable value zero. All of them: the fine-tuned model, bit for bit."""
+    """With no entry every graftable value is zero; with all entries the model is the fine-tuned one, bit for bit."""
     problem = tiny_problem()
     work = zeroed(problem)
     work.set_region(torch.empty(0, dtype=torch.long))

@@ -1,4 +1,4 @@
-"""Whole parts of the model: exact counts, options as texts, and rankings that keep to the biases."""
+"""Tests of whole parts of the model: exact counts, options as text, and rankings limited to the biases."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def inside(problem: Problem, order: np.ndarray) -> set[str]:
 
 
 def roberta_shapes() -> dict[str, tuple[int, ...]]:
-    """The blocks of RoBERTa-base, beside an embedding and a head."""
+    """Return the shapes of RoBERTa-base's blocks, with an embedding and a head."""
     h, m = 768, 3072
     block: dict[str, tuple[int, ...]] = {}
     for part in ("self.query", "self.key", "self.value", "output.dense"):
@@ -46,7 +46,7 @@ def roberta_shapes() -> dict[str, tuple[int, ...]]:
 
 
 def test_roberta_base_has_101_376_biases_among_its_graftable_entries() -> None:
-    """PAPER.md, section 2: the paper's Fig. 4a cannot reach further than this share."""
+    """PAPER.md, section 2: the paper's Fig. 4a cannot exceed this share."""
     table = graftable("roberta", roberta_shapes())
     sizes = [p.size for p in table.parameters if p.is_bias]
     assert table.d == 85_054_464 and sum(sizes) == 101_376 and len(sizes) == 12 * 8
@@ -156,7 +156,7 @@ def test_all_is_what_it_was_before_there_was_a_choice() -> None:
 
 
 def test_the_mask_within_the_biases_descends_as_the_free_one_does_there() -> None:
-    """One step: the scores of biases are those of the free mask, whose other entries move the model next to nothing."""
+    """After one step the scores of biases equal those of the free mask, whose other entries hardly move the model."""
     problem = tiny_problem(n=8)
     biases, d = biases_of(problem), problem.d
     options = {"steps": 1, "batch_size": 8, "lr": 1e6}

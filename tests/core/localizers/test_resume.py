@@ -1,4 +1,4 @@
-"""Every localizer, cut short after any step, goes on as if nothing had happened: the same steps, the same entries."""
+"""Tests of resuming: any localizer, cut after any step, continues with the same steps to the same entries."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def whole(problem: Problem, name: str, size: int, resume: State | None = None) -
 
 
 def cut_after(problem: Problem, name: str, size: int, k: int, resume: State | None = None) -> tuple[list[Step], State]:
-    """The first k steps, and a copy of the state after them, as a file would hold it."""
+    """Return the first k steps, and a copy of the state after them in the form of a file."""
     search = run(problem, name, size, resume)
     steps = [next(search) for _ in range(k)]
     assert steps[-1].state is not None
@@ -77,7 +77,7 @@ def cut_after(problem: Problem, name: str, size: int, k: int, resume: State | No
 
 
 def told(steps: list[Step]) -> list[tuple[Any, ...]]:
-    """The steps without their seconds; losses to the last bit (NaN equal to itself)."""
+    """Return the steps without their seconds, with losses to the last bit (NaN equal to itself)."""
     return [(s.step, np.float64(s.loss).tobytes(), s.size, s.added, s.removed, s.total) for s in steps]
 
 
@@ -90,7 +90,7 @@ def test_cut_and_resumed_is_as_if_never_cut(name: str, dtype: torch.dtype) -> No
     cuts = CUTS if dtype == torch.float32 else (1, 6)
     for k in [k for k in cuts if k <= len(steps)]:
         before, state = cut_after(problem_for(dtype=dtype), name, 60, k)
-        fresh = problem_for(dtype=dtype)  # as in another process
+        fresh = problem_for(dtype=dtype)  # simulates another process
         after, again = whole(fresh, name, 60, state)
         assert told(before + after) == told(steps), k
         assert np.array_equal(again.order, found.order) and again.notes == found.notes, k
@@ -114,16 +114,16 @@ def test_cut_twice_and_over_several_epochs(name: str) -> None:
 
 
 PLANTED = ("scores", "score", "member", "gamma", "gained", "settled", "chosen", "lr", "summed")
-"""The parts of a state that are planted wrong."""
+"""The parts of a state in which an error is planted."""
 
 
 @pytest.mark.cases(2, 4)
 @pytest.mark.parametrize("name", [n for n in LOCALIZERS if n in OPTIONS and n not in ONE_STEP])
 def test_nothing_in_a_state_is_idle(name: str) -> None:
-    """Beside equality, a test that can fail: with any part of the state planted wrong, the outcome differs."""
+    """Plant an error in each part of the state: the outcome must differ."""
     problem = problem_for()
     steps, found = whole(problem, name, 60)
-    cut = 11 if name == "stagewise-nested" else 7  # a rung of more than a few entries
+    cut = 11 if name == "stagewise-nested" else 7  # a rung with more than a few entries
     _, state = cut_after(problem, name, 60, cut)
     parts = [part for part in PLANTED if part in state and (name, part) != ("learned", "lr")]
     assert parts, f"none of {PLANTED} is in the state of {name}: {sorted(state)}"
@@ -138,7 +138,7 @@ def test_nothing_in_a_state_is_idle(name: str) -> None:
 
 
 def test_the_best_mask_of_before_the_cut_is_kept() -> None:
-    """The published rule keeps the step that scored best: also where that step lies before the cut."""
+    """The published rule keeps the step with the best score, even if that step is before the cut."""
     row = localizer("learned")
     options = row.make_options({**OPTIONS["learned"], "lr": 1e9, "selection": "train+validation"})
     problem = problem_for()

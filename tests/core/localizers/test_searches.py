@@ -1,4 +1,4 @@
-"""Stagewise, Frank-Wolfe and the learned mask, step by step against slow twins on a float64 copy of the model."""
+"""Tests of stagewise, Frank-Wolfe and the learned mask, step by step against slow twins on a float64 model."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ from tests.reference.searches import (
     slow_stagewise,
 )
 
-# The engine runs on a float64 model here: both sides then see the same gradient to the last bit of
-# float32, so that a different region means different steps and not different rounding.
+# The engine runs on a float64 model here, so both sides see the same gradient to the last bit of float32. A different
+# region then means different steps, not different rounding.
 
 
 def both(readout: str = "head", labels: int = 2, n: int = 10, **changes: Any) -> tuple[Problem, PlainModel]:
@@ -56,7 +56,7 @@ def both(readout: str = "head", labels: int = 2, n: int = 10, **changes: Any) ->
         problem.table.names, problem.flat.views(problem.finetuned), problem.flat.views(problem.base), strict=True
     ):
         if name.endswith(("key.bias", "k_lin.bias")):
-            tuned.copy_(base)  # a softmax does not see a key's bias: its gradient is rounding noise and no more
+            tuned.copy_(base)  # softmax ignores a key's bias: its gradient is only rounding noise
     return problem, twin
 
 
@@ -137,7 +137,7 @@ def test_movement_and_random() -> None:
     found = order_of(movement(problem, 300, seed=0, options=MovementOptions()))
     assert found == slow_top(problem.tau.abs().tolist(), 300)
     drawn = np.array([order_of(random(problem, 500, seed=s, options=NoOptions())) for s in range(20)])
-    # 10,000 draws from d: their mean is d / 2 to within four standard errors, their thirds are even
+    # 10,000 draws from d: their mean is d / 2 within four standard errors, and their thirds are even.
     assert abs(drawn.mean() / problem.d - 0.5) < 4 * (1 / 12 / drawn.size) ** 0.5
     assert np.abs(np.bincount(drawn.reshape(-1) * 3 // problem.d) / drawn.size - 1 / 3).max() < 0.02
 
@@ -160,7 +160,7 @@ def test_candidates_are_the_top_movers(share: float) -> None:
 @pytest.mark.parametrize("case", [{}, {"labels": 3}], ids=str)
 def test_the_learned_mask_takes_the_twins_steps(case: dict[str, Any], base: str) -> None:
     problem, twin = both(**case)
-    given = {"empty": (), "movement": None, "region": (5, 77, 2000)}[base]  # a region stands before any base
+    given = {"empty": (), "movement": None, "region": (5, 77, 2000)}[base]  # a given region replaces any base
     mask = set(slow_top(problem.tau.abs().tolist(), 9)) if given is None else set(given)
     options = LearnedOptions(
         steps=4, batch_size=4, lr=1e6, base="movement" if given is None or given else "empty",
@@ -182,7 +182,7 @@ def test_the_learned_mask_takes_the_twins_steps(case: dict[str, Any], base: str)
 @pytest.mark.cases(1, 2)
 @pytest.mark.parametrize(("case", "mask"), [({}, ()), ({"labels": 3}, (5, 77, 2000)), ({"readout": "prompt"}, (9,))])
 def test_the_learned_mask_is_autograds_at_every_step(case: dict[str, Any], mask: tuple[int, ...]) -> None:
-    """The loss, every score and the rounded mask of each step, beside autograd through model and mask in float64."""
+    """Compare the loss, each score and the rounded mask of each step with float64 autograd through model and mask."""
     problem, twin = both(**case)
     options = LearnedOptions(
         steps=5, batch_size=4, lr=300, bias=1, base="empty", selection="none", base_indices=mask or None
@@ -213,7 +213,7 @@ def test_the_learned_mask_is_autograds_at_every_step(case: dict[str, Any], mask:
 def soft_gradient(
     problem: Problem, twin: PlainModel, scores: torch.Tensor, base: torch.Tensor, bias: float
 ) -> np.ndarray:
-    """dL/dS by autograd through soft(S), float64: the loss as a function of S alone (PAPER.md, section 4)."""
+    """Compute dL/dS with autograd through soft(S) in float64: the loss as a function of S (PAPER.md, section 4)."""
     s = scores.double().requires_grad_(True)
     u = torch.sigmoid(s - bias)
     soft = base * (1 - u) + (1 - base) * u
@@ -236,10 +236,10 @@ def test_the_written_out_gradient_is_autograds(kind: str) -> None:
     before = mask.scores.clone()
     mask.soften()
     problem.train.backward()
-    mask.descend(1e9)  # so large that S itself vanishes beside its change
+    mask.descend(1e9)  # so large that S is negligible beside its change
     found = (before.double() - mask.scores.double()).numpy() / 1e9
     wanted = soft_gradient(problem, twin, before, base, 0.5)
-    # float32 products and scores: relative 1e-6, and 1e-9 for what S's own rounding hides
+    # float32 products and scores: relative 1e-6, plus 1e-9 for the rounding of S itself.
     np.testing.assert_allclose(found, wanted, rtol=3e-6, atol=1e-9)
     if kind != "zeros":
         wrong = soft_gradient(problem, twin, before, base * 0, 0.5)
@@ -263,7 +263,7 @@ def test_the_gradient_formula_in_float64(bias: float) -> None:
 
 
 def constant_problem(gains: torch.Tensor) -> Any:
-    """A problem of entries that do not interact: the gradient is the same wherever the model stands."""
+    """Return a problem of entries that do not interact: the gradient is the same at every point."""
     flat = SimpleNamespace(device=torch.device("cpu"), grad=-gains)
     return SimpleNamespace(d=len(gains), tau=torch.ones(len(gains)), flat=flat, set_soft=lambda gamma: None)
 
@@ -273,7 +273,7 @@ def constant_problem(gains: torch.Tensor) -> Any:
 def test_a_coordinate_flips_when_the_paper_says(gain: float, in_base: bool) -> None:
     """PAPER.md, section 11, item 3: S first exceeds the bias between t* and t* + 6."""
     lr, bias, n = 1e7, 10.0, 64
-    signed = -gain if in_base else gain  # inside the base, leaving is what must gain
+    signed = -gain if in_base else gain  # inside the base, leaving must be the gain
     base = torch.arange(n if in_base else 0)
     mask = Mask(constant_problem(torch.full((n,), signed)), base, bias, seed=0)
     start = mask.scores.tolist()
@@ -300,7 +300,7 @@ def test_a_coordinate_that_loses_never_flips() -> None:
 
 
 def test_the_calibrated_rate_flips_about_the_size_asked_for() -> None:
-    """exp(bias - 0.5) / (T c_k): with gains that do not interact, within the factor e of the start's spread."""
+    """exp(bias - 0.5) / (T c_k): if gains do not interact, the size is within a factor e, the initial spread."""
     d, size, steps = 20_000, 500, 50
     gains = torch.randn(d, generator=torch.Generator().manual_seed(0)).mul(3).exp()
     lr = exp(10 - 0.5) / (steps * float(top_value(gains, size)))
@@ -326,7 +326,7 @@ def test_learned_ranked_gives_the_strongest_scores() -> None:
 
 
 def test_the_learned_mask_is_judged_on_every_class_of_a_file_sorted_by_label(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And on the same rows after an interruption; a checkpoint from before the draw goes on with the first rows."""
+    """The rows are the same after an interruption; a checkpoint from before the sampling keeps the first rows."""
     monkeypatch.setattr(learned_module, "SCORED_EXAMPLES", 6)
     drawn = examples(n=24, seed=1)
     problem = tiny_problem(selection=drawn.take(np.argsort(drawn.labels, kind="stable")))

@@ -1,4 +1,4 @@
-"""The table of localizers: rows are whole, options are read in one form and in their range, and no torch is needed."""
+"""Tests of the table of localizers: rows are complete, options are parsed and range-checked, torch is not needed."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_defaults_and_choices_are_in_range_and_what_lies_beyond_is_refused(row) 
 
 
 def test_the_published_values_are_those_of_the_published_mask() -> None:
-    """PAPER.md, section 4: all but the rule of selection and its rhythm are the defaults."""
+    """PAPER.md, section 4: only the selection rule and its interval differ from the defaults."""
     options = localizer("learned").shown_options
     assert {o.name for o in options if o.paper != o.default} == {"selection", "score_every"}
     assert all(o.paper is not None for o in options)
