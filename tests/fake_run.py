@@ -1,4 +1,4 @@
-"""A complete stored run from seeded numbers, for tests of what reads runs; no model is involved.
+"""Make a complete stored run from seeded numbers, for tests of code that reads runs; no model is involved.
 
 Its numbers are invented and only shaped like real ones: never show or ship them.
 """
@@ -32,8 +32,8 @@ from skillviz.tasks.task import CLASSIFICATION, GENERATION
 SMALL: dict[str, Any] = {
     "n": {"validation": 4, "test": 6}, "layers": 1, "width": 4, "steps": 2, "sizes": ("5%", "20%"),
 }  # fmt: skip
-"""Of the smallest run with all that a page shows."""
-# how much a state knows of the label, how sure it is beyond that, and how much it shares with finetuned
+"""Arguments of the smallest run that has everything a page shows."""
+# The strength of the label in a state's logits, its overconfidence, and its similarity to finetuned.
 STATES = {
     "pretrained": (0.25, 0.6, 0.2),
     "finetuned": (1.2, 11.0, 1.0),
@@ -66,11 +66,11 @@ def fake_run(
     kind: str = CLASSIFICATION,
     complement: bool = False,
 ) -> Run:
-    """A finished run in `store`: four states, a curve of every size, `layers` blocks of a BERT-like table.
+    """Store a finished run: four states, a curve of every size, `layers` blocks of a BERT-like table.
 
-    Runs of other seeds and localizers share examples, labels and the pretrained and finetuned logits. Of the `kind`
-    choice, every second example has one option less than there are labels; of the kind generation, texts are scored, or
-    with the metric perplexity references alone.
+    Runs of other seeds and localizers share examples, labels and the pretrained and finetuned logits. With `kind`
+    choice, every second example has one option fewer than there are labels. With `kind` generation, texts are
+    scored; with the metric perplexity, references only.
     """
     given = {
         "localizer": localizer,
@@ -102,7 +102,7 @@ def fake_run(
 
 @dataclass(frozen=True)
 class _Contents:
-    """What a run holds besides the names and times of its folder."""
+    """The contents of a run, except the names and times of its folder."""
 
     table: ParameterTable
     counts: list[int]
@@ -112,12 +112,12 @@ class _Contents:
     told: dict[str, Any]
 
 
-@functools.cache  # many tests want the same run, and its scores take longer than its files
+@functools.cache  # many tests use the same run, and its scores take longer than its files
 def _contents(
     asked: str, labels: tuple[str, ...], n: tuple[tuple[str, int], ...], layers: int, width: int, metric: str,
     steps: int, nested: bool, kind: str, complement: bool,
 ) -> _Contents:  # fmt: skip
-    """All numbers of the run whose spec is the JSON `asked`."""
+    """Return all numbers of the run whose spec is the JSON `asked`."""
     spec = RunSpec.model_validate_json(asked)
     seed, localizer = spec.seed, spec.localizer
     table = bert_table(layers, width)
@@ -148,7 +148,7 @@ def _contents(
 
 
 def bert_table(layers: int = 6, width: int = 32) -> ParameterTable:
-    """The graftable parameters of a BERT-like model with four heads."""
+    """Return the graftable parameters of a BERT-like model with four heads."""
     shapes: dict[str, tuple[int, ...]] = {}
     square, wide = (width, width), (4 * width, width)
     modules = {
@@ -208,7 +208,7 @@ def _share(labels: np.ndarray) -> float:
 def _logits(
     split: str, note: TaskNote, seed: int, localizer: str, strength: float
 ) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """Logits of each state [n, label] and the labels [n]; the ends do not depend on seed and localizer."""
+    """Return the logits of each state [n, label] and the labels [n]; base and fine-tuned ignore seed and localizer."""
     if note.has_reference:
         return _texts(split, note, seed, localizer, strength)
     n, classes = note.counts[split], len(note.labels)
@@ -227,13 +227,13 @@ def _logits(
 
 
 def _texts(split: str, note: TaskNote, seed: int, localizer: str, strength: float) -> Scored:
-    """The same of generated texts: a state that knows more is right more often, and its references are likelier."""
+    """Return scores of generated texts: a stronger state is right more often, and its references are more likely."""
     as_classes = note.model_copy(update={"kind": CLASSIFICATION})
     found, y = _logits(split, as_classes, seed, localizer, strength)
     scored: dict[str, np.ndarray] = {}
     for state, z in found.items():
         margin = z[np.arange(len(y)), y] - z[np.arange(len(y)), 1 - y]
-        if not note.generates:  # no model is too sure of its references, which perplexity alone would tell
+        if not note.generates:  # without this, confidence in the references would dominate the perplexity
             margin = 2 * margin / STATES[state][1]
         length = 2 + np.arange(len(y)) % 3
         texts = [f"text {i}" if one > 0 else "another text" for i, one in enumerate(margin)]
@@ -294,7 +294,7 @@ def _layers(region: Region, table: ParameterTable, seed: int) -> pd.DataFrame:
 
 
 def _elsewhere(number: int, note: TaskNote, seed: int, localizer: str) -> Scored:
-    """Logits and labels on another data set: noisier, the fine-tuned model's most of all."""
+    """Return logits and labels on another data set: noisier, most of all for the fine-tuned model."""
     logits, y = _logits("test", note, seed, localizer, 1.0)
     noise = np.random.default_rng(90 + number).normal(size=(len(y), len(note.labels)))
     worse = {"finetuned": 9.0 * number, "grafted": 1.5 * number}
@@ -315,7 +315,7 @@ def _other_predictions(elsewhere: Mapping[str, Scored], note: TaskNote) -> list[
 def _interpolation(
     data: Mapping[str, Scored], sizes: Sequence[int], main: int, note: TaskNote
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The grid on straight lines between the logits; a larger region is a little more like the fine-tuned model."""
+    """Return the grid on straight lines between the logits; a larger region is slightly closer to fine-tuned."""
     rows: list[dict[str, Any]] = []
     bins = []
     for name, (logits, y) in data.items():

@@ -1,5 +1,4 @@
-"""A stand-in for the Hugging Face Hub on this machine: it hands out folders, and takes uploads, as the hub's client
-asks for them."""
+"""A local stand-in of the Hugging Face Hub: it serves folders and accepts uploads, with the hub client's protocol."""
 
 from __future__ import annotations
 
@@ -18,12 +17,12 @@ from urllib.parse import unquote, urlsplit
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 TOKEN = "hf_stand_in"
 LARGE = ".safetensors"
-"""What the hub wants through large file storage; the rest comes inside the commit."""
+"""File type that the hub stores as a large file; other files are part of the commit."""
 
 
 @dataclass
 class Commit:
-    """One upload, as the hub's client sent it."""
+    """One upload, in the form that the hub's client sent."""
 
     repository: str
     branch: str
@@ -33,10 +32,10 @@ class Commit:
 
 @dataclass
 class Hub:
-    """Its address, the paths it was asked for, and what was uploaded to it.
+    """A hub with its address, the requested paths, and the uploads.
 
-    `repositories` maps a name to its visibility as it was asked for. `user` is who the token belongs to, and `role`
-    what it may do.
+    `repositories` maps a name to its requested visibility. `user` is the owner of the token, and `role` its
+    permission.
     """
 
     address: str
@@ -52,7 +51,7 @@ class Hub:
     objects: dict[str, bytes] = field(default_factory=dict)
 
     def environment(self, home: Path) -> dict[str, str]:
-        """What makes the client of a new process ask here, with a cache of its own."""
+        """Return variables that make the client of a new process use this hub, with a cache of its own."""
         return {"HF_ENDPOINT": self.address, "HF_HOME": str(home), "HF_HUB_OFFLINE": "0", "HF_HUB_DISABLE_XET": "1"}
 
 
@@ -60,8 +59,8 @@ class Hub:
 def hub_of(
     models: Mapping[str, Path], uploads: Path | None = None, datasets: Mapping[str, Path] | None = None
 ) -> Iterator[Hub]:
-    """A hub with these models and data sets, `org/name` to folder; what is uploaded goes to `uploads` and is then one
-    of the models."""
+    """Yield a hub with these models and data sets (`org/name` -> folder); an upload is saved in `uploads` and
+    becomes a model."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_HEAD(self) -> None:
@@ -210,13 +209,13 @@ def hub_of(
 
 
 def _parts(path: str) -> tuple[str, str, str]:
-    """`/api/models/<org>/<name>/<deed>/<branch>` as (org/name, deed, branch)."""
+    """Split `/api/models/<org>/<name>/<deed>/<branch>` into (org/name, deed, branch)."""
     parts = path.removeprefix("/api/models/").split("/", 3)
     return ("/".join(parts[:2]), parts[2], parts[3]) if len(parts) == 4 else ("", "", "")
 
 
 def _tree(folder: Path) -> list[dict[str, Any]]:
-    """What the hub tells of a repository's files."""
+    """Return the hub's description of a repository's files."""
     return [
         {"type": "file", "path": file.name, "size": file.stat().st_size, "oid": _sha1(file)}
         for file in sorted(folder.iterdir())
@@ -224,7 +223,7 @@ def _tree(folder: Path) -> list[dict[str, Any]]:
 
 
 def _card(folder: Path) -> dict[str, Any]:
-    """What the hub tells of a model's card: here its license alone."""
+    """Return the hub's description of a model's card, here only its license."""
     card = folder / "README.md"
     lines = card.read_text().splitlines() if card.is_file() else []
     found = [line.partition(": ")[2] for line in lines if line.startswith("license: ")]

@@ -44,7 +44,7 @@ def test_one_pass_gives_the_gradient_of_each_example(family: str) -> None:
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("family", [name for name in families.FAMILIES if name != "canine"])  # its scores feel padding
+@pytest.mark.parametrize("family", [name for name in families.FAMILIES if name != "canine"])  # padding affects it
 def test_in_every_family_they_are_autograds(family: str) -> None:
     readout = family_readout(family)
     model = family_model(family, readout)

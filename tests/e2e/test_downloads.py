@@ -1,4 +1,4 @@
-"""Every download is clicked and opened: tables, pictures, pages and zips hold what the page shows."""
+"""Tests that click and open every download: tables, pictures, pages and zips contain the content of the page."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ Made = tuple[Path, dict[str, str]]
 Serve, Visit = Callable[[Path], str], Callable[..., Any]
 GROUND = {"light": (255, 255, 255), "dark": (0x0E, 0x11, 0x17)}
 PAGES = {"light": ("region", "sparsity", "calibration", "compare"), "dark": ("calibration",)}
-"""Pages with each kind of mark: lines with intervals, bars, hatching, a map with its scale of colours."""
+"""Pages with each kind of mark: lines with intervals, bars, hatching, a map with its color scale."""
 
 
 def saved(page: Any, name: str) -> tuple[str, bytes]:
-    """The file that the button of this name saves: its name and what is in it."""
+    """Return the name and content of the file that the button with this name saves."""
     with page.expect_download() as found:
         page.get_by_role("button", name=name).click()
     return found.value.suggested_filename, Path(found.value.path()).read_bytes()
 
 
 def words_of_svg(content: bytes) -> tuple[list[str], list[str]]:
-    """The lines of an SVG's title (the chart's, the run's name, the intervals), and all texts that are drawn."""
+    """Return the lines of an SVG's title (chart, run, intervals), and all drawn texts."""
     root = ElementTree.fromstring(content)
     title = root.find("{*}title")
     assert root.tag.endswith("svg") and title is not None and title.text
@@ -47,7 +47,7 @@ def words_of_svg(content: bytes) -> tuple[list[str], list[str]]:
 
 
 def texts_of_pdf(content: bytes) -> str:
-    """All texts in Windows-1252 of a PDF of one page, as the page's streams have them."""
+    """Return all Windows-1252 texts of a one-page PDF, in the order of the page's streams."""
     assert content.startswith(b"%PDF-") and content.rstrip().endswith(b"%%EOF")
     assert content.count(b"/Type /Page ") == 1 and b"/Count 1" in content
     offset = int(re.search(rb"startxref\s+(\d+)", content)[1])
@@ -61,7 +61,7 @@ def texts_of_pdf(content: bytes) -> str:
 
 
 def check_picture(content: bytes, chart: dict[str, float], theme: str) -> None:
-    """A PNG twice as wide as the chart and higher, on the theme's ground, with something on it."""
+    """Check a PNG: twice as wide as the chart, higher, on the theme's background, and not blank."""
     picture = Image.open(io.BytesIO(content)).convert("RGB")
     assert picture.width == pytest.approx(2 * chart["width"], abs=2) and picture.height > 2 * chart["height"]
     assert picture.getpixel((1, 1)) == GROUND[theme]
@@ -110,7 +110,7 @@ def test_every_download_of_a_chart_is_what_it_says(theme: str, made: Made, addre
 
 
 def check_zip(content: bytes, root: Path, ids: list[str], tmp_path: Path) -> ZipFile:
-    """A zip whose manifest is right, with these runs, which verify once unzipped."""
+    """Check a zip: its manifest is right, and it has these runs, which verify after unzipping."""
     archive = ZipFile(io.BytesIO(content))
     manifest = json.loads(archive.read("manifest.json"))
     assert sorted(manifest["runs"]) == sorted(ids)
@@ -146,12 +146,12 @@ def test_two_runs_are_marked_compared_and_saved(made: Made, serve: Serve, visit:
     page = visit(f"{serve(root)}/runs?search=tiny-sst2&from=you")
     mark(page, 0)
     before = query(page)["chosen"]
-    page.get_by_role("combobox", name="Chosen runs").focus()  # the second by keyboard
+    page.get_by_role("combobox", name="Chosen runs").focus()  # the second selection uses the keyboard
     page.keyboard.type("random")
     page.get_by_role("option", name="random").first.wait_for()
     page.keyboard.press("Enter")
     assert changed(page, before) == [before, ids["random"]]
-    page.keyboard.press("Escape")  # an open list hides all else from a screen reader
+    page.keyboard.press("Escape")  # an open list hides everything else from a screen reader
     file, content = saved(page, "Download (zip)")
     assert file == "skillviz-2-runs.zip"
     chosen = json.loads(ZipFile(io.BytesIO(content)).read("manifest.json"))["runs"]

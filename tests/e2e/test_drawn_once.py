@@ -1,4 +1,4 @@
-"""Plotly.js is loaded once, and draws each figure of a first visit once."""
+"""Test that Plotly.js is loaded once and draws each figure of a first visit once."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.e2e.conftest import PATIENCE, settle
 
 pytestmark = pytest.mark.e2e
 
-# Notes each time that a figure is drawn whole: its first drawing, and every later one that is not left out.
+# Count the full drawings of a figure: the first one, and every later one that is not skipped.
 COUNT = """
 window.drawings = new Map();
 let Plotly;

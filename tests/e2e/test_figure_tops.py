@@ -1,4 +1,4 @@
-"""The first figure of a page begins within 330 pixels at 1440x900, and is in sight at 1280x720, whatever is shown."""
+"""Tests that the first figure of a page starts within 330 pixels at 1440x900 and is visible at 1280x720, always."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ pytestmark = pytest.mark.e2e
 Visit = Callable[..., Any]
 SHIPPED = Store(PROJECT / "cached_runs")
 HIGHEST = 330  # pixels from the top of the page, at 1440x900
-LEAST = 150  # pixels of it in sight, at 1280x720
+LEAST = 150  # visible pixels of it, at 1280x720
 MEASURE = script("docs/screenshots.py").MEASURE
 IS_DRAWN = script("docs/screenshots.py").IS_DRAWN
 
 
 @pytest.fixture(scope="module")
 def shipped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A dashboard over what ships, and nothing of a user's."""
+    """Return the address of a dashboard with only the shipped runs."""
     with served(tmp_path_factory.mktemp("none"), tmp_path_factory.mktemp("log")) as address:
         yield address
 
@@ -46,7 +46,7 @@ def entries() -> list[Entry]:
 
 
 def too_low(visit: Visit, address: str, links: list[str]) -> list[str]:
-    """The links whose first figure begins too low, with the pixels at 1440x900 and 1280x720."""
+    """Return the links whose first figure starts too low, with the pixels at 1440x900 and 1280x720."""
     page, low = visit(address), []
     for link in links:
         page.set_viewport_size({"width": 1440, "height": 900})

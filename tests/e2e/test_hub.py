@@ -1,4 +1,4 @@
-"""What is at home on the hub, a base or data: nothing is asked before the click, and live pages work after it."""
+"""Tests of bases and data on the hub: nothing is requested before the click, and live pages work after it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ LONG = 120_000
 
 
 def end(server: subprocess.Popen[bytes], store: Path) -> None:
-    """Ends the dashboard, and the worker of its store."""
+    """End the dashboard and the worker of its store."""
     client = Client(store)
     if client.is_running():
         psutil.Process(client.ask("ping")["pid"]).kill()

@@ -1,4 +1,4 @@
-"""Jobs from the browser: launched, watched, reloaded, cancelled, resumed, killed; a fresh server shows what each is."""
+"""Tests of jobs in a browser: start, watch, reload, cancel, resume, kill; a new server shows each job's state."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ pytestmark = pytest.mark.e2e
 Visit = Callable[..., Any]
 Start = Callable[[], tuple[subprocess.Popen[bytes], str]]
 SEARCHING = re.compile(r"searching: step [\d,]+")
-LONG = 240_000  # milliseconds until a new process has torch and a model, on a machine that does other things too
+LONG = 240_000  # milliseconds until a new process has torch and a model, on a busy machine
 
 
 @pytest.fixture(scope="session")
 def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a trained tiny pair (base, finetuned) and a task; not to be changed."""
+    """Return a folder with a trained tiny pair (base, finetuned) and a task. Tests must not change it."""
     folder = tmp_path_factory.mktemp("small")
     tiny_pair(folder, steps=60)
     tiny_task(folder)
@@ -41,7 +41,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
-    """An empty store; jobs that still live at the end are cancelled."""
+    """Return an empty store; jobs still alive at the end are cancelled."""
     found = Store(tmp_path / "runs")
     yield found
     for job in jobs.list(found):
@@ -51,7 +51,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 @pytest.fixture
 def serve_own(store: Store, tmp_path: Path) -> Iterator[Start]:
-    """Starts dashboards over the store, as processes that may be killed."""
+    """Start dashboards over the store, as processes that a test may kill."""
     servers: list[subprocess.Popen[bytes]] = []
 
     def begin() -> tuple[subprocess.Popen[bytes], str]:
@@ -66,7 +66,7 @@ def serve_own(store: Store, tmp_path: Path) -> Iterator[Start]:
 
 
 def form(address: str, small: Path, steps: int) -> str:
-    """The form with the tiny pair in it."""
+    """Return the address of the form with the tiny pair."""
     choices = {
         "base": small / "base", "finetuned": small / "finetuned", "source": "file", "file": small / "task.yaml",
         "from": "own", "size": "5%", "device": "cpu", "stagewise.steps": steps, "stagewise.batch_size": 4,
@@ -75,7 +75,7 @@ def form(address: str, small: Path, steps: int) -> str:
 
 
 def launched(page: Any, store: Store) -> str:
-    """Opens the files that the address names, starts the search, and returns the id of the job that then searches."""
+    """Open the files that the address names, start the search, and return the id of the job once it searches."""
     page.get_by_role("button", name="Open what the link names").first.click()
     page.get_by_text("The two fit").wait_for()
     page.get_by_role("button", name="Start").click()
@@ -84,7 +84,7 @@ def launched(page: Any, store: Store) -> str:
 
 
 def is_in_sight(page: Any, place: Any) -> bool:
-    """Whether all of it lies within the window, and nothing over it."""
+    """Return whether the whole element is inside the window and not covered."""
     place.wait_for()
     on_top = """e => { const { left, right, top, bottom } = e.getBoundingClientRect();
         return e.contains(document.elementFromPoint((left + right) / 2, (top + bottom) / 2)) }"""
@@ -92,7 +92,7 @@ def is_in_sight(page: Any, place: Any) -> bool:
 
 
 def process_of(store: Store, run_id: str) -> psutil.Process:
-    """The process that works on a job."""
+    """Return the process of a running job."""
     path = store.root / run_id / "work" / "process.json"
     return psutil.Process(json.loads(until(lambda: path.is_file() and path.read_text()))["pid"])
 
@@ -110,7 +110,7 @@ def test_launched_watched_reloaded_and_opened(small: Path, store: Store, serve_o
     before = bar.inner_text()
     until(lambda: bar.count() == 0 or bar.inner_text() != before, 60)
     seeds = page.get_by_role("textbox", name="Seeds")
-    seeds.fill("7")  # not yet entered: the panel's redraws must not take it away
+    seeds.fill("7")  # not yet entered: redraws of the panel must not remove it
     page.wait_for_timeout(2500)
     assert seeds.input_value() == "7"
     page.reload()
@@ -127,7 +127,7 @@ def test_launched_watched_reloaded_and_opened(small: Path, store: Store, serve_o
 
 @pytest.mark.nightly
 def test_cancelled_killed_and_resumed_across_servers(small: Path, store: Store, serve_own: Start, visit: Visit) -> None:
-    """kill -9 of the job, of the server, and of both: nothing is lost, and each is shown as what it is."""
+    """Use kill -9 on the job, on the server, and on both: nothing is lost, and the state of each is shown correctly."""
     server, address = serve_own()
     page = visit(form(address, small, 300_000))
     run_id = launched(page, store)
@@ -146,7 +146,7 @@ def test_cancelled_killed_and_resumed_across_servers(small: Path, store: Store, 
 
     os.kill(server.pid, signal.SIGKILL)
     server.wait(20)
-    process_of(store, run_id)  # the job goes on without the server
+    process_of(store, run_id)  # the job continues without the server
     server, address = serve_own()
     page = visit(f"{address}/runs")
     page.locator(f".st-key-job-{run_id}").get_by_text(SEARCHING).wait_for(timeout=LONG)

@@ -1,4 +1,4 @@
-"""What is taken along: a copied link opens the same view elsewhere and later, a chart is a picture, a run a file."""
+"""Tests of exports: a copied link opens the same view elsewhere and later; a chart is a picture, a run is a file."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Serve, Visit = Callable[[Path], str], Callable[..., Any]
 
 
 def links(ids: dict[str, str]) -> dict[str, tuple[dict[str, str], str]]:
-    """For each page choices that are not its defaults, and words that stand there only with them."""
+    """Return for each page choices that are not its defaults, and words that appear only with them."""
     run = {"run": ids["stagewise0"]}
     runs = f"{ids['random']},{ids['movement']}"
     return {

@@ -1,5 +1,4 @@
-"""Sliders over models that are at hand: two readers at once, a worker that is killed, and a web process that stays
-small."""
+"""Tests of sliders with local models: two readers at once, a killed worker, and bounded memory of the web process."""
 
 from __future__ import annotations
 
@@ -29,14 +28,14 @@ __all__ = ["lived", "scored_world"]
 pytestmark = pytest.mark.e2e
 
 Visit = Callable[..., Any]
-LONG = 240_000  # milliseconds until a new worker has torch and the pair, on a machine that does other things too
+LONG = 240_000  # milliseconds until a new worker has torch and the pair, on a busy machine
 METRICS = ("accuracy", "ece", "nll")
-GROWTH = 12 * 2**20  # bytes that the web process may differ by between two equal loads
+GROWTH = 12 * 2**20  # allowed difference in bytes of the web process between two equal loads
 
 
 @dataclass(frozen=True)
 class Dashboard:
-    """A dashboard over one scored run, and a way past it to the same worker."""
+    """A dashboard over one scored run, and direct access to the same worker."""
 
     server: subprocess.Popen[bytes]
     address: str
@@ -45,11 +44,11 @@ class Dashboard:
     near: str
 
     def page(self, alpha: int) -> str:
-        """The address of the interpolation page at this point, with exact values."""
+        """Return the address of the interpolation page at this point, with exact values."""
         return f"{self.address}/interpolation?run={self.run}&alpha={alpha}&exact=yes"
 
     def numbers(self, alpha: int) -> list[str]:
-        """What the page must show there: the worker's own answers, asked one by one."""
+        """Return the numbers that the page must show: the worker's own answers to single requests."""
         shown = []
         for more in ({}, {"task": self.near}):
             for path in ("wise-ft", "wise-graft"):
@@ -58,16 +57,16 @@ class Dashboard:
         return shown
 
     def memory(self) -> int:
-        """Bytes of the web process."""
+        """Return the memory of the web process in bytes."""
         return psutil.Process(self.server.pid).memory_info().rss
 
 
 @pytest.fixture
 def dashboard(scored_world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Dashboard]:
-    """A fresh server and worker over a copy of the scored run; both ended after the test."""
+    """Start a new server and worker over a copy of the scored run; both end after the test."""
     store = tmp_path / "runs"
     shutil.copytree(scored_world / "runs", store)
-    workers = tempfile.mkdtemp(prefix="sv-")  # short, because a socket's path must be
+    workers = tempfile.mkdtemp(prefix="sv-")  # short, because the path of a socket must be
     monkeypatch.setenv("SKILLVIZ_LIVE", workers)
     (run,) = Store(store).list()
     (near,) = run.record.spec.others
@@ -84,19 +83,19 @@ def dashboard(scored_world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def slider(page: Any) -> Any:
-    """The one of the way between the models."""
+    """Return the slider for the mixing weight."""
     return page.get_by_role("slider").first
 
 
 def numbers(page: Any) -> list[str]:
-    """The numbers of the chosen points, once all of them are the models' answers."""
+    """Return the numbers of the chosen points, once all of them come from the models."""
     page.get_by_text("Computed live").nth(3).wait_for(timeout=LONG)
     settle(page)
     return page.locator("[data-testid='stMetricValue']").all_inner_texts()
 
 
 def move(page: Any, key: str, times: int, pause: int) -> None:
-    """Presses an arrow key on the slider so many times, with so many milliseconds between."""
+    """Press an arrow key on the slider this many times, with this many milliseconds in between."""
     slider(page).focus()
     for _ in range(times):
         page.keyboard.press(key)
@@ -105,7 +104,7 @@ def move(page: Any, key: str, times: int, pause: int) -> None:
 
 @pytest.mark.nightly
 def test_two_readers_at_once_get_each_their_own_answers(dashboard: Dashboard, visit: Visit) -> None:
-    """Ten rapid moves each, at the same time, the one up and the other down."""
+    """Each reader makes ten fast moves at the same time, one up and the other down."""
     up, down = visit(dashboard.page(51)), visit(dashboard.page(49))
     first = numbers(up)
     assert first == dashboard.numbers(51) and numbers(down) == dashboard.numbers(49) != first
@@ -139,7 +138,7 @@ def test_a_worker_that_is_killed_is_replaced_by_the_next_move(dashboard: Dashboa
 
 @pytest.mark.nightly
 def test_the_web_process_does_not_grow_with_use(dashboard: Dashboard, visit: Visit) -> None:
-    """As many answers as are kept, then twice as many again: the process is no larger."""
+    """Fill the cache of answers, then request twice as many again: the process does not grow."""
     page = visit(dashboard.page(51))
     numbers(page)
     sizes = []
@@ -153,7 +152,7 @@ def test_the_web_process_does_not_grow_with_use(dashboard: Dashboard, visit: Vis
 
 
 def until_gone(process: psutil.Process) -> None:
-    """Returns when the process has ended, or is a child that nobody has asked after yet."""
+    """Return when the process has ended or is a zombie that its parent has not reaped."""
     for _ in range(200):
         if not process.is_running() or process.status() == psutil.STATUS_ZOMBIE:
             return

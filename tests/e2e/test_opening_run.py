@@ -1,7 +1,7 @@
-"""The run that the dashboard opens on is whole: every page does its job without a network, and says nothing is missing.
+"""Tests that the run shown first is complete: every page works without a network and reports nothing missing.
 
-It is whatever run ships as the first choice (`show.entries.opening_entry`). What may be missing is listed with its
-reason in ALLOWED; anything else that a page says is missing fails.
+The run is the first choice among the shipped ones (`show.entries.opening_entry`). ALLOWED lists what may be
+missing, with the reason; any other message about something missing fails.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ EMPTY = re.compile(
     r"without its sentence|slices by length and by other columns need|score the (?:parts|path)",
     re.IGNORECASE,
 )
-"""What pages say where something is missing."""
+"""Messages of pages about something missing."""
 ALLOWED = {
     ("paper", "not measured"): "claims that need more core-hours than were spent say so, with the command",
     ("jobs", "there is no run"): "no job has been started here",
@@ -44,12 +44,12 @@ ALLOWED = {
     ("methods", "not measured"): "the studies that ship were computed before studies had nulls",
     ("methods", "no stored study"): "the study of small updates was not scored on other data",
 }
-"""Page and the words found there, and why they may stand."""
+"""(page, message) -> the reason why it is allowed."""
 FIGURES = {
     "home": 2, "overview": 2, "region": 3, "sparsity": 2, "calibration": 2, "interpolation": 3, "transfer": 2,
     "examples": 5, "surgery": 1, "compare": 3, "methods": 1, "tasks": 2, "continual": 1,
 }  # fmt: skip
-"""At least so many figures are drawn on a page."""
+"""The minimum number of figures on a page."""
 SAYS = {
     "overview": ("shuffled",),
     "region": ("What each part does", "a random region in the same layers and modules"),
@@ -59,14 +59,14 @@ SAYS = {
     "examples": ("Graft and fine-tuned model by slice",),
     "launch": ("Start",),
 }
-"""What a page says where it has what it is for."""
+"""Texts of a page that has its main content."""
 OTHERS = 4
-"""The other data sets that the run is scored on."""
+"""The number of other data sets on which the run is scored."""
 
 
 @pytest.fixture
 def newcomer(tmp_path: Path, serve: Serve, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """The address of a dashboard over what ships, on a machine without further models and data; its worker is ended."""
+    """Return the address of a dashboard over the shipped runs, without other models and data; end its worker after."""
     monkeypatch.delenv("SKILLVIZ_REAL", raising=False)
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     yield serve(tmp_path / "runs")
@@ -76,17 +76,17 @@ def newcomer(tmp_path: Path, serve: Serve, monkeypatch: pytest.MonkeyPatch) -> I
 
 
 def text_of(page: Any) -> str:
-    """All that is seen of the page; folds are as they are when it opens."""
+    """Return all visible text of the page; folds are in their initial state."""
     return str(page.locator("[data-testid='stMain']").inner_text())
 
 
 def figures_of(page: Any) -> int:
-    """How many figures are drawn."""
+    """Return the number of drawn figures."""
     return int(page.locator(".js-plotly-plot .main-svg:first-child").count())
 
 
 def problems_of(page: Any, name: str) -> list[str]:
-    """What is wrong with a page that has settled: what it says is missing, and what it does not say or draw."""
+    """Return the problems of a loaded page: messages about something missing, and absent texts or figures."""
     seen = text_of(page)
     found = [match for match in EMPTY.finditer(seen) if (name, match[0].lower().strip()) not in ALLOWED]
     missing = [
@@ -105,7 +105,7 @@ def test_no_page_of_the_opening_run_is_empty(newcomer: str, visit: Visit) -> Non
         page.goto(f"{newcomer}/{'' if name == HOME else name}" + ("" if name == HOME else f"?run={run.id}"))
         page.locator("h1", has_text=entry.question).wait_for()
         settle(page)
-        page.wait_for_timeout(500)  # figures below the first one follow it
+        page.wait_for_timeout(500)  # figures below the first one follow
         settle(page)
         problems += problems_of(page, name)
     if len(run.record.transfers) < OTHERS:
@@ -114,7 +114,7 @@ def test_no_page_of_the_opening_run_is_empty(newcomer: str, visit: Visit) -> Non
 
 
 def test_the_models_of_the_opening_run_answer(newcomer: str, tmp_path: Path, visit: Visit) -> None:
-    """A sentence of one's own and its explanation on Examples, a graft on Surgery, a task of one's own on Transfer."""
+    """Enter a sentence and explain it on Examples, make a graft on Surgery, and score an own task on Transfer."""
     run = opening_run()
     page = visit(f"{newcomer}/examples?run={run.id}&look=typed")
     page.get_by_label("Sentence", exact=True).fill("A slow start, but the last hour is a joy.")
@@ -143,7 +143,7 @@ def test_the_models_of_the_opening_run_answer(newcomer: str, tmp_path: Path, vis
 
 @pytest.mark.parametrize("data", [pytest.param("an example task", marks=pytest.mark.nightly), "an uploaded CSV"])
 def test_launch_localizes_on_an_example_pair(data: str, newcomer: str, tmp_path: Path, visit: Visit) -> None:
-    """A quick try of a few steps, from the form to the run's page."""
+    """Make a quick try of a few steps, from the form to the run's page."""
     query = {"new.trial": "yes", "new.stagewise.steps": 3, "new.interpolation": "no"}
     page = visit(f"{newcomer}/launch?{urlencode(query)}")
     if data == "an uploaded CSV":

@@ -1,4 +1,4 @@
-"""Flows on the pages of a run: two regions side by side, a path scored by one button, presenting by keyboard alone."""
+"""Tests of flows on the pages of a run: two regions side by side, scoring a path, presenting with the keyboard."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["lived", "own_workers"]
 pytestmark = pytest.mark.e2e
 Made = tuple[Path, dict[str, str]]
 Serve, Visit = Callable[[Path], str], Callable[..., Any]
-LONG = 240_000  # milliseconds until a new worker has torch and the pair, on a machine that does other things too
+LONG = 240_000  # milliseconds until a new worker has torch and the pair, on a busy machine
 
 
 def test_a_region_is_compared_with_another_and_the_link_keeps_it(made: Made, address: str, visit: Visit) -> None:
@@ -42,7 +42,7 @@ def test_a_region_is_compared_with_another_and_the_link_keeps_it(made: Made, add
 
 @pytest.fixture
 def unscored(lived: Path, tmp_path: Path) -> Iterator[Path]:
-    """A store with one run of a real tiny pair, whose path was not scored; the worker that it gets is ended."""
+    """Make a store with one run of a real tiny pair whose path was not scored; its worker is ended."""
     produce(spec_of(lived, sizes=("5%", "20%")), Store(tmp_path / "runs"))
     yield tmp_path / "runs"
     client = Client(tmp_path / "runs")

@@ -1,4 +1,4 @@
-"""The scoreboard of the paper and the list of studies in a browser: a click or the keyboard on a row opens it."""
+"""Tests of the scoreboard of the paper and the list of studies in a browser: a click or a key on a row opens it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ HEAD, ROW = 35, 35  # pixels of the table's head and of a row
 
 
 def click(page: Any, row: int) -> None:
-    """On the row of the page's first table, beside its box."""
+    """Click on a row of the page's first table, beside its checkbox."""
     table = page.get_by_test_id("stDataFrame").first
     table.wait_for()
     table.click(position={"x": 200, "y": HEAD + (row + 0.5) * ROW})
@@ -34,7 +34,7 @@ def test_a_click_on_the_scoreboard_and_no_arrow_key_opens_the_experiment_with_it
     before = [claim for row in EXPERIMENTS.values() for claim in row.claims].index(EXPERIMENTS["table2"].claims[1])
     assert page.locator(".js-plotly-plot").count() == 0
     click(page, -1)
-    expect(page, item=None)  # the head is no row
+    expect(page, item=None)  # the head is not a row
     page.get_by_test_id("stDataFrame").first.locator("canvas").first.evaluate("canvas => canvas.focus()")
     page.keyboard.press("ArrowDown")
     page.keyboard.press("ArrowDown")

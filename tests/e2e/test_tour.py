@@ -1,4 +1,4 @@
-"""The tour in a real browser, over a run of a tiny pair: its first step live, a copied link, presenter mode."""
+"""Tests of the tour in a browser, over a run of a tiny pair: its first step live, a copied link, presenter mode."""
 
 from __future__ import annotations
 
@@ -24,22 +24,21 @@ __all__ = ["lived"]
 pytestmark = pytest.mark.e2e
 
 Visit = Callable[..., Any]
-LONG = 240_000  # milliseconds until a new worker has torch and the pair, on a machine that does other things too
+LONG = 240_000  # milliseconds until a new worker has torch and the pair, on a busy machine
 SIDEBAR = "[data-testid='stSidebar']"
 SIZE_OF_TYPE = "element => parseFloat(getComputedStyle(element).fontSize)"
 
 
 @pytest.fixture
 def tour(lived: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """The bare address of a dashboard on the tiny pair's run, where no other ships; server and worker end with the
-    test."""
+    """Return the bare address of a dashboard with only the tiny pair's run; server and worker end with the test."""
     project, store = tmp_path / "project", tmp_path / "runs"
     for name in ("skillviz", "pages", ".streamlit"):
         shutil.copytree(PROJECT / name, project / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("dashboard.py", "pyproject.toml"):
         shutil.copy(PROJECT / name, project / name)
     shutil.copytree(lived / "runs", store)
-    workers = tempfile.mkdtemp(prefix="sv-")  # short, because a socket's path must be
+    workers = tempfile.mkdtemp(prefix="sv-")  # short, because the path of a socket must be
     monkeypatch.setenv("SKILLVIZ_LIVE", workers)
     with served(store, tmp_path, project) as address:
         yield address
@@ -50,13 +49,13 @@ def tour(lived: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterat
 
 
 def heading(page: Any, number: int) -> None:
-    """Waits for a step's heading."""
+    """Wait for a step's heading."""
     page.locator("h2", has_text=STEPS[number - 1].title).wait_for()
     settle(page)
 
 
 def below_the_window(page: Any) -> int:
-    """Pixels of the page that are out of sight."""
+    """Return the number of pixels of the page below the window."""
     return int(
         page.evaluate("(() => { const main = document.querySelector('[data-testid=stMain]');"
                       " return main.scrollHeight - main.clientHeight; })()")

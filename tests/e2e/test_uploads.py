@@ -1,4 +1,4 @@
-"""Files go through the browser and the guard to the page that asked for them."""
+"""Test that files go through the browser and the guard to the page that requested them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ INPUT = "input[type=file]"
 
 @pytest.mark.nightly
 def test_files_are_taken_again_and_again(address: str, visit: Callable[..., Any], tmp_path: Path) -> None:
-    """More often than one visitor may have files: one that went with its form makes room."""
+    """Upload more often than the visitor's limit of files: files of an abandoned form are removed first."""
     file = tmp_path / "mine.csv"
     file.write_text("text,label\n" + "".join(f"a long enough sentence {n},{n % 2}\n" for n in range(60)))
     page = visit(f"{address}/launch?new.source=upload")

@@ -1,4 +1,4 @@
-"""examples/NOTICE.md names the source, the authors and the license of every folder that ships."""
+"""Tests that examples/NOTICE.md gives the source, the authors and the license of every shipped folder."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ LICENSE = re.compile(r"\[(Apache-2\.0|MIT|CC BY(?:-SA)? [34]\.0)\]\((https://\S+
 
 
 def rows() -> dict[str, list[str]]:
-    """Folder -> its cells in the tables of the notice."""
+    """Return folder -> its cells in the tables of the notice."""
     lines = [line.strip("| ").split(" | ") for line in (EXAMPLES / "NOTICE.md").read_text("utf-8").splitlines()]
     return {cells[0].strip("`"): cells[1:] for cells in lines if cells[0].startswith("`")}
 
 
 def folders(*kinds: str) -> list[str]:
-    """The folders of these kinds, as the notice names them."""
+    """Return the folders of these kinds, named like in the notice."""
     return sorted(f"{kind}/{folder.name}" for kind in kinds for folder in (EXAMPLES / kind).iterdir())
 
 
@@ -47,7 +47,7 @@ def test_a_pair_is_under_the_license_of_its_base_and_names_that_of_its_texts(pai
 
 
 def test_the_texts_of_licenses_are_carried() -> None:
-    """Apache-2.0 and MIT ask that their text goes with each copy."""
+    """Apache-2.0 and MIT require a copy of their text."""
     texts = {match[2] for cells in rows().values() for cell in cells if (match := LICENSE.fullmatch(cell))}
     kept = {text for text in texts if text.startswith("licenses/")}
     assert kept == {f"licenses/{path.name}" for path in (EXAMPLES / "licenses").iterdir()} and len(kept) == 2

@@ -1,4 +1,4 @@
-"""The example pairs that are built: small, licensed, whole beside their base, and what their cards say."""
+"""Tests of the example pairs: small, licensed, complete with their base, and described correctly by their cards."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Jobs on a tiny pair; whatever a test started is ended with it, by its own process number."""
+"""Fixtures of jobs on a tiny pair; each test ends the processes that it started, by process number."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from skillviz.runs.store import Store
 from tests.runs.tiny_world import spec_of
 from tests.tiny import tiny_pair, tiny_task
 
-LONG = 300.0  # seconds: processes on a busy machine take their time
+LONG = 300.0  # seconds: processes are slow on a busy machine
 STEPS = 1500
 
 
 @pytest.fixture(scope="session")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a trained tiny pair (base, finetuned) and a task; not to be changed."""
+    """Return a folder with a trained tiny pair (base, finetuned) and a task. Tests must not change it."""
     folder = tmp_path_factory.mktemp("world")
     tiny_pair(folder, steps=60)
     tiny_task(folder)
@@ -33,7 +33,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
-    """An empty store; jobs that still live at the end are cancelled."""
+    """Return an empty store; jobs still alive at the end are cancelled."""
     found = Store(tmp_path / "runs")
     yield found
     for job in jobs.list(found):
@@ -43,19 +43,19 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 @pytest.fixture
 def long(world: Path) -> RunSpec:
-    """A search that takes some seconds and can be cut in its middle."""
+    """Return a search that takes some seconds and can be cut in the middle."""
     return long_spec(world)
 
 
 def long_spec(world: Path, **changes: Any) -> RunSpec:
-    """Stagewise on the tiny pair, with these fields changed."""
+    """Return stagewise on the tiny pair, with these fields changed."""
     fields = {"localizer": "stagewise", "steps": STEPS, "batch_size": 4, "sizes": ("5%", "1%")}
     return spec_of(world, **{**fields, **changes})
 
 
 @pytest.fixture(scope="session")
 def whole(world: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """The same run made in one go, in this process, with as many threads as a job has."""
+    """Return the same run made without interruption, in this process, with a job's number of threads."""
     import torch
 
     from skillviz.runs.produce import produce
@@ -69,7 +69,7 @@ def whole(world: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 
 def until(holds: Callable[[], Any], seconds: float = LONG) -> Any:
-    """The first true answer of `holds`; fails the test where there is none in time."""
+    """Return the first true answer of `holds`; fail the test if none comes in time."""
     ends = time.monotonic() + seconds
     while time.monotonic() < ends:
         if found := holds():
@@ -79,7 +79,7 @@ def until(holds: Callable[[], Any], seconds: float = LONG) -> Any:
 
 
 def ended(store: Store, run_id: str, seconds: float = LONG) -> jobs.Job:
-    """The job once it neither waits nor runs; nothing half-written is listed meanwhile."""
+    """Return the job once it neither waits nor runs; check that no partial run is listed meanwhile."""
 
     def over() -> jobs.Job | None:
         assert store.unreadable() == []
@@ -92,7 +92,7 @@ def ended(store: Store, run_id: str, seconds: float = LONG) -> jobs.Job:
 
 
 def stepped(store: Store, run_id: str, least: int = 1) -> Callable[[], bool]:
-    """Whether a job's search has made so many steps."""
+    """Return a check that a job's search has made at least this many steps."""
 
     def holds() -> bool:
         job = jobs.status(store, run_id)

@@ -1,4 +1,4 @@
-"""A Slurm cluster of two nodes on this machine: controller, munge and two node daemons in a temporary folder."""
+"""A local Slurm cluster of two nodes: controller, munge and two node daemons in a temporary folder."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ NodeName=node1 NodeHostname={host} NodeAddr=127.0.0.1 Port={port1} CPUs=1
 NodeName=node2 NodeHostname={host} NodeAddr=127.0.0.1 Port={port2} CPUs=1
 PartitionName=tests Nodes=node1,node2 Default=YES MaxTime=60 State=UP
 """
-# cred_expire: Slurm waits as long before it starts a job that was put back into the queue; 120 s by default
+# cred_expire is also Slurm's wait before it starts a requeued job; the default is 120 s.
 
 
 def missing() -> str | None:
-    """Why no cluster can be started here, None where one can."""
+    """Return the reason why no cluster can be started here, or None if one can."""
     os.environ["PATH"] = f"{os.environ['PATH']}{os.pathsep}/usr/sbin"
     absent = [name for name in PROGRAMS if shutil.which(name) is None]
     if absent:
@@ -61,13 +61,13 @@ def missing() -> str | None:
 
 @dataclass
 class SlurmCluster:
-    """The daemons by name, and the folder of their files."""
+    """A running cluster: its daemons by name, and the folder of their files."""
 
     folder: Path
     pids: dict[str, int] = field(default_factory=dict)
 
     def start(self) -> None:
-        """Starts all daemons and waits until both nodes are idle."""
+        """Start all daemons and wait until both nodes are idle."""
         munge = self.folder / "munge"
         for path in (munge, self.folder / "state"):
             path.mkdir(mode=0o700)
@@ -87,7 +87,7 @@ class SlurmCluster:
             self.start_node(name)
 
     def start_node(self, name: str) -> None:
-        """Starts a node, and waits until the controller can use it."""
+        """Start a node, and wait until the controller can use it."""
         run("slurmd", "-N", name, "-f", str(self.folder / "slurm.conf"))
         self._note(name, self.folder / f"{name}.pid")
         ends = time.monotonic() + 60
@@ -96,20 +96,20 @@ class SlurmCluster:
             time.sleep(0.2)
 
     def state(self, name: str) -> str:
-        """The state of a node."""
+        """Return the state of a node."""
         words = ["sinfo", "--noheader", f"--nodes={name}", "--format=%t"]
         return subprocess.run(words, capture_output=True, text=True).stdout.strip()
 
     def kill_node(self, name: str) -> None:
-        """What a power cut does: the node's daemon, its jobs and their processes are gone at once."""
+        """Simulate a power cut: the node's daemon, its jobs and their processes are killed at once."""
         os.kill(self.pids.pop(name), signal.SIGKILL)
-        (self.folder / f"{name}.pid").unlink()  # else it would pass for that of the daemon that is started next
+        (self.folder / f"{name}.pid").unlink()  # otherwise it would be read as the next daemon's
         for process in self._jobs_of(name):
             with suppress(psutil.NoSuchProcess):
                 process.kill()
 
     def stop(self) -> None:
-        """Ends all that was started, by process number."""
+        """End all started processes, by process number."""
         jobs = [process for name in NODES for process in self._jobs_of(name)]
         for pid in reversed(self.pids.values()):
             with suppress(ProcessLookupError):
@@ -120,7 +120,7 @@ class SlurmCluster:
         psutil.wait_procs([psutil.Process(pid) for pid in self.pids.values() if psutil.pid_exists(pid)], timeout=10)
 
     def _jobs_of(self, name: str) -> list[psutil.Process]:
-        """The step daemons of a node of this cluster and their processes, which are told by their environment."""
+        """Return the step daemons of a node of this cluster and their processes, identified by their environment."""
         found = []
         for process in psutil.process_iter():
             with suppress(psutil.Error):
@@ -139,12 +139,12 @@ class SlurmCluster:
 
 
 def run(*words: str) -> str:
-    """What a program prints."""
+    """Return the output of a program."""
     return subprocess.run(words, capture_output=True, text=True, check=True, timeout=60).stdout
 
 
 def free_ports(count: int) -> list[int]:
-    """So many ports that nobody listens on."""
+    """Return this many ports without a listener."""
     sockets = [socket.socket() for _ in range(count)]
     for one in sockets:
         one.bind(("127.0.0.1", 0))

@@ -1,4 +1,4 @@
-"""Settings of a cluster, what squeue says, and refusals; no Slurm is needed."""
+"""Tests of a cluster's settings, of squeue's output and of errors, without Slurm."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ slurm_load_jobs error: Unable to contact slurm controller
 
 @pytest.fixture
 def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where the settings are."""
+    """Return the path of the settings."""
     found = tmp_path / "cluster.yaml"
     monkeypatch.setenv(VARIABLE, str(found))
     return found
@@ -52,7 +52,7 @@ def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def squeue(monkeypatch: pytest.MonkeyPatch) -> dict[str, str | None]:
-    """A Slurm that prints what is put here, by the command's name."""
+    """Replace Slurm with one that prints the texts in this dictionary, by command."""
     says: dict[str, str | None] = {"squeue": SQUEUE, "sacct": None}
     monkeypatch.setattr(slurm_queue, "_ask", lambda words, fresh=False: says[words[0]])
     for module in (slurm_queue, cluster):
@@ -178,7 +178,7 @@ def test_how_slurm_ended_a_job_is_kept(
 
 
 class Nowhere:
-    """What submitit would submit: the words of each job."""
+    """A stand-in of submitit that records the words of each job."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.submitted: list[tuple[tuple[str, ...], tuple[str, ...], int | None]] = []
@@ -233,7 +233,7 @@ def test_steps_of_a_level_need_none_of_it(tiny: Path, store: Store) -> None:
 def test_a_job_of_the_cluster_that_is_interrupted_waits_again(
     store: Store, world: Path, monkeypatch: pytest.MonkeyPatch, squeue: dict[str, str | None]
 ) -> None:
-    """At the signal before its time limit; by a cancel it is cancelled, as anywhere."""
+    """The signal before the time limit makes the job wait again; a cancel cancels it."""
     for name, value in {slurm_queue.BATCH: "slurm", "SLURM_JOB_ID": "13"}.items():
         monkeypatch.setenv(name, value)
     folder = store.create(spec_of(world), size=9, task="tiny")

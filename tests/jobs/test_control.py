@@ -1,4 +1,4 @@
-"""Starting, cancelling and resuming with a backend that starts nothing; watching from files alone."""
+"""Tests of starting, cancelling and resuming with a backend that starts nothing; watching uses only files."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.tiny import tiny_pair
 
 
 class Paper:
-    """A backend that only notes what it would start and cancel."""
+    """A backend that only records the jobs it would start and cancel."""
 
     def __init__(self) -> None:
         self.started: list[tuple[str, Path]] = []
@@ -135,7 +135,7 @@ def test_cancelled_by_whoever_asks(store: Store, world: Path, paper: Paper) -> N
 
 
 def test_an_error_on_the_way_out_is_no_failure(store: Store, world: Path, paper: Paper) -> None:
-    """SIGTERM may break an import or a kernel off with an error of any kind: it was a cancel all the same."""
+    """SIGTERM may interrupt an import or a kernel with any kind of error; the job still counts as cancelled."""
     job = jobs.start(spec_of(world), store, backend=paper)
     folder = RunFolder(job.path)
     (folder.work / "cancel").touch()
@@ -184,7 +184,7 @@ def step(number: int, search: int = 1, **values: object) -> dict[str, object]:
 
 @pytest.fixture
 def running(store: Store, world: Path, paper: Paper) -> jobs.Job:
-    """A job that this very process makes."""
+    """Return a job that runs in this process."""
     job = jobs.start(spec_of(world), store, backend=paper)
     RunFolder(job.path).start()
     yield job

@@ -1,4 +1,4 @@
-"""A job on a CUDA device goes the same way: started, watched, cancelled, resumed, finished."""
+"""Test of a job on a CUDA device: started, watched, cancelled, resumed, finished."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Devices told by the system: names, free memory, the numbers that a job's process will see."""
+"""Tests of the devices that the system reports: names, free memory, and the numbers that a job's process sees."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TWO = "0, GPU-aaa1, NVIDIA H100 80GB, 70000, 81559\n1, GPU-bbb2, NVIDIA T4, [N/A
 
 @pytest.fixture
 def driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An nvidia-smi that prints two GPUs, and a torch that can use them."""
+    """Install an nvidia-smi that prints two GPUs, and a torch that can use them."""
     monkeypatch.setattr(devices, "version", lambda name: "2.9.1")
     smi = program(tmp_path / "nvidia-smi", f"printf '{TWO}'")
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")

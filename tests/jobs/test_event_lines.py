@@ -1,4 +1,4 @@
-"""Lines of events.jsonl that are no events are passed over, wherever events are read."""
+"""Tests that invalid lines of events.jsonl are skipped by every reader of events."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ STEP = {
 
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
-    """An empty store; its run names this very process, so nobody is to cancel it."""
+    """Return an empty store; its run names this process, so it must not be cancelled."""
     return Store(tmp_path / "runs")
 
 
 def watched(store: Store, *events: Any) -> str:
-    """A running run with these events."""
+    """Make a running run with these events; return its id."""
     run = fake_run(store, n={"validation": 20, "test": 30}, layers=1, width=8, steps=4, sizes=("5%",))
     folder = store.create(run.spec)
     folder.start()

@@ -1,4 +1,4 @@
-"""Jobs as what they are, processes: watched, cancelled, killed, orphaned, resumed, queued."""
+"""Tests of jobs as real processes: watched, cancelled, killed, orphaned, resumed, queued."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ pytestmark = pytest.mark.slow
 
 
 def process_of(job: jobs.Job) -> psutil.Process:
-    """The process that a running job names."""
+    """Return the process that a running job names."""
     return psutil.Process(json.loads((job.path / "work" / "process.json").read_text())["pid"])
 
 
 def same(one: Run, other: Run) -> None:
-    """Both found the same, in the same steps, each once."""
+    """Assert that both runs found the same region in the same steps, each logged once."""
     assert np.array_equal(one.ranking(), other.ranking()) and one.region() == other.region()
     columns = ["target", "step", "loss", "size", "added", "removed"]
     pd.testing.assert_frame_equal(one.history()[columns], other.history()[columns])
@@ -99,7 +99,7 @@ def test_kill_9_shows_as_killed_and_the_job_goes_on(
 
 @pytest.mark.nightly
 def test_two_jobs_on_a_device_queue_and_both_finish(store: Store, world: Path, tmp_path: Path) -> None:
-    """The first is started by a process that is killed with its whole group: it goes on. The second waits its turn."""
+    """The first job is started by a process that is killed with its group, and continues; the second waits for it."""
     spec = long_spec(world, steps=600, sizes=("5%",))
     code = (
         "import os, signal, sys; from skillviz import jobs; from skillviz.runs.spec import RunSpec\n"
@@ -141,7 +141,7 @@ def test_a_waiting_job_is_cancelled_and_a_failed_one_resumed(store: Store, world
     begun = time.monotonic()
     assert jobs.cancel(store, waiting.run_id).status == "cancelled"
     assert time.monotonic() - begun < 2.5 and jobs.status(store, jobs_before.run_id).is_open
-    never_named = jobs.start(spec_of(world), store)  # its process has not even read its arguments
+    never_named = jobs.start(spec_of(world), store)  # cancelled before its process has read its arguments
     assert jobs.cancel(store, never_named.run_id).status == "cancelled"
     assert jobs.cancel(store, jobs_before.run_id).status == "cancelled"
     time.sleep(1)

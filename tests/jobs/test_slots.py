@@ -1,4 +1,4 @@
-"""One job at a time on a device, first come first served; the dead do not stand in the way."""
+"""Tests of the queue of a device: one job at a time, in order of arrival; dead jobs do not block it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def queued(store: Store) -> RunFolder:
 
 
 def long_ago(folder: RunFolder) -> None:
-    """As if it had been queued an hour ago, and its process had never named itself."""
+    """Make the folder look queued an hour ago, without a process."""
     then = time.time() - 3600
     os.utime(folder.path / "run.json", (then, then))
 
@@ -52,7 +52,7 @@ def test_devices_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_job_stays_in_the_queue_that_it_was_put_in(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who looks at it from elsewhere may see other devices, or none."""
+    """A reader on another machine may have other devices, or none."""
     folder = queued(store)
     monkeypatch.setattr(slots, "automatic", lambda: "cuda:0")
     assert slot_in(folder.path, "auto") == "cuda-0"
@@ -105,7 +105,7 @@ def test_the_device_is_held_by_one(store: Store) -> None:
 
 
 def test_the_lock_alone_keeps_a_second_one_out(store: Store) -> None:
-    """Even with no ticket before it: the order is the tickets', the safety the lock's."""
+    """Even without an earlier ticket: tickets give the order, and the lock gives the exclusion."""
     one, two = queued(store), queued(store)
     heard: list[int] = []
 
@@ -123,18 +123,18 @@ def test_the_lock_alone_keeps_a_second_one_out(store: Store) -> None:
 
 @pytest.fixture
 def class_of_three(tmp_path: Path) -> list[Store]:
-    """The stores of three users of one deployment."""
+    """Return the stores of three users of one deployment."""
     return [Store(store_of_user(tmp_path / "runs", user_named("https://id.example", name))) for name in "abc"]
 
 
 def served(store: Store, run_id: str) -> None:
-    """Has the device for a moment."""
+    """Hold the device for a moment."""
     with device_for_run(store.root, "cpu", run_id, lambda before: pytest.fail(f"{before} before {run_id}")):
         pass
 
 
 def test_ten_jobs_of_one_user_do_not_hold_up_another_s_first(class_of_three: list[Store]) -> None:
-    """Users take turns, however many jobs each has and whoever was first; a user's own jobs keep their order."""
+    """Users take turns, for any number of jobs and any order of arrival; a user's own jobs keep their order."""
     many, other, third = class_of_three
     ten = [queued(many).id for _ in range(10)]
     two, last = [queued(other).id for _ in range(2)], queued(third).id
@@ -155,7 +155,7 @@ def test_ten_jobs_of_one_user_do_not_hold_up_another_s_first(class_of_three: lis
 
 
 def test_the_order_is_kept_while_the_device_goes_from_hand_to_hand(class_of_three: list[Store]) -> None:
-    """The turn of who is served is over: without the note of it, the first user's second job would come before."""
+    """A user's turn ends when a job is served; without this note, the first user's second job would be next."""
     many, other, _ = class_of_three
     first, second = queued(many).id, queued(many).id
     theirs = queued(other).id

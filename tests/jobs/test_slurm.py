@@ -1,4 +1,4 @@
-"""Jobs on a real Slurm of two nodes: equal to local ones, whatever time limits, lost nodes and cancels do to them."""
+"""Tests of jobs on a real Slurm of two nodes: local results, despite time limits, lost nodes and cancels."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlurmCluster]:
-    """Two nodes of one core each."""
+    """Start a cluster of two nodes with one core each."""
     found = SlurmCluster(tmp_path_factory.mktemp("slurm"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SLURM_CONF", str(found.folder / "slurm.conf"))
@@ -53,7 +53,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlurmCluster]:
 
 @pytest.fixture(autouse=True)
 def settings(cluster: SlurmCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The settings of the cluster, named by the variable; checkpoints are written all the time."""
+    """Return the path of the cluster's settings, set in the variable; checkpoints are written at every step."""
     path = tmp_path / "cluster.yaml"
     path.write_text("partition: tests\ntime: 0:10:00\nextra: {cpus-per-task: 1}\n")
     monkeypatch.setenv(VARIABLE, str(path))
@@ -65,19 +65,19 @@ def settings(cluster: SlurmCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 @pytest.fixture(scope="module")
 def here(world: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """The search of `search` made in this process, which nothing interrupts."""
+    """Return the run of `search`, made in this process without interruption."""
     from skillviz.runs.produce import produce  # torch
 
     return produce(search(world), Store(tmp_path_factory.mktemp("here")))
 
 
 def search(world: Path) -> RunSpec:
-    """A search of some seconds."""
+    """Return a search of some seconds."""
     return long_spec(world, steps=STEPS)
 
 
 def same(one: Run, other: Run) -> None:
-    """Both found the same, in the same steps, and score the same."""
+    """Assert that both runs found the same region in the same steps, with the same scores."""
     assert one.region().sha256() == other.region().sha256()
     columns = ["target", "step", "loss", "size", "added", "removed"]
     pd.testing.assert_frame_equal(one.history()[columns], other.history()[columns])
@@ -85,7 +85,7 @@ def same(one: Run, other: Run) -> None:
 
 
 def finished(store: Store, name: str, seconds: float = LONG) -> Run:
-    """The run of a job, once it is finished."""
+    """Return the run of a job, once it is finished."""
     done = ended(store, name, seconds)
     assert done.status == "finished", (done.error, jobs.log_tail(store, name))
     assert store.verify(name) == []
@@ -93,7 +93,7 @@ def finished(store: Store, name: str, seconds: float = LONG) -> Run:
 
 
 def node_of(name: str) -> str:
-    """The node that a job runs on."""
+    """Return the node that a job runs on."""
     return run("squeue", "--noheader", "--array", f"--jobs={name}", "--format=%N").strip()
 
 
@@ -126,7 +126,7 @@ def test_at_the_signal_before_its_time_limit_a_job_goes_back_into_the_queue(
 
 @pytest.mark.nightly
 def test_slurm_s_own_time_limit_is_no_end(store: Store, world: Path, settings: Path) -> None:
-    """Two minutes for a search that takes longer: the signal comes up to a minute early."""
+    """The search takes longer than the limit of two minutes; the signal arrives up to a minute early."""
     settings.write_text("partition: tests\ntime: 0:02:00\n")
     spec = long_spec(world, steps=40 * STEPS)
     job = jobs.start(spec, store, backend=SLURM_BACKEND)
@@ -157,7 +157,7 @@ def test_jobs_wait_in_turn_and_can_be_cancelled_and_resumed(store: Store, world:
     assert jobs.cancel(store, waiting[1].run_id).status == "cancelled"
     cut = jobs.cancel(store, running[0].run_id)
     assert not jobs_of(cut.path / "work") and "cancelled" in jobs.log_tail(store, cut.run_id)
-    run("scancel", *jobs_of(running[1].path / "work"))  # by hand, or by whoever runs the cluster
+    run("scancel", *jobs_of(running[1].path / "work"))  # cancelled outside skillviz
     for gone in (cut, ended(store, running[1].run_id)):
         assert gone.status == "cancelled" and gone.is_resumable and (gone.path / "work" / CHECKPOINT).is_file()
     same(finished(store, waiting[0].run_id), here)
@@ -175,7 +175,7 @@ def test_slurm_s_refusal_is_one_sentence_and_leaves_no_run(store: Store, world: 
 def test_a_node_that_is_lost_in_the_middle_of_a_study(
     cluster: SlurmCluster, store: Store, tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its step is made on the other node, from its checkpoint; every step ends once, and as in a local study."""
+    """Its step resumes on the other node from its checkpoint; each step ends once, with a local study's results."""
     study = few(tiny, localizer=["stagewise", "frank-wolfe"], steps=STEPS, batch_size=4)
     file = tmp_path / "study.yaml"
     file.write_text(study.yaml_text())
@@ -217,7 +217,7 @@ def test_a_node_that_is_lost_in_the_middle_of_a_study(
 
 
 def ended_study(store: Store) -> jobs.Job:
-    """The study's job once nobody works on it."""
+    """Return the study's job once it is closed."""
     return until(lambda: None if (job := jobs.status(store, "tiny")).is_open else job, 3 * LONG)
 
 

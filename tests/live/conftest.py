@@ -1,4 +1,4 @@
-"""A place of their own for the workers of each test, all ended with it; a client of a worker without models."""
+"""Fixtures with a folder for each test's workers, which end with the test, and a client of a worker without models."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MakeClient = Callable[..., Client]
 
 @pytest.fixture(autouse=True)
 def own_workers(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The folder of this test's workers; short, because a socket's path must be."""
+    """Return the folder of this test's workers; its path is short, because the path of a socket must be."""
     folder = Path(tempfile.mkdtemp(prefix="sv-"))
     monkeypatch.setenv("SKILLVIZ_LIVE", str(folder))
     before = list(started._STARTED)
@@ -35,14 +35,15 @@ def own_workers(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 @pytest.fixture(scope="session")
 def lived(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a trained tiny pair (base, finetuned), two tasks (task, other), and `runs` with one run of them.
+    """Return a folder with a trained tiny pair (base, finetuned), two tasks (task, other), and `runs` with one run
+    of them.
 
-    Not to be changed.
+    Tests must not change it.
     """
     return _lived(tmp_path_factory.getbasetemp() / "lived")
 
 
-@cache  # pytest makes an imported session fixture anew in each module; this makes it once a process
+@cache  # pytest makes an imported session fixture once per module; the cache makes it once per process
 def _lived(folder: Path) -> Path:
     from skillviz.runs.produce import produce
     from skillviz.runs.store import Store
@@ -58,7 +59,7 @@ def _lived(folder: Path) -> Path:
 
 @pytest.fixture
 def store(tmp_path: Path) -> Path:
-    """An empty folder of runs."""
+    """Return an empty folder of runs."""
     folder = tmp_path / "runs"
     folder.mkdir()
     return folder
@@ -66,7 +67,7 @@ def store(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def echo(store: Path) -> MakeClient:
-    """Makes clients whose worker repeats what it is told (see echo_worker)."""
+    """Return a function that makes clients of an echo worker (see echo_worker)."""
 
     def make(**options: Any) -> Client:
         return Client(options.pop("store", store), command=(sys.executable, str(ECHO)), **options)

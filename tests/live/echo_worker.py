@@ -1,4 +1,4 @@
-"""A worker without models: repeats, sleeps, fails and dies as it is told. Run as a file, by tests only."""
+"""A worker without models that repeats, sleeps, fails and dies on request. Tests run it as a file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ from skillviz.live.server import Server, end_on_signals
 
 
 def answer(operation: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-    """`echo` gives the arguments back, after `sleep` seconds; `die`, `fail`, `bug` and `strange` do so."""
+    """Return the arguments for `echo`, after `sleep` seconds.
+
+    `die`, `fail`, `memory` and `bug` end with these errors; `strange` returns a value that cannot be sent.
+    """
     time.sleep(arguments.get("sleep", 0))
     if operation == "die":
         os.kill(os.getpid(), signal.SIGKILL)

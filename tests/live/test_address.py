@@ -1,4 +1,4 @@
-"""The private folder of a store's worker."""
+"""Tests of the private folder of a store's worker."""
 
 from __future__ import annotations
 

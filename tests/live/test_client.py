@@ -1,4 +1,4 @@
-"""A real worker process, without models: who starts it, whose answer is whose, and every way in which it can end."""
+"""Tests of a real worker process without models: its start, matching answers to requests, each way it can end."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PATIENCE = 60.0
 
 
 def until(happens: Any, what: str) -> None:
-    """Waits until it happens; fails where it does not."""
+    """Wait until `happens` is true; fail with `what` if it never is."""
     end = time.monotonic() + PATIENCE
     while not happens():
         assert time.monotonic() < end, what
@@ -39,7 +39,7 @@ def until(happens: Any, what: str) -> None:
 
 
 def in_background(call: Any) -> tuple[threading.Thread, list[Any]]:
-    """The call in a thread, and the list that its outcome (a value or an error) will be in."""
+    """Run the call in a thread; return the thread and the list that will hold its outcome (a value or an error)."""
     found: list[Any] = []
 
     def run() -> None:
@@ -54,11 +54,11 @@ def in_background(call: Any) -> tuple[threading.Thread, list[Any]]:
 
 
 def until_attended(pid: int, requests: int) -> None:
-    """Waits until the worker has so many requests: it has a Python thread for each, beside the two of its own."""
+    """Wait until the worker has this many requests: it has a Python thread for each, plus two of its own."""
 
     def python_threads() -> int:
         names = [path.read_text().strip() for path in Path(f"/proc/{pid}/task").glob("*/comm")]
-        return sum("python" in name for name in names)  # libraries add threads of other names
+        return sum("python" in name for name in names)  # libraries add threads with other names
 
     until(lambda: python_threads() == 2 + requests, f"{requests} requests have arrived")
 
@@ -133,11 +133,11 @@ def test_a_worker_killed_over_a_request_is_replaced_by_the_next(echo: MakeClient
     until_attended(pid, 0)
     thread, found = in_background(lambda: client.ask("echo", sleep=600))
     until_attended(pid, 1)
-    time.sleep(0.2)  # now it is being answered
+    time.sleep(0.2)  # it is being answered by then
     os.kill(pid, signal.SIGKILL)
     thread.join(PATIENCE)
     assert isinstance(found[0], LiveError) and "killed" in str(found[0])
-    assert client.address.socket.exists()  # the dead one's, which nobody listens at
+    assert client.address.socket.exists()  # the dead worker's socket, without a listener
     until(lambda: not client.is_running(), "its end takes a moment")
     assert client.ask("echo")["pid"] != pid
     with pytest.raises(LiveError, match="killed"):
@@ -156,7 +156,7 @@ def test_it_ends_when_nobody_asks(echo: MakeClient) -> None:
 
 
 def test_asking_while_it_ends_is_answered_all_the_same(echo: MakeClient) -> None:
-    """Pauses about as long as the worker waits: whether it is there, ending or gone, every answer comes."""
+    """Requests pause for about the worker's idle limit: whether it runs, ends or is gone, each gets an answer."""
     client = echo(idle_seconds=0.3)
     for number in range(6):
         assert client.ask("echo", n=number)["n"] == number
@@ -198,7 +198,7 @@ def test_a_request_nobody_waits_for_is_not_begun(echo: MakeClient) -> None:
     until_attended(pid, 0)
     busy, first = in_background(lambda: client.ask("echo", sleep=6))
     until_attended(pid, 1)
-    time.sleep(0.5)  # now it is being answered: a request that has only arrived may be overtaken
+    time.sleep(0.5)  # it is being answered by then: a request that has only arrived may be overtaken
     with pytest.raises(LiveError, match="too long"):
         client.ask("die", timeout=0.3)
     busy.join()
@@ -287,7 +287,7 @@ def test_a_worker_that_does_not_start_is_told_by_its_own_last_words(store: Path)
 def test_no_more_workers_than_allowed_run_for_all_stores(
     echo: MakeClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each of two hundred users may open a live page: a worker for each would fill the memory."""
+    """With two hundred users on live pages, one worker each would fill the memory."""
     monkeypatch.setenv(LIVE_WORKERS_VARIABLE, "2")
     clients = [echo(store=tmp_path / name) for name in "abc"]
     for client in clients[:2]:

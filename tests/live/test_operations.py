@@ -1,4 +1,4 @@
-"""Every operation gives, bit for bit, what the layers below give when called directly."""
+"""Tests that every operation gives, bit for bit, the results of direct calls to the layers below."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ TEXT = "the film was good and funny"
 
 @pytest.fixture
 def place(lived: Path, tmp_path: Path) -> Path:
-    """A copy of the run's store, beside the shared models and tasks."""
+    """Return a copy of the run's store, beside the shared models and tasks."""
     shutil.copytree(lived / "runs", tmp_path / "runs")
     return tmp_path / "runs"
 
@@ -71,7 +71,7 @@ def ask(worker: Worker, operation: str, run: Run, **arguments: Any) -> dict[str,
 
 
 def typed(task: Task, pair: ModelPair, *texts: str) -> Any:
-    """The texts encoded by hand."""
+    """Return the texts, encoded by hand."""
     import pandas as pd
 
     frame = pd.DataFrame({"example_id": [f"typed-{i}" for i in range(len(texts))], "text_a": texts, "label": 0})
@@ -135,7 +135,7 @@ def test_a_sample_is_drawn_in_order(worker: Worker, run: Run, pair: ModelPair, t
     found = ask(worker, "evaluate_region", run, sample=10, states=["finetuned", "grafted"])
     whole = load(task).test
     frame = whole.iloc[stratified(whole["label"], 10, 0)].reset_index(drop=True)
-    assert frame["label"].tolist().count(0) == 5  # as many of each class, in whatever order the file has them
+    assert frame["label"].tolist().count(0) == 5  # equal counts of each class, for any order of the file
     assert found["example_ids"] == frame["example_id"].tolist() and len(frame) == 10
     encoded = encode(task, frame, pair.tokenizer, "head")
     assert np.array_equal(found["logits"]["grafted"], predict(pair, encoded, "grafted", run.region()))
@@ -172,7 +172,7 @@ def test_attributions_are_those_of_the_models_layer(worker: Worker, run: Run, pa
 
 
 def other_task(lived: Path, folder: Path, copied: int, **changes: Any) -> Path:
-    """Another task, whose first `copied` test examples stand in the source's training data, in capitals."""
+    """Write another task whose first `copied` test examples are in the source's training data, in capitals."""
     path = tiny_task(folder, rows=32)
     train = [json.loads(line) for line in (lived / "train.jsonl").read_text().splitlines()]
     rows = [json.loads(line) for line in (folder / "test.jsonl").read_text().splitlines()]
@@ -237,7 +237,7 @@ def test_an_answer_about_a_run_is_kept_beside_it(worker: Worker, place: Path, ru
     assert ask(fresh, "wise", run, path="wise-ft", alpha=0.25)["stored"] and fresh.pairs.names() == []
     assert not ask(worker, "wise", run, path="wise-graft", alpha=0.25)["stored"]
     named = {"base": str(lived / "base"), "finetuned": str(lived / "finetuned"), "task": str(lived / "task.yaml")}
-    for _ in range(2):  # without a run there is no place to keep it
+    for _ in range(2):  # without a run the answer cannot be stored
         assert not answer(worker, "score_text", {"pair": named, "texts": [TEXT], "states": ["finetuned"]})["stored"]
     one = ask(worker, "evaluate_region", run, region={"layers": [1, 0], "kinds": ["value"]}, sample=2)
     assert ask(worker, "evaluate_region", run, region={"kinds": ["value"], "layers": [0, 1]}, sample=2)["stored"]
@@ -277,7 +277,7 @@ def test_changed_models_and_data_are_noticed(lived: Path, tmp_path: Path) -> Non
     ask(worker, "wise", run, path="wise-ft", alpha=1)
     definition = (world / "task.yaml").read_text()
     (world / "task.yaml").write_text(definition + "length_normalised: true\n")
-    ask(worker, "score_text", run, texts=[TEXT])  # only the causal readout asks for it
+    ask(worker, "score_text", run, texts=[TEXT])  # only the causal readout needs it
     (world / "task.yaml").write_text(definition.replace("max_length: 48", "max_length: 12"))
     for operation, words in (("wise", {"path": "wise-ft", "alpha": 1}), ("score_text", {"texts": [TEXT]})):
         with pytest.raises(BadData, match="the definition of the task"):

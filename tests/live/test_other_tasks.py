@@ -1,4 +1,4 @@
-"""The worker on another task: a point, both ways whole, and a record of the transfer, as a run would store them."""
+"""Tests of the worker on another task: a point, both whole paths, and a record of the transfer like a run's."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from tests.runs.tiny_world import spec_of
 
 @pytest.fixture(scope="module")
 def near(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A task with the labels of the pair's."""
+    """Return a task with the same labels as the pair's."""
     return other_task(tmp_path_factory.mktemp("near"), "near")
 
 
 @pytest.fixture(scope="module")
 def scored(lived: Path, near: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """A run that was scored on it, with its grid."""
+    """Return a run that was scored on the other task, with its grid."""
     store = Store(tmp_path_factory.mktemp("scored"))
     return produce(spec_of(lived, sizes=("5%", "20%"), others=(str(near),), interpolation=True), store)
 

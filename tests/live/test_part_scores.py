@@ -1,4 +1,4 @@
-"""Parts of a region as the worker scores them: exact grafts, resumed requests, and what is stored beside the runs."""
+"""Tests of a region's parts as the worker scores them: exact grafts, resumed requests, and storage beside the runs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SAMPLE = 12
 
 @pytest.fixture
 def place(lived: Path, tmp_path: Path) -> Path:
-    """A copy of the run's store, beside the shared models and tasks."""
+    """Return a copy of the run's store, beside the shared models and tasks."""
     shutil.copytree(lived / "runs", tmp_path / "runs")
     return tmp_path / "runs"
 
@@ -49,7 +49,7 @@ def pair(lived: Path) -> ModelPair:
 
 
 def asking(place: Path, run: Run, log: list[dict[str, Any]] | None = None):
-    """What asks a worker of this process; `log` gets its answers."""
+    """Return a function that sends requests to a worker in this process; `log` collects its answers."""
     worker = Worker(place)
 
     def ask(operation: str, **arguments: Any) -> dict[str, Any]:
@@ -72,7 +72,7 @@ def logits_of(run: Run, rows: pd.DataFrame) -> np.ndarray:
 @pytest.mark.cases(0, 1)
 @pytest.mark.parametrize("grouping", [CELLS, HEADS])
 def test_every_graft_is_predicts_own(place: Path, run: Run, pair: ModelPair, grouping: str) -> None:
-    """Alone is the graft of the part's entries, left out that of the region's others, bit for bit."""
+    """ALONE equals the graft of the part's entries, and WITHOUT that of the region's other entries, bit for bit."""
     ask = asking(place, run)
     encoded = ask("evaluate_region", sample=SAMPLE, states=["pretrained", "grafted"])
     frame = pd.concat([rows for _, rows in scoring(run, grouping).steps(ask)])
@@ -100,7 +100,7 @@ def test_all_cells_together_are_the_graft_and_none_the_base(place: Path, run: Ru
     for state, region in (("grafted", together), ("pretrained", left)):
         stored = logits_of(run, frame[frame["condition"] == state])
         assert np.array_equal(stored, predict(pair, encoded, "grafted", region))
-    lacking = Region.from_flat(together.flat()[1:], pair.table.shapes)  # a cell that lost an entry
+    lacking = Region.from_flat(together.flat()[1:], pair.table.shapes)  # one cell lacks an entry
     grafted = logits_of(run, frame[frame["condition"] == "grafted"])
     assert not np.array_equal(grafted, predict(pair, encoded, "grafted", lacking))
 
@@ -122,7 +122,7 @@ def test_they_are_stored_beside_the_run_and_read_back(place: Path, run: Run) -> 
     assert set(frame["condition"]) == {ALONE, WITHOUT, "pretrained", "grafted"}
     assert len(frame) == SAMPLE * len(frame[["layer", "kind", "condition", "draw"]].drop_duplicates())
     assert stored_parts(library, run, HEADS) is None
-    assert [one.id for one in Store(place).list()] == [run.id]  # no run of its own
+    assert [one.id for one in Store(place).list()] == [run.id]  # no new run is made
 
 
 def test_what_belongs_to_another_region_or_is_broken_is_not_read(place: Path, run: Run) -> None:

@@ -1,4 +1,4 @@
-"""Messages come through whole, arrays to the bit; nothing is pickled, and what is no message is refused."""
+"""Tests of messages: complete, arrays exact to the bit, nothing pickled, and invalid messages refused."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_a_message_that_is_too_long_is_refused() -> None:
 
 @pytest.fixture
 def listener() -> Iterator[Listener]:
-    """Listens in a short folder of its own."""
+    """Listen in a separate folder with a short path."""
     folder = Path(tempfile.mkdtemp(prefix="sv-"))
     with Listener(str(folder / "socket"), family="AF_UNIX") as found:
         yield found
@@ -121,7 +121,7 @@ def listener() -> Iterator[Listener]:
 
 
 def admitted(listener: Listener, token: str, seconds: float = 5.0) -> list[Any]:
-    """What comes of the next connection: the error of its authentication, or None."""
+    """Start to accept one connection; the list will hold its authentication error, or None."""
     outcome: list[Any] = []
 
     def accept() -> None:
@@ -189,12 +189,12 @@ def test_errors_keep_their_class_and_sentence() -> None:
         assert type(found.value) is type(error) and found.value.args == error.args
     with pytest.raises(WorkerBug, match="line 7"):
         raise_error(error_message(ValueError("x"), "line 7"))
-    with pytest.raises(WorkerBug):  # a name that is no error of ours is not looked up further
+    with pytest.raises(WorkerBug):  # a name that is not an error of skillviz is not looked up
         raise_error({"kind": "annotations", "message": ""})
 
 
 def test_nothing_is_pickled() -> None:
-    """The live layer imports nothing that unpickles, and calls neither `send` nor `recv` of a connection, which do."""
+    """The live layer imports nothing that unpickles, and never calls a connection's `send` or `recv`, which do."""
     for path in (PROJECT / "skillviz" / "live").glob("*.py"):
         tree = ast.parse(path.read_text(encoding="utf-8"))
         names = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}

@@ -1,4 +1,4 @@
-"""The worker's server by itself: what one client does is not felt by the next."""
+"""Tests of the worker's server by itself: errors of one client do not affect the next."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from skillviz.live.server import Server
 
 
 class FaultyListener(Listener):
-    """Its first clients are gone before they are accepted, and then no file is free."""
+    """A listener whose first clients disconnect before they are accepted, or find no free file descriptor."""
 
     errors = iter(())
 
@@ -29,7 +29,7 @@ class FaultyListener(Listener):
 
 @pytest.fixture
 def served(store: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The store of a server in this process, whose first three clients cannot be accepted."""
+    """Run a server in this process whose first three clients cannot be accepted; return its store."""
     monkeypatch.setattr(server, "Listener", FaultyListener)
     monkeypatch.setattr(FaultyListener, "errors", iter((errno.ECONNABORTED, errno.EMFILE, errno.ECONNABORTED)))
     worker = Server(address_of(store), lambda operation, arguments: {"operation": operation, **arguments}, store, 60)

@@ -1,4 +1,4 @@
-"""How long a live control takes once warm, on a small model: 2 layers 128 wide, 500 examples."""
+"""Tests of the time of a warm live control on a small model: 2 layers of width 128, 500 examples."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TEXT = "the film was good and the story with this actor was lovely and funny"
 
 
 def small_pair(folder: Path) -> dict[str, str]:
-    """A pair of small random models, and a task with 500 test examples."""
+    """Make a pair of small random models, and a task with 500 test examples."""
     sizes = {"hidden_size": 128, "intermediate_size": 512, "num_attention_heads": 4}
     model = tiny_model("roberta", "prompt", **sizes)
     for name in ("base", "finetuned"):

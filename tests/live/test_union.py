@@ -1,4 +1,4 @@
-"""The union of tasks' regions, asked of the worker: what the layers below give, and what is left out."""
+"""Tests of the union of tasks' regions from the worker: equal to the layers below, with a list of skipped tasks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from skillviz.runs.store import Store
 
 @pytest.fixture
 def place(lived: Path, tmp_path: Path) -> Path:
-    """A copy of the run's store and of the other task, beside the shared models."""
+    """Return a copy of the run's store and of the other task, beside the shared models."""
     shutil.copytree(lived / "runs", tmp_path / "runs")
     shutil.copytree(lived / "other", tmp_path / "other")
     return tmp_path

@@ -1,4 +1,4 @@
-"""The line in front of the worker: order, places, and who is superseded."""
+"""Tests of the worker's queue: order, positions, and superseded requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The worker as the pages start it, with a tiny model: its answers are the ones that a direct call gives."""
+"""Tests of the worker as the pages start it, with a tiny model: its answers equal a direct call's."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def place(lived: Path, tmp_path: Path) -> Path:
 
 
 def test_a_slider_and_a_sentence(place: Path, lived: Path) -> None:
-    """Ten rapid moves, two clients, a kill: every answer is the right one or says that there is none."""
+    """Make ten fast moves with two clients and a kill: every answer is right or says that there is none."""
     run = Store(place).list()[0]
     pair = load_pair(lived / "base", lived / "finetuned", task=lived / "task.yaml", device="cpu")
     task = registry.task(lived / "task.yaml")
@@ -70,7 +70,7 @@ def test_a_slider_and_a_sentence(place: Path, lived: Path) -> None:
             kept.append(error)
 
     process = psutil.Process(first["pid"])
-    time.sleep(0.5)  # the threads of the requests before are gone
+    time.sleep(0.5)  # the threads of earlier requests are gone
     worked = process.cpu_times().user
     thread = threading.Thread(target=long)
     thread.start()

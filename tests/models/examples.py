@@ -19,18 +19,18 @@ FITTING = [(f, r) for f in FAMILIES for r in (("head", "prompt") if f in MASKED 
 
 
 def open_pair(folder: Path, family: str = "bert", readout: str = "head", **options: Any) -> ModelPair:
-    """A tiny pair, saved and loaded on the CPU; `dtype` of the load as `load_dtype`."""
+    """Save a tiny pair and load it on the CPU; `load_dtype` is the dtype of the load."""
     dtype = options.pop("load_dtype", "float32")
     return load_pair(*tiny_pair(folder, family, readout, **options), device="cpu", dtype=dtype)
 
 
 def examples(folder: Path, pair: ModelPair, rows: int = 16, labels: int = 2) -> Encoded:
-    """The test rows of tiny_task, encoded for the pair's readout."""
+    """Return the test rows of tiny_task, encoded for the pair's readout."""
     found = task(tiny_task(folder / "task", rows=2 * rows, labels=labels))
     return encode(found, load(found).test, pair.tokenizer, pair.readout_name)
 
 
 def some_region(pair: ModelPair, share: float = 0.1, seed: int = 0) -> Region:
-    """A random region of about this share of the pair's entries."""
+    """Return a random region with about this share of the pair's entries."""
     flat = np.random.default_rng(seed).choice(pair.d, max(1, int(share * pair.d)), replace=False)
     return Region.from_flat(flat, pair.table.shapes)

@@ -1,4 +1,4 @@
-"""Changes to a saved model's folder, for tests of what preflight says about them."""
+"""Changes to a saved model's folder, for tests of preflight."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ def change_weights(folder: Path, change: Callable[[dict[str, Tensor]], dict[str,
 
 
 def drop(folder: Path, *parts: str) -> None:
-    """Take away every tensor whose name holds one of these parts."""
+    """Remove every tensor whose name contains one of these parts."""
     change_weights(folder, lambda tensors: {n: t for n, t in tensors.items() if not any(p in n for p in parts)})
 
 
 def drop_tokenizer(folder: Path) -> None:
-    """Take away the tokenizer's files."""
+    """Remove the tokenizer's files."""
     for path in folder.glob("*token*.json"):
         path.unlink()

@@ -1,4 +1,4 @@
-"""A graft on its base as an ordinary folder: dtypes, heads, and what is refused."""
+"""Tests of a graft on its base as an ordinary folder: dtypes, heads, and errors."""
 
 from __future__ import annotations
 

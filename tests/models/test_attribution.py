@@ -1,4 +1,4 @@
-"""Attributions add up, agree with slow twins, and are exact where the model is linear."""
+"""Tests of attributions: they sum to the difference, agree with slow twins, and are exact for a linear model."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ pytestmark = pytest.mark.slow
 @pytest.mark.cases(0, 5)
 @pytest.mark.parametrize(("family", "readout"), FITTING)
 def test_attributions_add_up(tmp_path: Path, family: str, readout: str) -> None:
-    """For every family and readout: the gap falls with the steps, special tokens have none, nothing is changed."""
+    """Check every family and readout: the gap falls with the steps, special tokens get zero, and nothing is changed."""
     pair = open_pair(tmp_path, family, readout)
     encoded, before = examples(tmp_path, pair, rows=4), pair.flat.theta.clone()
     baseline = "mask" if readout == "prompt" else "pad"
-    most = 1000 if family == "opt" else 100  # ReLU's kinks, and padding of length zero under a LayerNorm
+    most = 1000 if family == "opt" else 100  # kinks of ReLU, and padding of zero length under a LayerNorm
     coarse, fine = (
         attribute(pair, encoded, "finetuned", target=1, row=1, baseline=baseline, steps=steps) for steps in (2, most)
     )
@@ -67,7 +67,7 @@ def test_conductance_adds_up_in_every_layer(tmp_path: Path, family: str, readout
     np.testing.assert_allclose(fine.parts[BLOCK].sum(axis=1), moved, rtol=0.02, atol=5e-3)
     assert abs(fine.gap) < abs(coarse.gap) and abs(fine.gap) == np.abs(fine.parts[BLOCK].sum(axis=1) - moved).max()
     assert (fine.tokens[-1] == ANSWER) is (readout == "causal")
-    assert np.abs(fine.parts["MLP out"].sum(axis=1) - moved).max() > 0.01  # a part of it flows past
+    assert np.abs(fine.parts["MLP out"].sum(axis=1) - moved).max() > 0.01  # a part of the effect bypasses it
 
 
 def test_integrated_gradients_equal_the_slow_twin(tmp_path: Path) -> None:
@@ -80,7 +80,7 @@ def test_integrated_gradients_equal_the_slow_twin(tmp_path: Path) -> None:
             lambda x: twin.head_log_odds(pair.model, x, types, 2), start, end, 400
         )[0].sum(-1)  # fmt: skip
     np.testing.assert_allclose(found.values, values.numpy(), rtol=2e-3, atol=2e-4)
-    assert np.abs(found.values + values.numpy()).max() > 1e-2  # a dropped sign would show
+    assert np.abs(found.values + values.numpy()).max() > 1e-2  # an error of sign would show
 
 
 def test_conductance_equals_the_slow_twin_and_captum(tmp_path: Path) -> None:
@@ -109,7 +109,7 @@ def test_conductance_equals_the_slow_twin_and_captum(tmp_path: Path) -> None:
 
 
 def by_hand(pair: ModelPair, encoded: Any, row: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Both ends of the path of a tiny BERT's example, [PAD] for each word, and the token types."""
+    """Return both ends of the path of a tiny BERT's example, with [PAD] for each word, and the token types."""
     ids = torch.tensor(encoded.input_ids[row])
     special = [pair.tokenizer.cls_token_id, pair.tokenizer.sep_token_id]
     padded = torch.tensor([i if i in special else pair.tokenizer.pad_token_id for i in ids.tolist()])

@@ -1,4 +1,4 @@
-"""Headers against the safetensors library; cut, garbled and sharded files; fingerprints."""
+"""Tests of headers against the safetensors library; of truncated, corrupt and sharded files; and of fingerprints."""
 
 from __future__ import annotations
 

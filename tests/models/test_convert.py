@@ -1,4 +1,4 @@
-"""Pickled weights: refused, and with `--convert` read as tensors alone, in a process of its own, into the cache."""
+"""Tests of pickled weights: refused; with `--convert`, read as tensors only, in a separate process, into the cache."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def told() -> list[str]:
-    """What the user was told; with it, `--convert` was given."""
+    """Set `--convert`, and record the messages to the user."""
     lines: list[str] = []
     before = convert.wanted.set(lines.append)
     yield lines
@@ -114,7 +114,7 @@ def test_a_snapshot_of_the_hub_keeps_its_name(tmp_path: Path, told: list[str]) -
 
 
 class Evil:
-    """Touches a file where it is unpickled without care."""
+    """An object that creates a file if it is unpickled without care."""
 
     def __init__(self, path: Path) -> None:
         self.path = str(path)

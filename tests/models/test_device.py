@@ -1,4 +1,4 @@
-"""The device that is asked for, or a sentence."""
+"""Tests of the requested device and its errors."""
 
 from __future__ import annotations
 

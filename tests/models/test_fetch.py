@@ -1,4 +1,4 @@
-"""From what is typed to a folder; nothing but safetensors is ever taken."""
+"""Tests of resolving a typed name to a folder; only safetensors are ever used."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def test_a_local_folder_is_called_by_its_own_name(tmp_path: Path) -> None:
 
 
 def test_what_is_at_hand_needs_no_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A name that is no model's counts too: it is refused without asking anybody."""
+    """A malformed name counts as local too: it is refused without a request to the hub."""
     cached = snapshot(tmp_path, "model.safetensors")
 
     def local_only(name: str, *, revision: str | None, local_files_only: bool, **_: object) -> str:
@@ -176,7 +176,7 @@ def test_what_is_at_hand_needs_no_hub(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_a_model_of_the_hub_that_was_converted_is_at_hand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """So that a page opens it, where it would only offer to download what it never reads."""
+    """A page then opens it, instead of an offer to download files that it never reads."""
     cached = snapshot(tmp_path, "config.json", "pytorch_model.bin")
     monkeypatch.setattr(huggingface_hub, "snapshot_download", lambda *a, **k: str(cached))
     monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
@@ -222,8 +222,8 @@ def test_what_brings_a_model_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.nightly
 def test_every_shipped_run_whose_members_do_not_ship_names_the_command_that_makes_them() -> None:
-    """The noted command is of the run's own base and task, is understood by the command line, and gives its folder; a
-    model of a study is made by the command of a stored study that has a run of it."""
+    """The noted command uses the run's base and task, is accepted by the command line, and gives its folder. A model
+    of a study is made by the command of a stored study that contains the run."""
     stored = list_studies(Store(shipped_root()))
     studies = {study.record.command or "": plan(study.study).runs for study in stored}
     studies |= {

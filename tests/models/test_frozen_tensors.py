@@ -1,4 +1,4 @@
-"""A member stored without the tensors that equal its base's: exact to the bit, and for that base only."""
+"""Tests of members stored without the tensors equal to their base's: exact to the bit, and only for that base."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_the_note_names_only_what_is_left_out(left: dict[str, dict[str, str]]) -
 
 
 def test_only_equal_bytes_are_left_out(tmp_path: Path) -> None:
-    """-0.0 equals 0.0 as a number and not as bytes; an entry that moved keeps its tensor."""
+    """-0.0 equals 0.0 as a number but not as bytes; a tensor with a moved entry is kept."""
     base, tuned = tiny_pair(tmp_path, "roberta", "prompt", move_embeddings=True)
     strip(tuned, base)
     names = set(left_out(read_info(tuned)))
@@ -94,7 +94,7 @@ def test_only_equal_bytes_are_left_out(tmp_path: Path) -> None:
 
 
 def moved_rows(folder: Path, family: str, readout: str, numbers: list[int]) -> tuple[Path, Path, str]:
-    """A pair whose fine-tuned token embeddings differ in these rows, and the matrix's name."""
+    """Return a pair whose fine-tuned token embeddings differ in these rows, and the matrix's name."""
     base, tuned = tiny_pair(folder, family, readout)
     tensors = load_file(tuned / "model.safetensors")
     matrices = [name for name, tensor in tensors.items() if "emb" in name and tensor.dim() == 2]
@@ -187,7 +187,7 @@ def test_headers_of_a_stripped_member_need_no_torch(tmp_path: Path) -> None:
 
 
 def in_dtype(folder: Path, copy: Path, dtype: torch.dtype) -> Path:
-    """A copy of a model's folder with its floats in another dtype, and positions as old checkpoints store them."""
+    """Copy a model's folder with its floats in another dtype, and with the positions that old checkpoints store."""
     shutil.copytree(folder, copy)
     tensors = {name: tensor.to(dtype) for name, tensor in load_file(folder / "model.safetensors").items()}
     tensors["embeddings.position_ids"] = torch.arange(8)[None]

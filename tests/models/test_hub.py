@@ -1,4 +1,4 @@
-"""A model of the hub is downloaded from wherever the hub is, byte for byte, telling how far it is."""
+"""Tests of downloading a model from any address of the hub: byte for byte, with progress."""
 
 from __future__ import annotations
 

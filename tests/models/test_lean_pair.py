@@ -1,4 +1,4 @@
-"""A pair in lean mode: the states of the ordinary mode, bit for bit, with one model in memory."""
+"""Tests of a pair in lean mode: the states of the ordinary mode, bit for bit, with one model in memory."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_states_are_those_of_the_ordinary_mode(
             assert fingerprint_of(lean) == fingerprint_of(pair)
     assert fingerprint_of(lean) == before
     assert ends_check(lean, encoded).passed
-    # the ordinary mode computes layers below these regions once for all of them; lean mode does not
+    # The ordinary mode computes the layers below these regions once for all of them; lean mode does not.
     top = [p.name for p in pair.table.parameters if p.layer == pair.table.layers - 1]
     uppers = [Region({name: np.arange(count) for name in top[:2]}, pair.table.shapes) for count in (3, 5)]
     for one, other in zip(predict_grafts(pair, encoded, uppers), predict_grafts(lean, encoded, uppers), strict=True):
@@ -87,7 +87,7 @@ def test_a_gradient_is_the_same_where_activations_are_computed_again(tmp_path: P
 
 
 def test_values_come_from_the_files_not_from_the_model(tmp_path: Path) -> None:
-    """Float32 files in a bfloat16 model: the graft has the values of the files."""
+    """With float32 files in a bfloat16 model, the graft has the values of the files."""
     models = tiny_pair(tmp_path)
     lean, pair = load_lean(*models, dtype="bfloat16"), load_pair(*models)
     assert lean.flat.dtype == torch.bfloat16

@@ -1,4 +1,4 @@
-"""A configuration that transformers cannot make a model of is one sentence."""
+"""Test of configurations that transformers cannot load: the error is one sentence."""
 
 from __future__ import annotations
 

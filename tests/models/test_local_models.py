@@ -1,4 +1,4 @@
-"""Models found under roots: bounded, hidden and broken ones passed over, named so that a run can be made again."""
+"""Tests of the search for local models: bounded, hidden and broken folders skipped, names that reproduce a run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.test_torch_free import heavy_after
 
 
 def model(folder: Path, adapter: bool = False, **config: object) -> Path:
-    """A folder that looks like a model's; its weights are of no use."""
+    """Make a folder that looks like a model's; its weights are unusable."""
     folder.mkdir(parents=True)
     name = "adapter_model" if adapter else "model"
     (folder / f"{name}.safetensors").write_bytes(b"12345")

@@ -1,4 +1,4 @@
-"""LoRA checkpoints as fine-tuned member: merged exactly as peft merges, refused where they do not fit."""
+"""Tests of LoRA checkpoints as the fine-tuned member: merged exactly like in peft, refused if they do not fit."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TARGETS = {"bert": ["query", "value"], "gpt2": ["c_attn"], "llama": ["q_proj", "
 def adapter(
     folder: Path, base: Path, family: str, kind: str | None = "SEQ_CLS", labels: int = 3, **options: Any
 ) -> Path:
-    """A LoRA checkpoint on the base, with random low-rank pairs and a head of `labels` classes."""
+    """Save a LoRA checkpoint on the base, with random low-rank pairs and a head of `labels` classes."""
     settings: dict[str, Any] = {"r": 2, "target_modules": TARGETS[family], "fan_in_fan_out": family == "gpt2"}
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(1)
@@ -40,7 +40,7 @@ def adapter(
 
 
 def merged(base: Path, folder: Path, readout: str, **changes: Any) -> dict[str, torch.Tensor]:
-    """The state dict that peft itself gives."""
+    """Return the state dict that peft itself gives."""
     joined = PeftModel.from_pretrained(load_model(base, readout, changes=changes).model, str(folder))
     return joined.merge_and_unload().state_dict()
 
@@ -103,7 +103,7 @@ def test_the_adapter_of_another_base(tmp_path: Path) -> None:
     assert isinstance(preflight(base, folder).errors[0], PairMismatch)
     with pytest.raises(PairMismatch, match="was trained on 'base'"):
         load_pair(base, folder)
-    # a copy of the same weights under another name is the same base
+    # A copy of the same weights under another name is the same base.
     copy = shutil.copytree(other, tmp_path / "copied")
     assert preflight(copy, folder).fits
 
@@ -131,7 +131,7 @@ def test_a_base_of_the_same_name_or_of_none_is_unknown_too(tmp_path: Path, name:
 
 
 def cached(folder: Path, hub_id: str, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder as a snapshot of the hub's local cache."""
+    """Return the folder as a snapshot of the hub's local cache."""
     root = folder.parent / "hub" / f"models--{hub_id.replace('/', '--')}"
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(root.parent))
     commit = "a" * 40
@@ -201,7 +201,7 @@ def test_an_adapter_without_its_head(tmp_path: Path) -> None:
 
 
 def test_a_pooler_that_neither_has_is_refused(tmp_path: Path) -> None:
-    """BERT's classifier reads the pooler, which peft does not save with the head."""
+    """BERT's classifier uses the pooler, which peft does not save with the head."""
     base, _ = tiny_pair(tmp_path, "bert", "prompt")
     folder = adapter(tmp_path / "lora", base, "bert")
     with pytest.raises(RandomHead, match=r"pooler\.dense\.weight"):
@@ -374,7 +374,7 @@ def test_what_peft_raises_is_one_sentence(tmp_path: Path, kind: Any, monkeypatch
 
 
 def _model(base: Path, kind: str | None, labels: int) -> Any:
-    """The base with the head that the adapter of this task type is trained with."""
+    """Return the base with the head that an adapter of this task type is trained with."""
     readout = {"SEQ_CLS": "head", "TOKEN_CLS": "head", "CAUSAL_LM": "causal", None: "prompt"}[kind]
     changes = {"num_labels": labels} if readout == "head" else {}
     return load_model(base, readout, changes=changes, linear=kind == "TOKEN_CLS").model

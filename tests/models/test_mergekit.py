@@ -1,4 +1,4 @@
-"""The folder for mergekit: its recipe, computed as mergekit documents it, gives the grafted model."""
+"""Tests of the folder for mergekit: its recipe, computed by mergekit's documentation, gives the grafted model."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_the_recipe_gives_the_grafted_model(tmp_path, family, readout):
     assert write_mergekit(out, opened_base(base, graft), graft) == "./base"
     result, before, after = merged(out), *(load_file(out / name / "model.safetensors") for name in ("base", "graft"))
     assert result.keys() == before.keys() == after.keys()
-    # base + (graft - base) rounds twice
+    # base + (graft - base) rounds twice.
     for name, tensor in after.items():
         torch.testing.assert_close(result[name], tensor, rtol=2.0**-22, atol=2.0**-24, msg=name)
     places = {name: torch.from_numpy(indices.copy()) for name, indices in graft.region.indices.items()}
@@ -44,7 +44,7 @@ def test_the_recipe_gives_the_grafted_model(tmp_path, family, readout):
     assert sum(int((after[name] != before[name]).sum()) for name in places) > 50
     whole = applied(base, graft).model.state_dict()
     assert all(torch.equal(whole[name], tensor) for name, tensor in after.items())
-    # the task vector counts: without it the recipe gives the base
+    # The task vector matters: without it the recipe gives the base.
     recipe = yaml.safe_load((out / "mergekit.yml").read_text())
     recipe["parameters"]["lambda"] = 0.0
     (out / "mergekit.yml").write_text(yaml.safe_dump(recipe))
@@ -52,7 +52,7 @@ def test_the_recipe_gives_the_grafted_model(tmp_path, family, readout):
 
 
 def test_a_base_of_the_hub_is_named_and_not_written(tmp_path):
-    """In the hub's cache, a masked language model has the tensors that the grafted one has; a bare encoder has not."""
+    """In the hub's cache, a masked language model has the grafted model's tensors; a bare encoder does not."""
     for readout, named in (("prompt", True), ("head", False)):
         folder = tmp_path / readout
         base, tuned = tiny_pair(folder, "roberta", readout)

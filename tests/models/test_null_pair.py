@@ -1,4 +1,4 @@
-"""Null pairs: a movement without its places or signs, searched and predicted with as any other; lean bit for bit."""
+"""Tests of null pairs: a movement without its positions or signs, used like any other pair; lean mode is exact."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checkpoints as other programs leave them: names of wrappers, padded vocabularies, other heads, quantized weights."""
+"""Tests of checkpoints from other programs: names of wrappers, padded vocabularies, other heads, quantized weights."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_a_tensor_with_and_without_the_wrapper_is_refused(tmp_path: Path) -> Non
 
 
 def resize(folder: Path, readout: str, more: int) -> int:
-    """Gives the folder's model `more` vocabulary rows at the end, or takes some; returns how many it had."""
+    """Add `more` vocabulary rows to the end of the folder's model (negative removes rows); return the number before."""
     model = load_model(folder, readout).model
     before = int(model.config.vocab_size)
     model.resize_token_embeddings(before + more, mean_resizing=False)
@@ -135,7 +135,7 @@ def test_a_padded_vocabulary_is_taken_at_the_bases_rows(
 
 
 def with_added_token(folder: Path, family: str, readout: str) -> int:
-    """Adds a token and eight rows to the folder's model; returns how many rows it had."""
+    """Add a token and eight rows to the folder's model; return the number of rows before."""
     rows = resize(folder, readout, 8)
     tokenizer = tiny_tokenizer(family)
     assert tokenizer.add_tokens(["[added]"]) == 1 and tokenizer.convert_tokens_to_ids("[added]") >= rows
@@ -171,8 +171,8 @@ def test_a_base_is_extended_by_the_rows_of_added_tokens(tmp_path: Path, family: 
     [("bert", "prompt", 2), ("bert", "head", 1), ("gpt2", "causal", 1), ("gpt_neox", "causal", 2)],
 )
 def test_a_graft_brings_the_rows_of_added_tokens(tmp_path: Path, family: str, readout: str, tensors: int) -> None:
-    """Put on the plain base it gives the run's own logits, and its tokenizer knows the token. Beside the embedding a
-    vocabulary has a bias (bert), or an output matrix of its own (gpt_neox)."""
+    """On the plain base the graft gives the run's own logits, and its tokenizer has the token. Besides the
+    embedding, a vocabulary has a bias (bert), or a separate output matrix (gpt_neox)."""
     base, tuned = tiny_pair(tmp_path, family, readout)
     rows = with_added_token(tuned, family, readout)
     pair = load_pair(base, tuned, readout=readout)
@@ -262,7 +262,7 @@ def test_other_shapes_beside_a_padded_vocabulary_are_told(tmp_path: Path) -> Non
     name = "bert.embeddings.position_embeddings.weight"
     change_weights(tuned, lambda t: {**t, name: t[name][:32]})
     assert "the shapes differ: 'embeddings.position_embeddings.weight'" in preflight(base, tuned).problems[0]
-    change_config(tuned, vocab_size=rows)  # which is then not what its file has
+    change_config(tuned, vocab_size=rows)  # the configuration then disagrees with the file
     assert "(and 1 more)" in preflight(base, tuned).problems[0]
 
 
@@ -273,7 +273,7 @@ KINDS = {"multi_label_classification": "is multi-label", "regression": "is a reg
 @pytest.mark.parametrize("family", ["bert", "gpt2"])
 def test_a_head_that_tells_no_classes_apart_is_refused(tmp_path: Path, family: str, kind: str) -> None:
     base, tuned = tiny_pair(tmp_path, family)
-    change_config(base, problem_type=kind)  # of a base's head nothing is used
+    change_config(base, problem_type=kind)  # the base's head is not used
     assert preflight(base, tuned).fits
     change_config(tuned, problem_type=kind)
     with pytest.raises(PairMismatch, match=KINDS[kind]):
@@ -297,7 +297,7 @@ def test_fine_tuning_does_not_go_on_with_such_a_head(tmp_path: Path, kind: str) 
     settings = TrainingConfig("sgd", "head", "own", 1, 8, 0.1).settings()
     with pytest.raises(BadModel, match=KINDS[kind]):
         open_trainable(str(classifier), task, settings, torch.device("cpu"))
-    # for another number of labels the head is a new one
+    # With another number of labels the head is new.
     assert open_trainable(str(classifier), three, settings, torch.device("cpu")).model.config.problem_type == (
         "single_label_classification"
     )
@@ -339,7 +339,7 @@ def test_that_command_converts_a_quantized_model(tmp_path: Path, bits: int) -> N
 
 @pytest.mark.slow
 def test_that_command_converts_a_model_in_fp8(tmp_path: Path) -> None:
-    """Weights in e4m3 with a scale for each block of 4 x 4, as finegrained fp8 stores them."""
+    """Weights in e4m3 with a scale for each block of 4 x 4, in the format of fine-grained fp8."""
     base, tuned = tiny_pair(tmp_path, "llama")
     exact = load_file(tuned / "model.safetensors")
     stored = {}

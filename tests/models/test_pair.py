@@ -1,4 +1,4 @@
-"""Loading: the values are the files' own, the head the fine-tuned one's, and nothing is made up."""
+"""Tests of loading: the values are the files' own, the head is the fine-tuned model's, and nothing is invented."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.tiny import tiny_model, tiny_pair, tiny_task, tiny_tokenizer
 
 
 def stored(pair: ModelPair, folder: Path) -> torch.Tensor:
-    """The graftable values as the file holds them, one vector in table order, in the file's dtype."""
+    """Return the graftable values of the file as one vector in table order, in the file's dtype."""
     prefix = HEADS[pair.table.model_type].prefix + "."
     tensors = {name.removeprefix(prefix): t for name, t in load_file(folder / "model.safetensors").items()}
     return torch.cat([tensors[name.removeprefix(prefix)].reshape(-1) for name in pair.table.names])
@@ -196,7 +196,7 @@ def test_identical_models_hold_no_skill(tmp_path: Path) -> None:
 
 
 def test_what_only_loading_finds_missing(tmp_path: Path) -> None:
-    """Tensors that no table lists: an unknown head part, or a hole that both members share."""
+    """Check tensors that no table lists: an unknown part of a head, or one that both members lack."""
     base, tuned = tiny_pair(tmp_path, "bert", "prompt")
     drop(tuned, "cls.predictions.transform.LayerNorm.bias")
     with pytest.raises(RandomHead, match="LayerNorm.bias"):

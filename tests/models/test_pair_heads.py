@@ -1,4 +1,4 @@
-"""Whose head a pair has where no table knows the architecture, and members that differ in nothing."""
+"""Tests of the head of a pair with an unknown architecture, and of members that do not differ."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.tiny import tiny_pair, tiny_tokenizer
 
 
 def test_a_bare_base_of_an_architecture_without_a_row_gets_the_whole_fine_tuned_head(tmp_path: Path) -> None:
-    """ModernBERT's head has a dense layer and a norm before its classifier, none of them in the base's file."""
+    """ModernBERT's head has a dense layer and a norm before its classifier, and the base's file has none of them."""
     sizes = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2}
     special = {f"{name}_token_id": 0 for name in ("bos", "eos", "cls", "sep", "pad")}
     config = ModernBertConfig(vocab_size=len(tiny_tokenizer("bert")), **sizes, **special)
@@ -47,5 +47,5 @@ def test_equal_members_are_a_pair_only_where_that_is_asked_for(tmp_path: Path) -
 
 
 def make_head(folder: Path) -> None:
-    """The folder's bare body as a classifier with a head."""
+    """Turn the folder's bare body into a classifier with a head."""
     AutoModelForSequenceClassification.from_pretrained(folder).save_pretrained(folder)

@@ -1,4 +1,4 @@
-"""A graft as an adapter: opened by peft on its base it gives the graft's logits, and says what it cannot hold."""
+"""Tests of a graft as an adapter: with peft and the base it gives the graft's logits, and reports its limits."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.tiers import first
 from tests.tiny import tiny_pair
 from tests.tiny_families import family_pair, family_readout
 
-# peft adds sparse tensors without saying whether torch is to check them
+# peft adds sparse tensors without setting torch's check of their invariants.
 pytestmark = pytest.mark.filterwarnings("ignore:Sparse invariant checks:UserWarning")
 CASES = [
     ("bert", "head"), ("roberta", "prompt"), ("opt", "causal"), ("distilbert", "head"), ("roberta", "head"),
@@ -44,7 +44,7 @@ def written(folder: Path, base: Path, graft: Graft) -> tuple[Path, Adapter]:
 
 
 def opened(base: Path, adapter: Path, readout: str, pad: int | None, dtype: torch.dtype = torch.float32) -> Any:
-    """The base with the adapter as peft's user opens it."""
+    """Open the base with the adapter like a user of peft."""
     labels = {"num_labels": 2} if readout == "head" else {}
     model = auto_class(readout).from_pretrained(base, dtype=dtype, **labels).float()
     model.config.pad_token_id = pad
@@ -72,7 +72,7 @@ def test_peft_gives_the_logits_of_the_graft(tmp_path, case):
     assert adapter.difference == 0
     assert torch.equal(logits(model), logits(whole))
     assert not torch.equal(logits(whole), logits(opened_base(base, graft).model))
-    # a lost entry is seen
+    # Check that one missing entry changes the logits.
     tensors = load_file(out / FILE)
     name = next(n for n in tensors if n.endswith("shira_weight") and tensors[n].any())
     tensors[name] = torch.zeros_like(tensors[name])
@@ -83,7 +83,7 @@ def test_peft_gives_the_logits_of_the_graft(tmp_path, case):
 @pytest.mark.cases(1, 2)
 @pytest.mark.parametrize("family", ["t5", "apertus", "mixtral"])
 def test_small_modules_of_other_kinds_are_stored_whole(tmp_path, family):
-    """T5's table of positions, Apertus' activation with buffers, and a router; experts are refused."""
+    """Check T5's table of positions, Apertus' activation with buffers, and a router; experts are refused."""
     base, tuned = family_pair(tmp_path, family)
     pair = load_pair(base, tuned, device="cpu")
     region = some(pair, 400)
@@ -136,7 +136,7 @@ def test_a_value_that_no_difference_reaches_is_within_the_bound_that_is_said(tmp
     name = "bert.encoder.layer.0.attention.self.query.weight"
     region = Region({name: np.arange(5)}, pair.table.shapes)
     graft = pair.graft(region)
-    # far smaller than the base's: its last places are lost in base + difference
+    # Values far smaller than the base's lose their last digits in base + difference.
     graft.values[name][:] = torch.tensor([1e-9, -3e-8, 7e-7, 1.2345678e-5, 0.0])
     out, adapter = written(tmp_path, base, graft)
     model = opened(base, out, "prompt", None)

@@ -1,4 +1,4 @@
-"""Scores of a pair's states against the plain models, one example at a time."""
+"""Tests of the scores of a pair's states against the plain models, one example at a time."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_finetuned_scores_are_the_models_own(tmp_path: Path, family: str) -> Non
             wanted.append(alone(**inputs).logits[0].numpy())
     scores = predict(pair, encoded, "finetuned")
     assert scores.dtype == np.float32 and scores.shape == (len(encoded), 2)
-    # padded batches and single rows add in another order
+    # Padded batches and single rows add in another order.
     np.testing.assert_allclose(scores, np.stack(wanted), rtol=1e-4, atol=1e-5)
     assert np.abs(predict(pair, encoded, "pretrained") - np.stack(wanted)).max() > 1e-2
 

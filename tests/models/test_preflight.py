@@ -1,4 +1,4 @@
-"""What preflight says of pairs that fit and of pairs that do not, without torch and without weights."""
+"""Tests of preflight's messages for pairs that fit and pairs that do not, without torch and without weights."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def test_tied_beside_untied(tmp_path: Path) -> None:
     base = save(tmp_path / "a", "llama", "causal", tie_word_embeddings=False)
     tuned = save(tmp_path / "b", "llama", "causal", seed=1)
     assert "ties its output matrix" in only_problem(preflight(base, tuned), PairMismatch)
-    # the other way round the base's output matrix is its embedding, and the pair fits
+    # In the other direction the base's output matrix is its embedding, and the pair fits.
     assert preflight(tuned, base).fits
 
 
@@ -342,7 +342,7 @@ def test_of_an_unknown_family_s_head_nothing_is_claimed(tmp_path: Path) -> None:
 @pytest.mark.cases(5, 4)
 @pytest.mark.parametrize(("family", "readout"), FITTING)
 def test_its_table_names_what_the_loaded_model_has(tmp_path: Path, family: str, readout: str) -> None:
-    """A region by hand is checked against it before anything is loaded."""
+    """A hand-made region is checked against this table before anything is loaded."""
     pair = tiny_pair(tmp_path, family, readout)
     told, loaded = preflight(*pair, readout=readout).table, load_pair(*pair, readout=readout).table
     assert told is not None and told.shapes == loaded.shapes and told.heads == loaded.heads

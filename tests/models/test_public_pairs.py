@@ -1,4 +1,4 @@
-"""The table of public pairs: each row names a task that its head fits, ids that can be the hub's, and what to do."""
+"""Tests of the table of public pairs: the task fits the head, the ids can be the hub's, and each says what to do."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from skillviz.models.public_pairs import PublicPair, convert_command, public_pai
 from skillviz.tasks import registry
 
 ROWS = public_pairs()
-LICENSES = {"Apache-2.0", "MIT", "not stated"}  # another SPDX id may join them
+LICENSES = {"Apache-2.0", "MIT", "not stated"}  # other SPDX ids may be added
 
 
 def fits(row: PublicPair) -> bool:
-    """Whether each of the head's outputs is read as the class it names."""
+    """Return whether each of the head's outputs is read as the class it names."""
     return match(row.labels, registry.TASKS[row.task].labels).comparison is Comparison.SAME
 
 
@@ -63,6 +63,6 @@ def test_only_pickled_weights_come_with_a_command_that_converts_them() -> None:
 
 
 def test_the_table_says_what_its_facts_are() -> None:
-    """Where they come from and when, before the first row."""
+    """Their source and date are given before the first row."""
     comment = table.TABLE.read_text(encoding="utf-8").split("\n- ")[0]
     assert "No model was downloaded" in comment and "Taken on 20" in comment

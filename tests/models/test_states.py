@@ -1,4 +1,4 @@
-"""The four states, exact to the bit, and left as they were found."""
+"""Tests of the four states: exact to the bit, and restored after use."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_graft_and_complement_share_no_entry_and_miss_none(tmp_path: Path, dtype
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_left_bit_for_bit_even_after_an_error(tmp_path: Path, state: str, dtype: str) -> None:
     pair = open_pair(tmp_path, move_embeddings=True, load_dtype=dtype)
-    # a soft graft, as in the middle of a search, with both zeros and a NaN
+    # A soft graft in the middle of a search, with both zeros and a NaN.
     pair.flat.theta.lerp_(pair.finetuned, 0.3)
     pair.flat.theta[:3] = torch.tensor([0.0, -0.0, float("nan")])
     before = bits(pair)
@@ -103,7 +103,7 @@ def test_left_bit_for_bit_even_after_an_error(tmp_path: Path, state: str, dtype:
 
 
 def test_negative_zero_at_rest_survives(tmp_path: Path) -> None:
-    """The base's own zeros must not be taken for the negative ones that lie in the model: equal, other bits."""
+    """The base's zeros must not replace the model's negative zeros: they are equal, but have other bits."""
     pair = open_pair(tmp_path)
     pair.base[:2] = torch.tensor([0.0, -0.0])
     pair.flat.theta.copy_(pair.base)
@@ -127,7 +127,7 @@ def test_states_nest(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("lean", [False, True])
 def test_a_region_whose_parameters_are_in_another_order_is_the_same_graft(tmp_path: Path, lean: bool) -> None:
-    """Files order their parameters by name, models by layer: flat indices count in one order alone."""
+    """Files order their parameters by name and models by layer: flat indices are valid in one order only."""
     pair = open_pair(tmp_path, move_embeddings=True)
     if lean:
         pair = load_lean(tmp_path / "base", tmp_path / "finetuned", readout=pair.readout_name, device="cpu")

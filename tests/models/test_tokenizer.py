@@ -1,4 +1,4 @@
-"""The label words judged without torch, as the real tokenizer judges them."""
+"""Tests of label words checked without torch, against the real tokenizer."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ STRANGE = {
 
 
 def changed(folder: Path, name: str, key: str, value: object) -> None:
-    """A tokenizer's folder with one entry of one of its files changed."""
+    """Save a tokenizer's folder with one entry of one of its files changed."""
     tiny_tokenizer("roberta").save_pretrained(folder)
     path = folder / name
     content = json.loads(path.read_text()) if path.is_file() else {"model_type": "roberta", "n_positions": 64}
@@ -95,7 +95,7 @@ def changed(folder: Path, name: str, key: str, value: object) -> None:
 
 @pytest.mark.parametrize("what", STRANGE)
 def test_a_strange_tokenizer_is_refused_in_a_sentence(what: str, task: Task, tmp_path: Path) -> None:
-    """Whatever the libraries raise of it, a panic of their Rust code included; or nothing, where they do not mind."""
+    """Every error of the libraries, even a panic of their Rust code, becomes one sentence; some raise no error."""
     changed(tmp_path, *STRANGE[what])
     with pytest.raises(SkillvizError, match=r"cannot be used|none of tokens and ids"):
         load_tokenizer(tmp_path)

@@ -1,4 +1,4 @@
-"""The shared store of fake runs, as the user's own folder."""
+"""Fixture of the shared store of fake runs as the user's own folder."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["ids", "made", "nobody_waits"]
 def own_copy(
     made: tuple[Path, dict[str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, user_runs: Path
 ) -> Path:
-    """A copy of the runs that a test may change, as the user's folder; nothing ships."""
+    """Make a copy of the runs that a test may change as the user's folder, without shipped runs."""
     shutil.copytree(made[0], user_runs)
     monkeypatch.setattr("skillviz.runs.library.shipped_root", lambda: tmp_path / "nothing")
     return user_runs

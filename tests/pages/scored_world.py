@@ -1,4 +1,4 @@
-"""A store with one run of a real tiny pair, scored on another task, with its grid; and a task it was not scored on."""
+"""A store with one run of a real tiny pair, scored on another task with its grid; and a task it is not scored on."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from streamlit.testing.v1 import AppTest
 from skillviz.ui.page_table import PAGES
 from tests.runs.test_scoring import other_task
 
-SECONDS = 300  # a worker loads torch and the pair; more on a busy machine
+SECONDS = 300  # seconds: a worker loads torch and the pair, slower on a busy machine
 
 
 def asked(name: str, **query: str) -> AppTest:
-    """The page as it stands after its first run, which may take the time that the models need."""
+    """Return the page after its first script run, which may take as long as the models need."""
     test = AppTest.from_file(str(PAGES[name].path), default_timeout=SECONDS)
     for key, value in query.items():
         test.query_params[key] = value
@@ -25,17 +25,17 @@ def asked(name: str, **query: str) -> AppTest:
 
 
 def pressed(test: AppTest, label: str) -> AppTest:
-    """The page after a click on the button that has the models compute."""
+    """Return the page after a click on the button that runs the models."""
     return next(button for button in test.button if button.label == label).click().run()
 
 
 @pytest.fixture(scope="session")
 def scored_world(lived: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the pair, its task, near.yaml and far.yaml beside it, and `runs`. Not to be changed."""
+    """Return a folder with the pair, its task, near.yaml, far.yaml and `runs`. Tests must not change it."""
     return _scored_world(lived, tmp_path_factory.getbasetemp() / "scored-world")
 
 
-@cache  # pytest makes an imported session fixture anew in each module; this makes it once a process
+@cache  # pytest makes an imported session fixture once per module; the cache makes it once per process
 def _scored_world(lived: Path, folder: Path) -> Path:
     from skillviz.runs.produce import produce
     from skillviz.runs.store import Store
@@ -53,7 +53,7 @@ def _scored_world(lived: Path, folder: Path) -> Path:
 
 @pytest.fixture
 def scored(scored_world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The run's id; a copy of the store is the user's folder, and nothing ships."""
+    """Return the run's id; a copy of the store is the user's folder, without shipped runs."""
     root = tmp_path / "scored"
     shutil.copytree(scored_world / "runs", root)
     monkeypatch.setenv("SKILLVIZ_RUNS", str(root))

@@ -1,4 +1,4 @@
-"""Several runs side by side: what the address names is shown, and what cannot be compared is said with its reason."""
+"""Tests of comparing runs: the runs in the address are shown, and impossible comparisons are explained."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def compared(ids: dict[str, str], *names: str, **query: str) -> AppTest:
 
 
 def drawn(test: AppTest, title: str) -> dict:
-    """The figure of the card with this title."""
-    without = ("## Scores", "## Beyond the null", "## Area under both curves")  # over several cards, and numbers
+    """Return the figure of the card with this title."""
+    without = ("## Scores", "## Beyond the null", "## Area under both curves")  # over several cards, or numbers
     titles = [m.value for m in test.markdown if m.value.startswith("## ") and m.value not in without]
     place = titles.index(f"## {title}")
     return json.loads(charts(test)[place].proto.spec)

@@ -1,4 +1,4 @@
-"""The page of sequences on a made-up study."""
+"""Tests of the page of sequences on an invented study."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.studies.fake_study import fake_study
 
 @pytest.fixture
 def study(empty: Path) -> Path:
-    """A study of table 4 in the user's folder; no runs."""
+    """Return a study of Table 4 in the user's folder, without runs."""
     return fake_study(empty, "table4", tables=("stages", "scores", "differences", "note"))
 
 

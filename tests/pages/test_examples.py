@@ -1,4 +1,4 @@
-"""The examples page: filters, the linked box, texts where they are at hand, and a real worker's explanations."""
+"""Tests of the examples page: filters, the linked box, texts if available, and a real worker's explanations."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Use = Callable[[Path], None]
 
 @pytest.fixture(scope="session")
 def readouts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Stores with one run each: `prompt` of a task of pairs with three labels, `causal` of two labels."""
+    """Make stores with one run each: `prompt` for a task of pairs with three labels, `causal` for two labels."""
     from skillviz.runs.produce import produce
 
     stores = {}
@@ -49,7 +49,7 @@ def readouts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 @pytest.fixture
 def use(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Use:
-    """Makes a folder the user's, and the only one."""
+    """Return a function that makes a folder the user's, and the only one."""
 
     def used(root: Path) -> None:
         monkeypatch.setenv("SKILLVIZ_RUNS", str(root))
@@ -59,7 +59,7 @@ def use(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Use:
 
 
 def live_store(source: Path, tmp_path: Path, use: Use) -> Run:
-    """A copy of a store, whose answers may be kept in it; its one run."""
+    """Copy a store, so that answers can be stored in it; return its only run."""
     shutil.copytree(source, tmp_path / "copy")
     use(tmp_path / "copy")
     return Store(tmp_path / "copy").list()[0]
@@ -70,17 +70,17 @@ def box(test: AppTest, label: str):  # type: ignore[no-untyped-def]
 
 
 def drawn(test: AppTest) -> list[dict]:
-    """The figures of the page as plotly has them."""
+    """Return the figures of the page as plotly specifications."""
     return [json.loads(chart.proto.spec) for chart in charts(test)]
 
 
 def scatter_of(test: AppTest) -> dict:
-    """The scatter as plotly has it."""
+    """Return the scatter as a plotly specification."""
     return json.loads(next(chart for chart in charts(test) if chart.key == "chart.scatter").proto.spec)
 
 
 def listed(test: AppTest) -> pd.DataFrame:
-    """The table of examples."""
+    """Return the table of examples."""
     return next(frame.value for frame in with_tables(test).dataframe if "grafted: true class" in frame.value)
 
 
@@ -89,7 +89,7 @@ def token_figure(test: AppTest) -> dict:
 
 
 def link(test: AppTest) -> dict[str, str]:
-    """The address, as somebody would copy it."""
+    """Return the query of the address, as a copied link has it."""
     return {k: v[0] if isinstance(v, list) else v for k, v in test.query_params.items()}
 
 
@@ -156,14 +156,14 @@ def test_a_phone_has_text_class_and_both_answers_within_its_width(ids: dict[str,
     ]
     assert list(narrow) == ["example", "true class", "grafted", "fine-tuned"] and len(narrow) == 50
     wide, is_wrong = listed(test).head(50), False
-    for state in ("grafted", "fine-tuned"):  # of two classes: the answer's confidence, not the true class's
+    for state in ("grafted", "fine-tuned"):  # confidence of the answer, not of the true class
         for cell, (_, row) in zip(narrow[state], wide.iterrows(), strict=True):
             is_right, of_true = row[f"{state} says"] == row["true class"], row[f"{state}: true class"]
             assert cell == f"{row[f'{state} says']} {of_true if is_right else 100 - of_true:.1f}%"
             is_wrong |= not is_right
     assert is_wrong
     assert test.session_state["examples.narrow"]["selection"]["rows"] == [3]
-    beside = 360 - 34  # pixels of the page at 390, without the marks of the rows
+    beside = 360 - 34  # pixels of the page at width 390, without the boxes of the rows
     assert sum(view.ON_PHONE) <= beside
 
 

@@ -1,5 +1,4 @@
-"""Runs of tasks with references, which are generated or not: every page opens, and says where confidence or classes
-are meant."""
+"""Tests of runs of tasks with references, generated or not: every page opens, and explains confidence and classes."""
 
 from __future__ import annotations
 
@@ -28,14 +27,14 @@ SAYS = {
 
 @pytest.fixture
 def run_id(use: Callable[[Path], None], tmp_path: Path) -> str:
-    """A run of a task whose answer is generated, in the user's folder."""
+    """Make a run of a task with generated answers in the user's folder."""
     use(tmp_path)
     return fake_run(Store(tmp_path), task="made-generation", kind=GENERATION, interpolation=True, **SMALL).id
 
 
 @pytest.fixture
 def likelihood_id(use: Callable[[Path], None], tmp_path: Path) -> str:
-    """A run of a task that is scored by the perplexity of its references, in the user's folder."""
+    """Make a run of a task scored by the perplexity of its references in the user's folder."""
     use(tmp_path)
     kind = {"task": "made-likelihood", "kind": GENERATION, "metric": "perplexity"}
     return fake_run(Store(tmp_path), interpolation=True, **kind, **SMALL).id

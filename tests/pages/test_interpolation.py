@@ -1,4 +1,4 @@
-"""The interpolation page: the slider over the stored grid, exact points by a real worker, and what is missing."""
+"""Tests of the interpolation page: the slider over the stored grid, exact points by a real worker, and missing data."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from tests.pages.test_pages import charts, opened, words
 
 
 def numbers(test: AppTest) -> list[str]:
-    """The values of the chosen points, in the order of the page."""
+    """Return the values of the chosen points, in the order of the page."""
     return [metric.value for metric in test.metric]
 
 
 def sources(test: AppTest) -> list[str]:
-    """Where the chosen points' numbers come from."""
+    """Return the captions that give the source of the chosen points' numbers."""
     starts = ("Stored", "Nearest", "Computed", "Traced")
     return [c.value.replace("\N{NO-BREAK SPACE}", " ") for c in test.caption if c.value.startswith(starts)]
 
@@ -84,7 +84,7 @@ def test_a_run_without_a_path_has_one_card_with_one_button_and_no_number(ids: di
 @pytest.mark.nightly
 @pytest.mark.usefixtures("own_workers")
 def test_exact_points_are_asked_of_the_models(scored: str, scored_world: Path) -> None:
-    """A point off the grid, at a size between, on both data sets; then another task that the run has not stored."""
+    """Request a point off the grid, at a size between, on both data sets; then another task that is not stored."""
     test = asked("interpolation", run=scored, alpha="35", cut="222", exact="yes")
     assert not test.exception and not test.warning, [w.value for w in test.warning]
     assert {s.split(":")[0] for s in sources(test)} == {"Computed live"} and len(sources(test)) == 4

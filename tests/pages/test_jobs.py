@@ -1,4 +1,4 @@
-"""The page of jobs: open ones are counted in the menu, ended ones are kept, and the chosen one says what to do."""
+"""Tests of the page of jobs: the menu counts open ones, ended ones are kept, the chosen one offers its actions."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from tests.tiny import tiny_pair, tiny_task
 
 @pytest.fixture
 def store(empty: Path, user_runs: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
-    """The user's own store; no process is started."""
+    """Return the user's own store; no process is started."""
     monkeypatch.setattr(LocalBackend, "start", lambda self, folder, words, cwd: None)
     return Store(user_runs)
 
 
 def queued(store: Store, tmp_path: Path) -> str:
-    """The id of a job that waits."""
+    """Return the id of a waiting job."""
     tiny_pair(tmp_path)
     tiny_task(tmp_path)
     models = {"base": str(tmp_path / "base"), "finetuned": str(tmp_path / "finetuned")}

@@ -1,4 +1,4 @@
-"""The form of a new localization: what fits and what does not, the estimate, the command, the start, the address."""
+"""Tests of the form of a new localization: compatible pairs, the estimate, the command, the start, the address."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ LABELS = ("class-terrible", "class-great")
 
 @pytest.fixture(scope="session")
 def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with `models` (a pair with a head, and in `words` and `writes` one of each other readout) and `task`."""
+    """Return a folder with `models` (a pair with a head; `words` and `writes` have the other readouts) and `task`."""
     folder = tmp_path_factory.mktemp("small")
     tiny_pair(folder / "models")
     tiny_pair(folder / "models" / "words", "roberta", "prompt")
@@ -52,7 +52,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def paper(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Jobs are queued and no process is started; the ids of those that would be."""
+    """Queue jobs without starting a process; return the ids of the jobs that would start."""
     started: list[str] = []
     monkeypatch.setattr(LocalBackend, "start", lambda self, folder, words, cwd: started.append(folder.name))
     return started
@@ -60,14 +60,14 @@ def paper(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 @pytest.fixture(autouse=True)
 def alone(empty: Path, small: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """No runs, no examples, the models of `small`."""
+    """Set up a machine with no runs, no examples and the models of `small`."""
     monkeypatch.setenv("SKILLVIZ_MODELS", str(small / "models"))
     monkeypatch.setattr(examples, "app_root", lambda: tmp_path / "none")
     monkeypatch.setattr(view.cache, "encoding_notes", lambda spec, client: read({}))  # no worker
 
 
 def read(notes: dict[str, list[str]]) -> Future[dict[str, list[str]]]:
-    """The worker's notes on texts, by split."""
+    """Return the worker's notes on texts, by split, as a finished future."""
     future = Future[dict[str, list[str]]]()
     future.set_result(notes)
     return future
@@ -81,7 +81,7 @@ def opened(**query: object) -> AppTest:
 
 
 def chosen(small: Path, **query: object) -> dict[str, object]:
-    """The address of the tiny pair and its task, with these choices."""
+    """Return the query of the tiny pair and its task, with these choices."""
     models = small / "models"
     pair = {"base": models / "base", "finetuned": models / "finetuned"}
     return {**pair, "source": "file", "file": small / "task" / "task.yaml", "size": "5%", "device": "cpu", **query}
@@ -98,7 +98,7 @@ def button(test: AppTest, label: str) -> Any:
 
 
 def fields(test: AppTest) -> list[Any]:
-    """Everything in the form that can be chosen or typed."""
+    """Return every field of the form that takes a choice or text."""
     kinds = ("selectbox", "multiselect", "text_input", "number_input", "button_group", "toggle", "file_uploader")
     return [field for kind in kinds for field in test.get(kind)]
 
@@ -154,7 +154,7 @@ def test_a_pair_that_fits_shows_time_memory_and_the_command(small: Path) -> None
 
 
 def test_scoring_on_other_tasks_takes_its_time(small: Path, tmp_path: Path) -> None:
-    """Each of their examples counts once for each point of the grid, up to the cap; data that are not here cannot."""
+    """Each example of another task counts once for each point of the grid, up to the cap; missing data do not count."""
     also = other_task(tmp_path, "near", rows=4000)
 
     def told(**query: object) -> str:
@@ -423,9 +423,10 @@ def test_a_list_in_a_spec_comes_back_as_it_is_typed() -> None:
 
 @pytest.fixture
 def shipped(small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two example pairs, both the tiny one, and a third that is not built; two tasks with train files and one without.
+    """Make two example pairs, both the tiny one, and a third that is not built; two tasks with train files and one
+    without.
 
-    Their paths are from the working folder, as those of the examples that ship are from the project's root.
+    Their paths are relative to the working folder, like the shipped examples' paths to the project's root.
     """
     root = tmp_path / "examples"
     shutil.copytree(small / "models" / "base", root / "models" / "base")
@@ -489,7 +490,7 @@ def csv(rows: int = 12) -> bytes:
 
 @pytest.fixture
 def uploading(small: Path) -> AppTest:
-    """The form with a file of twelve rows in the field of the training data."""
+    """Return the form with a file of twelve rows in the field of the training data."""
     test = opened(**chosen(small, source="upload"))
     assert "at most 50 MB a file" in said(test)
     test.file_uploader[0].set_value(("My reviews.csv", csv(), "text/csv")).run()
@@ -498,7 +499,7 @@ def uploading(small: Path) -> AppTest:
 
 def test_an_upload_becomes_a_task_and_is_chosen(uploading: AppTest, user_runs: Path, paper: list[str]) -> None:
     test = uploading
-    classes = {f"{what} {label}" for what in ("Class", "Word for") for label in "01"}  # a caption above them explains
+    classes = {f"{what} {label}" for what in ("Class", "Word for") for label in "01"}  # a caption above explains them
     assert {field.label for field in fields(test) if not field.help} <= classes
     assert "The first 5 of 12 rows" in said(test) and test.dataframe[0].value["label"].tolist() == ["0", "1"] * 2 + [
         "0"
@@ -516,12 +517,12 @@ def test_an_upload_becomes_a_task_and_is_chosen(uploading: AppTest, user_runs: P
 
 
 def warned(test: AppTest) -> str:
-    """The page's warnings."""
+    """Return the page's warnings."""
     return "\n".join(str(warning.value) for warning in test.warning)
 
 
 def writing(test: AppTest, rows: int = 40) -> AppTest:
-    """The form with uploaded rows whose answers are to be written, with what the tiny tokenizers know."""
+    """Return the form with uploaded rows that have written answers, in words that the tiny tokenizers know."""
     words = [" ".join((NEUTRAL * 2)[n % len(NEUTRAL) :][:5]) for n in range(rows)]
     lines = [json.dumps({"asked": text, "answer": f"{text.split()[0]} {n % 2}"})
              for n, text in enumerate(words)]  # fmt: skip
@@ -553,7 +554,7 @@ def test_an_answer_to_write_is_asked_for_without_classes(small: Path, user_runs:
 
 
 def test_a_reference_that_does_not_fit_is_told_before_the_task_is_saved(small: Path, user_runs: Path) -> None:
-    """In tokens of the chosen pair; without one, in as many as it has words at least."""
+    """The length is in tokens of the chosen pair; without a pair, it is at least the number of words."""
     test = writing(opened(**chosen(small, source="upload")))
     box(test, "Each row has").set_value("generation").run()
     assert "no run could start" not in warned(test)
@@ -624,7 +625,7 @@ def test_a_file_of_one_column_asks_for_a_text_column(small: Path) -> None:
 
 @pytest.mark.slow
 def test_an_uploaded_task_can_be_deleted(uploading: AppTest, user_runs: Path) -> None:
-    """What counts towards a quota can be given up; a task of another folder stays whatever is asked."""
+    """Tasks that count towards a quota can be deleted; a task in another folder is never deleted."""
     button(uploading, "Check and save").click().run()
     (path,) = uploaded.saved(user_runs / "tasks")
     button(uploading, "Delete this task").click().run()
@@ -679,7 +680,7 @@ def test_a_file_that_is_no_data_is_said_in_its_place(small: Path, name: str, con
 
 
 def running(user_runs: Path, small: Path, paper: list[str]) -> RunFolder:
-    """A job that this very process makes."""
+    """Return a job that runs in this process."""
     spec = view.read_spec(
         {"base": str(small / "models" / "base"), "finetuned": str(small / "models" / "finetuned"), "sizes": ("5%",),
          "task": str(small / "task" / "task.yaml"), "device": "cpu"}
@@ -711,7 +712,7 @@ def test_the_jobs_of_the_address_are_shown_as_they_are(small: Path, user_runs: P
 
 
 def links(test: AppTest) -> dict[str, str]:
-    """Label and query of every link to a page."""
+    """Return label -> query of every link to a page."""
     return {link.proto.label: link.proto.query_string for link in test.get("page_link")}
 
 

@@ -1,4 +1,4 @@
-"""A fine-tuning that is interrupted resumes from its journal and gives the same weights, bit for bit."""
+"""Tests of the journal: an interrupted fine-tuning resumes and gives the same weights, bit for bit."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ Train = Callable[..., Finetuned]
 
 @pytest.fixture(scope="module")
 def bare(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A bare BERT encoder, as pre-trained models come."""
+    """Return a bare BERT encoder, the usual form of a pre-trained model."""
     return Path(tiny_pair(tmp_path_factory.mktemp("bert"), "bert", "head")[0])
 
 
 @pytest.fixture(scope="module")
 def tasks(tmp_path_factory: pytest.TempPathFactory) -> list[Task]:
-    """Two tasks of two labels."""
+    """Return two tasks with two labels each."""
     folder = tmp_path_factory.mktemp("tasks")
     return [variant(folder, "one", 2, seed=1), variant(folder, "two", 2, seed=2)]
 
 
 @pytest.fixture
 def train(bare: Path, tasks: list[Task], monkeypatch: pytest.MonkeyPatch) -> Train:
-    """Fine-tunes by the fields of a case; every step is checked, so that the best is not the last."""
+    """Return a function that fine-tunes a case; frequent checks make the best step differ from the last."""
     monkeypatch.setattr("skillviz.models.finetune.training_config.CHECK_EVERY", 2)
     monkeypatch.setenv(ENVIRONMENT, "0")
 
@@ -52,7 +52,7 @@ def train(bare: Path, tasks: list[Task], monkeypatch: pytest.MonkeyPatch) -> Tra
 
 
 def stopped(after: int) -> Callable[[TrainStep], None]:
-    """Ctrl-C after so many reports."""
+    """Return a callback that raises Ctrl-C after this many reports."""
     heard = 0
 
     def on_step(record: TrainStep) -> None:
@@ -124,7 +124,7 @@ def test_a_changed_bit_is_noticed_and_training_starts_over(train: Train, tmp_pat
 def test_a_state_that_is_not_put_back_exactly_gives_other_weights(
     train: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The planted fault that the test of the weights must see: one trained value is one unit off."""
+    """Plant an error that the test of the weights must catch: one trained value is off by one unit."""
     train({"recipe": "adamw"}, tmp_path / "whole")
     with pytest.raises(KeyboardInterrupt):
         train({"recipe": "adamw"}, tmp_path / "out", on_step=stopped(7))
@@ -144,7 +144,7 @@ def test_a_state_that_is_not_put_back_exactly_gives_other_weights(
 def test_on_another_number_of_threads_it_goes_on_and_says_so(
     train: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Hours of training are not begun again for a difference in rounding."""
+    """Hours of training are not repeated because of a difference in rounding."""
     with pytest.raises(KeyboardInterrupt):
         train({}, tmp_path / "out", on_step=stopped(7))
     taken: list[int] = []
@@ -202,7 +202,7 @@ def test_ctrl_c_in_a_terminal_says_how_to_resume(bare: Path, tasks: list[Task], 
 
 @pytest.mark.nightly
 def test_a_killed_command_resumes(bare: Path, tasks: list[Task], tmp_path: Path) -> None:
-    """kill -9 of the command itself; the same command again gives the weights of one that was never killed."""
+    """Use kill -9 on the command; the same command again gives the weights of an uninterrupted one."""
     words = [
         sys.executable, "-m", "skillviz", "finetune", "--base", str(bare), "--task", str(tasks[0].path),
         "--steps", "60", "--lr", "0.01", "--device", "cpu", "--out",

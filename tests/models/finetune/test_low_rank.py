@@ -1,4 +1,4 @@
-"""LoRA in training: what it trains, and that merging it leaves an ordinary model with peft's own logits."""
+"""Tests of LoRA in training: the trained parameters; after merging, an ordinary model has peft's own logits."""
 
 import json
 
@@ -22,7 +22,7 @@ from tests.tiny_families import ONE_A_SCHEME, family_model
 
 @pytest.fixture(scope="module")
 def tiny(tmp_path_factory):
-    """The tiny task of two labels."""
+    """Return the tiny task with two labels."""
     return task(tiny_task(tmp_path_factory.mktemp("data"), rows=64))
 
 
@@ -82,7 +82,7 @@ def test_rank_one_on_roberta_base_trains_36864_entries():
 
 
 FEW = ("bert", "gpt2", "llama", "t5", "fnet")
-WITHOUT = ("fnet", "ibert", "squeezebert", "xlnet")  # no attention, or its matrices are no linear layers
+WITHOUT = ("fnet", "ibert", "squeezebert", "xlnet")  # no attention, or its matrices are not linear layers
 
 
 @pytest.mark.cases(3, 8)
@@ -116,7 +116,7 @@ def test_a_family_without_known_modules_is_refused():
         Adapter(tiny_model("bert", "head"), table, rank=1, seed=0)
 
 
-# the names of query and value, read off the families' modelling files
+# The names of query and value, from the families' modeling files.
 TARGETS = {
     "bert": ["query", "value"],
     "gpt2": ["c_attn"],
@@ -127,7 +127,7 @@ TARGETS = {
 
 @pytest.mark.parametrize("family", TARGETS)
 def test_fewer_matrices_are_the_last_ones_value_first(family):
-    """A slow twin: layer by layer from the last, the last name of a layer's targets first."""
+    """Compare with a loop: layer by layer from the last, the last name of a layer's targets first."""
     model = tiny_model(family, "head")
     shapes = {name: tuple(p.shape) for name, p in model.named_parameters()}
     table = graftable(family, shapes, model.config.to_dict())

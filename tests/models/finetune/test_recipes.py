@@ -1,4 +1,4 @@
-"""The recipes: what each trains and what it leaves, its optimizer against torch's, and what is refused."""
+"""Tests of the recipes: the parameters that each trains, its optimizer against torch's, and refused settings."""
 
 import json
 from dataclasses import replace
@@ -26,13 +26,13 @@ from tests.tiny import tiny_pair, tiny_task
 
 @pytest.fixture(scope="module")
 def tiny(tmp_path_factory):
-    """The tiny task of two labels."""
+    """Return the tiny task with two labels."""
     return task(tiny_task(tmp_path_factory.mktemp("data"), rows=64))
 
 
 @pytest.fixture(scope="module")
 def bare(tmp_path_factory):
-    """A bare BERT encoder, as pre-trained models come."""
+    """Return a bare BERT encoder, the usual form of a pre-trained model."""
     return tiny_pair(tmp_path_factory.mktemp("bert"), "bert", "head")[0]
 
 
@@ -41,19 +41,19 @@ def told(folder):
 
 
 def table_of(folder):
-    """The graftable parameters of a fine-tuned folder."""
+    """Return the graftable parameters of a fine-tuned folder."""
     shapes = {name: tuple(t.shape) for name, t in load_file(folder / "model.safetensors").items()}
     return graftable("bert", shapes)
 
 
 def moved(base, folder):
-    """Name -> mask of the entries of the blocks that differ from the base's."""
+    """Return name -> mask of the entries of the blocks that differ from the base's."""
     before, after = load_file(base / "model.safetensors"), load_file(folder / "model.safetensors")
     return {n: after[n] != before[n.removeprefix("bert.")] for n in after if n.removeprefix("bert.") in before}
 
 
 def region_of(bare, tiny, tmp_path, share=0.1, seed=0):
-    """A random region of the tiny BERT, by the names of its classification model."""
+    """Return a random region of the tiny BERT, by the names of its classification model."""
     finetune(str(bare), tiny, out=tmp_path / f"shapes{seed}", steps=1, device="cpu")
     shapes = table_of(tmp_path / f"shapes{seed}").shapes
     d = Region.full(shapes).size
@@ -125,7 +125,7 @@ def test_bitfit_changes_only_biases(bare, tiny, tmp_path):
     table = table_of(tmp_path / "out")
     biases = {p.name for p in table.parameters if p.is_bias}
     free = {name for name, mask in changed.items() if mask.any() and "pooler" not in name}
-    # softmax does not see a key's bias: its gradient is zero but for rounding
+    # softmax ignores a key's bias: its gradient is zero except for rounding.
     assert biases - {name for name in biases if "key" in name} <= free <= biases
     assert any("LayerNorm.bias" in name for name in biases)
     record = told(tmp_path / "out")
@@ -212,7 +212,7 @@ def trainer_of(bare, tiny, settings):
 
 
 def slow_twin(trainer, weight):
-    """Six steps written out: the penalty inside the loss, the rate by torch's own schedule."""
+    """Write out six steps: the penalty is in the loss, the rate follows torch's own schedule."""
     model = trainer.model
     optimizer = torch.optim.AdamW(model.groups(1e-4), lr=0.01)
     falling = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda done: 1 - done / 6)
@@ -251,7 +251,7 @@ def test_the_grid_keeps_the_best_on_validation(bare, tiny, tmp_path):
 
 
 def fake(values):
-    """An attempt that scores as told; None stands for a loss that is no number."""
+    """Return an attempt that scores these values; None stands for a loss of NaN."""
     values = iter(values)
 
     def attempt(settings, on_step):
@@ -275,7 +275,7 @@ def test_of_equal_points_the_first_and_a_diverged_one_is_on_record():
 
 
 def test_sgd_is_the_plain_loop(bare, tiny):
-    """The paper's loop written out with torch.optim.SGD gives the same bits."""
+    """The paper's loop, written out with torch.optim.SGD, gives the same bits."""
     settings = TrainingConfig(steps=5, lr=0.1).settings()
     ours, twin = (trainer_of(bare, tiny, settings) for _ in range(2))
     list(ours.steps())
@@ -291,7 +291,7 @@ def test_sgd_is_the_plain_loop(bare, tiny):
 @pytest.mark.parametrize("name", ["sgd", "graft-retrain"])
 @pytest.mark.parametrize("planted", [float("nan"), float("inf")])
 def test_a_gradient_that_is_no_number_ends_training_before_anything_moves(name, planted, bare, tiny, tmp_path):
-    """The loss may still be finite then, and at the last step nobody would look again."""
+    """The loss may still be finite then, and after the last step there would be no other check."""
     settings = TrainingConfig(name, steps=2).settings()
     region = region_of(bare, tiny, tmp_path) if name == "graft-retrain" else None
     model = open_trainable(str(bare), tiny, settings, torch.device("cpu"), region)

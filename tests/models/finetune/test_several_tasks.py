@@ -1,4 +1,4 @@
-"""Several tasks: one body with a head a task, and a sequence in which nothing that is owned moves."""
+"""Tests of several tasks: one body with a head per task, and a sequence that never moves an owned entry."""
 
 import itertools
 import json
@@ -41,7 +41,7 @@ def finetune_sequence(base, tasks, **settings):
 
 
 def variant(folder, name, labels=2, seed=0):
-    """The tiny task under another name, with other rows."""
+    """Return the tiny task under another name, with other rows."""
     path = tiny_task(folder / name, rows=48, labels=labels)
     for number, (split, rows) in enumerate({"train": 48, "validation": 24, "test": 24}.items()):
         lines = [json.dumps(row) for row in tiny_rows(rows, labels, seed=10 * seed + number)]
@@ -52,20 +52,20 @@ def variant(folder, name, labels=2, seed=0):
 
 @pytest.fixture(scope="module")
 def tasks(tmp_path_factory):
-    """Two tasks of two and of three labels."""
+    """Return two tasks, one with two labels and one with three."""
     folder = tmp_path_factory.mktemp("tasks")
     return [variant(folder, "one", 2, seed=1), variant(folder, "two", 3, seed=2)]
 
 
 @pytest.fixture(scope="module")
 def bare(tmp_path_factory):
-    """A bare BERT encoder."""
+    """Return a bare BERT encoder."""
     return tiny_pair(tmp_path_factory.mktemp("bert"), "bert", "head")[0]
 
 
 @pytest.fixture(scope="module")
 def regions(bare, tasks, tmp_path_factory):
-    """Two random regions that overlap."""
+    """Return two random regions that overlap."""
     out = tmp_path_factory.mktemp("shapes") / "m"
     finetune(str(bare), tasks[0], out=out, steps=1, device="cpu")
     shapes = load_pair(bare, out, device="cpu").table.shapes
@@ -76,7 +76,7 @@ def regions(bare, tasks, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def sequence(bare, tasks, regions, tmp_path_factory):
-    """By mode: the folder of a sequence of the two tasks."""
+    """Return mode -> the folder of a sequence of the two tasks."""
     out = tmp_path_factory.mktemp("sequences")
     chosen = {"naive": (), "grafting": regions}
     for mode, given in chosen.items():
@@ -93,7 +93,7 @@ def told(folder):
 
 
 def answers(bare, folder, asked):
-    """The fine-tuned state's logits on the task's test set."""
+    """Return the fine-tuned state's logits on the task's test set."""
     pair = load_pair(bare, folder, task=asked, device="cpu")
     return predict(pair, encode(asked, load(asked).test, pair.tokenizer, "head"), "finetuned")
 
@@ -137,7 +137,7 @@ def test_each_step_draws_one_task_by_the_seed():
 
 
 def of_references(folder, name):
-    """The tiny task's texts with their labels as references, scored by perplexity."""
+    """Return the tiny task's texts with their labels as references, scored by perplexity."""
     given = yaml.safe_load(variant(folder, name).path.read_text())
     for field in ("label", "labels", "label_words"):
         del given[field]

@@ -1,4 +1,4 @@
-"""Fine-tuning: the recipe's numbers, what moves and what does not, and what is left on disk."""
+"""Tests of fine-tuning: the recipe's numbers, the entries that move, and the files left on disk."""
 
 import errno
 import itertools
@@ -31,19 +31,19 @@ from tests.tiny import MASKED, tiny_model, tiny_pair, tiny_task, tiny_tokenizer
 
 @pytest.fixture(scope="module")
 def tiny(tmp_path_factory):
-    """The tiny task of two labels."""
+    """Return the tiny task with two labels."""
     return task(tiny_task(tmp_path_factory.mktemp("data"), rows=64))
 
 
 @pytest.fixture(scope="module")
 def bare(tmp_path_factory):
-    """A bare BERT encoder, as pre-trained models come."""
+    """Return a bare BERT encoder, the usual form of a pre-trained model."""
     return tiny_pair(tmp_path_factory.mktemp("bert"), "bert", "head")[0]
 
 
 @pytest.fixture(scope="module")
 def tuned(bare, tiny, tmp_path_factory):
-    """The bare encoder fine-tuned with the classification head: (result, folder, records)."""
+    """Return the bare encoder fine-tuned with the classification head: (result, folder, records)."""
     out, records = tmp_path_factory.mktemp("out") / "tuned", []
     found = finetune(str(bare), tiny, out=out, steps=250, lr=0.3, seed=3, device="cpu", progress=records.append)
     return found, out, records

@@ -1,4 +1,4 @@
-"""Short fine-tunings of a tiny BERT by every recipe, for what interrupts and resumes them."""
+"""Short fine-tunings of a tiny BERT with every recipe, for tests of interruption and resuming."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ CASES: dict[str, dict[str, Any]] = {
     "continual naive": {"recipe": "continual", "tasks": 2},
     "continual by grafting": {"recipe": "continual", "tasks": 2, "regions": 2},
 }
-"""Fields of a TrainingConfig; `tasks` and `regions` say how many of them the recipe takes."""
+"""Fields of a TrainingConfig; `tasks` and `regions` are the numbers that the recipe takes."""
 
 
 def trained(
     base: Path, tasks: list[Task], case: dict[str, Any], out: Path, device: str = "cpu", **more: Any
 ) -> Finetuned:
-    """The fine-tuning of a case."""
+    """Fine-tune a case."""
     fields = {"steps": STEPS, "lr": 0.01, "batch_size": 4, **case}
     number, count = fields.pop("tasks", 1), fields.pop("regions", 0)
     if fields.get("grid"):
@@ -49,5 +49,5 @@ def trained(
 
 
 def hashes(folder: Path) -> dict[str, str]:
-    """The sha256 of every weight file below a folder."""
+    """Return the sha256 of every weight file below a folder."""
     return {str(path.relative_to(folder)): sha256(path) for path in folder.rglob("*.safetensors")}
