@@ -1,4 +1,4 @@
-"""A test that would wait for ever fails instead."""
+"""A time limit for tests: a test that would wait forever fails instead."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def within(seconds: int) -> Iterator[None]:
-    """Raises AssertionError where the body takes longer: Python code in the main thread, not a library that waits."""
+    """Raise AssertionError if the body takes longer; this stops Python code in the main thread, not a library."""
 
     def too_long(*_: object) -> None:
         raise AssertionError("a reader waits for what nobody writes")

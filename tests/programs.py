@@ -1,4 +1,4 @@
-"""Programs that a test puts in the place of others."""
+"""Programs that replace others in a test."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def program(path: Path, script: str) -> Path:
-    """A program at `path` that runs this shell script."""
+    """Write a program to `path` that runs this shell script."""
     path.write_text(f"#!/bin/sh\n{script}\n")
     path.chmod(0o755)
     return path

@@ -1,6 +1,6 @@
-"""Random models of RoBERTa's shape rules: 514 positions, padding 1, a tied language-model head, a byte-level BPE.
+"""Random models with RoBERTa's shapes: 514 positions, padding 1, a tied language-model head, a byte-level BPE.
 
-Written as `roberta-base` comes: a RobertaForMaskedLM folder with its tokenizer. Nothing is downloaded.
+They have the form of `roberta-base`: a RobertaForMaskedLM folder with its tokenizer. Nothing is downloaded.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ VOCABULARY = 50_265
 
 
 def roberta_tokenizer(words: tuple[str, ...], vocabulary: int = 2_000) -> PreTrainedTokenizerFast:
-    """A byte-level BPE of the examples' texts with RoBERTa's special tokens; `words` are one token after a space."""
+    """Return a byte-level BPE of the examples' texts with RoBERTa's special tokens; each of `words` is one token."""
     lines = [line for file in sorted(DATA.rglob("train.jsonl")) for line in file.read_text().splitlines()[:300]]
     texts = [str(value) for line in lines for value in json.loads(line).values() if isinstance(value, str)]
     byte_level = ByteLevelBPETokenizer(add_prefix_space=False)
     often = [f" {word}" for word in words] * 2_000
     byte_level.train_from_iterator([*texts, *often], vocab_size=vocabulary, special_tokens=SPECIAL, show_progress=False)
     tokenizer = byte_level._tokenizer
-    tokenizer.add_special_tokens([AddedToken("<mask>", lstrip=True)])  # it takes the space before it, as RoBERTa's does
+    tokenizer.add_special_tokens([AddedToken("<mask>", lstrip=True)])  # it includes the space before it, like RoBERTa's
     tokenizer.post_processor = RobertaProcessing(("</s>", 2), ("<s>", 0), add_prefix_space=False)
     return PreTrainedTokenizerFast(
         tokenizer_object=tokenizer, bos_token="<s>", cls_token="<s>", eos_token="</s>", sep_token="</s>",
@@ -39,7 +39,7 @@ def roberta_tokenizer(words: tuple[str, ...], vocabulary: int = 2_000) -> PreTra
 def random_roberta(
     folder: Path, words: tuple[str, ...], shape: dict[str, int] = SMALL, vocabulary: int | None = None
 ) -> Path:
-    """The folder of a random RobertaForMaskedLM of this shape; without a `vocabulary` it has the tokenizer's."""
+    """Save a random RobertaForMaskedLM of these sizes; the default vocabulary is the tokenizer's. Return its folder."""
     tokenizer = roberta_tokenizer(words)
     config = RobertaConfig(
         vocab_size=vocabulary or len(tokenizer), max_position_embeddings=514, type_vocab_size=1, pad_token_id=1,

@@ -1,4 +1,4 @@
-"""Scripts that lie in folders which are no packages, as modules."""
+"""Load scripts in folders that are not packages, as modules."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def script(place: str) -> ModuleType:
-    """The script at a place in the project, such as benchmarks/report.py, run under its own name."""
+    """Load the script at a place in the project, such as benchmarks/report.py, under its own name."""
     path = ROOT / place
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None and spec.loader is not None

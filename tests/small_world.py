@@ -1,4 +1,4 @@
-"""What tests take from what ships: the run that the dashboard opens on."""
+"""The part of the shipped content that tests use: the run that the dashboard opens on."""
 
 from __future__ import annotations
 
@@ -11,6 +11,6 @@ from skillviz.show.entries import entry_of, opening_entry
 
 @cache
 def opening_run() -> Run:
-    """The stored run that the dashboard opens on."""
+    """Return the stored run that the dashboard opens on."""
     store = Store(shipped_root())
     return store.open(opening_entry([entry_of(run, is_of_user=False) for run in store.list()]).id)

@@ -1,4 +1,4 @@
-"""Every family of the table, tiny: preflight, localize, export and apply; and its line of docs/architectures.md."""
+"""Tests of every family, tiny: preflight, localize, export and apply; and its line in docs/architectures.md."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ from tests.tiny import AUTO, tiny_rows, tiny_task, tiny_tokenizer
 from tests.tiny_families import ONE_A_SCHEME, family_config, family_pair
 
 USUAL = ("deberta", "albert", "modernbert", "phi3", "falcon", "mixtral", "bart", "t5")
-"""One of each thing that a name does not tell: fused by head and in turn, shared, grouped, experts, two stacks."""
+"""One family of each scheme: fused by head and in turn, shared, grouped, experts, two stacks."""
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +73,7 @@ def test_a_family_from_preflight_to_apply(family: str, page: ModuleType, tmp_pat
         sizes=("5%",), steps=2, batch_size=8, device="cpu",
     )  # fmt: skip
     run = produce(spec, Store(tmp_path / "runs"))
-    assert parameter_table(run.record, run.region()) == pair.table  # what pages know of it without its models
+    assert parameter_table(run.record, run.region()) == pair.table  # the table that pages use without the models
     layers = run.layers()
     assert set(layers["kind"]) == {kind for p in pair.table.parameters for kind in p.kinds} <= set(KINDS)
     assert layers["selected"].sum() == run.region().size and layers["total"].sum() == pair.d
@@ -122,7 +122,7 @@ def test_single_experts_are_scored_alone_and_left_out(tmp_path: Path) -> None:
 
 
 def sentences(folder: Path) -> dict[str, Any]:
-    """Four padded sentences."""
+    """Return four padded sentences."""
     tokenizer = AutoTokenizer.from_pretrained(folder)
     texts = [row["text"] for row in tiny_rows(4, seed=5)]
     return dict(tokenizer(texts, padding=True, return_tensors="pt"))
@@ -177,7 +177,7 @@ def test_a_head_read_at_the_end_of_a_text_needs_a_tokenizer_that_ends_it(
 
 
 def test_a_base_that_writes_text_is_a_base_of_its_classifier(tmp_path: Path) -> None:
-    """As encoder-decoders are published: with a language-model head, and the embedding listed three times."""
+    """Encoder-decoders are published like this: with a language-model head, and the embedding listed three times."""
     base, finetuned = family_pair(tmp_path, "t5")
     tensors = load_file(base / "model.safetensors")
     copies = {f"{stack}.embed_tokens.weight": tensors["shared.weight"].clone() for stack in ("encoder", "decoder")}

@@ -1,4 +1,4 @@
-"""The arrows of the design: what each layer may import, and what may stand in a page. Read from the source by `ast`."""
+"""Tests of the arrows of the design: allowed imports of each layer, and allowed content of a page, read with `ast`."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import pytest
 
 PROJECT = Path(__file__).resolve().parents[1]
 
-# A layer may import the ones named here, itself, and nothing else of ours. `api` is what stands at the top of the
-# package, __init__ and api, and imports no command: those belong to `cli`. LEAVES are used everywhere.
+# A layer may import itself and the layers listed here, and nothing else of skillviz. `api` covers the top of the
+# package, __init__ and api, and imports no command: those belong to `cli`. LEAVES may be imported everywhere.
 LEAVES = ("errors", "atomic", "json_text", "layout", "locks", "read_only", "regular_file")
 FILES_OF_THEIR_OWN = (*LEAVES, "cli", "__main__")
 RUNS = ("runs", "models", "tasks", "core", *LEAVES)
@@ -50,13 +50,13 @@ MARKUP = re.compile(r"</?[a-zA-Z][^<>]*>")
 
 
 def sources() -> list[Path]:
-    """Every Python file of the application."""
+    """Return every Python file of the application."""
     folders = [PROJECT / "skillviz", PROJECT / "pages"]
     return sorted([PROJECT / "dashboard.py", *(file for folder in folders for file in folder.rglob("*.py"))])
 
 
 def layer_of(file: Path) -> str:
-    """The layer of a file, as MAY_IMPORT names it."""
+    """Return the layer of a file, by its name in MAY_IMPORT."""
     first, *rest = file.relative_to(PROJECT).parts
     if first != "skillviz":
         return first.removesuffix(".py")
@@ -65,7 +65,7 @@ def layer_of(file: Path) -> str:
 
 
 def layer_of_module(module: str, name: str = "") -> str | None:
-    """The layer of `import module` or `from module import name`; None for what is not ours."""
+    """Return the layer of `import module` or `from module import name`; None for modules outside skillviz."""
     parts = [*module.split("."), name] if name else module.split(".")
     if parts[0] in ("pages", "dashboard"):
         return parts[0]
@@ -75,7 +75,7 @@ def layer_of_module(module: str, name: str = "") -> str | None:
 
 
 def imports(tree: ast.AST) -> list[tuple[int, str, str]]:
-    """(line, module, name) of every import, also of those inside functions; relative ones keep their dots."""
+    """Return (line, module, name) of every import, also inside functions; relative ones keep their dots."""
     imported = []
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -87,12 +87,12 @@ def imports(tree: ast.AST) -> list[tuple[int, str, str]]:
 
 
 def imports_of(file: Path) -> set[str]:
-    """The modules that a file imports."""
+    """Return the modules that a file imports."""
     return {module for _, module, _ in imports(ast.parse(file.read_text(encoding="utf-8")))}
 
 
 def wrong_imports(source: str, layer: str) -> list[str]:
-    """One sentence for each import that goes against the arrows."""
+    """Return one sentence for each import against the arrows."""
     faults = []
     for line, module, name in imports(ast.parse(source)):
         target = layer_of_module(module, name)
@@ -106,7 +106,7 @@ def wrong_imports(source: str, layer: str) -> list[str]:
 
 
 def cached_reads(source: str) -> list[int]:
-    """Lines that use st.cache_data or st.cache_resource."""
+    """Return the lines that use st.cache_data or st.cache_resource."""
     tree = ast.parse(source)
     named = [n for n in ast.walk(tree) if isinstance(n, ast.Attribute) and n.attr.startswith("cache_")]
     streamlit = {
@@ -118,7 +118,7 @@ def cached_reads(source: str) -> list[int]:
 
 
 def page_faults(source: str) -> list[str]:
-    """What a page may not hold: too many lines, figure building, markup, paths, functions."""
+    """Return the faults of a page: too many lines, figure building, markup, paths, functions."""
     tree = ast.parse(source)
     faults = (
         [] if len(source.splitlines()) <= PAGE_LINES else [f"{len(source.splitlines())} lines; at most {PAGE_LINES}"]
@@ -144,12 +144,12 @@ FILES = sources()
 
 
 def name_of(file: Path) -> str:
-    """The file's path in the project, as the test's name."""
+    """Return the file's path in the project, used as the test's name."""
     return file.relative_to(PROJECT).as_posix()
 
 
 def faulty(check: Callable[[str], list[Any]], files: Iterable[Path] = FILES) -> dict[str, list[Any]]:
-    """{file: its faults} for the files in whose source the check sees any."""
+    """Return {file: its faults} for the files with faults."""
     return {name_of(file): faults for file in files if (faults := check(file.read_text(encoding="utf-8")))}
 
 
@@ -169,7 +169,8 @@ def test_a_page_is_five_moves() -> None:
 
 
 def local_imports(source: str) -> list[int]:
-    """Lines of imports inside functions that do not say, there or on the line above, what they keep out."""
+    """Return the lines of imports inside functions that do not say, there or on the line above, what they avoid
+    loading."""
     lines = source.splitlines()
     functions = [n for n in ast.walk(ast.parse(source)) if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef))]
     inside = {n for f in functions for n in ast.walk(f) if isinstance(n, (ast.Import, ast.ImportFrom))}
@@ -194,7 +195,7 @@ def test_an_unexplained_local_import_is_caught() -> None:
 
 
 def circles(imported: dict[str, set[str]]) -> list[str]:
-    """The modules that import themselves by way of others."""
+    """Return the modules that import themselves through others."""
 
     def reaches(module: str) -> set[str]:
         reached: set[str] = set()
@@ -209,7 +210,7 @@ def circles(imported: dict[str, set[str]]) -> list[str]:
 
 @pytest.mark.slow
 def test_no_modules_import_each_other() -> None:
-    """Also by imports inside functions; only what is imported for its type alone may point back."""
+    """This includes imports inside functions; only imports for types may point back."""
     names = {
         file: ".".join(file.relative_to(PROJECT).with_suffix("").parts).removesuffix(".__init__") for file in FILES
     }
@@ -230,7 +231,7 @@ def test_a_circle_is_caught() -> None:
 
 
 def test_the_walk_sees_the_layers() -> None:
-    """Guards against a walk that finds nothing and passes."""
+    """Guard against a walk that finds nothing and passes."""
     layers = {layer_of(file) for file in FILES}
     assert {"dashboard", "pages", "ui", "plots", "runs", "models", "tasks", "core", "errors"} <= layers
 

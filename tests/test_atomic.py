@@ -1,4 +1,4 @@
-"""Folders that a reader sees whole or not at all; files: tests/runs/test_folder.py."""
+"""Tests of folders that a reader sees either complete or not at all; for files see tests/runs/test_folder.py."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def test_a_folder_is_removed_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_of_a_link_only_the_link_goes(tmp_path: Path) -> None:
-    """What it names stays, and nothing hidden is left beside it."""
+    """The link's target is kept, and nothing hidden is left beside it."""
     folder, target = tmp_path / "folder", tmp_path / "link"
     folder.mkdir()
     fill(folder, "kept")
@@ -166,7 +166,7 @@ def test_the_draft_of_a_killed_process_goes_with_the_next_start(tmp_path: Path) 
     for process in (killed, neighbour):
         process.kill()
         process.communicate()
-    (tmp_path / ".model.00000000-1-abcd.part").mkdir()  # of a process on another machine
+    (tmp_path / ".model.00000000-1-abcd.part").mkdir()  # from a process on another machine
     try:
         with atomic.whole_folder(target) as mine:
             fill(mine)
@@ -183,7 +183,7 @@ def test_the_draft_of_a_killed_process_goes_with_the_next_start(tmp_path: Path) 
 def test_a_draft_whose_writer_s_number_another_process_has_is_abandoned(tmp_path: Path) -> None:
     with atomic.whole_folder(tmp_path / "model") as draft:
         assert not atomic._is_abandoned(draft)
-        os.utime(draft, (5.0, 5.0))  # long before this process began
+        os.utime(draft, (5.0, 5.0))  # long before this process started
         assert atomic._is_abandoned(draft)
         fill(draft)
 
@@ -198,7 +198,7 @@ def test_a_file_replaces_no_pipe_and_no_folder(tmp_path: Path) -> None:
 
 
 def test_files_have_the_rights_of_any_new_file(tmp_path: Path) -> None:
-    """Also those that a library makes for its owner alone."""
+    """This includes files that a library makes readable only for their owner."""
 
     def private(path: Path) -> None:
         path.unlink(missing_ok=True)

@@ -44,8 +44,7 @@ def served(
 def started(
     project: Path, logs: Path | None = None, more: Mapping[str, str] | None = None, port: int = 0
 ) -> tuple[subprocess.Popen[bytes], str]:
-    """Start a dashboard like `served`, which the caller must end: return the process and its address when it
-    answers."""
+    """Start a dashboard like `served` that the caller must end: return the process and its address when it answers."""
     port = port or free_port()
     command = [sys.executable, "-m", "streamlit", "run", "dashboard.py", "--server.headless", "true"]
     target = Path(logs) / "server.log" if logs else Path(os.devnull)

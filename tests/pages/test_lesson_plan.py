@@ -1,4 +1,4 @@
-"""docs/lesson-plan.md: its questions, answers and numbers are those of the tour on the run that ships."""
+"""Tests of docs/lesson-plan.md: its questions, answers and numbers equal the tour's on the shipped run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The library's filters and the chosen run stand in the address, and a copied link opens the same list."""
+"""Tests that the address holds the library's filters and the chosen run, and that a copied link opens the same list."""
 
 from __future__ import annotations
 

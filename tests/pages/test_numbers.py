@@ -1,4 +1,4 @@
-"""Every number of a run's pages is that of its files, read here with pandas and json alone."""
+"""Tests that every number on a run's pages equals the value in its files, read here with pandas and json alone."""
 
 from __future__ import annotations
 
@@ -27,36 +27,36 @@ STATES = {"pretrained": "pre-trained", "finetuned": "fine-tuned", "grafted": "gr
 
 @pytest.fixture
 def folder(made: tuple[Path, dict[str, str]], ids: dict[str, str]) -> Path:
-    """A stored run with everything: another task, the WiSE grid, a second seed beside it."""
+    """Return a stored run that has everything: another task, the WiSE grid, a second seed."""
     return made[0] / ids["stagewise0"]
 
 
 def shown(page: str, folder: Path) -> AppTest:
-    """The page of the run with its tables unfolded."""
+    """Return the page of the run with its tables unfolded."""
     test = with_tables(opened(page, run=folder.name))
     assert not test.exception
     return test
 
 
 def table(test: AppTest, *columns: str) -> pd.DataFrame:
-    """The first table of a page that has these columns."""
+    """Return the first table of a page that has these columns."""
     found = [each.value for each in test.dataframe if {*columns} <= {*each.value.columns}]
     assert found, [list(each.value.columns) for each in test.dataframe]
     return found[0].reset_index(drop=True)
 
 
 def record(folder: Path) -> dict[str, Any]:
-    """run.json."""
+    """Return the content of run.json."""
     return json.loads((folder / "run.json").read_text())
 
 
 def stored(folder: Path, name: str) -> pd.DataFrame:
-    """A table of the run, as it lies there."""
+    """Return a table of the run, unchanged."""
     return pd.read_parquet(folder / f"{name}.parquet")
 
 
 def same(page: pd.DataFrame, files: pd.DataFrame, keys: list[str], values: list[str]) -> list[str]:
-    """The rows and values of a page's table that are not those of the files; every row of it has to be there."""
+    """Compare a page's table with the files: return the differing rows and values; all of its rows must exist there."""
     page, files = (frame.assign(**{k: frame[k].astype(str) for k in keys}) for frame in (page, files))
     assert len(page) and not page.duplicated(keys).any()
     both = page.merge(files, on=keys, how="left", suffixes=("", " stored"), indicator=True)
@@ -72,7 +72,7 @@ def same(page: pd.DataFrame, files: pd.DataFrame, keys: list[str], values: list[
 
 
 def of_scores(scores: dict[str, Any], **more: Any) -> pd.DataFrame:
-    """The metrics of run.json as rows, by the words that pages have for states and metrics."""
+    """Return the metrics of run.json as rows, with the pages' names of states and metrics."""
     empty = dict.fromkeys(ENDS)
     return pd.DataFrame([
         {"state": STATES[state], "metric": metric_row(metric).title, **empty, **estimate, "n": scores["n"], **more}
@@ -81,7 +81,7 @@ def of_scores(scores: dict[str, Any], **more: Any) -> pd.DataFrame:
 
 
 def probabilities(folder: Path, state: str, temperature: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
-    """Of the test set: probabilities [n, label] and labels [n]."""
+    """Return probabilities [n, label] and labels [n] on the test set."""
     rows = stored(folder, "predictions").query(f"state == '{state}' and split == 'test'")
     rows = rows[rows["dataset"] == record(folder)["task"]["name"]]
     logits = rows.filter(like="logit_").to_numpy(float) / temperature
@@ -90,7 +90,7 @@ def probabilities(folder: Path, state: str, temperature: float = 1.0) -> tuple[n
 
 
 def read_first(error: dict[str, Any]) -> float:
-    """The debiased calibration error, which is read before the plug-in one."""
+    """Return the debiased calibration error if there is one, else the plug-in one."""
     return error["value"] if error["debiased"] is None else error["debiased"]
 
 
@@ -137,7 +137,7 @@ def test_the_map_of_a_region(page: str, folder: Path) -> None:
 
 
 def test_sparsity(folder: Path, made: tuple[Path, dict[str, str]]) -> None:
-    """Means over the two seeds, each of the test set."""
+    """The page shows means over the two seeds on the test set."""
     curves = pd.concat(
         [stored(made[0] / made[1][name], "curve").query("split == 'test'") for name in ("stagewise0", "stagewise1")]
     )
@@ -215,7 +215,7 @@ def test_examples(folder: Path) -> None:
 
 
 def test_home(made: tuple[Path, dict[str, str]], ids: dict[str, str]) -> None:
-    """The numbers are those of the run that the page draws, which is one of the store."""
+    """The numbers belong to the run that the page draws, which is one of the store."""
     test = with_tables(opened("home"))
     drawn = table(test, "layer", "kind", "selected")
     runs = [path.parent for path in made[0].glob("*/layers.parquet")]

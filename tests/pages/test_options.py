@@ -1,4 +1,4 @@
-"""Runs of tasks whose examples bring their own options: every page opens, and says where classes are meant."""
+"""Tests of runs whose examples have their own options: every page opens, and explains classes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SAYS = {"examples": "By class", "transfer": "Other tasks cannot be scored"}
 
 @pytest.fixture
 def run_id(use: Callable[[Path], None], tmp_path: Path) -> str:
-    """A run of a multiple-choice task, in the user's folder."""
+    """Make a run of a multiple-choice task in the user's folder."""
     use(tmp_path)
     kind = {"task": "made-choice", "kind": CHOICE, "labels": ("A", "B", "C")}
     return fake_run(Store(tmp_path), interpolation=True, **kind, **SMALL).id

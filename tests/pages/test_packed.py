@@ -1,4 +1,4 @@
-"""Every page shows a run in the file of a study as it shows the run's folder."""
+"""Test that every page shows a run packed in a study's file exactly like the run's folder."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ OTHERS = [name for name in ("home", "runs", "compare", "launch") if name in PAGE
 
 
 def shown(test: AppTest) -> Mapping[str, list[str]]:
-    """Everything that a page shows, by kind."""
+    """Return all content of a page, by kind."""
     assert not test.exception
     return {kind: [str(element.proto) for element in test.get(kind)] for kind in SHOWN}
 
@@ -31,7 +31,7 @@ def shown(test: AppTest) -> Mapping[str, list[str]]:
 def test_a_page_of_a_packed_run_is_that_of_its_folder(
     name: str, own_copy: Path, ids: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("skillviz.jobs.devices.free_memory", lambda: 2**34)  # the machine's changes between the two
+    monkeypatch.setattr("skillviz.jobs.devices.free_memory", lambda: 2**34)  # otherwise it may change between the two
     runs = Store(own_copy).list()
     query = {"run": ids["stagewise0"]} if name in RUN_PAGES else {}
     before = shown(with_tables(opened(name, **query)))

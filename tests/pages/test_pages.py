@@ -1,4 +1,4 @@
-"""Every page on stored runs: it opens, shows one run and its numbers, and explains what it cannot show."""
+"""Tests of every page on stored runs: it opens, shows one run and its numbers, and explains missing content."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tests.ui.shared_store import SMALL
 from tests.visitor import confirmed
 
 RUN_PAGES = [name for name, entry in PAGES.items() if entry.group == "This run"]
-FIGURES = {  # of these runs; no study is stored here: test_study_pages.py
+FIGURES = {  # the figures of these runs; studies are in test_study_pages.py
     "overview": 2, "region": 2, "sparsity": 2, "calibration": 2, "interpolation": 0, "transfer": 0, "examples": 7,
     "surgery": 1, "runs": 0, "launch": 0, "compare": 9, "home": 2, "tour": 0,
     "methods": 0, "tasks": 0, "continual": 0, "studies": 0, "paper": 0,
@@ -38,7 +38,7 @@ FIGURES = {  # of these runs; no study is stored here: test_study_pages.py
 
 
 def opened(name: str, **query: str) -> AppTest:
-    """The page as it stands after its first run, with these parameters in the address."""
+    """Return the page after its first script run, with these parameters in the address."""
     test = AppTest.from_file(str(PAGES[name].path), default_timeout=60)
     for key, value in query.items():
         test.query_params[key] = value
@@ -46,13 +46,13 @@ def opened(name: str, **query: str) -> AppTest:
 
 
 def words(test: AppTest) -> str:
-    """All text of the page."""
+    """Return all text of the page."""
     parts = (*test.markdown, *test.caption, *test.title, *test.info, *test.error, *test.code)
     return "\n".join(str(part.value) for part in parts)
 
 
 def told(name: str, run: Run, says: Mapping[str, tuple[str, str]]) -> str:
-    """The text of a run's page, which opens, with the title and the reason that `says` has for the page."""
+    """Open a run's page, and check its title and the reason in `says`; return its text."""
     test = opened(name, run=run.id)
     assert not test.exception and not test.error
     said = words(test)
@@ -67,13 +67,13 @@ def charts(test: AppTest) -> list:
 
 
 def copied(test: AppTest) -> dict[str, str]:
-    """The defaults that a copied link names and the address leaves out."""
+    """Return the defaults that a copied link names and the address omits."""
     drawn = "".join(block.proto.body for block in test.get("html"))
     return dict(re.findall(r'class="copied-too" data-name="(.*?)" data-value="(.*?)"', drawn))
 
 
 def with_tables(test: AppTest) -> AppTest:
-    """The page with every folded table unfolded."""
+    """Return the page with every folded table unfolded."""
     for fold in test.expander:
         if (key := fold.proto.id.split("-", 2)[-1]).startswith("table."):
             test.session_state[key] = True
@@ -103,7 +103,7 @@ def test_a_run_in_the_file_of_a_study_says_on_every_page_what_it_said_from_its_f
 
 
 def forget() -> None:
-    """Empties the dashboard's memory and that of its figures."""
+    """Clear the dashboard's cache and the cache of its figures."""
     st.cache_data.clear()
     st.cache_resource.clear()
     exhibit._place.cache_clear()
@@ -114,7 +114,7 @@ def forget() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [*RUN_PAGES, "compare"])
 def test_what_is_remembered_is_what_would_be_made_now(name: str, ids: dict[str, str]) -> None:
-    """For one run, then another, then the first again."""
+    """Open one run, then another, then the first again."""
 
     def seen(run: str) -> tuple[str, list[str], list[str]]:
         test = opened(name, run=ids[run])
@@ -134,7 +134,7 @@ def test_what_is_remembered_is_what_would_be_made_now(name: str, ids: dict[str, 
 @pytest.mark.cases(6, 8)
 @pytest.mark.parametrize("name", PAGES)
 def test_it_opens_under_its_question_and_every_chart_is_explained(name: str, ids: dict[str, str]) -> None:
-    """No error; each chart has its alt text, a reading line, a table and downloads."""
+    """Each page opens without an error, and each chart has its alt text, a reading line, a table and downloads."""
     test = opened(name)
     assert not test.exception and not test.error
     assert [title.value for title in test.title] == [PAGES[name].question]
@@ -147,7 +147,7 @@ def test_it_opens_under_its_question_and_every_chart_is_explained(name: str, ids
 
 
 def test_a_run_without_a_gain_says_so_on_sparsity(empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where complements are stored too, there is no share of a gain to draw."""
+    """If complements are stored too, there is still no share of a gain to draw."""
     monkeypatch.setitem(STATES, "finetuned", (-1.0, 11.0, 1.0))
     run = fake_run(Store(empty), sizes=("3%", "1%"), **SMALL)
     assert run.record.metrics["test"].recovered.value is None
@@ -281,7 +281,7 @@ PICTURE = "![x](https://elsewhere.invalid/x.png)"
 
 @pytest.mark.slow
 def test_a_picture_in_a_name_stays_text(user_runs: Path) -> None:
-    """Wherever Streamlit reads Markdown: texts, captions, and the cells of `st.table`."""
+    """This covers all places where Streamlit reads Markdown: texts, captions, and the cells of `st.table`."""
     run = fake_run(
         Store(user_runs), task=f"reviews {PICTURE}", localizer=f"mine {PICTURE}", base=f"me/base {PICTURE}",
         labels=(f"bad {PICTURE}", "good"), sizes=("1%",), **SMALL,
@@ -354,7 +354,7 @@ def test_the_overview_gives_command_and_python(ids: dict[str, str]) -> None:
     assert null.startswith("python -m skillviz localize") and "--nulls none" not in null
     assert command.startswith("python -m skillviz localize") and "--method movement" in command
     assert "skillviz.localize(" in python
-    there = f" --runs-dir {shlex.quote(os.environ['SKILLVIZ_RUNS'])}"  # a terminal does not know the dashboard's folder
+    there = f" --runs-dir {shlex.quote(os.environ['SKILLVIZ_RUNS'])}"  # a terminal lacks the dashboard's folder
     assert export == f"python -m skillviz runs export {ids['movement']} -o run.zip{there}"
     assert graft == f"python -m skillviz export {ids['movement']} -o graft.safetensors{there}"
     labels = [button.proto.label for button in test.get("download_button")]
@@ -368,7 +368,7 @@ def ids_of_copy(made: tuple[Path, dict[str, str]]) -> dict[str, str]:
 
 @pytest.mark.nightly
 def test_the_dashboard_opens_without_torch(ids: dict[str, str]) -> None:
-    """All pages in a fresh process: neither torch nor transformers may have been imported."""
+    """Open all pages in a new process: neither torch nor transformers may be imported."""
     code = (
         "import sys\nfrom streamlit.testing.v1 import AppTest\n"
         f"for name in {list(PAGES)!r}:\n"

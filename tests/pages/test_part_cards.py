@@ -1,4 +1,4 @@
-"""The region page's parts: the cost is said, the button scores them with a real worker, and then they are drawn."""
+"""Tests of the region page's parts: the cost is shown, a real worker scores them on a click, then they are drawn."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["lived", "own_workers"]
 
 
 def opened(**query: str) -> AppTest:
-    """The page as it stands after its first run, with these parameters in the address."""
+    """Return the page after its first script run, with these parameters in the address."""
     test = AppTest.from_file(str(PAGES["region"].path), default_timeout=300)
     for key, value in query.items():
         test.query_params[key] = value
@@ -37,7 +37,7 @@ def words_of(test: AppTest) -> str:
 
 @pytest.fixture
 def run(lived: Path, user_runs: Path) -> str:
-    """The id of a tiny pair's run in the user's folder."""
+    """Return the id of a tiny pair's run in the user's folder."""
     shutil.copytree(lived / "runs", user_runs)
     return Store(user_runs).list()[0].id
 

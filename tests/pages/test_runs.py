@@ -1,4 +1,4 @@
-"""The library: filter, open, note, delete with confirmation, and what is said of runs that cannot be opened."""
+"""Tests of the library: filter, open, note, delete with confirmation, and messages for runs that cannot be opened."""
 
 from __future__ import annotations
 
@@ -201,7 +201,7 @@ def words(test: AppTest) -> str:
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """No process is started; the ids of the runs for which one would be."""
+    """Start no process; return the ids of the runs that would start."""
     started: list[str] = []
     monkeypatch.setattr(LocalBackend, "start", lambda self, folder, words, cwd: started.append(folder.name))
     return started

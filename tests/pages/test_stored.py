@@ -1,4 +1,4 @@
-"""What ships opens: each study on each page that offers it, and Compare on a run of each pair and localizer."""
+"""Tests that the shipped content opens: each study on its pages, and Compare on a run of each pair and localizer."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.small_world import opening_run
 
 
 def opens(page: str, **query: str) -> None:
-    """Opens the page and expects its heading without an error."""
+    """Open the page and check that it has a heading and no error."""
     test = opened(page, **query)
     assert not test.exception and not test.error, (page, query)
     assert PAGES[page].question in [title.value for title in test.title]

@@ -1,4 +1,4 @@
-"""Methods, studies and paper on stored studies: what is shown, started, compared; empty, running and failed states."""
+"""Tests of methods, studies and paper on stored studies: shown, started, compared; empty, running and failed states."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_a_study_of_generated_answers_shows_exact_match_and_perplexity(
     test = opened(name, **({"view": "study"} if name == "studies" else {}))
     assert not test.exception and not test.error
     alts = [figure.proto.alt for figure in charts(test)]
-    alts = alts[:-1] if name == "methods" else alts  # the last there is the board of hidden skills
+    alts = alts[:-1] if name == "methods" else alts  # the last one there is the board of hidden skills
     assert any(alt.startswith("exact match on SST-2 sentences") for alt in alts)
     assert any(alt.startswith("perplexity on SST-2 sentences") for alt in alts)
     assert not any("ECE" in alt or "ccuracy" in alt or alt.endswith(": .") for alt in alts)
@@ -145,12 +145,12 @@ def test_what_was_not_compared_is_said_once(empty: Path) -> None:
     test = opened("methods")
     assert "no paired comparison" in said(test) and not test.exception
     assert not [info for info in test.info if "compared" in info.value]
-    *of_study, _ = charts(test)  # the last is the board of hidden skills, which needs no study
+    *of_study, _ = charts(test)  # the last one is the board of hidden skills, which needs no study
     assert [chart.proto.alt.partition(" by ")[1] for chart in of_study] == [" by "] * 3, "no empty places beside"
 
 
 def of_bases(folder: Path, *bases: str) -> None:
-    """Turns a made-up study into one of these bases, with worse scores the later they come."""
+    """Change an invented study to these bases, with lower scores for later ones."""
     file, scores = folder / "study.yaml", folder / "scores.parquet"
     file.write_text(file.read_text().replace("base: examples/models/minilm-l6", f"base: [{', '.join(bases)}]"))
     made = pd.read_parquet(scores)

@@ -1,4 +1,4 @@
-"""The form that starts a study: an experiment of own models, how many processes, and the command that does the same."""
+"""Tests of the form that starts a study: an experiment on own models, the number of processes, and its command."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ TASKS = "mr,subj"
 
 @pytest.fixture
 def started(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Path, int]]:
-    """File and processes of each study that the button starts; none is begun."""
+    """Record the file and the number of processes of each study that the button starts; start none."""
     found: list[tuple[Path, int]] = []
 
     def start(file: Path, where: object, workers: int = 1, backend: object = None) -> Job:
@@ -45,7 +45,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Path, int]]:
 
 
 def asking(**fields: str) -> AppTest:
-    """The page with these fields of own models in its address."""
+    """Return the page with these fields of own models in its address."""
     return opened("studies", **{f"own.{name}": value for name, value in fields.items()})
 
 
@@ -54,7 +54,7 @@ def said(test: AppTest) -> str:
 
 
 def own(test: AppTest) -> Any:
-    """The folded part with the fields of own models."""
+    """Return the folded part with the fields of own models."""
     return next(part for part in test.expander if part.label == study_start.MODELS_TITLE)
 
 
@@ -220,7 +220,7 @@ def test_a_file_that_asks_what_the_experiment_asks_is_that_experiment(
 
 
 def file_named(folder: Path, name: str, localizers: str = "[movement, random]") -> Path:
-    """A study file of no experiment."""
+    """Write a study file without an experiment."""
     path = folder / "own.yaml"
     text = CLAIMS.replace("NAME", name).replace("request: {experiment: table2, scale: small}\n", "")
     path.write_text(text.replace("[movement, random]", localizers))
@@ -228,12 +228,12 @@ def file_named(folder: Path, name: str, localizers: str = "[movement, random]") 
 
 
 def given(path: Path) -> AppTest:
-    """The page with this study file."""
+    """Return the page with this study file."""
     return opened("studies", **{"new.study": "file", "new.file": str(path)})
 
 
 def ran(folder: Path) -> None:
-    """Leaves the record of a study that was run as its file now is."""
+    """Write the record of a study that was run with its current file."""
     name = folder.name
     text = (folder / "study.yaml").read_text()
     shutil.rmtree(folder)

@@ -1,5 +1,5 @@
-"""The surgery page: a region built by hand is counted without models, kept in the address, undone; grafted and saved
-with a real worker and a real job on a tiny pair."""
+"""Tests of the surgery page: a hand-made region is counted without models, kept in the address, undone; then grafted
+and saved with a real worker and a real job on a tiny pair."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = ["lived", "own_workers"]
 
 
 def opened(**query: str) -> AppTest:
-    """The page as it stands after its first run, with these parameters in the address."""
+    """Return the page after its first script run, with these parameters in the address."""
     test = AppTest.from_file(str(PAGES["surgery"].path), default_timeout=300)
     for key, value in query.items():
         test.query_params[key] = value
@@ -38,7 +38,7 @@ def opened(**query: str) -> AppTest:
 
 
 def field(test: AppTest, kind: str, name: str):
-    """A field of the form."""
+    """Return a field of the form."""
     return getattr(test, kind)(key=f"surgery.field.{name}")
 
 
@@ -47,12 +47,12 @@ def button(test: AppTest, label: str):
 
 
 def joined(test: AppTest, how: str) -> None:
-    """Puts the stored regions together in another way."""
+    """Combine the stored regions in another way."""
     next(group for group in test.button_group if group.key == "surgery.field.join").set_value(how).run()
 
 
 def expression(test: AppTest) -> object:
-    """The region that the address names; the run's own where it names none."""
+    """Return the region in the address, or the run's own if the address has none."""
     text = test.query_params.get("expression")
     return {"run": test.query_params["run"]} if text is None else json.loads(text)
 
@@ -267,7 +267,7 @@ def test_an_unknown_architecture_is_built_from_tensor_names(user_runs: Path, mon
 
 @pytest.fixture
 def alive(lived: Path, user_runs: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """A copy of the run of a real tiny pair, whose models are at hand."""
+    """Return a copy of the run of a real tiny pair, whose models are available."""
     shutil.copytree(lived / "runs", user_runs)
     monkeypatch.setattr("skillviz.runs.library.shipped_root", lambda: user_runs / "none")
     return Store(user_runs).list()[0]
@@ -279,7 +279,7 @@ def accuracy(run: Run, state: str) -> str:
 
 
 def scores(test: AppTest) -> dict[str, str]:
-    """The accuracy of each model as the table has it, without its interval."""
+    """Return the accuracy of each model from the table, without its interval."""
     board = test.table[0].value
     return {model: value.split(" (")[0] for model, value in zip(board["model"], board["Accuracy"], strict=True)}
 
@@ -300,7 +300,7 @@ def test_the_graft_is_scored_live_beside_a_random_region_and_the_runs_own(alive:
     assert len(test.get("plotly_chart")) == 3
     before = next(m.value for m in test.markdown if str(m.value).startswith("Pre-trained **"))
     assert all(word in before for word in ("your region", "fine-tuned", "complement"))
-    field(test, "selectbox", "how").select("parts").run()  # everything: the fine-tuned model, and the base
+    field(test, "selectbox", "how").select("parts").run()  # all parts: the fine-tuned model, and the base
     assert not test.table, "another region is another question"
     pressed(test, "Score this graft")
     shown = scores(test)

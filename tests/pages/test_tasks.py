@@ -1,4 +1,4 @@
-"""The page of several tasks on a made-up study: maps, any union, an empty state, and what the address keeps."""
+"""Tests of the page of several tasks on an invented study: maps, any union, an empty state, and the address."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FOUR = ("cr", "sst2_sentences", "qnli", "ag_news")
 
 @pytest.fixture
 def study(empty: Path) -> Path:
-    """A study of figure 8 in the user's folder; no runs."""
+    """Return a study of Figure 8 in the user's folder, without runs."""
     return fake_study(empty, "figure8", tables=("overlap", "isolation", "gain", "stability", "scores", "note"))
 
 
@@ -81,7 +81,7 @@ def test_without_a_study_the_command_is_shown(empty: Path) -> None:
 
 
 def without(study: Path, *tasks: str) -> None:
-    """Leaves no gain defined on these tasks, or on any."""
+    """Make the gain undefined on these tasks, or on all."""
     path = study / "gain.parquet"
     table = pd.read_parquet(path)
     table.loc[table["task"].isin(tasks or table["task"]), ["value", "low", "high"]] = float("nan")

@@ -1,5 +1,5 @@
-"""The tour: every step with its control and its question, on stored numbers and live on a tiny pair; its address,
-reset, presenter mode; and what it says where something is missing."""
+"""Tests of the tour: every step with its control and its question, on stored numbers and live on a tiny pair; its
+address, reset and presenter mode; and its messages for missing content."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ __all__ = ["lived", "own_workers", "skilled", "skilled_runs"]
 LAST = len(STEPS)
 EVERY = range(1, LAST + 1)
 HIDDEN = 7
-"""The step on a hidden skill."""
+"""The number of the step on a hidden skill."""
 CONTROL = dict(zip(EVERY, CONTROLS, strict=False))
-RIGHT = {1: "finetuned", 4: "less", 5: "grafted", 6: "grafted"}  # of the stand-in, by its stored intervals
+RIGHT = {1: "finetuned", 4: "less", 5: "grafted", 6: "grafted"}  # on the stand-in run, from its stored intervals
 
 
 def opened(**query: str | int) -> AppTest:
-    """The page as it stands after its first run, with these parameters in the address."""
+    """Return the page after its first script run, with these parameters in the address."""
     test = AppTest.from_file(str(PAGES["tour"].path), default_timeout=300)
     for key, value in query.items():
         test.query_params[key.replace("__", ".")] = str(value)
@@ -54,18 +54,18 @@ def button(test: AppTest, label: str):
 
 
 def answered(test: AppTest, choice: str) -> AppTest:
-    """The page after a choice was checked."""
+    """Return the page after a choice was checked."""
     test.radio[0].set_value(choice).run()
     return button(test, "Reveal").click().run()
 
 
 def told(test: AppTest) -> str:
-    """`Step 3 of 8 · 1 of 2 answers right`."""
+    """Return the progress text, for example `Step 3 of 8 · 1 of 2 answers right`."""
     return test.get("progress")[0].proto.text
 
 
 def asked(test: AppTest, name: str) -> str:
-    """A value of the address."""
+    """Return a value of the address."""
     found = test.query_params[name]
     return found[0] if isinstance(found, list) else found
 
@@ -107,7 +107,7 @@ def test_one_choice_is_right_and_every_choice_is_explained(step: int, skilled: R
 
 
 def _names(test: AppTest) -> list[str]:
-    """The names of the choices, in their order."""
+    """Return the names of the choices, in order."""
     from skillviz.ui.pages.tour import questions
 
     step = int(test.query_params.get("step", "1"))
@@ -118,13 +118,13 @@ def _names(test: AppTest) -> list[str]:
 
 
 def figure(test: AppTest) -> tuple[str, dict]:
-    """The figure in words, and its layout."""
+    """Return the figure's alt text and its layout."""
     (chart,) = charts(test)
     return chart.proto.alt, json.loads(chart.proto.spec)["layout"]
 
 
 def ends(test: AppTest) -> dict[str, tuple[str, str]]:
-    """Where each path of the figure begins and ends."""
+    """Return path -> its first and last value in the figure."""
     lines = re.findall(r"(WiSE-\w+) on [^;]*? from (\S+%) to (\S+%)", figure(test)[0])
     return {path: (first, last) for path, first, last in lines}
 
@@ -287,7 +287,7 @@ def test_without_weights_a_step_goes_on_with_what_is_stored(step: int, control: 
 
 
 def _right(test: AppTest) -> str:
-    """The right choice, found by trying."""
+    """Return the right choice, found by trying each."""
     for name in _names(test):
         if "**Right.**" in said(answered(test, name)):
             return name
@@ -311,7 +311,7 @@ def test_a_worker_that_dies_is_told_of_and_the_tour_goes_on(tiny: Run, monkeypat
 
 @pytest.fixture
 def tiny(lived: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """A run of a tiny pair whose weights and data are here, in a copy of its store as the user's folder."""
+    """Return a run of a tiny pair with weights and data; a copy of its store is the user's folder."""
     shutil.copytree(lived / "runs", tmp_path / "runs")
     monkeypatch.setenv("SKILLVIZ_RUNS", str(tmp_path / "runs"))
     monkeypatch.setattr("skillviz.runs.library.shipped_root", lambda: tmp_path / "nothing")
@@ -322,7 +322,7 @@ def tiny(lived: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
 @pytest.mark.nightly
 @pytest.mark.usefixtures("own_workers")
 def test_every_live_control_asks_the_models(tiny: Run) -> None:
-    """One session through the steps that ask: a typed sentence, a size between two stored ones, a part."""
+    """One session goes through the live steps: a typed sentence, a size between two stored ones, a part."""
     test = opened()
     assert not test.exception and len(charts(test)) == 1 and "Stored scores" in said(test)
     first = test.text_area[0].value
@@ -345,7 +345,7 @@ def test_every_live_control_asks_the_models(tiny: Run) -> None:
 
 @pytest.fixture
 def store(tiny: Run) -> Iterator[Store]:
-    """The user's store; jobs that still live at the end are cancelled."""
+    """Return the user's store; jobs still alive at the end are cancelled."""
     found = Store(tiny.path.parent)
     yield found
     for job in jobs.list(found):

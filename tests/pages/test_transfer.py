@@ -1,4 +1,4 @@
-"""The transfer page: stored tasks at once, another one by a real worker, its labels mapped by hand."""
+"""Tests of the transfer page: stored tasks at once, another one by a real worker with labels mapped by hand."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.visitor import confirmed
 
 
 def bands(test: object) -> list[str]:
-    """The tasks of the first chart, from the top."""
+    """Return the tasks of the first chart, from the top."""
     return json.loads(charts(test)[0].proto.spec)["layout"]["yaxis"]["ticktext"]
 
 

@@ -1,4 +1,4 @@
-"""Made-up frames of six runs, two localizers among them twice; seeded, never read from a file."""
+"""Invented frames of six runs, two localizers twice; seeded, never read from a file."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ KEYS = tuple(STYLES)
 
 
 def scores() -> pd.DataFrame:
-    """Values of the six runs with intervals."""
+    """Return values of the six runs with intervals."""
     rng = np.random.default_rng(5)
     rows = [
         (key, metric, value, value - half, value + half)
@@ -34,7 +34,7 @@ def scores() -> pd.DataFrame:
 
 
 def differences() -> pd.DataFrame:
-    """Differences of five runs from the first."""
+    """Return differences of five runs from the first."""
     table = scores()
     first = table[table["run"] == KEYS[0]].set_index("metric")["value"]
     centre = table["metric"].map(first)
@@ -42,20 +42,20 @@ def differences() -> pd.DataFrame:
 
 
 def curve() -> pd.DataFrame:
-    """Curves of the six runs, under their keys."""
+    """Return curves of the six runs, by key."""
     table = frames.curve(seeds=1)
     return pd.concat([table[table["localizer"] == name].assign(localizer=key) for key, name in RUNS])
 
 
 def reliability() -> pd.DataFrame:
-    """Reliability bins of the six runs."""
+    """Return reliability bins of the six runs."""
     states = ("finetuned", "grafted", "temperature", "pretrained", "complement")
     bins = frames.reliability(states)
     return pd.concat([bins[bins["state"] == s].assign(state=key) for key, s in zip(KEYS, states, strict=False)])
 
 
 def shares() -> pd.DataFrame:
-    """Overlap of every two runs, and by chance."""
+    """Return the overlap of every two runs, and its chance level."""
     rng = np.random.default_rng(6)
     rows = [(a, b, 1.0 if a == b else float(rng.uniform(0, 0.7)), 0.001, 0.0005, 0.002) for a in KEYS for b in KEYS]
     return pd.DataFrame(rows, columns=list(COLUMNS))

@@ -1,4 +1,4 @@
-"""Every figure by name, drawn from the made-up frames: `FULL` with data, `EMPTY` from frames without rows."""
+"""Every figure by name, drawn from the invented frames: `FULL` with data, `EMPTY` from frames without rows."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from tests.plots import wise_frames as wise
 Draw = Callable[..., go.Figure]
 
 
-# name: (function, the frame's maker, further arguments)
+# name: (function, function that makes the frame, other arguments)
 FIGURES: dict[str, tuple[Draw, Callable[[], pd.DataFrame], dict[str, Any]]] = {
     "state_comparison": (overview.state_comparison, frames.scores, {"references": {"chance": 0.5, "majority": 0.501}}),
     "metric_by_size": (
@@ -177,13 +177,13 @@ NAMES = sorted(FIGURES)
 
 @cache
 def draw(name: str, theme: str = "light") -> go.Figure:
-    """The figure from its full frame; shared between tests, not to be changed."""
+    """Return the figure from its full frame; it is shared between tests, which must not change it."""
     function, make, arguments = FIGURES[name]
     return function(make(), theme=theme, **arguments)
 
 
 @cache
 def draw_empty(name: str, theme: str = "light") -> go.Figure:
-    """The figure from its frame without rows."""
+    """Return the figure from its frame without rows."""
     function, make, arguments = FIGURES[name]
     return function(make().iloc[:0], theme=theme, **arguments)

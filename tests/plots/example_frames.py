@@ -1,4 +1,4 @@
-"""Made-up frames of single examples, classes and attributions; seeded, with long names and markup among them."""
+"""Invented frames of single examples, classes and attributions; seeded, with long names and markup."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SENTENCE = "<s> the un believable plot is n't good but the actors & <unk> make i
 
 
 def examples(n: int = 400) -> pd.DataFrame:
-    """What the scatter wants: a sure fine-tuned model and a less sure graft; a third filtered out."""
+    """Return the scatter's frame: a confident fine-tuned model, a less confident graft, and a third filtered out."""
     rng = np.random.default_rng(5)
     tuned, graft = rng.beta(3, 0.5, n), rng.beta(2, 0.8, n)
     case = np.where(
@@ -27,7 +27,7 @@ def examples(n: int = 400) -> pd.DataFrame:
 
 
 def confusions(classes: int = 2, n: int = 1821) -> pd.DataFrame:
-    """Counts of a model that is mostly right; the last of many classes is never seen."""
+    """Return the counts of a mostly right model; with many classes, the last one has no examples."""
     rng = np.random.default_rng(6)
     chance = np.full((classes, classes), 0.3 / classes) + 0.7 * np.eye(classes)
     seen = classes if classes < 5 else classes - 1
@@ -39,7 +39,7 @@ def confusions(classes: int = 2, n: int = 1821) -> pd.DataFrame:
 
 
 def class_rows(classes: int = 2) -> pd.DataFrame:
-    """Precision, recall and F1 of every class and state; one share of nothing."""
+    """Return precision, recall and F1 of every class and state; one precision is undefined."""
     rng, rows = np.random.default_rng(7), []
     for state in STATES:
         for c in range(classes):
@@ -50,14 +50,14 @@ def class_rows(classes: int = 2) -> pd.DataFrame:
 
 
 def probabilities(classes: int = 2) -> pd.DataFrame:
-    """One example's class probabilities in three states."""
+    """Return one example's class probabilities in three states."""
     rng = np.random.default_rng(8)
     rows = [(s, c, p) for s in STATES for c, p in enumerate(rng.dirichlet(np.ones(classes)))]
     return pd.DataFrame(rows, columns=["state", "class", "probability"])
 
 
 def tokens(repeats: int = 1) -> pd.DataFrame:
-    """Attributions of a sentence's tokens in three states; special tokens have none."""
+    """Return attributions of a sentence's tokens in three states; special tokens have none."""
     rng, words = np.random.default_rng(9), SENTENCE.split()
     words = [words[0], *words[1:-1] * repeats, words[-1]]
     special = [w in ("<s>", "</s>", "<mask>") for w in words]
@@ -70,7 +70,7 @@ def tokens(repeats: int = 1) -> pd.DataFrame:
 
 
 def flow(layers: int = 2) -> pd.DataFrame:
-    """Conductance of the blocks by token in one state."""
+    """Return the conductance of the blocks by token in one state."""
     one = tokens().query("state == 'grafted'").drop(columns="state")
     return pd.concat(
         [one.assign(layer=i, value=one["value"] * (1 + 0.3 * i)) for i in range(layers)], ignore_index=True
@@ -78,7 +78,7 @@ def flow(layers: int = 2) -> pd.DataFrame:
 
 
 def parts(layers: int = 6) -> pd.DataFrame:
-    """What attention and MLP of each layer do, in three states."""
+    """Return the effect of each layer's attention and MLP, in three states."""
     rng = np.random.default_rng(10)
     rows = [
         (state, part, layer, rng.normal(0.2, 0.5))

@@ -1,4 +1,4 @@
-"""Made-up frames with the columns, sizes and ties of real runs; seeded, never read from a file."""
+"""Invented frames with the columns, sizes and ties of real runs; seeded, never read from a file."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ REFERENCES = {"finetuned": 0.864, "pretrained": 0.632, "chance": 0.5, "majority"
 
 
 def curve(seeds: int = 3) -> pd.DataFrame:
-    """curve.parquet of a study: all localizers, three sizes; learned at sizes of its own; accuracy and nll."""
+    """Return curve.parquet of a study: all localizers, three sizes; learned has its own sizes; accuracy and nll."""
     rng, rows = np.random.default_rng(0), []
     for name, values in LEVELS.items():
         for seed in range(1 if name == "movement" else seeds):
@@ -56,14 +56,14 @@ def _state_bins(state: str, sharpness: float, n: int, bins: int, rng: np.random.
 
 
 def reliability(states: tuple[str, ...] = ("finetuned", "grafted", "temperature"), n: int = 1821) -> pd.DataFrame:
-    """Reliability bins of two classes: fine-tuned sure of itself, the graft less so; low bins are empty."""
+    """Return reliability bins of two classes: fine-tuned is confident, the graft less so; low bins are empty."""
     rng = np.random.default_rng(1)
     sharpness = {"finetuned": 5.0, "grafted": 1.2, "temperature": 2.0, "pretrained": 0.5, "complement": 0.8}
     return pd.concat([_state_bins(s, sharpness[s], n, 15, rng) for s in states], ignore_index=True)
 
 
 def scopes() -> pd.DataFrame:
-    """Counts by confidence of test examples and of texts that fit no class, for which the models are less sure."""
+    """Return counts by confidence of test examples, and of texts that fit no class, with lower confidence."""
     rng, edges = np.random.default_rng(3), np.linspace(0, 1, 21)
     rows = [
         pd.DataFrame({
@@ -81,7 +81,7 @@ SHAPES = {"MLP in": (1536, 384), "MLP out": (384, 1536), "LayerNorm": (1, 384)}
 
 
 def layers(count: int = 6, empty: bool = False) -> pd.DataFrame:
-    """layers.parquet of a MiniLM-like encoder; LayerNorm and values dense, some cells without any entry."""
+    """Return layers.parquet of a MiniLM-like encoder; LayerNorm and values are dense, some cells are empty."""
     rng, rows = np.random.default_rng(2), []
     weight = {"value": 3.0, "MLP in": 1.2, "LayerNorm": 60.0, "key": 0.3}
     for layer in range(count):
@@ -101,13 +101,13 @@ def layers(count: int = 6, empty: bool = False) -> pd.DataFrame:
 
 
 def heads(layers: int = 6, count: int = 12) -> pd.DataFrame:
-    """Selected entries by layer and attention head."""
+    """Return selected entries by layer and attention head."""
     index = pd.MultiIndex.from_product([range(layers), range(count)], names=["layer", "head"])
     return index.to_frame(index=False).assign(selected=np.random.default_rng(4).integers(0, 250, layers * count))
 
 
 def shared_layers() -> pd.DataFrame:
-    """The same with what another region of as many entries shares with it."""
+    """Return `layers` with the overlap with another region of the same size."""
     table = layers()
     both = np.floor(0.3 * table["selected"]).astype(float)
     rest = table["selected"] - both
@@ -115,19 +115,19 @@ def shared_layers() -> pd.DataFrame:
 
 
 def minimal_layers() -> pd.DataFrame:
-    """The same with what a sufficient part of the region has."""
+    """Return `layers` with the overlap with a sufficient part of the region."""
     return shared_layers().assign(only_b=0.0)
 
 
 def roles() -> pd.DataFrame:
-    """One row a cell, with the share of regions that are denser there than on average."""
+    """Return one row for each cell, with the share of regions that are denser there than on average."""
     table = layers()
     table = table[~table["is_bias"].astype(bool)].drop_duplicates(["layer", "kind"])
     return table.assign(dense=np.arange(len(table)) % 4 / 3)
 
 
 def entries(count: int, rows: int = 384, cols: int = 384) -> pd.DataFrame:
-    """Selected entries of one tensor, denser in a few rows, each once."""
+    """Return selected entries of one tensor, denser in a few rows, without duplicates."""
     rng = np.random.default_rng(3)
     flat: np.ndarray = np.empty(0, dtype=np.int64)
     while len(flat) < count:
@@ -138,7 +138,7 @@ def entries(count: int, rows: int = 384, cols: int = 384) -> pd.DataFrame:
 
 
 def history(steps: int = 50, localizer: str = "stagewise") -> pd.DataFrame:
-    """history.parquet of one search of 10,646 entries."""
+    """Return history.parquet of one search of 10,646 entries."""
     rng, step = np.random.default_rng(4), np.arange(1, steps + 1)
     added = np.full(steps, 213)
     removed = np.where(step > 45, 213, rng.integers(0, 40, steps))
@@ -151,7 +151,7 @@ def history(steps: int = 50, localizer: str = "stagewise") -> pd.DataFrame:
 
 
 def scores(states: tuple[str, ...] = ("pretrained", "grafted", "finetuned", "complement")) -> pd.DataFrame:
-    """Accuracy, ECE and NLL of the states with intervals."""
+    """Return accuracy, ECE and NLL of the states with intervals."""
     values = {
         "accuracy": (0.632, 0.801, 0.864, 0.713, 0.864),
         "ece": (0.073, 0.054, 0.083, 0.062, 0.031),
@@ -168,14 +168,14 @@ def scores(states: tuple[str, ...] = ("pretrained", "grafted", "finetuned", "com
 
 
 def rows(values: list[float], name: str = "stagewise", seeds: list[int] | None = None, size: int = 100) -> pd.DataFrame:
-    """A curve of one size: one row a value, each with an interval of 0.1 around it."""
+    """Return a curve of one size: one row for each value, with an interval of ±0.1."""
     table = pd.DataFrame({"value": values, "seed": seeds or range(len(values))})
     table = table.assign(localizer=name, size=size, share=size / 1e5, dataset="sst2", split="test", metric="accuracy")
     return table.assign(low=table["value"] - 0.1, high=table["value"] + 0.1)
 
 
 def effects(layers: int = 4, heads: int = 0) -> pd.DataFrame:
-    """What each cell of a small map does, or each of `heads` attention heads a layer; one cell is missing."""
+    """Return the effect of each cell of a small map, or of each of `heads` heads per layer; one cell is missing."""
     generator = np.random.default_rng(7)
     kinds = ("query", "value", "MLP in", "bias")
     places = [(n, "", h) for n in range(layers) for h in range(heads)] or [
@@ -188,7 +188,7 @@ def effects(layers: int = 4, heads: int = 0) -> pd.DataFrame:
 
 
 def comparisons(rows: int) -> pd.DataFrame:
-    """Differences of slices or parts, with a control."""
+    """Return differences of slices or parts, with a control."""
     generator = np.random.default_rng(8)
     value = np.sort(generator.normal(0, 0.05, rows))
     names = [f"layer {n}, value" for n in range(rows)]
@@ -197,6 +197,6 @@ def comparisons(rows: int) -> pd.DataFrame:
 
 
 def checkpoints() -> pd.DataFrame:
-    """The table `checkpoints` of one fine-tuning, without the intervals of what has none."""
+    """Return the table `checkpoints` of one fine-tuning; some rows have no interval."""
     table = FAKE_TABLES["checkpoints"](["sst2_sentences"], np.random.default_rng(0))
     return check(table, "checkpoints")

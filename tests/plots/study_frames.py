@@ -1,4 +1,4 @@
-"""Made-up frames of studies for the figures of methods and of the paper."""
+"""Invented frames of studies for the figures of methods and of the paper."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ METHODS = {"graft": None, "graft_retrain": None, "bitfit": 0.004, "lora": 0.006,
 
 
 def points(several: int = 1) -> pd.DataFrame:
-    """Methods by parameters touched, each alone or at three sizes; the pre-trained model touches none."""
+    """Return methods by touched parameters, each alone or at three sizes; the pre-trained model touches none."""
     rows = [("pretrained", 0.0)]
     for method, touched in METHODS.items():
         rows += [(method, touched)] if touched else [(method, share) for share in SHARES[:several]]
@@ -27,7 +27,7 @@ def points(several: int = 1) -> pd.DataFrame:
 
 
 def board() -> pd.DataFrame:
-    """Eight searches' grafts at three sizes each, and the fine-tuned model."""
+    """Return eight searches' grafts at three sizes each, and the fine-tuned model."""
     many = [name for name, row in table.LOCALIZERS.items() if row.method != "graft"][:8]
     rows = [(table.LOCALIZERS[name].method, share) for name in many for share in SHARES] + [("ft", 1.0)]
     made = []
@@ -39,7 +39,7 @@ def board() -> pd.DataFrame:
 
 
 def differences() -> pd.DataFrame:
-    """Five methods less the graft."""
+    """Return five methods minus the graft."""
     made = []
     for number, method in enumerate(m for m in METHODS if m != "graft"):
         for metric, value in {"accuracy": 0.01 * number - 0.02, "ece": 0.01 * number}.items():
@@ -49,7 +49,7 @@ def differences() -> pd.DataFrame:
 
 
 def claim() -> pd.DataFrame:
-    """The comparisons of a claim: one of each verdict and the means; the paper's has no interval."""
+    """Return the comparisons of a claim: one of each verdict, and the means; the paper's mean has no interval."""
     rows = [("supports", 0.05), ("contradicts", -0.04), ("leaves open", 0.01), ("mean here", 0.007)]
     made = [
         {"where": f"task {number}", "value": value, "low": value - 0.02, "high": value + 0.02, "says": says}
@@ -61,7 +61,7 @@ def claim() -> pd.DataFrame:
 
 
 def published() -> pd.DataFrame:
-    """Two methods on three tasks, published and here; the last task was not measured here, one bracket is missing."""
+    """Return two methods on three tasks, published and measured; the last is not measured, one bracket is missing."""
     made = []
     for number, task in enumerate(("SST-2", "QNLI to MNLI (0/1)", "AGNews")):
         for method, source in (("ft", "here"), ("ft", "published"), ("graft", "here"), ("graft", "published")):
@@ -75,7 +75,7 @@ def published() -> pd.DataFrame:
 
 
 def settings() -> pd.DataFrame:
-    """A learned mask at three rates by steps and bias, and two searches that are told 3%, by steps and batch."""
+    """Return a learned mask at three rates by steps and bias, and two searches of 3% by steps and batch."""
     made = []
 
     def add(search: str, lr: float, steps: float, bias: float, batch: float, share: float) -> None:

@@ -1,4 +1,4 @@
-"""Made-up tables of several tasks for figures: four tasks, two of them kin, and three stages of learning."""
+"""Invented tables of several tasks for figures: four tasks, two of them related, and three stages of learning."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def overlap(tasks: tuple[str, ...] = TASKS) -> pd.DataFrame:
 
 
 def harmful() -> pd.DataFrame:
-    """Gains of which some are below nought, and some above what the multi-task model gains."""
+    """Return gains, some of them below zero, and some above the multi-task model's."""
     frame = gain()
     for first, values in enumerate(((-0.127, -0.224, -0.103), (-0.05, -0.224, 0.123), (1.02, 0.97, 1.08))):
         frame.loc[frame.index[first::5], ["value", "low", "high"]] = values
@@ -37,7 +37,7 @@ def stages() -> pd.DataFrame:
 
 
 def stability() -> pd.DataFrame:
-    """One size; two sources."""
+    """Return the stability at one size, from two sources."""
     rows = [
         {
             "task": task,
@@ -56,7 +56,7 @@ def stability() -> pd.DataFrame:
 
 
 def union() -> pd.DataFrame:
-    """A union of the first two, on every task; the last task's gain is not defined."""
+    """Return a union of the first two tasks, scored on every task; the last task's gain is undefined."""
     rows = []
     for number, task in enumerate(TASKS):
         inside = number < 2

@@ -1,4 +1,4 @@
-"""Token attributions: one scale for all states, every value in print, special tokens marked and without one."""
+"""Tests of token attributions: one scale for all states, every value printed, special tokens without values."""
 
 from __future__ import annotations
 

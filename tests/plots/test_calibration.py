@@ -1,4 +1,4 @@
-"""A panel a model: bars hold the shares, with the wrong part; accuracy with its interval, gap, count and ECE."""
+"""Tests of a panel per model: bars show shares with the wrong part; accuracy with its interval, gap, count and ECE."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_both_kinds_are_drawn_as_shares_of_their_kind() -> None:
 
 
 def two_bins() -> pd.DataFrame:
-    """Two filled bins by hand: 30 of 60% sure and 40% right, 10 of 90% sure and all right; and an empty one."""
+    """Return two filled bins by hand (30 with confidence 60%, 40% right; 10 with 90%, all right) and an empty one."""
     nan = float("nan")
     table = pd.DataFrame({"bin": [0, 1, 2], "lower": [0.0, 0.5, 0.75], "upper": [0.5, 0.75, 1.0], "count": [0, 30, 10]})
     table = table.assign(
@@ -39,7 +39,7 @@ def two_bins() -> pd.DataFrame:
 
 
 def drawn(figure: go.Figure, name: str) -> go.Bar:
-    """The one trace of this name."""
+    """Return the only trace with this name."""
     (trace,) = [t for t in figure.data if t.name == name]
     return trace
 
@@ -54,7 +54,7 @@ def test_bars_are_shares_of_the_examples_and_the_hatched_part_is_wrong() -> None
     assert list(every.x) == [25, 62.5, 87.5] and list(every.width) == [50, 25, 25]
     assert list(every.y) == [0, 75, 25] and list(wrong.y) == pytest.approx([0, 45, 0])
     assert wrong.marker.pattern.shape == "/" and not every.marker.pattern.shape
-    assert figure.layout.barmode == "overlay"  # stacked, the two would add up to more than all
+    assert figure.layout.barmode == "overlay"  # stacked, the two would sum to more than the total
     assert titles(figure) == ["grafted<br>45.0% wrong<br>(hatched)"]
     assert "30 of 40 examples (75.0%)<br>18 of them wrong" in every.hovertext[1]
 
@@ -114,7 +114,7 @@ def test_accuracy_stands_with_its_wilson_interval_and_its_count() -> None:
 
 
 def test_counts_are_drawn_in_three_panels_of_fifteen_bins() -> None:
-    """What the page opens on, for a task of four classes."""
+    """This is the first view of the page for a task of four classes."""
     logits = np.random.default_rng(0).normal(0, 3, (400, 4))
     rows = reliability(logits, np.zeros(400, dtype=int), 15, False)
     figure = reliability_diagram(pd.concat(rows.assign(state=s) for s in ("grafted", "finetuned", "temperature")))

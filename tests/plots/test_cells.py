@@ -1,4 +1,4 @@
-"""Printed cells: ink that can be read on every colour, names that plotly cannot take for markup."""
+"""Tests of printed cells: readable text on every color, and names that plotly cannot read as markup."""
 
 from __future__ import annotations
 

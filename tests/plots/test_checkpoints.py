@@ -1,4 +1,4 @@
-"""The series of checkpoints: lines by what they are of, steps on a log axis, intervals, chance of an overlap."""
+"""Tests of the series of checkpoints: lines by quantity, steps on a log axis, intervals, chance of an overlap."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_marks_stand_at_their_step_with_their_interval() -> None:
     line = lines("score")["fine-tuned"]
     assert np.allclose(line.y, [66, 71, 76, 81, 86]) and np.allclose(line.error_y.array, 2)
     assert np.allclose(line.x, [50, 100, 200, 400, 800], rtol=0.06)
-    assert lines("calibration")["fine-tuned"].y[0] == pytest.approx(2)  # debiased, which the interval is about
+    assert lines("calibration")["fine-tuned"].y[0] == pytest.approx(2)  # debiased, the center of its interval
 
 
 def test_a_single_search_is_drawn_as_the_graft() -> None:

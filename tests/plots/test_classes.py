@@ -1,4 +1,5 @@
-"""Confusion matrices and per-class marks: counts where they belong, shares of the true class, nothing made up."""
+"""Tests of confusion matrices and per-class marks: counts in their cells, shares of the true class, no invented
+data."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from tests.plots import example_frames as single
 
 
 def counts() -> pd.DataFrame:
-    """Three of four negatives right, one of two positives."""
+    """Return three of four negatives right, one of two positives."""
     rows = [(0, 0, 3), (0, 1, 1), (1, 0, 1), (1, 1, 1)]
     return pd.DataFrame(rows, columns=["true", "predicted", "count"])
 

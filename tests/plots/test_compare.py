@@ -1,4 +1,4 @@
-"""Several runs beside each other: rows, the baseline at zero, marks that tell runs of one localizer apart."""
+"""Tests of several runs side by side: rows, the baseline at zero, distinct marks for runs of one localizer."""
 
 from __future__ import annotations
 

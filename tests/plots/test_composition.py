@@ -1,4 +1,4 @@
-"""Shares sum to what they say, the even spread is marked, movement adds up in squares."""
+"""Tests of composition figures: shares sum correctly, the even spread is marked, movement adds in squares."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Panels, lines and levels of the figure of stages."""
+"""Tests of the panels, lines and levels of the figure of stages."""
 
 from __future__ import annotations
 

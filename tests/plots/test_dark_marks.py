@@ -1,4 +1,4 @@
-"""On dark ground every mark has its lighter counterpart, and nothing else of the figure is changed."""
+"""Tests of the dark theme: every mark gets its lighter color, and nothing else in the figure changes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ GREEN, GREY = STATES["grafted"].color, STATES["pretrained"].color
 
 
 def drawn(theme: str) -> go.Figure:
-    """Marks in every place in which a colour can stand."""
+    """Return a figure with marks in every place that can have a color."""
     figure = go.Figure()
     figure.add_scatter(x=[1, 2], y=[1, 2], marker={"color": [GREEN, "#123456"]}, fillcolor=STATES["grafted"].faint(0.3))
     figure.add_scatter(x=[1, 2], y=[1, 2], marker={"color": np.array([GREEN, GREY])}, line={"color": GREEN})
@@ -53,4 +53,4 @@ def test_no_mark_of_the_light_theme_is_left(name: str) -> None:
     parts["layout"].pop("template")
     text = json.dumps(parts)
     assert not [color for color in marks() if color in text]
-    assert any(color in draw(name, "dark").to_json() for color in marks())  # a figure without marks would say nothing
+    assert any(color in draw(name, "dark").to_json() for color in marks())  # a figure without marks would prove nothing

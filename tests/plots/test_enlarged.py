@@ -1,4 +1,4 @@
-"""A figure for a room: everything that is measured in pixels grows, and nothing else changes."""
+"""Tests of a figure for a lecture room: everything measured in pixels grows, and nothing else changes."""
 
 from __future__ import annotations
 

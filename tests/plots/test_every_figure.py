@@ -1,4 +1,4 @@
-"""What holds for every figure: titles with units, empty frames, nothing changed, nothing random, no fixed width."""
+"""Tests that hold for every figure: titles with units, empty frames, unchanged input, no randomness, no fixed width."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.tiers import first
 
 pytestmark = pytest.mark.slow
 
-# A title says its unit after a comma, or what is counted or listed.
+# A title gives its unit after a comma, or names the counted or listed items.
 UNIT = re.compile(r", (%|nats|points|count|index|number|L2)|^region size, %|layer \(first = 0\)|head \(first = 0\)")
 CATEGORIES = {
     "comparison",
@@ -41,8 +41,8 @@ CATEGORIES = {
 
 
 def axes(figure: go.Figure) -> list:
-    """The axes that are drawn; the upper one of two that share their scale has its title below, and of panels with
-    the same categories one has it for all."""
+    """Return the axes that need a title: of two that share a scale, the lower one; of panels with the same
+    categories, one for all."""
     every = [*figure.select_xaxes(), *figure.select_yaxes()]
     drawn = [a for a in every if a.matches is None or a.showticklabels is not False]
     named = [tuple(a.categoryarray) for a in drawn if a.categoryarray is not None and a.title.text]
@@ -76,7 +76,7 @@ def test_an_empty_frame_gives_a_labelled_empty_figure(name: str) -> None:
 @pytest.mark.cases(10, 20)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_figure_depends_on_its_frame_alone(name: str) -> None:
-    """The same frame gives the same figure and is left as it was."""
+    """The same frame gives the same figure and is not changed."""
     function, make, arguments = FIGURES[name]
     frame, before = make(), make()
     assert function(frame, **arguments).to_json() == draw(name).to_json()

@@ -1,4 +1,4 @@
-"""The scatter's points can be selected by their id, and each case has colour and mark of its own."""
+"""Tests of the scatter: points can be selected by id, and each case has its own color and mark."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from tests.plots import example_frames as single
 
 
 def points(figure: go.Figure) -> dict[str, list[str]]:
-    """Name -> ids of the traces that can be selected."""
+    """Return name -> ids of the traces that can be selected."""
     return {t.name: list(t.customdata) for t in figure.data if t.customdata is not None}
 
 
 def test_a_points_customdata_is_its_example() -> None:
-    frame = single.examples(20)  # few enough for a mark each
+    frame = single.examples(20)  # few enough for one mark each
     found = points(confidence_scatter(frame))
     shown = frame[frame["shown"]]
     assert sorted(sum(found.values(), [])) == sorted(shown["example_id"])

@@ -1,4 +1,4 @@
-"""Words for numbers, missing columns, and labels moved apart."""
+"""Tests of numbers in words, missing columns, and labels that are moved apart."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Figures can be read without color: marks of one panel differ in lightness, dash, symbol, pattern or size."""
+"""Tests that figures are readable without color: marks of a panel differ in lightness, dash, symbol, fill or size."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from skillviz.plots.dark_marks import with_dark_marks
 from skillviz.plots.theme import GROUND
 from tests.plots.every_figure import NAMES, draw
 
-STEP = 10.0  # of CIE L*, 0 black to 100 white: a tenth of the way is seen on paper
-LARGER = 1.5  # times as large is seen
+STEP = 10.0  # CIE L*, from 0 (black) to 100 (white): a tenth of the range is visible on paper
+LARGER = 1.5  # this ratio of sizes is visible
 
 
 @dataclass(frozen=True)
 class Look:
-    """What a mark looks like: its color on the ground, and what is left of it without one."""
+    """The appearance of a mark: its color on the background, and its features without color."""
 
     trace: int
     color: tuple[float, ...]
@@ -29,20 +29,20 @@ class Look:
 
     @property
     def lightness(self) -> float:
-        """CIE L* of its color."""
+        """Return CIE L* of its color."""
         linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in self.color]
         y = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
         return 116 * y ** (1 / 3) - 16 if y > 0.008856 else 903.3 * y
 
     def is_mistaken_for(self, other: Look) -> bool:
-        """Whether color alone tells the two apart."""
+        """Return whether only color separates the two marks."""
         larger = max(self.size, other.size) >= LARGER * min(self.size, other.size)
         near = abs(self.lightness - other.lightness) < STEP
         return self.color != other.color and near and not larger and self.shape == other.shape
 
 
 def blended(color: str, opacity: float, ground: str) -> tuple[float, ...]:
-    """Red, green and blue from 0 to 1, of a color that the ground shines through."""
+    """Return red, green and blue from 0 to 1 of a translucent color on the background."""
 
     def parts(text: str) -> list[float]:
         if text.startswith("#"):
@@ -56,7 +56,7 @@ def blended(color: str, opacity: float, ground: str) -> tuple[float, ...]:
 
 
 def looks(figure: go.Figure, ground: str) -> dict[tuple[str, str], set[Look]]:
-    """The marks of each panel. Bars of one trace are told apart by their place; cells of a map by their numbers."""
+    """Return the marks of each panel. Bars of one trace differ by position, and cells of a map by their numbers."""
     panels = defaultdict(set)
     for number, trace in enumerate(figure.data):
         if trace.type in SHAPES:
@@ -93,7 +93,7 @@ SHAPES = {"scatter": of_scatter, "scattergl": of_scatter, "bar": of_bars}
 
 
 def mistaken(figure: go.Figure, ground: str) -> list[tuple[Look, Look]]:
-    """The pairs of marks of one panel that only their color tells apart."""
+    """Return the pairs of marks in one panel that differ only in color."""
     pairs = (pair for panel in looks(figure, ground).values() for pair in combinations(panel, 2))
     return [(one, other) for one, other in pairs if one.is_mistaken_for(other)]
 
@@ -107,7 +107,7 @@ def test_no_two_marks_of_a_panel_differ_in_color_alone(name: str) -> None:
 
 
 def test_marks_that_differ_in_color_alone_would_be_seen() -> None:
-    green, red = {"color": "#007A5A", "size": 8}, {"color": "#C44E00", "size": 8}  # 3.3 apart
+    green, red = {"color": "#007A5A", "size": 8}, {"color": "#C44E00", "size": 8}  # 3.3 apart in lightness
     figure = go.Figure([go.Scatter(x=[1], y=[1], mode="markers", marker=mark) for mark in (green, red)])
     assert len(mistaken(figure, "#FFFFFF")) == 1
     figure.data[1].marker.symbol = "diamond"

@@ -1,4 +1,4 @@
-"""Loss above, entries on and off below, on one step axis."""
+"""Tests of the figure of a search: loss above, entries on and off below, on one axis of steps."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_on_goes_up_and_off_goes_down_hatched() -> None:
     _, on, off = search_history(table).data
     assert list(on.y) == list(table["added"]) and list(off.y) == list(-table["removed"])
     assert off.marker.pattern.shape == "/" and on.marker.pattern.shape is None
-    assert list(off.customdata) == list(table["removed"])  # the hover says how many, without the sign
+    assert list(off.customdata) == list(table["removed"])  # the hover shows the count without the sign
 
 
 def test_steps_are_drawn_in_order() -> None:

@@ -1,4 +1,4 @@
-"""Drawn in Chromium at 320 to 900 pixels: no words cut, none on top of others; cells of the map can be clicked."""
+"""Tests in Chromium at 320 to 900 pixels: no text is cut or overlapped, and cells of the map can be clicked."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from tests.tiers import first, in_the_night
 pytestmark = pytest.mark.e2e
 WIDTHS = (320, 500, 900)
 
-# Every visible piece of text with its box, relative to the figure's own. Turned tick labels have boxes that
-# overlap though their letters do not, so they are compared with nothing but the frame.
+# Every visible text with its box, relative to the figure's box. Rotated tick labels have boxes that overlap though
+# their letters do not, so they are compared only with the frame.
 WORDS = """([width, figure]) => {
   const div = document.getElementById('g'); div.style.width = width + 'px';
   return Plotly.newPlot(div, figure.data, figure.layout, {displayModeBar: false}).then(() => {
@@ -47,7 +47,7 @@ CLICK = """figure => {
 
 @pytest.fixture(scope="module")
 def page(browser: Any) -> Iterator[Any]:
-    """A blank page with plotly.js and one empty figure."""
+    """Return a blank page with plotly.js and one empty figure."""
     page = browser.new_page(viewport={"width": 1000, "height": 900})
     page.set_content('<body style="margin:0"><div id="g"></div></body>')
     page.add_script_tag(content=get_plotlyjs())
@@ -56,12 +56,12 @@ def page(browser: Any) -> Iterator[Any]:
 
 
 def words_of(page: Any, figure: go.Figure, width: int) -> list[dict]:
-    """All words of the figure at this width, with their boxes in pixels."""
+    """Return all texts of the figure at this width, with their boxes in pixels."""
     return page.evaluate(WORDS, [width, json.loads(figure.to_json())])
 
 
 def cut(words: list[dict]) -> list[str]:
-    """Words that reach out of the figure."""
+    """Return the texts that extend outside the figure."""
     return [
         w["words"]
         for w in words
@@ -70,7 +70,7 @@ def cut(words: list[dict]) -> list[str]:
 
 
 def overlapping(words: list[dict]) -> list[tuple[str, str]]:
-    """Pairs of words whose boxes share more than a pixel or two of ascender space."""
+    """Return pairs of texts whose boxes share more than a pixel or two of ascender space."""
     found = []
     for a, b in combinations([w for w in words if not w["turned"]], 2):
         across = min(a["right"], b["right"]) - max(a["left"], b["left"])

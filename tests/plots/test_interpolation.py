@@ -1,4 +1,4 @@
-"""Between two models: what is drawn where, with which interval, and that nothing is drawn that was not measured."""
+"""Tests of the figure between two models: each point with its interval, and nothing that was not measured."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_chance_is_drawn_on_both_axes_and_named_once() -> None:
 
 
 def test_a_level_far_off_does_not_press_the_points_into_a_corner() -> None:
-    near = drawn().layout.xaxis.range  # the points lie 61 to 88
+    near = drawn().layout.xaxis.range  # the points are from 61 to 88
     assert near[0] < 50 < 88 < near[1]
     far = trade_off(points(), INSIDE, OUTSIDE, references={"chance": 0.1}).layout.xaxis.range
     assert 55 < far[0] < 61 and far[1] == pytest.approx(near[1], abs=1)
@@ -106,7 +106,7 @@ def test_along_the_way_there_is_a_panel_a_data_set_with_bands_and_the_chosen_alp
 
 
 def debiased_points():
-    """The ECE of every point, its debiased value 1.5 points below the plug-in one and its interval about that."""
+    """Return the ECE of every point: the debiased value is 1.5 points below the plug-in, and centers its interval."""
     frame = points()
     debiased = (frame["value"] - 0.015).where(frame["metric"] == "ece")
     ends = {"low": (debiased - 0.01).fillna(frame["low"]), "high": (debiased + 0.02).fillna(frame["high"])}

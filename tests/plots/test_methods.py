@@ -1,4 +1,4 @@
-"""Methods against parameters touched: places on the log axis, marks apart, differences about zero."""
+"""Tests of methods against touched parameters: positions on the log axis, separate marks, differences around zero."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_an_interval_that_is_missing_is_said() -> None:
 
 
 def test_many_methods_of_one_size_stay_nearer_to_it_than_to_the_next() -> None:
-    """Sizes three times apart, as on a board: each mark is nearest to its own size."""
+    """Sizes differ by a factor of three, like on a board: each mark is nearest to its own size."""
     methods = list(STYLES)[:FEW]
     row = frames.points().query("metric == 'accuracy'").iloc[0]
     points = pd.DataFrame([{**row, "method": m, "touched": size} for m in methods for size in (0.001, 0.003)])

@@ -1,4 +1,4 @@
-"""The overlap map: cells in percent with chance below, rows from the top, empty regions left blank."""
+"""Tests of the overlap map: cells in percent with chance below, rows from the top, empty regions blank."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The states side by side, each with its mark and interval."""
+"""Tests of the states side by side, each with its mark and interval."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Published values stay apart from measured ones: hollow marks, named in the legend, deviations told as such."""
+"""Tests that published and measured values are separate: hollow marks, named in the legend, deviations labeled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The map of a region's parts: a number a part, bold where it holds among all, ochre for better."""
+"""Tests of the map of a region's parts: a number per part, bold if it holds among all comparisons, ochre for better."""
 
 from __future__ import annotations
 

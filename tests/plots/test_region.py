@@ -1,4 +1,4 @@
-"""The map: values by hand and in every cell, a fixed scale with named ends, bars at the sides, cells to select."""
+"""Tests of the map: values by hand in every cell, a fixed scale with named ends, side bars, selectable cells."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.plots import frames
 
 
 def small() -> pd.DataFrame:
-    """Two layers, two kinds and a bias: 10 of 100 entries selected."""
+    """Return two layers, two kinds and a bias: 10 of 100 entries are selected."""
     table = pd.DataFrame(
         [
             (0, "query", False, 4, 20),
@@ -28,12 +28,12 @@ def small() -> pd.DataFrame:
 
 
 def trace(figure, name: str):  # type: ignore[no-untyped-def]
-    """The trace of this name."""
+    """Return the trace with this name."""
     return next(t for t in figure.data if t.name == name)
 
 
 def shared() -> pd.DataFrame:
-    """The same with another region: 3 of the 8 entries of the queries' weights in both."""
+    """Return the same table with another region: 3 of 8 entries of the queries' weights are in both."""
     counts = {"only_a": [2, 2, 0, 1, 2, 0], "both": [2.0, 0, 0, 1, 0, 0], "only_b": [4, 0, 5, 1, 0, 0]}
     table = small().assign(**counts)
     return table.assign(expected=(table["only_a"] + table["both"]) * (table["only_b"] + table["both"]) / 30)
@@ -92,7 +92,7 @@ def test_the_scale_is_fixed_about_the_average_and_its_ends_name_what_is_cut() ->
 
 @pytest.mark.parametrize(("selected", "words"), [(34, "0.03"), (1, "<0.01"), (994, "1.0"), (9_940, "9.9"), (0, "0")])
 def test_a_ratio_takes_few_signs(selected: int, words: str) -> None:
-    """Among a million of 999 million entries, of which 1 in 1,000 is selected."""
+    """The cell has a million of 1,000 million entries, and 1 in 1,000 entries is selected."""
     rows = [(0, "query", False, selected, 10**6), (0, "key", False, 999_000, 999 * 10**6)]
     table = pd.DataFrame(rows, columns=["layer", "kind", "is_bias", "selected", "total"]).astype({"layer": "Int64"})
     assert trace(region_map(table), "numbers").text[0] == words
@@ -188,7 +188,7 @@ def test_an_empty_region_is_all_outlines() -> None:
 
 @pytest.mark.parametrize("layers", [6, 8, 12])
 def test_a_map_of_a_base_model_fits_a_small_window_below_the_page_s_head(layers: int) -> None:
-    """At 1280x720 the map begins at 260 pixels."""
+    """At 1280x720 the map starts at 260 pixels."""
     assert region_map(frames.layers(layers)).layout.height <= 720 - 270
 
 

@@ -1,4 +1,4 @@
-"""Constants of a search: rates before searches told their size, a series a choice, marks apart, sizes on a log axis."""
+"""Tests of the constants of a search: rates first, then searches with a given size; a series per choice; log sizes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sizes stay true, labels of level lines stay apart."""
+"""Tests of the sparsity figure: sizes are exact, and labels of level lines do not overlap."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.plots.frames import rows
 
 
 def drawn(curve: pd.DataFrame, metric: str = "accuracy", **more: Any) -> go.Figure:
-    """The figure of a curve's points."""
+    """Return the figure of a curve's points."""
     return metric_by_size(by_size(curve, metric), metric, **more)
 
 
@@ -86,7 +86,7 @@ def test_the_axis_never_passes_what_can_be() -> None:
 
 
 def label_places(figure, plot: float) -> list[float]:  # type: ignore[no-untyped-def]
-    """Vertical middle of each label in pixels from the bottom of a plot that is `plot` pixels high."""
+    """Return the vertical center of each label, in pixels from the bottom of a plot that is `plot` pixels high."""
     bottom, top = figure.layout.yaxis.range
     return sorted(plot * (a.y - bottom) / (top - bottom) - a.ay for a in figure.layout.annotations)
 
@@ -157,7 +157,7 @@ def test_each_line_is_named_once_at_its_right_end_without_a_legend() -> None:
         end = int(np.argmax(trace.x))
         assert (10**name.x, name.y) == (pytest.approx(trace.x[end]), trace.y[end])
     left, right = figure.layout.xaxis.range
-    assert {a.ax for a in names} == {right}  # in the margin: the lines have the whole width of the plot
+    assert {a.ax for a in names} == {right}  # in the margin: the lines use the whole width of the plot
     assert max(np.log10(t.x).max() for t in figure.data) > left + 0.8 * (right - left)
 
 
@@ -172,12 +172,12 @@ def test_names_and_levels_share_one_column(height: int) -> None:
     )
     assert len(places) == len(figure.data) + len(frames.REFERENCES)
     assert all(b - a >= (below + above) / 2 - 1e-6 for (a, below), (b, above) in pairwise(places))
-    assert places[-1][0] + places[-1][1] / 2 <= plot + 1e-6  # none leaves the figure at its top
+    assert places[-1][0] + places[-1][1] / 2 <= plot + 1e-6  # no label leaves the figure at the top
 
 
 @pytest.mark.parametrize(("value", "is_beside"), [(0.7, True), (0.5, True), (0.88, False)])
 def test_a_single_mark_is_named_beside_it_where_there_is_room(value: float, is_beside: bool) -> None:
-    """Not across the line above it."""
+    """The name must not cross the line above the mark."""
     line = pd.concat([rows([0.85], size=1_000), rows([0.87], size=10_000), rows([0.89], size=100_000)])
     points = pd.concat([line, rows([value], "random", size=8_000)])
     points = points.assign(low=points["value"] - 0.001, high=points["value"] + 0.001)

@@ -1,4 +1,4 @@
-"""What stands on the cells and marks of the figures about several tasks."""
+"""Tests of the texts on cells and marks of the figures about several tasks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ONE, TWO = frames.TASKS[:2]
 
 
 def tasks_interval(ends: str) -> str:
-    """An interval as it stands under its number, in smaller letters."""
+    """Return an interval in the form below its number, in smaller letters."""
     return f'<span style="font-size:{tasks.SMALL}px">{ends}</span>'
 
 
@@ -52,7 +52,7 @@ def test_many_tasks_leave_the_intervals_to_the_hover() -> None:
 
 
 def test_a_row_is_as_high_as_its_longest_name_needs() -> None:
-    """A row of a heatmap is as high as any other, so one long name makes all of them higher."""
+    """All rows of a heatmap have the same height, so one long name makes all of them higher."""
     gain = frames.gain()
     short = gain[gain["region_tasks"].map(len) == 1]
     long = short.assign(region_tasks=[frames.TASKS if of == (ONE,) else of for of in short["region_tasks"]])

@@ -1,4 +1,4 @@
-"""One tensor: blocks hold every entry once, rows, columns and heads are counted as a slow loop counts them."""
+"""Tests of one tensor: blocks hold every entry once; rows, columns and heads are counted like in a slow loop."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_blocks_lie_over_their_rows_and_columns() -> None:
     (heat,) = tensor_map(entries, 384, 384).data
     assert heat.type == "heatmap" and np.nansum(heat.z) == 2000
     assert (heat.dx, heat.x0, heat.dy, heat.y0) == (4, 1.5, 4, 1.5)
-    assert not (np.array(heat.z) == 0).any()  # an empty block shows the ground
+    assert not (np.array(heat.z) == 0).any()  # an empty block shows the background
 
 
 def test_few_entries_are_a_dot_each() -> None:

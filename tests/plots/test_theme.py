@@ -1,4 +1,4 @@
-"""Marks can be told apart: contrast on both grounds, hues apart, and a second cue beside the colour."""
+"""Tests that marks are distinct: contrast on both backgrounds, different hues, and a second cue besides color."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ALL = [(t, n, s) for t, table in TABLES.items() for n, s in table.items()]
 
 
 def channels(color: str) -> list[float]:
-    """Linear red, green, blue of a hex colour, 0..1 (WCAG 2.2, relative luminance)."""
+    """Return linear red, green and blue of a hex color, 0..1 (WCAG 2.2, relative luminance)."""
     values = [int(color[i : i + 2], 16) / 255 for i in (1, 3, 5)]
     return [v / 12.92 if v <= 0.04045 else ((v + 0.055) / 1.055) ** 2.4 for v in values]
 
@@ -29,7 +29,7 @@ def contrast(one: str, other: str) -> float:
 
 
 def lab(color: str) -> tuple[float, float, float]:
-    """CIE L*a*b* (D65)."""
+    """Return CIE L*a*b* (D65)."""
     r, g, b = channels(color)
     xyz = (
         (0.4124 * r + 0.3576 * g + 0.1805 * b) / 0.9505,
@@ -100,7 +100,7 @@ def test_localizers_have_hues_of_their_own() -> None:
     assert min(distance(a, b) for a, b in combinations(hues, 2)) > 20
     assert min(distance(a, b) for a in hues for b in main) > 20
     assert min(distance(a.color, b.color) for a, b in combinations(STATES.values(), 2)) > 20
-    assert distance("#007A5A", "#0A7F60") < 20  # a near twin of the grafted green would be caught
+    assert distance("#007A5A", "#0A7F60") < 20  # a color near the grafted green would be caught
 
 
 @pytest.mark.parametrize("find", [theme.localizer_style, theme.state_style, theme.kind_style])
@@ -125,7 +125,7 @@ def test_the_template_speaks_the_themes_ink() -> None:
     for name in theme.THEMES:
         layout = theme.template(name).layout
         assert layout.font.color == INK[name] and layout.legend.orientation == "h"
-        assert layout.showlegend is True  # also where one thing is drawn
+        assert layout.showlegend is True  # also for a single trace
         assert layout.legend.yanchor == "bottom" and layout.legend.y > 1
         assert layout.xaxis.automargin and layout.yaxis.automargin
 

@@ -1,4 +1,4 @@
-"""Zero-shot by task: dots, intervals and levels stand where they belong."""
+"""Tests of zero-shot scores by task: dots, intervals and levels are in the right place."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_every_mark_has_its_value_within_the_axis_and_its_name_in_the_legend() -
     assert near == "chance 50.0, majority 50.5", "two levels so near share one label"
     labels = [a for a in graft_minus_finetuned(differences(), NAMES).layout.annotations if a.name == "difference"]
     text = [a.text for a in labels]
-    assert all(a.bgcolor for a in labels)  # the line at zero does not go through a number
+    assert all(a.bgcolor for a in labels)  # the line at zero does not cross a number
     assert text[1] == "+1.0 (\N{MINUS SIGN}1.0 to 3.5)" and text[0] == "\N{MINUS SIGN}3.0"
 
 

@@ -1,4 +1,4 @@
-"""Made-up frames of the way between two models, and of several tasks; seeded, never read from a file."""
+"""Invented frames of the path between two models, and of several tasks; seeded, never read from a file."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ START = {INSIDE: 0.63, OUTSIDE: 0.61}
 
 
 def points(chosen: float = 0.35, points: int = 11) -> pd.DataFrame:
-    """Both paths on two data sets, accuracy and ECE, and the chosen point of each as rows of its own."""
+    """Return both paths on two data sets, accuracy and ECE, with extra rows for each chosen point."""
     rows = []
     for path, ends in ENDS.items():
         for dataset, end in ends.items():
@@ -38,7 +38,7 @@ def _row(path: str, dataset: str, alpha: float, end: float, current: bool) -> di
 
 
 def bins() -> pd.DataFrame:
-    """Histograms of the chosen point of both paths on both data sets; low bins are empty."""
+    """Return histograms of the chosen point of both paths on both data sets; low bins are empty."""
     rng, parts = np.random.default_rng(5), []
     edges = np.arange(16) / 15
     for path, sharpness in (("wise-ft", 5.0), ("wise-graft", 1.4)):
@@ -53,7 +53,7 @@ def bins() -> pd.DataFrame:
 
 
 def tasks(count: int = 3) -> pd.DataFrame:
-    """Scores of four states on so many tasks."""
+    """Return scores of four states on this many tasks."""
     rng, rows = np.random.default_rng(6), []
     for number in range(count):
         for state, level in (("pretrained", 0.6), ("grafted", 0.8), ("finetuned", 0.82), ("temperature", 0.82)):
@@ -65,7 +65,7 @@ def tasks(count: int = 3) -> pd.DataFrame:
 
 
 def differences(count: int = 3) -> pd.DataFrame:
-    """Graft minus fine-tuned on so many tasks; the first has no interval."""
+    """Return graft − fine-tuned on this many tasks; the first has no interval."""
     value = np.linspace(-0.03, 0.05, count)
     low, high = value - 0.02, value + 0.025
     low[0] = high[0] = np.nan

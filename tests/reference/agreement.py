@@ -1,4 +1,4 @@
-"""Slow twins of agreement and McNemar's test: example by example, and every way the coins can fall."""
+"""Slow twins of agreement and McNemar's test: example by example, and over all outcomes of the coins."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from itertools import product
 
 
 def largest(row):
-    """Index of the largest value, the first of several."""
+    """Index of the largest value, the first one if tied."""
     return max(range(len(row)), key=lambda i: (row[i], -i))
 
 
@@ -29,7 +29,7 @@ def discordant(a, b, labels):
 
 
 def exact_p(n01, n10):
-    """Share of all 2^n falls of n coins at least as uneven as the one seen."""
+    """Share of all 2^n outcomes of n coins that are at least as uneven as the observed one."""
     n, seen = n01 + n10, abs(n01 - n10)
     as_uneven = sum(abs(2 * sum(fall) - n) >= seen for fall in product((0, 1), repeat=n))
     return as_uneven / 2**n

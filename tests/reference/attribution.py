@@ -1,4 +1,4 @@
-"""Slow twins of attributions: one point of the path after the other, the model called with `inputs_embeds`."""
+"""Slow twins of attributions: one point of the path at a time, with the model called with `inputs_embeds`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def integrated_gradients(score, start, end, steps):
 
 
 def conductance(score, module, start, end, steps):
-    """Of one module: gradient at each point times the output's change to the next, by token."""
+    """Conductance of one module: gradient at each point times the output's change to the next, by token."""
     seen = []
     handle = module.register_forward_hook(lambda m, i, out: seen.append(out[0] if isinstance(out, tuple) else out))
     outputs, slopes = [], []

@@ -13,7 +13,7 @@ def softmax(row):
 
 
 def first_largest(row):
-    """Index of the largest value, the first of several."""
+    """Index of the largest value, the first one if tied."""
     best = 0
     for i, value in enumerate(row):
         if value > row[best]:
@@ -22,7 +22,7 @@ def first_largest(row):
 
 
 def sure_and_right(logits, labels):
-    """(confidence, whether the prediction is the label) of each example."""
+    """(confidence, True if the prediction is the label) of each example."""
     return [(max(softmax(row)), first_largest(row) == label) for row, label in zip(logits, labels, strict=True)]
 
 
@@ -37,7 +37,7 @@ def ece(logits, labels, bins):
 
 
 def ece_equal_mass(logits, labels, bins):
-    """The same with edges at the confidences of rank ceil(k n / M), ties kept together."""
+    """The ECE with edges at the confidences of rank ceil(k n / M), with ties kept together."""
     examples = sorted(sure_and_right(logits, labels))
     n = len(examples)
     edges = [0.0] + [examples[math.ceil(k * n / bins) - 1][0] for k in range(1, bins + 1)]
@@ -85,7 +85,7 @@ def brier(logits, labels):
 
 
 def f1(logits, labels, positive=1):
-    """Harmonic mean of precision and recall, NaN where both have nothing to count."""
+    """Harmonic mean of precision and recall, NaN if there are no positive labels and no positive predictions."""
     said = [first_largest(row) == positive for row in logits]
     true = [label == positive for label in labels]
     both = sum(s and t for s, t in zip(said, true, strict=True))
@@ -98,7 +98,7 @@ def f1(logits, labels, positive=1):
 
 
 def best_temperature(logits, labels, coldest, hottest):
-    """The temperature of least NLL by golden-section search over its logarithm."""
+    """The temperature with the lowest NLL, by golden-section search over its logarithm."""
     low, high, golden = math.log(coldest), math.log(hottest), (math.sqrt(5) - 1) / 2
 
     def loss(log_t):

@@ -76,7 +76,7 @@ class Bin:
 
 
 def deviation(bins, gaps, signs, value):
-    """By how many standard deviations the plug-in exceeds its mean under these gaps."""
+    """The number of standard deviations by which the plug-in exceeds its mean under these gaps."""
     parts = [one.moments(gap, sign) for one, gap, sign in zip(bins, gaps, signs, strict=True)]
     between = math.fsum(g * g / b.share for g, b in zip(gaps, bins, strict=True)) - math.fsum(gaps) ** 2
     variance = math.fsum(v for _, v in parts) + max(between, 0.0) / bins[0].n
@@ -84,7 +84,7 @@ def deviation(bins, gaps, signs, value):
 
 
 def candidate(bins, variances, signs, target):
-    """The l1 error at which the plug-in lies `target` standard deviations above its mean; 0 where none is so small."""
+    """The l1 error at which the plug-in is `target` standard deviations above its mean; 0 if no error is so small."""
     value = math.fsum(one.gap for one in bins)
     total = math.sqrt(math.fsum(variances))
 
@@ -124,7 +124,7 @@ def l1_interval(confidences, rights, edges):
 
 
 def kumar(confidences, rights, edges):
-    """The l2 error with each bin's squared gap less its unbiased variance (Kumar et al. 2019), 0 where negative."""
+    """The l2 error from each bin's squared gap minus its unbiased variance (Kumar et al. 2019), 0 if negative."""
     total = 0.0
     for examples in bins_of(confidences, rights, edges):
         count = len(examples)

@@ -14,7 +14,7 @@ def confusion(logits, labels, classes):
 
 
 def results(logits, labels, c):
-    """(precision, recall, F1) of class c; None where a share is of nothing, and for F1 where all or no example is c."""
+    """(precision, recall, F1) of class c; None if undefined, and for F1 if all or no examples are of class c."""
     predicted = [i for i, row in enumerate(logits) if largest(row) == c]
     true = [i for i, label in enumerate(labels) if label == c]
     right = [i for i in predicted if i in true]

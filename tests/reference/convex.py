@@ -1,4 +1,4 @@
-"""The linearized localizer's convex problem, by definition and by brute force, in float64 numpy."""
+"""The linearized localizer's convex problem, from its definition and by brute force, in float64 numpy."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 
 
 def slow_project(point: np.ndarray, size: float) -> np.ndarray:
-    """The nearest point of {0 <= x <= 1, sum(x) <= size}: every breakpoint of the shift is tried."""
+    """The nearest point of {0 <= x <= 1, sum(x) <= size}, found by trying every breakpoint of the shift."""
     if np.clip(point, 0, 1).sum() <= size:
         return np.clip(point, 0, 1)
     breaks = sorted({0.0, *(float(p) for p in point if p > 0), *(float(p - 1) for p in point if p > 1)})

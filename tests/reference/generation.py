@@ -1,4 +1,4 @@
-"""Greedy decoding and perplexity by loops: one whole pass of one text a token, nothing padded, nothing kept."""
+"""Greedy decoding and perplexity with loops: one whole pass per token of one text, without padding or a cache."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 
 
 def slow_greedy(model: Any, prompt: np.ndarray, most: int, ends: Sequence[int]) -> list[int]:
-    """The likeliest token after all tokens so far, again and again; an ending one is the last."""
+    """The most likely token after all tokens so far, repeated until a token in `ends` or `most` tokens."""
     seen, made = [int(token) for token in prompt], list[int]()
     while len(made) < most and (not made or made[-1] not in ends):
         with torch.no_grad():

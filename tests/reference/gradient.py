@@ -14,7 +14,7 @@ from skillviz.core.encoded import Encoded
 
 
 class PlainModel:
-    """A copy of a model in float64, asked for class scores without padding, batches or views."""
+    """A copy of a model in float64 that gives class scores without padding, batches or views."""
 
     def __init__(self, model: Any, names: tuple[str, ...], encoded: Encoded, readout: str) -> None:
         self.model = copy.deepcopy(model).double().eval().requires_grad_(False)
@@ -22,7 +22,7 @@ class PlainModel:
         self.encoded, self.readout = encoded, readout
 
     def put(self, theta: np.ndarray) -> None:
-        """Write a vector [d] into the parameters, one after the other."""
+        """Write a vector [d] into the parameters, in order."""
         start = 0
         for parameter in self.parameters:
             values = theta[start : start + parameter.numel()]
@@ -46,7 +46,7 @@ class PlainModel:
         return torch.stack(scores)
 
     def logits_at(self, theta: torch.Tensor, rows: np.ndarray) -> torch.Tensor:
-        """Class scores [row, label] at a vector [d], of which they are a function for autograd."""
+        """Class scores [row, label] at a vector [d], differentiable by that vector."""
         sizes = [parameter.numel() for parameter in self.parameters]
         values = [part.reshape(p.shape) for part, p in zip(theta.split(sizes), self.parameters, strict=True)]
         plain, given = self.model, dict(zip(self.names, values, strict=True))

@@ -1,4 +1,4 @@
-"""Slow twins of intervals: Wilson's by search, bootstrap percentiles by scoring every resample anew."""
+"""Slow twins of intervals: Wilson's by search, bootstrap percentiles by scoring every resample."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def wilson(successes, n):
 
 
 def tango(only_a, only_b, n):
-    """The differences whose score is exactly Z, by bisection; only_b's likeliest share by search of the likelihood."""
+    """The differences whose score is exactly Z, by bisection; only_b's most likely share is found by search."""
     observed = (only_a - only_b) / n
 
     def far(difference):
         if abs(difference) >= 1:
             return True
         low, high = max(0.0, -difference), (1 - difference) / 2
-        for _ in range(200):  # the likelihood of the share of only_b has one maximum; its slope falls
+        for _ in range(200):  # the likelihood of only_b's share has one maximum; its slope falls
             share = (low + high) / 2
             rest = 1 - difference - 2 * share
             slope = -2 * (n - only_a - only_b) / max(rest, 1e-300)
@@ -50,7 +50,7 @@ def tango(only_a, only_b, n):
 
 
 def resampled(metric, weights, *columns):
-    """The metric of each resample: example i taken weights[i] times, in every column alike."""
+    """The metric of each resample: example i is repeated weights[i] times in every column."""
     values = []
     for row in weights:
         picks = [i for i, times in enumerate(row) for _ in range(int(times))]
@@ -59,7 +59,7 @@ def resampled(metric, weights, *columns):
 
 
 def percentile(values, share):
-    """The value at a share of the way through the sorted ones, linear between neighbours."""
+    """The value at a share of the sorted values, linear between neighbors."""
     ordered = sorted(v for v in values if math.isfinite(v))
     place = share * (len(ordered) - 1)
     below = math.floor(place)

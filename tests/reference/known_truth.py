@@ -1,4 +1,4 @@
-"""A slow twin of recovery: every entry of every tensor, one after the other."""
+"""Slow twin of recovery: every entry of every tensor, one after the other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The log-likelihood of an answer after a prompt: one model call a token, nothing padded."""
+"""The log-likelihood of an answer after a prompt: one model call per token, without padding."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 
 
 def slow_likelihood(model: Any, prompt: np.ndarray, answer: np.ndarray) -> float:
-    """Sum over the answer's tokens of log p(token | everything before it), in nats."""
+    """Sum over the answer's tokens of log p(token | all earlier tokens), in nats."""
     total, seen = 0.0, [int(t) for t in prompt]
     for token in answer:
         with torch.no_grad():

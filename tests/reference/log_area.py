@@ -1,4 +1,4 @@
-"""The area under a curve by size from its definition: strip after strip, each under one straight line."""
+"""The area under a curve by size from its definition: strip by strip, each under one straight line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Slow twins of what is dropped of a region and of what hurts it, in float64 with lists, one entry at a time."""
+"""Slow twins of droppable and of harmful entries, in float64 with lists, one entry at a time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def slow_minimal(
     entries: list[int], worth: Callable[[list[int]], dict[int, float]], loss: Callable[[list[int]], float],
     finest: float,
 ) -> list[int]:  # fmt: skip
-    """What is left of the entries when blocks are dropped at the loss of all or less: halves, quarters and so on."""
+    """The remaining entries after dropping blocks (halves, quarters and so on) that do not raise the loss."""
     kept, most, count = list(entries), loss(list(entries)), 2
     while count * finest <= 1:
         by_worth = worth(kept)
@@ -33,7 +33,7 @@ def slow_adversarial(
     base: np.ndarray, tuned: np.ndarray, gradient: Gradient, draws: Sequence[np.ndarray], region: list[int],
     candidates: list[int], size: int,
 ) -> list[int]:  # fmt: skip
-    """The entries outside the region whose movement the gradients at the graft and what was chosen say hurts most."""
+    """The most harmful entries outside the region, from gradients at the graft with the entries chosen so far."""
     free = [entry for entry in candidates if entry not in set(region)]
     harm, chosen = dict.fromkeys(free, 0.0), list[int]()
     for step, rows in enumerate(draws, start=1):

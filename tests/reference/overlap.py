@@ -1,4 +1,4 @@
-"""Slow twins of overlap: sets of (name, index), and chance by drawing every possible region."""
+"""Slow twins of overlap: sets of (name, index), and chance from every possible region."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def mean_iou(size_a, size_b, d):
 
 
 def matched_means(a, b):
-    """Mean overlap and IoU of a with every region that has as many entries as b in each tensor."""
+    """Mean overlap and IoU of a with every region that has b's number of entries in each tensor."""
     parts = []
     for name, shape in b.shapes.items():
         everywhere = [(name, i) for i in range(math.prod(shape))]
@@ -48,7 +48,7 @@ def matched_means(a, b):
 
 
 def matched_counts(a, b):
-    """How many entries a shares with every region that has as many entries as b in each tensor."""
+    """The numbers of entries that a shares with every region that has b's number of entries in each tensor."""
     parts = []
     for name, shape in b.shapes.items():
         everywhere = [(name, i) for i in range(math.prod(shape))]

@@ -41,7 +41,7 @@ def slow_purify(
     delete_only: bool = False,
     sign: float = 1.0,
 ) -> tuple[np.ndarray, set[int]]:
-    """The scores [d] after the steps, and the mended set. `sign` -1 forgets that gamma falls with S in the union."""
+    """The scores [d] after the steps, and the purified set. `sign` -1 ignores that gamma falls with S in the union."""
     theta_0, movement = torch.tensor(base), torch.tensor(tuned - base)
     in_base = torch.zeros(len(base), dtype=torch.float64)
     in_base[list(union)] = 1.0

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 
 def slow_top(scores: Sequence[float], k: int) -> list[int]:
-    """The k best, best first; of equals the earlier one."""
+    """The k best, best first; ties go to the earlier one."""
     return [i for _, i in sorted((-float(score), i) for i, score in enumerate(scores))][:k]
 
 
 def slow_moved_top(scores: Sequence[float], movement: Sequence[float], k: int) -> list[int]:
-    """The k best of those that moved, best first, then those that did not move, by index."""
+    """The k best moved entries, best first, followed by unmoved ones, by index."""
     moved = [i for i in slow_top(scores, len(scores)) if movement[i] != 0]
     return [*moved, *(i for i in range(len(scores)) if movement[i] == 0)][:k]

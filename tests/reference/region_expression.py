@@ -1,4 +1,4 @@
-"""Slow twin of expressions: every entry of every parameter asked on its own, sets for the algebra."""
+"""Slow twin of expressions: every entry of every parameter is checked separately; the algebra uses sets."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 
 def entries(expression, table, runs):
-    """The expression's entries as a set of (name, place); `runs` maps an id to its ranked entries and main size."""
+    """The expression's entries as a set of (name, position); `runs` maps an id to its ranked entries and main size."""
     if "run" in expression:
         order, size = runs[expression["run"]]
         return set(order[: expression.get("size", size)])
@@ -23,7 +23,7 @@ def entries(expression, table, runs):
 
 
 def meets(expression, parameter, place):
-    """Whether the entry at `place` (one number an axis) meets every condition."""
+    """True if the entry at `place` (one number per axis) meets every condition."""
     row = place[0] if len(place) > 1 else 0
     wanted = {r for value in expression.get("rows", []) for r in spread(value)}
     return (
@@ -36,12 +36,12 @@ def meets(expression, parameter, place):
 
 
 def spread(value):
-    """The rows that a number or [first, last] stands for."""
+    """The rows given by a number or [first, last]."""
     return range(value[0], value[1] + 1) if isinstance(value, list) else [value]
 
 
 def kind_of(parameter, place):
-    """The kind of one entry; query, key and value lie in thirds of each group along the fused axis."""
+    """The kind of one entry; query, key and value are thirds of each group along the fused axis."""
     if parameter.fused is None:
         return parameter.kind
     length = parameter.shape[parameter.fused.axis]

@@ -1,4 +1,4 @@
-"""Slow twin: the place of one entry at a time, by the model's own names and shapes."""
+"""Slow twin of region parts: one entry at a time, from the model's own names and shapes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def cell_of(parameter, flat: int) -> tuple[int | None, str, None]:
 
 
 def kind_of(parameter, flat: int) -> tuple[str, int, int]:
-    """Kind of one entry, its place along the axis of the heads inside that kind's part, and that axis' length."""
+    """Kind of one entry, its position along the axis of the heads inside that kind's part, and that axis' length."""
     index = np.unravel_index(flat, parameter.shape)
     if parameter.fused is None:
         return parameter.kind, -1, -1
@@ -27,7 +27,7 @@ def kind_of(parameter, flat: int) -> tuple[str, int, int]:
 
 
 def heads_of(parameter, flat: int, model_type: str, heads: int, width: int) -> list[int]:
-    """The attention heads that use one entry; `width` is that of a head."""
+    """The attention heads that use one entry; `width` is the width of a head."""
     kind, along, _ = kind_of(parameter, flat)
     if kind not in ATTENTION or (kind == "attention output" and parameter.is_bias):
         return []
@@ -37,5 +37,5 @@ def heads_of(parameter, flat: int, model_type: str, heads: int, width: int) -> l
         along, size = int(index[axis]), parameter.shape[axis]
     else:
         size = parameter.shape[parameter.fused.axis] // 3
-    share = heads // (size // width)  # query heads that share one of these
+    share = heads // (size // width)  # query heads that share one key or value head
     return [along // width * share + k for k in range(share)]

@@ -1,6 +1,7 @@
-"""Slow twins of the iterative localizers: lists, sets and dictionaries, one entry at a time, in float32 where they are.
+"""Slow twins of the iterative localizers: lists, sets and dictionaries, one entry at a time, in the localizers'
+float32.
 
-`gradient(theta, rows)` gives the loss and its gradient [d]; `draws` the rows of each step.
+`gradient(theta, rows)` gives the loss and its gradient [d]; `draws` has the rows of each step.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ F = np.float32
 
 
 def slow_candidates(tau: np.ndarray, share: float, size: int) -> list[int]:
-    """The largest movers, in index order: a share of all, at least twice the size; none that did not move, unless fewer
-    moved than the size."""
+    """The largest movers, in index order: a share of all, at least twice the size; unmoved ones only if fewer than
+    the size moved."""
     count = min(len(tau), max(round(share * len(tau)), 2 * size))
     count = min(count, max(size, sum(1 for movement in tau if movement != 0)))
     return sorted(slow_top(np.abs(tau).tolist(), count))
@@ -36,7 +37,7 @@ def slow_stagewise(
     base: np.ndarray, tuned: np.ndarray, gradient: Gradient, draws: Sequence[np.ndarray], size: int,
     candidates: list[int], start: int, most: int, free: bool = False,
 ) -> tuple[list[int], list[float]]:  # fmt: skip
-    """The stagewise region, best first, and the sign of each entry; with `free` the search chooses it."""
+    """The stagewise region, best first, and the sign of each entry; with `free` the search chooses the signs."""
     tau = tuned.astype(F) - base.astype(F)
     if free:
         tau = np.abs(tau)
@@ -74,9 +75,10 @@ def slow_judged(
     candidates: list[int], start: int, rate: float, judged: int, fixed: Sequence[int] = (),
     signs: dict[int, float] | None = None,
 ) -> tuple[list[int], object, dict[int, float]]:  # fmt: skip
-    """The judged region without what is fixed in it, best first, and what was chosen: a step or "movement".
+    """The judged region without its fixed entries, best first, and the chosen step or "movement".
 
-    Where `signs` are given, those of the fixed entries, the search chooses the others'; the last result has all.
+    If `signs` of the fixed entries are given, the search chooses the other signs; the last result has all of
+    them.
     """
     tau = tuned.astype(F) - base.astype(F)
     if signs is not None:
@@ -198,7 +200,7 @@ def autograd_learned(
     plain: PlainModel, base: np.ndarray, tuned: np.ndarray, draws: Sequence[np.ndarray], scores: Sequence[float],
     mask: set[int], lr: float, bias: float,
 ) -> Iterator[tuple[float, np.ndarray]]:  # fmt: skip
-    """The loss of each step and S after it, all by autograd: S is a leaf, and plain gradient descent moves it."""
+    """The loss of each step and S after it, from autograd: S is a leaf tensor that plain gradient descent updates."""
     start, end = torch.from_numpy(base), torch.from_numpy(tuned)
     inside = torch.tensor([float(i in mask) for i in range(len(base))], dtype=torch.float64)
     s = torch.tensor(scores, dtype=torch.float64, requires_grad=True)

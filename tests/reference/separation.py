@@ -6,21 +6,21 @@ from collections.abc import Sequence
 
 
 def wins(x: float, y: float) -> float:
-    """1 where x is larger, 1/2 where both are equal, else 0."""
+    """1 if x is larger, 1/2 if both are equal, else 0."""
     if x > y:
         return 1.0
     return 0.5 if x == y else 0.0
 
 
 def auroc(inside: Sequence[float], outside: Sequence[float]) -> float:
-    """The mean over all pairs."""
+    """The AUROC: the mean of `wins` over all pairs."""
     return sum(wins(x, y) for x in inside for y in outside) / (len(inside) * len(outside))
 
 
 def covariance(
     first: tuple[Sequence[float], Sequence[float]], second: tuple[Sequence[float], Sequence[float]]
 ) -> float:
-    """Of the AUROCs of two models on the same examples, each given as (inside, outside)."""
+    """The covariance of the AUROCs of two models on the same examples, each given as (inside, outside)."""
     parts = []
     for inside, outside in (first, second):
         of_inside = [sum(wins(x, y) for y in outside) / len(outside) for x in inside]

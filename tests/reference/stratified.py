@@ -1,4 +1,4 @@
-"""Slow twin of the stratified sample's counts: one place after the other, by exact fractions."""
+"""Slow twin of the stratified sample's counts: one place at a time, with exact fractions."""
 
 from __future__ import annotations
 

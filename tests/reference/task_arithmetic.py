@@ -1,6 +1,7 @@
-"""What mergekit's documentation says that a task_arithmetic recipe gives, tensor by tensor: a slow twin of mergekit.
+"""A slow twin of mergekit: the result of a task_arithmetic recipe by mergekit's documentation, tensor by tensor.
 
-"Computes task vectors for each model by subtracting a base_model. These are then combined as a weighted [sum] and added
+"Computes task vectors for each model by subtracting a base_model. These are then combined as a weighted [sum] and
+added
 back to the base_model"; `normalize` false does not divide by the weights, `lambda` scales the sum.
 """
 
@@ -14,7 +15,7 @@ from safetensors.torch import load_file
 
 
 def merged(folder: Path) -> dict[str, torch.Tensor]:
-    """The tensors that the recipe mergekit.yml in this folder asks for."""
+    """The tensors that result from the recipe mergekit.yml in this folder."""
     recipe = yaml.safe_load((folder / "mergekit.yml").read_text())
     assert recipe["merge_method"] == "task_arithmetic" and recipe["parameters"]["normalize"] is False
     dtype = getattr(torch, recipe["dtype"])

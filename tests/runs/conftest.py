@@ -21,32 +21,32 @@ SMALL = {"n": {"validation": 30, "test": 40}, "layers": 2, "width": 8, "steps": 
 
 @pytest.fixture(scope="session")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """One finished run; not to be changed."""
+    """Return one finished run. Tests must not change it."""
     return fake_run(Store(tmp_path_factory.mktemp("made")), interpolation=True, **SMALL)
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
-    """An empty store whose root does not exist yet."""
+    """Return an empty store whose root does not exist yet."""
     return Store(tmp_path / "runs")
 
 
 @pytest.fixture
 def run(store: Store, made: Run) -> Run:
-    """A copy of the finished run in `store`, free to be damaged."""
+    """Return a copy of the finished run in `store`, which a test may damage."""
     shutil.copytree(made.path, store.root / made.id)
     return store.open(made.id)
 
 
 @pytest.fixture
 def spec() -> RunSpec:
-    """A spec of nothing that exists."""
+    """Return a spec whose models and task do not exist."""
     return RunSpec(base="org/MiniLM_L6@main", finetuned="out/tuned", task="sst2", sizes=("0.1%",))
 
 
 @pytest.fixture(scope="session")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a trained tiny pair (base, finetuned) and a task; not to be changed."""
+    """Return a folder with a trained tiny pair (base, finetuned) and a task. Tests must not change it."""
     from tests.tiny import tiny_pair, tiny_task  # needs torch, which tests of the store do not
 
     folder = tmp_path_factory.mktemp("world")
@@ -57,7 +57,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def session() -> Session:
-    """Shared by the tests of one file, as by the runs of a study."""
+    """Return a session that the tests of one file share, like the runs of a study."""
     from skillviz.runs.session import Session
 
     return Session()

@@ -1,4 +1,4 @@
-"""A run on a pair whose fine-tuning added tokens: its exported graft, put on the plain base, is the model it scored."""
+"""Test of a pair whose fine-tuning added tokens: the exported graft on the plain base is the model that was scored."""
 
 from __future__ import annotations
 

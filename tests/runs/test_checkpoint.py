@@ -1,4 +1,4 @@
-"""A run cut short goes on from its checkpoint: the same regions and history, every step once, no search twice."""
+"""Tests of a run cut short: it resumes from its checkpoint with the same regions and history, and repeats no step."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def asked(world: Path, name: str, **changes: Any) -> RunSpec:
 
 
 def interrupted(spec: RunSpec, store: Store, session: Session, told: int, phase: str = "search") -> RunFolder:
-    """The folder of a run that Ctrl-C ended when a phase had told so many steps."""
+    """Return the folder of a run that Ctrl-C ended after a phase had reported this many steps."""
     heard = 0
 
     def stop(progress: Progress) -> None:
@@ -64,12 +64,12 @@ def resumed(folder: RunFolder, session: Session) -> Run:
 
 
 def same(one: Run, other: Run) -> None:
-    """Both runs found the same in the same steps."""
+    """Assert that both runs found the same region in the same steps."""
     assert np.array_equal(one.ranking(), other.ranking()) and one.record.sizes == other.record.sizes
     columns = ["localizer", "target", "step", "loss", "size", "added", "removed"]
     pd.testing.assert_frame_equal(one.history()[columns], other.history()[columns])
     for name in ("region.safetensors", "predictions.parquet", "curve.parquet", "layers.parquet"):
-        if name != "region.safetensors":  # its header names the run
+        if name != "region.safetensors":  # its header has the run's name
             assert one.record.files[name] == other.record.files[name], name
     assert one.region() == other.region() and one.record.notes == other.record.notes
     assert all(check.passed for check in other.record.checks)
@@ -113,7 +113,7 @@ def test_the_search_is_kept_when_the_scoring_is_cut(world: Path, session: Sessio
     whole = produce(spec, Store(store.root / "whole"), session=session)
     folder = interrupted(spec, store, session, 5, phase="evaluate")  # both states on both splits are stored
     assert Checkpoint.read(folder.work / CHECKPOINT).state is None
-    assert list(folder.path.glob("*.parquet"))  # half made, never listed
+    assert list(folder.path.glob("*.parquet"))  # incomplete, never listed
     folder.reopen()
     assert not list(folder.path.glob("*.parquet"))
     same(whole, carry_on(folder, session=session))
@@ -143,7 +143,7 @@ def test_cut_again_and_again(world: Path, session: Session, store: Store) -> Non
 def test_an_error_within_a_step_leaves_the_checkpoint_before_it(
     world: Path, session: Session, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An error inside a step leaves the last checkpoint in time; the run goes on from there."""
+    """An error inside a step keeps the previous checkpoint, and the run resumes from there."""
     monkeypatch.setenv(checkpoint.ENVIRONMENT, "0")
     monkeypatch.setattr(checkpoint, "SPARED", 0)
     spec = asked(world, "stagewise")
@@ -170,7 +170,7 @@ def test_an_error_within_a_step_leaves_the_checkpoint_before_it(
 
 
 def region_file(session: Session, spec: RunSpec, path: Path, entries: int) -> Path:
-    """A file with the first entries of the pair's table as a region."""
+    """Save the first entries of the pair's table as a region."""
     Region.from_flat(np.arange(entries), session.pair(spec).table.shapes).save(path)
     return path
 
@@ -198,7 +198,7 @@ def test_a_mask_does_not_go_on_from_another_region_file(
 
 @pytest.fixture
 def cut(world: Path, session: Session, store: Store, tmp_path: Path) -> tuple[RunFolder, Path]:
-    """An interrupted run on a world of its own, which may be damaged."""
+    """Return an interrupted run on a separate world, which a test may damage."""
     own = tmp_path / "world"
     shutil.copytree(world, own)
     return interrupted(asked(own, "stagewise"), store, session, 2), own

@@ -1,4 +1,4 @@
-"""A run stores what is left without the region at each of its sizes."""
+"""Test that a run stores the complement of the region at each of its sizes."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""A run whose search's passes are recorded: an option of its spec, refused where nothing can be recorded.
+"""Tests of runs with recorded search passes: an option of the spec, refused if nothing can be recorded.
 
-A recording's kernels are here the pass itself, started again (tests/core/test_recordings.py); on a GPU: test_cuda.py.
+A recording's kernels are here the pass itself, started again (tests/core/test_recordings.py); on a GPU:
+test_cuda.py.
 """
 
 from __future__ import annotations

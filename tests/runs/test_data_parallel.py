@@ -1,4 +1,4 @@
-"""Two processes that share every batch find the region of one that computes both parts in turn, bit for bit."""
+"""Test that two processes sharing every batch find the region of one that computes both parts in turn, bit for bit."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_two_processes_find_the_region_of_one(world: Path, store: Store, mode: l
     done = subprocess.run(
         [*command, *words, "--runs-dir", store.root / "two"],
         capture_output=True, text=True, timeout=600,
-        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONFAULTHANDLER": "1"},  # says where a process was aborted
+        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONFAULTHANDLER": "1"},  # says where a process aborted
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     (entry,) = Store(store.root / "two").list()

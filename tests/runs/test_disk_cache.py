@@ -1,4 +1,4 @@
-"""Values on disk: the same to the bit, gone when room is short, never in the way."""
+"""Tests of values on disk: exact to the bit, evicted if space is short, and never the cause of an error."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_what_was_used_longest_ago_goes_first(tmp_path: Path) -> None:
         if path.exists():
             os.utime(path, (number, number))
         if name == "b":
-            assert cache.get("key", "run-a") is not None  # used: now newer than b
+            assert cache.get("key", "run-a") is not None  # used: it is newer than b now
     assert [cache.get("key", f"run-{name}") is not None for name in "abc"] == [True, False, True]
     small = DiskCache(tmp_path / ".live", most_bytes=10)
     assert small.put("key", value, "run-d") and small.get("key", "run-d") is not None

@@ -1,4 +1,4 @@
-"""`runs doctor`: leftovers go, what cannot be trusted is set aside, and nothing else is touched."""
+"""Tests of `runs doctor`: leftovers are deleted, untrusted files are set aside, and nothing else changes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.cli.calls import call
 
 
 def hidden_name(name: str, ending: str = atomic.TEMPORARY) -> str:
-    """The name of a draft whose process has ended."""
+    """Return the name of a draft whose process has ended."""
     process = subprocess.Popen([sys.executable, "-c", ""])
     process.wait()
     return f".{name}.{atomic._host()}-{process.pid}-abcd1234{ending}"
@@ -139,7 +139,7 @@ def test_what_cannot_be_mended_is_left_with_the_reason(store: Store, run: Run, m
 
 
 def test_nothing_behind_a_link_is_touched(store: Store, run: Run, spec: RunSpec, tmp_path: Path) -> None:
-    """A linked work folder, run, quarantine or folder of part scores, as a copied store may hold."""
+    """A copied store may contain links: a work folder, run, quarantine or folder of part scores."""
     outside = tmp_path / "outside"
     (outside / ".ssh").mkdir(parents=True)
     (outside / ".ssh" / "id").write_text("key")

@@ -1,4 +1,4 @@
-"""Before a run starts: its work is counted from headers and rows; its time is an order of magnitude."""
+"""Tests of the estimate before a run: work is counted from headers and rows, and time is an order of magnitude."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def spec(localizer: str = "stagewise", **changes: object) -> RunSpec:
 
 
 def test_a_run_that_was_measured_has_its_order_of_magnitude() -> None:
-    """MiniLM on two cores: 227 s where nothing else ran, twice as long beside other work."""
+    """MiniLM on two cores took 227 s without other load, and twice as long with it."""
     told = estimate(spec(), MINILM)
     assert 227 / 2 < told.seconds < 3 * 227 and told.time == "minutes"
     assert "minutes" in told.words() and "GiB" in told.words()

@@ -1,4 +1,4 @@
-"""A run while it is made: nothing half-written is ever seen, whatever goes wrong."""
+"""Tests of a run while it is made: no partial file is ever visible, whatever error occurs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SHAPES = {"a": (4, 4), "b": (4,)}
 
 
 def fill(folder: RunFolder) -> Run:
-    """All steps of a small run."""
+    """Make all steps of a small run."""
     folder.start()
     region = Region.from_flat(np.array([1, 5, 17]), SHAPES)
     folder.write_region(region, {"localizer": "movement"})
@@ -92,7 +92,7 @@ def test_a_table_that_does_not_fit_is_not_written(store: Store, spec: RunSpec) -
     assert not (folder.path / "curve.parquet").exists()
 
 
-RENAMES = 7  # of `fill`: one to create, two to start, three artifacts, one to finish
+RENAMES = 7  # in `fill`: one to create, two to start, three artifacts, one to finish
 
 
 @pytest.mark.parametrize("lost", range(1, RENAMES + 2))
@@ -171,7 +171,7 @@ def test_a_reader_beside_a_writer_sees_whole_records_only(store: Store, spec: Ru
 
 
 def test_two_that_write_one_file_at_once_do_not_meet(tmp_path: Path) -> None:
-    """As the starter of a job and its process do, which both name the process."""
+    """The starter of a job and its process may do this, because both write the process number."""
     path, inner = tmp_path / "process.json", "from within"
 
     def slow(part: Path) -> None:
@@ -253,7 +253,7 @@ def test_a_full_disk_at_the_start_leaves_no_folder(
 def test_a_full_disk_takes_no_checkpoint_with_it(
     store: Store, spec: RunSpec, monkeypatch: pytest.MonkeyPatch, fits: bool
 ) -> None:
-    """Where the verdict does not fit even without the events, the run is one that nobody works on: it can go on."""
+    """If the failure cannot be stored even without the events, the run counts as having no process and can resume."""
     folder = store.create(spec)
     folder.start()
     folder.event(phase="search", step=1)

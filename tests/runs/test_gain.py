@@ -1,4 +1,4 @@
-"""Runs whose grafts have a gain: what is stored, beside gain 1, on nulls and the fine-tuned model, and exported."""
+"""Tests of runs whose grafts have a gain: stored beside gain 1, on nulls and the fine-tuned model, and exported."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from tests.runs.tiny_world import spec_of
 
 @pytest.fixture(scope="module")
 def fitted(world: Path, tmp_path_factory: pytest.TempPathFactory, session: Session) -> Run:
-    """Top movement of two sizes with fitted gains and two draws of its null."""
+    """Return top movement of two sizes with fitted gains and two draws of its null."""
     spec = spec_of(world, gain=FIT, sizes=("5%", "10%"), nulls="shuffled", null_draws=2, interpolation=True)
     return produce(spec, Store(tmp_path_factory.mktemp("runs")), session=session)
 
@@ -193,7 +193,7 @@ def test_what_overflows_is_not_chosen() -> None:
 
 
 def test_words_of_a_gain(fitted: Run) -> None:
-    """A row a graft; a verdict only where there is a null."""
+    """The table has a row for each graft, and a verdict only if there is a null."""
     record = fitted.record
     table = shown.table(record, "test")
     assert len(table) == len(record.gains) and table["gain factor"].str.contains("–").all()

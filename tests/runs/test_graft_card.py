@@ -1,4 +1,4 @@
-"""The license that the card of a graft takes from the base's own card, which a stranger wrote."""
+"""Tests of the license in a graft's card, read from the base's own card, which is untrusted text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The movement summaries of layers.parquet against plain loops."""
+"""Tests of the movement summaries of layers.parquet against plain loops."""
 
 from __future__ import annotations
 

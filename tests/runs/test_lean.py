@@ -1,4 +1,4 @@
-"""A run in lean mode: the region of the ordinary mode, stored with the spec that says so."""
+"""Tests of a run in lean mode: the region of the ordinary mode, stored with a spec that says so."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_candidates_are_fewer_unless_chosen() -> None:
     chosen = spec.model_copy(update={"options": {"candidate_share": 0.3}})
     assert options_of(chosen, row)[0].candidate_share == 0.3
     assert options_of(spec.model_copy(update={"lean": False}), row)[0] == row.options()
-    options_of(spec, LOCALIZERS["movement"])  # which has no candidates
+    options_of(spec, LOCALIZERS["movement"])  # movement has no candidates
 
 
 def test_keys_of_other_runs_stay() -> None:

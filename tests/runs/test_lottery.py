@@ -1,4 +1,4 @@
-"""A run of the lottery control: its rest is zero, it says so wherever it is read, and it is no graft to be exported."""
+"""Tests of the lottery control: the rest is zero, every reader says so, and it is not exported as a graft."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from tests.runs.tiny_world import spec_of
 
 @pytest.fixture(scope="module")
 def shared() -> Session:
-    """A session that several runs of one pair share."""
+    """Return a session that several runs of one pair share."""
     return Session()
 
 
 @pytest.fixture(scope="module")
 def control(world: Path, shared: Session, tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """A finished lottery run of two sizes."""
+    """Return a finished lottery run of two sizes."""
     spec = spec_of(world, localizer="lottery", sizes=("50%", "90%"), steps=3, batch_size=16)
     return produce(spec, Store(tmp_path_factory.mktemp("control")), session=shared)
 
@@ -47,14 +47,14 @@ def test_it_says_that_it_is_a_control(control: Run) -> None:
 
 
 def test_it_recovers_no_gain(control: Run) -> None:
-    """A share of the way from the zeroed model would be read as one from the pre-trained."""
+    """A share of the gain from the zeroed model would be read as a share from the pre-trained model."""
     assert all(scores.recovered is None and scores.agreement for scores in control.record.metrics.values())
     assert set(control.curve()["size"]) == set(control.record.sizes) and len(control.record.sizes) == 2
     assert "recovered" not in set(control.curve()["metric"])
 
 
 def test_an_ordinary_run_says_nothing_of_it(world: Path, shared: Session, control: Run, store: Store) -> None:
-    """Also in a session that has just made a control: the two never share a base."""
+    """This holds even in a session that just made a control: the two never share a base."""
     run = produce(spec_of(world), store, session=shared)
     alone = produce(spec_of(world, seed=1), store, session=Session())
     assert run.record.metrics["test"].states["pretrained"] == alone.record.metrics["test"].states["pretrained"]
@@ -117,7 +117,7 @@ def test_it_is_not_exported(control: Run, shared: Session) -> None:
 
 
 def test_its_ends_in_every_state_are_exact(control: Run, shared: Session) -> None:
-    """Empty: all zero. Full: the fine-tuned model."""
+    """The empty region is all zero, and the full one is the fine-tuned model."""
     pair, few = shared.pair(control.spec), shared.encoded(control.spec)["test"]
     full = Region.full(pair.table.shapes)
     with pair.at("grafted", Region.empty(full.shapes)):
@@ -126,6 +126,6 @@ def test_its_ends_in_every_state_are_exact(control: Run, shared: Session) -> Non
 
 
 def test_keys_of_stored_runs_are_what_they_were() -> None:
-    """New options are not part of a spec that does not name them."""
+    """New options are not part of a spec that does not set them."""
     spec = RunSpec(base="b", finetuned="f", task="sst2", localizer="movement")
     assert "within" not in spec.json_text() and "rest" not in spec.json_text()

@@ -1,4 +1,4 @@
-"""Metrics by hand, intervals that hold the value, and no made-up numbers."""
+"""Tests of metrics by hand, of intervals that contain the value, and of missing numbers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ F1 = TaskNote(name="t", labels=("no", "yes"), metric="f1", positive=1)
 
 
 def data(n: int = 80, classes: int = 2, seed: int = 0) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """Logits of the four states, the fine-tuned one good and too sure, and the labels."""
+    """Return logits of the four states, the fine-tuned one accurate but overconfident, and the labels."""
     rng = np.random.default_rng(seed)
     labels = rng.integers(0, classes, n)
     signal = np.eye(classes)[labels]
@@ -70,7 +70,7 @@ def test_differences_are_grafted_less_finetuned() -> None:
         assert difference.low <= difference.value <= difference.high
     against_scaled = found.scaled_differences["nll"].value
     assert against_scaled == pytest.approx(found.states["grafted"]["nll"].value - found.states[SCALED]["nll"].value)
-    assert found.differences["ece"].value < 0  # the fine-tuned model here is far too sure
+    assert found.differences["ece"].value < 0  # the fine-tuned model here is very overconfident
 
 
 def test_a_temperature_changes_calibration_and_nothing_else() -> None:

@@ -1,4 +1,4 @@
-"""Nulls of a run: the same search on null movements, stored with its predictions, resumed, and told."""
+"""Tests of a run's nulls: the same search on null movements, stored with its predictions, resumed, and reported."""
 
 from __future__ import annotations
 

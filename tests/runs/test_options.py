@@ -1,4 +1,4 @@
-"""The options of a localizer: common ones reach those that have them, unknown ones are refused."""
+"""Tests of a localizer's options: common ones reach the localizers that have them, unknown ones are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The movements of other models of one base: their sum by hand, and what is refused."""
+"""Tests of the movements of other models of one base: their sum by hand, and refused models."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.tiny import tiny_pair
 
 
 def other_model(world: Path, folder: Path, seed: int) -> Path:
-    """The world's fine-tuned model with further noise on every floating-point weight."""
+    """Return the world's fine-tuned model with more noise on every floating-point weight."""
     shutil.copytree(world / "finetuned", folder)
     tensors = load_file(folder / "model.safetensors")
     generator = torch.Generator().manual_seed(seed)

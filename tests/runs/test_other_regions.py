@@ -1,4 +1,5 @@
-"""Runs kept out of a region, and other regions beside a run: exact, stored one by one, resumed and told."""
+"""Tests of runs kept out of a region, and of other regions beside a run: exact, stored one by one, resumed,
+reported."""
 
 from __future__ import annotations
 
@@ -82,7 +83,7 @@ def test_what_hurts_lies_outside_and_hurts_more_than_random(beside: OtherRegions
 def test_what_is_stored_is_not_searched_again_and_more_go_on_from_there(
     beside: OtherRegions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In a copy of the store, as other tests read it."""
+    """Use a copy of the store, because other tests read the original."""
     told: list[str] = []
     store = Store(shutil.copytree(beside.run.root, tmp_path / "copy"))
     again = OtherRegions(store.open(beside.run.id), store, sample=20, told=told.append)

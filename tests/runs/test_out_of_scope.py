@@ -1,4 +1,4 @@
-"""Texts that fit no class: scored by the run of a task that names a file of them, and nothing else changes."""
+"""Tests of texts that fit no class: a run scores them if its task names a file of them, and nothing else changes."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ ROWS = [{"text": f"how many {word} are there in {n} boxes"} for n in range(20) f
 
 
 def named(folder: Path, rows: list[dict[str, str]] = ROWS, name: str = "outside.jsonl") -> Path:
-    """The world's task with a file of such texts, in the same folder."""
+    """Return the world's task with a file of such texts, in the same folder."""
     write_rows(folder / name, rows)
     path = folder / "task.yaml"
     path.write_text(yaml.safe_dump({**yaml.safe_load(path.read_text()), "out_of_scope": name}, sort_keys=False))
@@ -47,7 +47,7 @@ def named(folder: Path, rows: list[dict[str, str]] = ROWS, name: str = "outside.
 
 @pytest.fixture(scope="module")
 def runs(world: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Run, Run]:
-    """The world, and a run without and one with texts that fit no class."""
+    """Return the world, a run without texts that fit no class, and a run with them."""
     folder = tmp_path_factory.mktemp("outside") / "world"
     shutil.copytree(world, folder)
     without = produce(spec_of(folder), Store(folder / "without"))

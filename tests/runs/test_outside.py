@@ -1,4 +1,4 @@
-"""Runs whose search is kept out of a stored region: exact, told, and refused where a localizer cannot."""
+"""Tests of searches kept out of a stored region: exact, reported, and refused if a localizer cannot do it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs in the file of a study: the same bytes and tables as in folders, read-only, and damage is noticed."""
+"""Tests of runs packed in a study's file: the same bytes and tables as in folders, read-only, damage detected."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from tests.runs.tiny_world import spec_of
 if TYPE_CHECKING:
     from skillviz.runs.session import Session
 
-TABLES = [name for name in tables.TABLES if name != "parts"]  # they are beside the run
+TABLES = [name for name in tables.TABLES if name != "parts"]  # parts are stored beside the run
 
 
 def pack_folders(store: Store, study: str = "some") -> Path:
-    """Moves every run of a store to the file of a study in it, and returns the file."""
+    """Move every run of a store to the file of a study in it; return the file."""
     pack = store.root / STUDIES / study / FILE
     pack.parent.mkdir(parents=True)
     runs = {run.id: {name: partial(bytes_of, run.path, name) for name in (RECORD, *run.files)} for run in store.list()}
@@ -44,7 +44,7 @@ def pack_folders(store: Store, study: str = "some") -> Path:
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> Store:
-    """Three runs in folders; not to be changed."""
+    """Return three runs in folders. Tests must not change them."""
     store = Store(tmp_path_factory.mktemp("folders"))
     for seed in range(3):
         fake_run(store, seed=seed, interpolation=seed == 0, **SMALL)
@@ -53,14 +53,14 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> Store:
 
 @pytest.fixture
 def studied(folders: Store, tmp_path: Path) -> Store:
-    """The same runs in the file of a study."""
+    """Return the same runs in the file of a study."""
     store = Store(shutil.copytree(folders.root, tmp_path / "studied"))
     pack_folders(store)
     return store
 
 
 def assert_same(folders: Store, studied: Store) -> None:
-    """Every run of a study's file is what it was in its folder."""
+    """Assert that every run of a study's file equals the run in its folder."""
     assert [run.record for run in studied.list()] == [run.record for run in folders.list()]
     for one in folders.list():
         run = studied.open(one.id)
@@ -149,7 +149,7 @@ def test_one_table_is_read_without_the_rest_of_the_file(studied: Store, monkeypa
 
 
 def damaged(pack: Path, name: str) -> None:
-    """Changes a bit in the bytes of each run's file of this name; the rest of the study's file stays as it was."""
+    """Change a bit in each run's file of this name; the rest of the study's file is unchanged."""
     rows = pq.read_table(pack).to_pandas()
     for at in rows.index[(rows["file"] == name) & rows["content"].notna()]:
         content = bytearray(rows.at[at, "content"])

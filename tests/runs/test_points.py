@@ -1,4 +1,4 @@
-"""Many models on the same examples: each number is the one that scoring the model alone would give."""
+"""Tests of scoring many models on the same examples: each number equals the score of the model alone."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from skillviz.runs.record import TaskNote
 
 
 def drawn(labels: int, n: int = 60) -> tuple[list, np.ndarray]:
-    """Three models of growing strength, and the labels."""
+    """Return three models of growing strength, and the labels."""
     rng = np.random.default_rng(labels)
     y = rng.integers(0, labels, n)
     noise = rng.normal(size=(n, labels))

@@ -1,4 +1,4 @@
-"""What the processes that skillviz starts are told by their environment."""
+"""Tests of the environment of the processes that skillviz starts, and of their process notes."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_a_strange_note_of_a_process_is_of_none(tmp_path: Path, changed: dict) -
 
 @pytest.fixture
 def worker(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """A process that has named itself in the folder, and waits."""
+    """Start a process that has written its number in the folder, and waits."""
     code = (
         "import os, pathlib, sys, time; from skillviz.runs.process import name_process;"
         "name_process(pathlib.Path(sys.argv[1]), os.getpid()); print('named', flush=True); time.sleep(600)"

@@ -1,4 +1,4 @@
-"""A run from two model folders to a finished record, and every way in which it may not get there."""
+"""Tests of a run from two model folders to a finished record, and of each way it can stop earlier."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_every_localizer_makes_a_whole_run(world: Path, session: Session, store:
 
 @pytest.fixture(scope="module")
 def first(world: Path, session: Session, tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """A finished movement run of three sizes."""
+    """Return a finished movement run of three sizes."""
     store = Store(tmp_path_factory.mktemp("first"))
     return produce(spec_of(world, sizes=("5%", "1%", "20%")), store, session=session)
 

@@ -1,4 +1,4 @@
-"""Every way in which a run may not get to its end: bad use, damaged input, Ctrl-C, a full disk, planted errors."""
+"""Tests of every way in which a run can fail: wrong use, damaged input, Ctrl-C, a full disk, planted errors."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from skillviz.runs.store import Store
 from tests.runs.tiny_world import D, spec_of
 from tests.tiny import tiny_pair, tiny_task
 
-# what goes wrong before there is a folder
+# Errors before the folder exists.
 
 
 def break_file(path: Path, how: str) -> None:
@@ -117,7 +117,7 @@ def test_a_label_word_of_several_tokens_lists_no_run(tmp_path: Path, store: Stor
     assert [e.record.error.kind for e in store.unfinished()] in ([], ["BadLabelWord"])
 
 
-# what goes wrong in the middle
+# Errors in the middle of a run.
 
 
 def test_ctrl_c_leaves_a_cancelled_run(world: Path, session: Session, store: Store) -> None:
@@ -133,7 +133,7 @@ def test_ctrl_c_leaves_a_cancelled_run(world: Path, session: Session, store: Sto
     assert f"jobs resume {entry.record.run_id}" in interrupt.value.__notes__[0]
     assert entry.record.status == "cancelled" and entry.record.error is None
     assert len((entry.path / "work" / "events.jsonl").read_text().splitlines()) >= 4
-    assert produce(spec, store, session=session).record.checks[-1].passed  # the model was left as it was
+    assert produce(spec, store, session=session).record.checks[-1].passed  # the model was not changed
 
 
 def test_ctrl_c_at_the_very_end_leaves_a_finished_run(
@@ -189,7 +189,7 @@ def test_a_disk_that_fills_up_lists_no_run(
     with pytest.raises(DiskFull):
         produce(spec_of(world), store, session=session)
     assert store.list() == [] and store.unreadable() == []
-    for entry in store.unfinished():  # nothing but the record and the log is left
+    for entry in store.unfinished():  # only the record and the log are left
         assert entry.record.status in ("failed", "queued")
         assert not list(entry.path.glob("*.parquet"))
 

@@ -1,4 +1,4 @@
-"""What is told while a run is scored: every pass through the model counts, and the time left goes down to none."""
+"""Tests of the progress of scoring: every pass through the model counts, and the time left falls to zero."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a user may have: sizes as they are written, what counts, and what is refused over it."""
+"""Tests of a user's quota: sizes as they are written, the files that count, and refusals over the limit."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_sizes(text: str, size: int | None, monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.parametrize("text", ["2", "2 GB", "2 gib", "-1 GiB", "many", "1e9 KiB", "2 GiB extra"])
 def test_what_is_no_size_allows_nothing(text: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A typing error in the environment must not take the limit away."""
+    """A typing error in the environment variable must not remove the limit."""
     monkeypatch.setenv(QUOTA_VARIABLE, text)
     with pytest.raises(BadInput, match=f"{QUOTA_VARIABLE} is '{text}'; allowed are a number and one of KiB"):
         quota.refuse(tmp_path)
@@ -111,7 +111,7 @@ def test_open_jobs_are_counted_and_ended_ones_are_not(tmp_path: Path, monkeypatc
 
 @pytest.mark.parametrize("act", ["start", "resume"])
 def test_tabs_at_once_do_not_pass_the_limit(act: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All have looked before the first one's job is there, unless they take turns."""
+    """Without turns, all tabs would check before the first one's job exists."""
     store = Store(tmp_path)
     stopped = [store.create(SPEC) for _ in range(4)]
     for folder in stopped:
@@ -166,7 +166,7 @@ def test_what_comes_counts_before_it_is_stored(tmp_path: Path, monkeypatch: pyte
 
 
 def test_users_start_no_study(tmp_path: Path) -> None:
-    """One would keep the device from the whole class for hours."""
+    """A study would keep the device from the whole class for hours."""
     file = tmp_path / "study.yaml"
     file.write_text(StudySpec(**EXPERIMENTS["table1"].build(scale("small"))).yaml_text())
     store = Store(store_of_user(tmp_path / "runs", user_named("i", "s")))

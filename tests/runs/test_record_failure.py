@@ -1,4 +1,4 @@
-"""Errors as run.json tells them: the class, one sentence, and what to do."""
+"""Tests of errors in run.json: the class, one sentence, and the fix."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from skillviz.runs.record_failure import failure_of
 
 
 class OutOfMemoryError(RuntimeError):
-    """As torch.cuda names its own."""
+    """An error with the class name of torch.cuda's."""
 
 
 class AcceleratorError(RuntimeError):
-    """As torch names what a device's driver says."""
+    """An error with the class name that torch gives to errors of a device's driver."""
 
 
 def tree(kind: type[SkillvizError]) -> list[type[SkillvizError]]:

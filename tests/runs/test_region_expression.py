@@ -1,4 +1,5 @@
-"""Regions made by hand as runs: what they are made of is named, and what cannot be made is said before any compute."""
+"""Tests of hand-made regions as runs: their sources are recorded, and impossible ones are refused before any
+compute."""
 
 from __future__ import annotations
 
@@ -30,13 +31,13 @@ from tests.test_torch_free import heavy_after
 
 @pytest.fixture(scope="module")
 def source(world: Path, session: Session, tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """A movement run of two sizes on the tiny pair."""
+    """Return a movement run of two sizes on the tiny pair."""
     return produce(spec_of(world, sizes=("5%", "20%")), Store(tmp_path_factory.mktemp("source")), session=session)
 
 
 @pytest.fixture
 def library_of(source: Run, store: Store) -> Store:
-    """A store that holds a copy of it."""
+    """Return a store with a copy of the run."""
     shutil.copytree(source.path, store.root / source.id)
     return store
 
@@ -62,7 +63,7 @@ def test_a_run_says_what_its_region_is_made_of(world: Path, session: Session, so
 
 
 def test_a_planted_region_changes_what_is_named(world: Path, session: Session, source: Run, library_of: Store) -> None:
-    """The hash is that of the file which was read, not of a copy elsewhere."""
+    """The hash belongs to the file that was read, not to a copy elsewhere."""
     table = session.pair(source.spec).table
     found = resolved_expression({"expression": {"run": source.id}}, table, Library([library_of]))
     other = fake_run(Store(library_of.root), localizer="random", layers=2, width=16, sizes=("5%",), steps=2)

@@ -1,4 +1,4 @@
-"""A run of DARE: its values are rescaled at every size, its ends are exact, and it is no graft to be exported."""
+"""Tests of a DARE run: its values are rescaled at every size, its ends are exact, and it is not exported as a graft."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading a finished run, and what its damage looks like to a reader."""
+"""Tests of reading a finished run, and of the errors that a reader gets if it is damaged."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_the_ranking_is_cut_to_smaller_regions(made: Run) -> None:
 def test_what_does_not_apply_is_an_empty_table(run: Run) -> None:
     record = run.record.model_copy(update={"files": {}})
     bare = Run(run.path, record)
-    for name in tables.TABLES.keys() - {"parts"}:  # they lie beside the run
+    for name in tables.TABLES.keys() - {"parts"}:  # they are stored beside the run
         frame = getattr(bare, name)()
         assert len(frame) == 0 and len(frame.columns)
     assert list(bare.predictions().columns)[-2:] == ["logit_negative", "logit_positive"]

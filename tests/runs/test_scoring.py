@@ -1,4 +1,4 @@
-"""A run scored on other tasks too: what it stores of them, what it refuses, and that its own numbers stay."""
+"""Tests of a run scored on other tasks too: the stored scores, the refused tasks, and its own unchanged numbers."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ STATES = ("pretrained", "finetuned", "grafted", "complement")
 
 
 def other_task(folder: Path, name: str, rows: int = 40, seed: int = 70, **changes: Any) -> Path:
-    """A task of this name whose test examples are drawn by the seed."""
+    """Write a task of this name whose test examples are drawn with the seed; return its path."""
     path = tiny_task(folder, rows=16)
     told = {**yaml.safe_load(path.read_text()), "name": name, **changes}
     path.write_text(yaml.safe_dump(told, sort_keys=False))
@@ -45,14 +45,14 @@ def other_task(folder: Path, name: str, rows: int = 40, seed: int = 70, **change
 
 @pytest.fixture(scope="module")
 def others(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
-    """Two tasks with the labels of the world's."""
+    """Return two tasks with the same labels as the world's."""
     folder = tmp_path_factory.mktemp("others")
     return str(other_task(folder / "near", "near")), str(other_task(folder / "far", "far", rows=24, seed=71))
 
 
 @pytest.fixture(scope="module")
 def made(world: Path, session: Session, others: tuple[str, str], tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """A movement run of three sizes with both, and the grid."""
+    """Return a movement run of three sizes, scored on both tasks, with the grid."""
     spec = spec_of(world, sizes=("5%", "1%", "20%"), others=others, interpolation=True)
     return produce(spec, Store(tmp_path_factory.mktemp("scored")), session=session)
 

@@ -1,4 +1,4 @@
-"""How many searches a set of sizes takes, and that the ranking holds the main region first."""
+"""Tests of the number of searches for a set of sizes, and that the ranking starts with the main region."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ D = 100
 
 
 def searched(localizer: Localizer, sizes: list[int], seed: int = 0) -> Searched:
-    """What a search for these sizes leaves at its end."""
+    """Run a search for these sizes; return its result."""
     result = Searched()
     for _ in search(localizer, None, sizes, seed, Options(), result):
         pass
@@ -38,7 +38,7 @@ class Options:
 
 
 def row(budgeted: bool = True, nested: bool = False) -> tuple[Localizer, list[int]]:
-    """A localizer of two steps whose regions of two sizes differ, and the sizes it was targets for."""
+    """Return a localizer of two steps whose regions of two sizes differ, and the list of its target sizes."""
     targets: list[int] = []
 
     def run(problem: Any, size: int, *, seed: int, options: Options) -> Generator[Step, None, Selection]:

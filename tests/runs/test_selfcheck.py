@@ -1,4 +1,4 @@
-"""Each self-check sees the error it is there for."""
+"""Tests that each self-check detects its error."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ REGION = Region.from_flat(np.array([3, 5, 9]), SHAPES)
 
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory: pytest.TempPathFactory) -> ModelPair:
-    """A tiny BERT pair."""
+    """Return a tiny BERT pair."""
     base, finetuned = tiny_pair(tmp_path_factory.mktemp("pair"))
     return load_pair(base, finetuned)
 
 
 @pytest.fixture
 def encoded(tmp_path: Path, pair: ModelPair) -> Any:
-    """A few encoded examples."""
+    """Return a few encoded examples."""
     own = task(tiny_task(tmp_path, rows=8))
     return encode(own, load(own).test, pair.tokenizer, "head")
 
@@ -40,7 +40,7 @@ def test_the_size_must_be_the_one_asked_for() -> None:
     assert size_check(REGION, order, 3).passed
     assert size_check(REGION, order, None).passed
     assert not size_check(REGION, order, 4).passed
-    assert not size_check(REGION, np.array([9, 3, 5, 5]), None).passed  # an entry named twice
+    assert not size_check(REGION, np.array([9, 3, 5, 5]), None).passed  # a repeated entry
 
 
 def test_the_ranking_must_begin_with_the_region() -> None:
@@ -57,7 +57,7 @@ def test_the_ends_hold(pair: ModelPair, encoded: Any) -> None:
 
 def test_a_graft_that_misses_one_entry_is_seen(pair: ModelPair, encoded: Any, monkeypatch: Any) -> None:
     real = Region.blocks
-    moved = int((pair.base != pair.finetuned).nonzero()[0])  # others are alike at both ends
+    moved = int((pair.base != pair.finetuned).nonzero()[0])  # unmoved entries are equal at both ends
 
     def one_short(region: Region, entries: int = 10) -> Any:
         for block in real(region, entries):

@@ -1,4 +1,4 @@
-"""Specs as people misspell them, and the lines that make a run again."""
+"""Tests of misspelled specs, and of the lines that reproduce a run."""
 
 from __future__ import annotations
 

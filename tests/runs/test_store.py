@@ -1,4 +1,4 @@
-"""What a store lists, opens, verifies and deletes, and what it refuses."""
+"""Tests of the store: listing, opening, verifying, deleting, and refusals."""
 
 from __future__ import annotations
 
@@ -245,7 +245,7 @@ def test_the_root_is_the_argument_then_the_variable_then_local(monkeypatch: pyte
 def test_a_library_sees_several_stores(store: Store, run: Run, made: Run, spec: RunSpec) -> None:
     both = Library([store, Store(made.path.parent)])
     assert [r.id for r in both.list()] == [run.id, made.id]
-    assert both.open(made.id).path == run.path  # the user's own comes first
+    assert both.open(made.id).path == run.path  # the user's own store takes precedence
     folder = store.create(spec)
     assert [e.id for e in both.unfinished()] == [folder.id]
     assert both.store_of(folder.id) is store

@@ -1,4 +1,4 @@
-"""The declared tables: what fits them, what does not, and that files give them back."""
+"""Tests of the declared tables: matching and mismatching frames, and a round trip through files."""
 
 from __future__ import annotations
 

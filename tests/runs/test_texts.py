@@ -1,4 +1,4 @@
-"""Texts come from the task's own files, and only while these are the ones that the run was made with."""
+"""Tests of texts from the task's own files: they are shown only if the files are the ones the run used."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SMALL = {"layers": 1, "width": 8, "sizes": ("5%",), "steps": 2, "n": {"validatio
 
 
 def run_of(task: Path, store: Path, **changed: Any) -> Run:
-    """A fake run whose record has the fingerprint of this task's data."""
+    """Return a fake run whose record has the fingerprint of this task's data."""
     run = fake_run(Store(store), task=str(task), **{**SMALL, **changed})
     note = run.record.task.model_copy(update={"fingerprint": load(registry.task(task)).fingerprint})
     return Run(run.path, run.record.model_copy(update={"task": note}))
@@ -45,7 +45,7 @@ def test_the_texts_of_a_split(tmp_path: Path, pair: bool) -> None:
 
 
 def with_columns(folder: Path, **columns) -> None:
-    """Adds columns to the rows of all splits; each is a function of the row's number."""
+    """Add columns to the rows of all splits; each column is a function of the row's number."""
     for split in ("train", "validation", "test"):
         path = folder / f"{split}.jsonl"
         rows = [json.loads(line) for line in path.read_text().splitlines()]
@@ -58,7 +58,7 @@ def test_the_other_columns_of_the_data(tmp_path: Path) -> None:
     with_columns(tmp_path / "task", source=lambda n: "web" if n % 3 else "book", words=lambda n: n, tags=lambda n: [n])
     run = run_of(task, tmp_path / "runs")
     found, texts = example_columns(run, "test"), example_texts(run, "test")
-    assert list(found.columns) == ["words", "source", "words (data)"]  # not the lists
+    assert list(found.columns) == ["words", "source", "words (data)"]  # the lists are not columns
     assert found.index.tolist() == texts["example_id"].tolist()
     assert found["words"].tolist() == [len(text.split()) for text in texts["text_a"]]
     assert found["words (data)"].tolist() == list(range(len(texts)))

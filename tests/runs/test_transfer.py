@@ -1,4 +1,4 @@
-"""Another task for a pair: labels by name, its own words in the source's order, and what was trained on."""
+"""Tests of another task for a pair: labels by name, its own words in the source's order, and training data."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ONE = {"data": Hub(id="none/none"), "text": ("text",)}
 
 
 def task(name: str, *labels: str, words: tuple[str, ...] | None = None, asks: str = "masked", **changes) -> Task:
-    """A task of these labels, asked by a template that names it."""
+    """Return a task with these labels and a template that contains its name."""
     told = {"template": Template(**{asks: f"{{text}} {name} <mask>." if asks == "masked" else f"{{text}} {name}:"})}
     return Task(
         name=name, labels=labels, label_words=LabelWords(**{asks: words or labels}), **{**ONE, **told, **changes}

@@ -1,4 +1,4 @@
-"""Stores of users: where they lie, who names them, and what each sees."""
+"""Tests of users' stores: their place, their names, and the runs that each user sees."""
 
 from __future__ import annotations
 

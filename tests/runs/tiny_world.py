@@ -11,7 +11,7 @@ D = 4448  # graftable entries of the tiny BERT
 
 
 def spec_of(world: Path, **changes: Any) -> RunSpec:
-    """Top movement at 5% on the pair and task in `world`, with these fields changed."""
+    """Return top movement at 5% on the pair and task in `world`, with these fields changed."""
     fields = {
         "base": str(world / "base"), "finetuned": str(world / "finetuned"), "task": str(world / "task.yaml"),
         "localizer": "movement", "sizes": ("5%",), "device": "cpu",

@@ -1,4 +1,4 @@
-"""The shared store of fake runs, as the user's own folder."""
+"""Fixture of the shared store of fake runs as the user's own folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A report as a parser sees it: elements, links, words and what its scripts hold."""
+"""Parse a report: elements, links, words and the content of its scripts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ VOID = {"meta", "br", "hr", "img", "link", "input"}
 
 @dataclass
 class Read(HTMLParser):
-    """`elements` are (tag, attributes) in order, `words` the text outside scripts and styles, `scripts` their texts."""
+    """A parsed report: `elements` are (tag, attributes) in order, `words` the text outside scripts and styles,
+    `scripts` their texts."""
 
     elements: list[tuple[str, dict[str, str | None]]] = field(default_factory=list)
     words: list[str] = field(default_factory=list)
@@ -40,22 +41,22 @@ class Read(HTMLParser):
             self.words.append(data)
 
     def of(self, tag: str) -> list[dict[str, str | None]]:
-        """The attributes of every element of this tag."""
+        """Return the attributes of every element with this tag."""
         return [attributes for name, attributes in self.elements if name == tag]
 
     @property
     def text(self) -> str:
-        """All words."""
+        """Return all words."""
         return " ".join(self.words)
 
     @property
     def figures(self) -> list[dict[str, Any]]:
-        """The figures by theme."""
+        """Return the figures by theme."""
         return json.loads(next(text for attributes, text in self.scripts if attributes.get("id") == "figures"))
 
 
 def read(page: bytes) -> Read:
-    """The report, parsed; every element is closed."""
+    """Parse the report, and check that every element is closed."""
     found = Read()
     found.feed(page.decode("utf-8"))
     found.close()

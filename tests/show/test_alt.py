@@ -1,4 +1,4 @@
-"""Words for those who cannot see a figure: they carry its values."""
+"""Tests of alt texts: they give readers who cannot see a figure its values."""
 
 from __future__ import annotations
 

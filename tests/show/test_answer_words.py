@@ -1,4 +1,4 @@
-"""The words of each kind of task: none speaks of another's answers, and all offer the same cases and orders."""
+"""Tests of the words for each kind of task: no kind uses another's words, and all offer the same cases and orders."""
 
 from __future__ import annotations
 

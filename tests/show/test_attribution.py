@@ -1,4 +1,4 @@
-"""Answers of the worker as tables, and what is claimed of them."""
+"""Tests of the worker's attributions as tables, and of the claims made from them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TOKENS = ["[CLS]", "not", "good", "[SEP]"]
 
 
 def tokens_answer(gap: float = 0.02) -> dict[str, Any]:
-    """Integrated gradients in two states; the graft's values miss the change by `gap`."""
+    """Return integrated gradients in two states; the graft's values miss the change by `gap`."""
     states = {
         "grafted": {"values": np.array([0, -1.5, 0.5, 0.0]), "score": -0.7 - gap, "reference": 0.3, "gap": gap},
         "finetuned": {"values": np.array([0, -0.5, 2.5, 0.0]), "score": 2.0, "reference": 0.0, "gap": 0.0},
@@ -32,7 +32,7 @@ def tokens_answer(gap: float = 0.02) -> dict[str, Any]:
 
 
 def layers_answer(known: bool = True) -> dict[str, Any]:
-    """Layer conductance of two layers in two states."""
+    """Return the layer conductance of two layers in two states."""
     block = np.array([[0.0, 0.2, 0.4, 0.0], [0.4, 0.1, 0.0, 0.0]])
     parts = {"block": block} | ({"attention output": block / 2, "MLP out": -3 * block} if known else {})
     told = {"parts": parts, "score": 1.0, "reference": 0.5, "gap": 0.0}

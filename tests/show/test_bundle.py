@@ -1,4 +1,4 @@
-"""Runs as one zip: its manifest is right to the byte, and unzipped it is a store that opens."""
+"""Tests of runs in one zip: its manifest is right to the byte, and the unzipped folder is a store that opens."""
 
 from __future__ import annotations
 

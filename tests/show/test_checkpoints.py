@@ -1,4 +1,4 @@
-"""What is said of a series of checkpoints: why a mark is missing where the size needed has none."""
+"""Tests of the sentences on a series of checkpoints: why the required size has no mark."""
 
 from __future__ import annotations
 

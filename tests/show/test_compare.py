@@ -1,4 +1,4 @@
-"""The comparison of runs in words: differences are points with their interval, not percentages."""
+"""Tests of the comparison of runs in words: differences are points with their interval, not percentages."""
 
 from __future__ import annotations
 

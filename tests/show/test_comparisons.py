@@ -1,4 +1,4 @@
-"""Many comparisons: what holds among them is what the sentence counts, and the mark is explained where it stands."""
+"""Tests of many comparisons: the sentence counts the ones that hold, and the mark is explained beside it."""
 
 from __future__ import annotations
 

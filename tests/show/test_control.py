@@ -1,4 +1,4 @@
-"""What a region is judged by: which control, on which examples, and when nothing can be said."""
+"""Tests of a region's control: its choice, the examples used, and cases without a verdict."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_the_difference_is_paired_and_has_the_sign_of_the_graft(run: Run) -> Non
     columns = list(logit_columns(run.labels))
     is_graft = predictions["state"] == "grafted"
     worse = predictions.copy()
-    worse.loc[is_graft, columns] = worse.loc[is_graft, columns[::-1]].to_numpy()  # every answer turned round
+    worse.loc[is_graft, columns] = worse.loc[is_graft, columns[::-1]].to_numpy()  # every answer is reversed
     judged = beside_control(run.record, predictions, control, worse, "test")
     assert judged is not None and judged.verdict == "better" and judged.difference.startswith("+")
     assert "random region" in judged.subject

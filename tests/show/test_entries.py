@@ -1,4 +1,4 @@
-"""Finding a run: labels that tell pairs and runs apart, and switches that keep most of the run before."""
+"""Tests of finding a run: labels that distinguish pairs and runs, and switches that keep most of the previous run."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ def test_roles_and_names_are_told_once_for_a_list() -> None:
     entries = [entry(seed=seed, id=f"e{seed}") for seed in range(3)]
     for tell in (roles, run_labels, pair_labels):
         assert tell(entries) is tell(tuple(entries))
-        changed = [*entries[:2], replace(entries[2], localizer="movement")]  # of the same id
+        changed = [*entries[:2], replace(entries[2], localizer="movement")]  # with the same id
         assert tell(changed) is not tell(entries)
     assert run_labels(changed) != run_labels(entries)
 

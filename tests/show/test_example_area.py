@@ -1,4 +1,4 @@
-"""A marked area holds what lies inside it, ends included, and comes back from the address as it was."""
+"""Tests of a marked area: it contains the points inside it, ends included, and its address restores it unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Examples as a table: who is right, what passes the filters, in what order; sentences computed from them."""
+"""Tests of examples as a table: right answers, filters, order, and the sentences computed from them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def table(run: Run) -> pd.DataFrame:
 
 
 def texts(table: pd.DataFrame, pair: bool = False) -> pd.DataFrame:
-    """A text for each example, in another order."""
+    """Return a text for each example, in another order."""
     words = [" ".join(["film"] * (1 + i % 7) + (["not", "Good"] if i % 3 == 0 else [])) for i in range(len(table))]
     frame = pd.DataFrame({"example_id": table["example_id"], "text_a": words})
     frame = frame.assign(text_b=["second part"] * len(frame)) if pair else frame
@@ -204,7 +204,7 @@ def test_a_difference_that_chance_explains_is_not_claimed() -> None:
 
 
 def test_the_verdict_is_that_of_the_interval_beside_it() -> None:
-    """Not that of McNemar's exact test, which needs two examples more: 6 of 6 instead of 4 of 4."""
+    """McNemar's exact test needs two examples more, 6 of 6 instead of 4 of 4, and does not give the verdict."""
     for lost in range(12):
         graft, tuned = logits(*[1] * lost, *[0] * (400 - lost)), logits(*[0] * 400)
         verdict, words = examples_words.finding(graft, tuned, np.zeros(400, dtype=int), "test")

@@ -1,4 +1,4 @@
-"""Exhibits are drawn once for the same arguments, and anew for others."""
+"""Tests of exhibits: drawn once for equal arguments, and again for different ones."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def exhibit(table: pd.DataFrame, theme: str, *, chosen: dict[str, float] | None 
 
 
 def test_equal_arguments_give_the_exhibit_that_was_drawn() -> None:
-    DRAWN.clear()  # by other tests of this process
+    DRAWN.clear()  # other tests of this process add to it
     table = pd.DataFrame({"x": ["a", "b"], "y": [1.0, 2.0]})
     first = exhibit(table, "light", chosen={"size": 3.0})
     assert exhibit(table.copy(), "light", chosen={"size": 3.0}) is first and DRAWN == [2]
@@ -44,7 +44,7 @@ def test_anything_else_is_drawn_anew() -> None:
 
 
 def test_calls_are_equal_whichever_of_their_parts_are_one_object() -> None:
-    """Two visitors' tables are read from one file, and one of them may share a text that the other holds twice."""
+    """Two visitors read tables from one file, and one table may hold a shared text as one object, the other as two."""
     name = "layer 3"
     one = exhibit(pd.DataFrame({"y": [1.0]}), "light", chosen={name: 1.0, "same": name})  # type: ignore[dict-item]
     again = exhibit(pd.DataFrame({"y": [1.0]}), "light", chosen={name: 1.0, "same": f"layer {3}"})  # type: ignore[dict-item]

@@ -1,4 +1,4 @@
-"""Runs whose grafts have a gain: which numbers are before temperature scaling, and how far a graft moves."""
+"""Tests of runs whose grafts have a gain: numbers before temperature scaling, and the distance that a graft moves."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BEFORE = "before temperature scaling"
 
 @pytest.fixture(scope="module")
 def records() -> list[RunRecord]:
-    """The shipped runs that have a null: some of them with gains, some without."""
+    """Return the shipped runs that have a null: some with gains, some without."""
     stored = [run.record for run in Store(shipped_root()).list()]
     return [record for record in stored if record.null("test") and "ece" in record.metrics["test"].differences]
 
@@ -59,7 +59,7 @@ def test_home_copies_fine_tuned_values_only_at_gain_1(records: list[RunRecord]) 
 
 
 def test_a_file_of_the_gains_has_their_own_headings(records: list[RunRecord]) -> None:
-    """The word gain heads shares of what fine-tuning gained elsewhere."""
+    """In other tables, the heading "gain" means shares of fine-tuning's gain."""
     table = gain.table(next(record for record in records if record.gains), "test")
     assert in_words(table).headings == tuple(table.columns)
 

@@ -1,4 +1,4 @@
-"""The opening: which run it is about, and its numbers."""
+"""Tests of the opening page: the run that it shows, and its numbers."""
 
 from __future__ import annotations
 

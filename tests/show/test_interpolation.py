@@ -1,4 +1,4 @@
-"""The interpolation page's sentence: which point is best, and what its paired interval allows to be said."""
+"""Tests of the interpolation page's sentence: the best point, and the claims that its paired interval supports."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from skillviz.show.interpolation_grid import BIN_COLUMNS, FINETUNED, GRAFT, Grid
 
 
 def grid(middle: float, difference: tuple[float, float, float], metric: str = "accuracy") -> Grid:
-    """Ends of 0.6 and 0.8 and one point between them on WiSE-Graft, with its paired difference to fine-tuned."""
+    """Return ends of 0.6 and 0.8 and one point between them on WiSE-Graft, with its paired difference to fine-tuned."""
     told = [(FINETUNED, None, 0.0, 0.6), (FINETUNED, None, 1.0, 0.8), (GRAFT, 40, 0.0, 0.6), (GRAFT, 40, 0.7, middle)]
     common = {"dataset": "imdb", "metric": metric}
     rows = [

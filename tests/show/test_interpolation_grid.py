@@ -1,4 +1,4 @@
-"""What a run knows between its models: stored points, the ends from its scores, what the worker told, the nearest."""
+"""Tests of a run's known points between its models: stored ones, ends from its scores, the worker's, the nearest."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ def whole(run: Run) -> grid.Grid:
 
 @pytest.fixture
 def run(ids: dict[str, str]) -> Run:
-    """Scored on imdb too, with the grid of two sizes."""
+    """Return a run that is also scored on imdb, with the grid of two sizes."""
     return cache.run(ids["stagewise0"])
 
 
 @pytest.fixture
 def bare(run: Run) -> grid.Grid:
-    """The same run, had it not stored its grid."""
+    """Return the same run without a stored grid."""
     return grid.of_run(run, empty("interpolation"), empty("interpolation_bins"), run.predictions)
 
 
@@ -33,7 +33,7 @@ def test_a_stored_grid_is_taken_as_it_is(run: Run) -> None:
     found = whole(run)
     assert found.between == ("sst2", "imdb") and found.sizes() == sorted(run.record.sizes)
     assert len(found.points) == len(run.interpolation()) and len(found.bins) == len(run.interpolation_bins())
-    for dataset in found.between:  # the histograms are of the same examples
+    for dataset in found.between:  # the histograms use the same examples
         assert found.examples(dataset) == found.at("bins", dataset, FINETUNED, None, 0.5)["count"].sum() > 0
 
 

@@ -1,4 +1,4 @@
-"""The board of hidden skills on its page: the sentence, the figure, the table, and models that failed."""
+"""Tests of the board of hidden skills on its page: the sentence, the figure, the table, and models that failed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SCORES = {
 
 @pytest.fixture
 def board() -> pd.DataFrame:
-    """Two localizers at two sizes around a random distractor and another skill, with intervals for the first."""
+    """Return two localizers at two sizes with a random and a skill distractor; the first has intervals."""
     rows = []
     for distractor in ("random 1×", SKILL):
         for factor in (3.0, 1.0):

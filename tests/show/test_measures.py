@@ -1,4 +1,4 @@
-"""The tables that pages draw from a run's own."""
+"""Tests of the tables that pages compute from a run's own tables."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_logits_of_a_state_agree_with_the_runs_own(run: Run) -> None:
     backwards = dict(zip(names, reversed(names), strict=True))
     renamed = run.predictions().assign(example_id=lambda frame: frame["example_id"].replace(backwards))
     again, _ = measures.state_logits(renamed, run.record, "test", ("grafted",))
-    assert np.array_equal(again["grafted"], own)  # as stored, whatever the examples are called
+    assert np.array_equal(again["grafted"], own)  # same as stored, for any names of the examples
 
 
 def test_the_temperature_scaled_model_is_the_finetuned_one_divided(run: Run) -> None:

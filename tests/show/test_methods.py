@@ -1,4 +1,4 @@
-"""Methods by the parameters that they touch: what is drawn on one axis is of one kind."""
+"""Tests of methods by touched parameters: all points on one axis have values of one kind."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.plots import study_frames as frames
 
 
 def drawn(known: int) -> pd.DataFrame:
-    """The methods' points, with a debiased calibration error for the first of them."""
+    """Return the methods' points, with a debiased calibration error for the first `known` of them."""
     points = frames.points()
     rank = points.groupby("metric").cumcount()
     is_known = (points["metric"] == "ece") & (rank < known)

@@ -1,4 +1,4 @@
-"""A run in a notebook: the pages' figures by name, and a card without a stranger's markup."""
+"""Tests of a run in a notebook: the pages' figures by name, and a card that escapes untrusted markup."""
 
 from __future__ import annotations
 

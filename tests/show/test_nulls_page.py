@@ -1,4 +1,4 @@
-"""docs/nulls.md says what the table of nulls says."""
+"""Test that docs/nulls.md agrees with the table of nulls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pairs of regions read out: IoU once a pair, overlap both ways, nothing with itself."""
+"""Tests of pairs of regions as rows: IoU once per pair, overlap in both directions, no region with itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The report holds the whole run, needs no network, and shows a user's own words as words."""
+"""Tests of the report: it has the whole run, needs no network, and shows a user's text as text."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def found(run: Run) -> Read:
 
 @cache
 def report_of(path: Path) -> Read:
-    """The report of the stored run there; made once, not to be changed."""
+    """Return the report of the stored run; it is made once, and tests must not change it."""
     return read(page.report(library().open(path.name), library().list()))
 
 
@@ -127,7 +127,7 @@ def test_a_users_words_are_shown_as_words(tmp_path: Path) -> None:
         Store(tmp_path), task=f"reviews {HOSTILE}", base=f"me/base {HOSTILE}", finetuned=f"me/tuned {HOSTILE}",
         localizer=f"mine {HOSTILE}", labels=labels, sizes=("1%",), **enough,
     )  # fmt: skip
-    plain = read(page.report(fake_run(Store(tmp_path), localizer="mine", sizes=("1%",), **enough)))  # has no null
+    plain = read(page.report(fake_run(Store(tmp_path), localizer="mine", sizes=("1%",), **enough)))  # it has no null
     found = read(page.report(run))
     assert [name for name, _ in found.elements] == [name for name, _ in plain.elements]
     assert not [a for _, a in found.elements if any(name.startswith("on") for name in a)]

@@ -1,4 +1,4 @@
-"""What is said of a region's parts: the strongest first, verdicts by the intervals alone."""
+"""Tests of the sentences on a region's parts: the strongest first, verdicts from the intervals alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One tensor from near: places counted by hand, fused tensors taken apart, heads where they are."""
+"""Tests of one tensor's view: positions counted by hand, fused tensors split, heads in their place."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_heads_of_the_attention_output_lie_along_its_columns() -> None:
 
 def test_gpt2_holds_three_kinds_in_one_transposed_tensor() -> None:
     name = "transformer.h.0.attn.c_attn.weight"
-    # 2 x 6: columns 0-1 query, 2-3 key, 4-5 value; one entry of each, and a second key
+    # 2 x 6: columns 0-1 are query, 2-3 key, 4-5 value; one entry of each, and a second key.
     region = Region({name: np.array([1, 2, 9, 4])}, {name: (2, 6)})
     found = {kind: tensors.part(region, record("gpt2", 2), name, kind) for kind in ("query", "key", "value")}
     assert {kind: places(part) for kind, part in found.items()} == {
@@ -87,7 +87,7 @@ def test_unknown_families_have_no_heads() -> None:
 
 def test_heads_of_three_kinds_in_one_tensor_are_counted_apart() -> None:
     name = "transformer.h.0.attn.c_attn.weight"
-    # 2 x 12: columns 0-3 query, 4-7 key, 8-11 value; of each the first two are head 0
+    # 2 x 12: columns 0-3 are query, 4-7 key, 8-11 value; the first two of each are head 0.
     region = Region({name: np.array([0, 3, 5, 15 + 4, 11])}, {name: (2, 12)})
     table = graftable("gpt2", region.shapes, {"n_head": 2})
     counts = {kind: tensors.head_table(region, table, kind)["selected"].tolist() for kind in ("query", "key", "value")}
@@ -107,7 +107,7 @@ def test_every_cell_of_a_run_has_its_tensors_and_their_counts_agree(ids: dict[st
     table = cells(layers)
     titles = tensors.cell_titles(table)
     assert set(titles) == set(tensors.fullest_cells(table))
-    for cell, title in titles.items():  # the same cell as when it is looked up by itself
+    for cell, title in titles.items():  # the same title as for the cell alone
         place, _, words = tensors.cell_title(cell, table).partition(": ")
         assert title == f"{place} ({words.split(', ')[1].removesuffix(' the average density')})"
     chosen = tensors.fullest_cells(table)

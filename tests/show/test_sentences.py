@@ -1,4 +1,4 @@
-"""The computed sentences: numbers in bold, and no claim that its interval does not allow."""
+"""Tests of the computed sentences: numbers in bold, and no claim that its interval does not support."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def test_a_region_chosen_in_one_step_says_so_and_names_a_loss_only_where_there_w
 
 def test_an_interval_without_width_decides_nothing() -> None:
     assert sentences.verdict("ece", estimate(-0.3, -0.3, -0.3)) == NOT_MEASURED
-    assert sentences.verdict("ece", estimate(0.0, 0.0, 0.0)) == NO_DIFFERENCE  # of the same predictions twice
+    assert sentences.verdict("ece", estimate(0.0, 0.0, 0.0)) == NO_DIFFERENCE  # the same predictions twice
 
 
 def test_the_temperature_or_why_there_is_none() -> None:

@@ -1,4 +1,4 @@
-"""What is said of slices: losses by name, and how many verdicts chance alone would give."""
+"""Tests of the sentences on slices: losses by name, and the number of verdicts expected by chance."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ N = 400
 
 
 def answers() -> tuple[Answers, Answers]:
-    """A graft that loses class 0 and nothing else."""
+    """Return a graft that loses class 0 and nothing else, and the fine-tuned model."""
     labels = np.arange(N) % 2
     ids = np.array([f"test-{n}" for n in range(N)], dtype=object)
     tuned = np.where(np.eye(2)[labels] > 0, 2.0, 0.0)

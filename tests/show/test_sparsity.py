@@ -1,4 +1,4 @@
-"""The answer to how small a region can be, and which lines stand beside it."""
+"""Tests of the answer to how small a region can be, and of the lines beside it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def record(tmp_path_factory: pytest.TempPathFactory) -> RunRecord:
 
 
 def curve(values: tuple[float, ...], half: float = 0.1, line: tuple[str, str] = OWN) -> pd.DataFrame:
-    """A pair's curve of one line: the share of the gain, and an accuracy that runs from 60% to 80% with it."""
+    """Return one line of a pair's curve: the share of the gain, and an accuracy that rises with it from 60% to 80%."""
     rows = [
         {"localizer": line[0], "settings": line[1], "seed": 0, "size": round(1e6 * share), "share": share,
          "dataset": "d", "split": "test", "metric": metric, "value": at + scale * v, "low": at + scale * (v - half),

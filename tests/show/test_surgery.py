@@ -1,4 +1,4 @@
-"""A live graft's numbers: the worker's scores beside what is stored of the same examples; claims where they hold."""
+"""Tests of a live graft's numbers: the worker's scores beside stored ones of the same examples, and valid claims."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def run(ids: dict[str, str]) -> Run:
 
 
 def answer(run: Run, state: str = "grafted") -> dict[str, Any]:
-    """What the worker would say of N examples, not in the stored order, were the graft that of a stored state."""
+    """Return the worker's answer on N shuffled examples, as if the graft were a stored state."""
     ids, labels, logits = run.logits(state, "test")
     _, _, complement = run.logits("complement", "test")
     chosen = np.random.default_rng(0).permutation(len(ids))[:N]
@@ -108,7 +108,7 @@ def test_a_sample_is_told_from_the_whole() -> None:
 
 
 def drawn(*rows: tuple[int, int, float]) -> pd.DataFrame:
-    """The curve of random runs: seed, size, accuracy."""
+    """Return the curve of random runs from (seed, size, accuracy)."""
     common = {"localizer": "random", "metric": "accuracy", "dataset": "sst2", "split": "test"}
     made = [{"seed": s, "size": n, "share": n / 1e4, "value": v, "low": v - 0.1, "high": v + 0.1} for s, n, v in rows]
     return pd.DataFrame([common | row for row in made])

@@ -1,4 +1,4 @@
-"""The words that a study's table is shown in."""
+"""Tests of the words in a study's table."""
 
 from __future__ import annotations
 

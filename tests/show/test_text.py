@@ -1,4 +1,4 @@
-"""A user's own names, as a page shows them."""
+"""Tests of a user's own names on a page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The transfer page's sentence and counts: claims only where the interval allows them, everything skipped counted."""
+"""Tests of the transfer page's sentence and counts: claims need an interval that supports them, skipped tasks count."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.show.test_interpolation import plain, record
 
 
 def note(name: str = "imdb", value: float = 0.04, low: float = 0.01, high: float = 0.07, **changes: Any) -> Any:
-    """A transfer with this difference in accuracy."""
+    """Return a transfer with this difference in accuracy."""
     scores = Scores(n=100, states={}, differences={"accuracy": Estimate(value=value, low=low, high=high)})
     given = {"mapping": {"neg": "negative", "pos": "positive"}, "rows": 120, "dropped": 15, "unmapped": 5}
     return TransferNote(name=name, named=f"{name}.yaml", scores=scores, **{**given, **changes})

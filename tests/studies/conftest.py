@@ -12,7 +12,7 @@ from tests.studies.tiny_study import tiny_world
 
 @pytest.fixture(scope="session")
 def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a tiny base and the tasks one and two; not to be changed."""
+    """Return a folder with a tiny base and the tasks one and two. Tests must not change it."""
     folder = tmp_path_factory.mktemp("tiny")
     tiny_world(folder)
     return folder
@@ -20,5 +20,5 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
-    """An empty store whose root does not exist yet."""
+    """Return an empty store whose root does not exist yet."""
     return Store(tmp_path / "runs")

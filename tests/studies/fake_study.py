@@ -1,4 +1,4 @@
-"""A stored study as the engine leaves it, with made-up but plausible numbers; nothing is trained."""
+"""Make a stored study in the engine's form, with invented but plausible numbers; nothing is trained."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def fake_study(
     seed: int = 0,
     **record: Any,
 ) -> Path:
-    """Writes `<root>/studies/<name>` and returns it; all tables where `tables` names none."""
+    """Write `<root>/studies/<name>` and return it; by default it has all tables."""
     name = name or f"{experiment}-{scale}"
     folder = root / "studies" / name
     folder.mkdir(parents=True)
@@ -62,9 +62,9 @@ def fake_study(
     return folder
 
 
-@functools.cache  # many tests want the same study
+@functools.cache  # many tests use the same study
 def _contents(tables: tuple[str, ...], tasks: tuple[str, ...], seed: int) -> dict[str, bytes]:
-    """Each table as the bytes of its file."""
+    """Return each table as the bytes of its file."""
     random = np.random.default_rng(seed)
     made = {table: check(FAKE_TABLES[table](tasks, random), table) for table in tables}
     return {table: frame.to_parquet(index=False) for table, frame in made.items()}
@@ -81,7 +81,8 @@ def _yaml(name: str, experiment: str, scale: str) -> str:
 
 
 def fake_running(root: Path, pid: int, name: str = "table2-small", *, step: int = 4, of: int = 31) -> Path:
-    """A study that a process works on, which whoever cancels it ends; stopped, where none of this number lives."""
+    """Make a study that process `pid` works on; a cancel ends that process. It is stopped if there is no such
+    process."""
     folder = fake_study(root, "table2", name=name, tables=(), status="running")
     work = folder / "work"
     work.mkdir()

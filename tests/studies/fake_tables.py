@@ -1,4 +1,4 @@
-"""The tables of a made-up study: plausible numbers, every column that is declared."""
+"""The tables of an invented study: plausible numbers, every declared column."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from skillviz.analysis.tables import TABLES
 Make = Callable[[Sequence[str], np.random.Generator], pd.DataFrame]
 CHANCE = {"chance": 0.01, "chance_low": 0.005, "chance_high": 0.02}
 NO_CHANCE = {"chance": 0.0, "chance_low": np.nan, "chance_high": np.nan}
-D = 2_379_200  # graftable entries of the made-up model
+D = 2_379_200  # graftable entries of the invented model
 SIZES = (0.001, 0.01, 0.1)
 BASE = "examples/models/minilm-l6"
 TASKS = ("sst2_sentences", "cr", "ag_news", "qnli")
@@ -22,7 +22,7 @@ KIN = {"sst2_sentences": "cr", "qnli": "mnli_01"}
 OTHERS = {"sst2_sentences": ("cr", "yelp_reviews"), "qnli": ("mnli_01",)}
 METRICS = ("accuracy", "ece", "nll")
 OF_GRAFTS = ("recovered", "agreement")
-# method: (accuracy, ECE, share of d that is touched; None: the region's own)
+# method: (accuracy, ECE, touched share of d; None means the region's own)
 LEVELS: dict[str, tuple[float, float, float | None]] = {
     "pretrained": (0.52, 0.09, 0.0),
     "ft": (0.90, 0.08, 1.0),
@@ -49,7 +49,7 @@ LOCALIZERS = {"graft_movement": "movement", "graft_random": "random", "graft_fis
 
 
 def scores(tasks: Sequence[str], random: np.random.Generator) -> pd.DataFrame:
-    """Every method on every task, and on the tasks it was not trained on; grafts at every size."""
+    """Return every method on every task, and on tasks it was not trained on; grafts at every size."""
     rows = []
     for id_task in tasks:
         for task, (method, level) in product((id_task, *OTHERS.get(id_task, ())), LEVELS.items()):
@@ -86,7 +86,7 @@ def _score(
 
 
 def _debiased(metric: str, value: float, name: str = "debiased") -> dict[str, float]:
-    """The column of a calibration error's debiased value; missing for other metrics."""
+    """Return the column of a calibration error's debiased value; NaN for other metrics."""
     return {name: value - 0.001 if metric == "ece" else float("nan")}
 
 
@@ -96,7 +96,7 @@ def _recipe(method: str) -> str:
 
 
 def differences(tasks: Sequence[str], random: np.random.Generator) -> pd.DataFrame:
-    """Paired differences of the graft, and of its re-training, from their rivals, at every size."""
+    """Return paired differences between the graft, or its re-training, and their rivals, at every size."""
     rows = []
     others = ("graft_retrain", "bitfit", "lora")
     pairs = [("graft", m) for m in LEVELS if m not in ("graft", "complement", "pretrained", *others)]
@@ -118,7 +118,7 @@ def differences(tasks: Sequence[str], random: np.random.Generator) -> pd.DataFra
     return pd.DataFrame(rows)
 
 
-# of a table of what was recovered: (graft at the size, half the interval's width)
+# column of the recovered table: (value, half the interval's width)
 RECOVERED = {
     "value": (0.88, 0.012), "value_ft": (0.90, 0.01), "gain": (0.96, 0.03), "accuracy": (0.88, 0.012),
     "ece": (0.03, 0.01), "ece_ft": (0.08, 0.012), "ece_ft_scaled": (0.035, 0.01), "ece_less_ft": (-0.05, 0.015),
@@ -127,7 +127,7 @@ RECOVERED = {
 
 
 def recovered(tasks: Sequence[str], random: np.random.Generator) -> pd.DataFrame:
-    """The smallest region that brings back 95% of the gain, by localizer; random regions never do."""
+    """Return the smallest region that recovers 95% of the gain, by localizer; random regions never do."""
     rows = []
     for task, (localizer, share) in product(tasks, {"stagewise": 0.01, "movement": 0.1, "random": 0.1}.items()):
         row: dict[str, Any] = {
@@ -145,7 +145,7 @@ def recovered(tasks: Sequence[str], random: np.random.Generator) -> pd.DataFrame
 
 
 def overlap(tasks: Sequence[str], random: np.random.Generator) -> pd.DataFrame:
-    """Every two regions, both ways; related tasks share more."""
+    """Return the overlap of every two regions, in both directions; related tasks share more."""
     related = {frozenset(tasks[:2]), frozenset(tasks[2:4])}
     rows = []
     for row, column, kind in product(tasks, tasks, ("overlap", "iou")):
@@ -163,7 +163,7 @@ def overlap(tasks: Sequence[str], random: np.random.Generator) -> pd.DataFrame:
 
 
 def isolation(tasks: Sequence[str], random: np.random.Generator) -> pd.DataFrame:
-    """Related regions against unrelated ones."""
+    """Return the overlap of related regions against unrelated ones."""
     levels = {"same": 1.0, "related": 0.22, "unrelated": 0.07, "related - unrelated": 0.15}
     rows = [
         {
@@ -176,7 +176,7 @@ def isolation(tasks: Sequence[str], random: np.random.Generator) -> pd.DataFrame
 
 
 def gain(tasks: Sequence[str], random: np.random.Generator) -> pd.DataFrame:
-    """What the regions of one task, of two and of all give every task."""
+    """Return the gain on every task from the regions of one task, of two and of all."""
     groups = [(task,) for task in tasks] + [tuple(tasks[:2]), tuple(tasks[2:4]), tuple(tasks)]
     rows = []
     for group, task, purified in product(groups, tasks, (False, True)):
@@ -193,7 +193,7 @@ def gain(tasks: Sequence[str], random: np.random.Generator) -> pd.DataFrame:
 
 
 def stages(tasks: Sequence[str], random: np.random.Generator) -> pd.DataFrame:
-    """Accuracy of every task after every stage: naive training forgets, grafting does not."""
+    """Return the accuracy of every task after every stage: naive training forgets, grafting does not."""
     order, rows = tasks[:3], []
     for mode, stage, metric in product(("naive", "grafting"), range(1, len(order) + 1), ("accuracy", "ece")):
         for number, task in enumerate(order[:stage], start=1):
@@ -219,7 +219,7 @@ def _stage(
 
 
 def composition(tasks: Sequence[str], random: np.random.Generator) -> pd.DataFrame:
-    """Where the regions' entries lie."""
+    """Return the distribution of the regions' entries."""
     kinds = {"query": 4096, "key": 4096, "value": 4096, "attention output": 4096, "MLP in": 16384, "MLP out": 16384}
     rows = []
     for task, seed, layer, (kind, total) in product(tasks, range(3), range(4), {**kinds, "LayerNorm": 256}.items()):
@@ -239,7 +239,7 @@ def composition(tasks: Sequence[str], random: np.random.Generator) -> pd.DataFra
 
 
 def histogram(tasks: Sequence[str], random: np.random.Generator) -> pd.DataFrame:
-    """Top probability of graft and fine-tuned model: the fine-tuned piles up near 1."""
+    """Return the top probability of graft and fine-tuned model: fine-tuned is concentrated near 1."""
     edges, rows = np.linspace(0, 1, 21), []
     for task, (state, sharp) in product(tasks, {"finetuned": 14, "grafted": 5}.items()):
         share = 0.01 if state == "grafted" else np.nan
@@ -257,7 +257,7 @@ def histogram(tasks: Sequence[str], random: np.random.Generator) -> pd.DataFrame
 
 
 def paths(tasks: Sequence[str], random: np.random.Generator) -> pd.DataFrame:
-    """The models between base and fine-tuned model or graft, in and out of distribution."""
+    """Return the models between base and fine-tuned model or graft, in and out of distribution."""
     rows = []
     for id_task in (t for t in tasks if t in OTHERS):
         for path, alpha, task in product(("wise-ft", "wise-graft"), np.linspace(0, 1, 11), (id_task, *OTHERS[id_task])):
@@ -272,7 +272,7 @@ def paths(tasks: Sequence[str], random: np.random.Generator) -> pd.DataFrame:
 
 
 def stability(tasks: Sequence[str], random: np.random.Generator) -> pd.DataFrame:
-    """How much regions of other seeds and samples share."""
+    """Return the overlap of regions from other seeds and samples."""
     rows = []
     for task, source, share in product(tasks, ("mask seeds", "data seeds", "bootstrap"), SIZES):
         iou = {"mask seeds": 0.4, "data seeds": 0.25, "bootstrap": 0.3}[source] + random.normal(0, 0.01)
@@ -287,7 +287,7 @@ def stability(tasks: Sequence[str], random: np.random.Generator) -> pd.DataFrame
 
 
 def sensitivity(tasks: Sequence[str], random: np.random.Generator) -> pd.DataFrame:
-    """The learned mask's constants against size and accuracy."""
+    """Return size and accuracy by the learned mask's constants."""
     rows = []
     for lr, steps, bias, seed, metric in product((1e6, 1e7, 1e8), (50, 100), (5.0, 10.0), range(3), METRICS):
         share = min(0.5, 1e-4 * lr / 1e6 * steps / 50 * 10 / bias)
@@ -303,7 +303,7 @@ def sensitivity(tasks: Sequence[str], random: np.random.Generator) -> pd.DataFra
 
 
 def checkpoints(tasks: Sequence[str], random: np.random.Generator) -> pd.DataFrame:
-    """Five checkpoints of one fine-tuning: the model goes on to gain, its graft less, top movement least."""
+    """Return five checkpoints of one fine-tuning: the model keeps improving, its graft less, top movement least."""
     rows, first = [], 0.0
     for place, step in enumerate((50, 100, 200, 400, 800)):
         place_of = {"id_task": tasks[0], "step": step, "n": 600, "localizer": "", "chance": np.nan, "seeds": 1}
@@ -334,18 +334,18 @@ def checkpoints(tasks: Sequence[str], random: np.random.Generator) -> pd.DataFra
 
 
 def note(tasks: Sequence[str], random: np.random.Generator) -> pd.DataFrame:
-    """What the study says about itself."""
+    """Return the study's notes."""
     return pd.DataFrame({"text": ["Three mask seeds, one data seed.", "12 examples of cr were left out."]})
 
 
 EMPTY = (
     "readout", "variant", "search_variant", "recipe_b", "variant_b", "row_localizer", "column_localizer",
 )  # fmt: skip
-"""Columns that say something only where a study has several of what they tell."""
+"""Columns that are filled only if a study has several values of them."""
 
 
 def whole(frame: pd.DataFrame, name: str) -> pd.DataFrame:
-    """The frame with the columns of EMPTY that its table has."""
+    """Return the frame with its table's columns of EMPTY added."""
     missing = [column.name for column in TABLES[name].columns if column.name in EMPTY and column.name not in frame]
     return frame.assign(**dict.fromkeys(missing, ""))
 

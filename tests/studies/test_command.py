@@ -1,4 +1,4 @@
-"""The command that a study keeps: what makes it again anywhere, and no path of this machine."""
+"""Tests of a study's stored command: it reproduces the study on any machine, and has no local paths."""
 
 from __future__ import annotations
 

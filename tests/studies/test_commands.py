@@ -1,4 +1,4 @@
-"""`study run`, `status`, `table`, `pack` and the jobs of studies: what they print, write and leave alone."""
+"""Tests of `study run`, `status`, `table`, `pack` and jobs of studies: their output, files, and unchanged data."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ Done = tuple[StudySpec, Store]
 
 @pytest.fixture(scope="module")
 def done(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Done:
-    """A small study, run through; not to be changed."""
+    """Return a small finished study. Tests must not change it."""
     folder = tmp_path_factory.mktemp("done")
     study, store = few(tiny), Store(folder / "runs")
     (folder / "study.yaml").write_text(study.yaml_text())
@@ -58,7 +58,7 @@ def done(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Done:
 
 @pytest.fixture
 def file(done: Done, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The file of the small study, with its models and runs at hand."""
+    """Return the file of the small study, with its models and runs available."""
     folder = done[1].root.parent
     monkeypatch.setenv("SKILLVIZ_FINETUNED", str(folder / "finetuned-models"))
     monkeypatch.setenv("SKILLVIZ_RUNS", str(done[1].root))
@@ -91,7 +91,7 @@ def test_status_and_run_of_a_finished_study(file: Path, done: Done) -> None:
 
 @pytest.mark.slow
 def test_what_is_recorded_holds_anywhere(file: Path, done: Done, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The device that it was made on, and the command without paths of this machine."""
+    """The record has the device, and the command without local paths."""
     typed = ["skillviz", "study", "run", str(file), "--workers", "1", "--runs-dir", str(done[1].root)]
     monkeypatch.setattr(sys, "argv", typed)
     assert call(*typed[1:]).code == 0
@@ -265,7 +265,8 @@ def test_time_left_is_an_order_of_magnitude_until_a_step_is_finished(done: Done,
 
 
 def by_hand(told: Estimates, workers: int) -> float:
-    """Steps are shared, a fifth slower each, but none is split; one process makes the tables at the end."""
+    """Compute by hand: steps are shared and each is a fifth slower, none is split; one process makes the tables at
+    the end."""
     steps = [seconds for key, seconds in told.steps.items() if key != TABLE]
     return max(1.2 * sum(steps) / workers, *steps) + told.steps[TABLE]
 
@@ -298,7 +299,7 @@ def test_a_study_runs_as_a_job_and_is_told(tiny: Path, tmp_path: Path, store: St
     [("Interrupted.\n", "stopped"), ("Traceback: no\n", "failed"), ("", "stopped"), (None, "stopped")],
 )
 def test_a_study_that_ended_before_it_began(log: str | None, status: str, tiny: Path, store: Store) -> None:
-    """Cancelled while models were looked at, or written and never run, it has not failed."""
+    """A study cancelled during the check of its models, or written and never run, has not failed."""
     folder = store.root / "studies" / "tiny"
     (folder / "work").mkdir(parents=True)
     (folder / "study.yaml").write_text(few(tiny).yaml_text())

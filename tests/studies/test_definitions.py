@@ -1,4 +1,4 @@
-"""What is finished is made again where a task's definition has changed, and says so."""
+"""Tests of changed task definitions: finished work is made again, with a note."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.studies.tiny_study import few, tasks, tiny_world
 
 
 def change(path: Path, **fields: object) -> None:
-    """Changes fields of a task file."""
+    """Change fields of a task file."""
     path.write_text(yaml.safe_dump({**yaml.safe_load(path.read_text()), **fields}, sort_keys=False))
 
 

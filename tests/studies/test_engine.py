@@ -1,4 +1,5 @@
-"""Running studies: whole, interrupted anywhere, by several processes, with steps that fail; equal tables in the end."""
+"""Tests of running studies: whole, interrupted anywhere, by several processes, with failing steps; the tables are
+equal."""
 
 from __future__ import annotations
 
@@ -42,7 +43,7 @@ Small = tuple[StudySpec, Store]
 
 @pytest.fixture(scope="module")
 def undisturbed(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Whole]:
-    """A study with entries of every kind, run through; its store and the folder of its models."""
+    """Run a study with entries of every kind; return it, its store and the folder of its models."""
     folder = tmp_path_factory.mktemp("undisturbed")
     study, store = every_kind(tiny), Store(folder / "runs")
     with pytest.MonkeyPatch.context() as patch:
@@ -52,27 +53,27 @@ def undisturbed(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 @pytest.fixture
 def whole(undisturbed: Whole, monkeypatch: pytest.MonkeyPatch) -> Whole:
-    """The study that was run through, with its models at hand."""
+    """Return the finished study, with its models available."""
     monkeypatch.setenv("SKILLVIZ_FINETUNED", str(undisturbed[2]))
     return undisturbed
 
 
 @pytest.fixture(scope="module")
 def small(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Small:
-    """A small study, run through in one process."""
+    """Run a small study in one process."""
     study, store = few(tiny, seed=[0, 1]), Store(tmp_path_factory.mktemp("small") / "runs")
     assert run_study(study, store).is_whole
     return study, store
 
 
 def only_study(store: Store) -> StudyFolder:
-    """The one study of a store."""
+    """Return the only study of a store."""
     (found,) = list_studies(store)
     return found
 
 
 def same_tables(a: Store, b: Store) -> None:
-    """Asserts that the studies of two stores have equal tables."""
+    """Assert that the studies of two stores have equal tables."""
     one, two = only_study(a), only_study(b)
     assert sorted(one.tables()) == sorted(two.tables()) != []
     for name in one.tables():
@@ -80,7 +81,7 @@ def same_tables(a: Store, b: Store) -> None:
 
 
 def made(store: Store) -> dict[str, str]:
-    """When each model was made, by its folder's name."""
+    """Return name of a model's folder -> the time when the model was made."""
     records = finetuned_root().glob("*/finetuned_model.json")
     return {path.parent.name: json.loads(path.read_text())["created"] for path in records}
 
@@ -146,11 +147,11 @@ def test_nothing_is_repeated(whole: Whole) -> None:
 
 
 class Crash(BaseException):
-    """What nobody catches, as the end of the process."""
+    """An error that no code catches, like the end of the process."""
 
 
 def crashing(study: StudySpec, store: Store, draw: random.Random) -> bool:
-    """Runs a study that ends at a random word of what it tells; whether it came through before."""
+    """Run a study that crashes at a random report; return True if it finished before."""
     left = draw.randint(1, 25)
 
     def told(*_: Any) -> None:
@@ -206,7 +207,7 @@ def test_a_study_that_is_killed_comes_to_the_same_tables(small: Small, tmp_path:
 @pytest.mark.nightly
 def test_two_workers_come_to_the_same_tables(small: Small, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     study, told = small[0], list[tuple[str, str]]()
-    stranger = ModuleType("__main__")  # as a page's script leaves behind: a worker must not import it
+    stranger = ModuleType("__main__")  # like after a page's script: a worker must not import it
     stranger.__file__ = str(store.root / "no-such-script.py")
     monkeypatch.setitem(sys.modules, "__main__", stranger)
     outcome = run_study(study, store, workers=2, on_step=lambda n, c, step, what: told.append((step.key, what)))

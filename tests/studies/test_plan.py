@@ -1,4 +1,4 @@
-"""What a study's file stands for: steps, their order, keys and labels; and what is wrong with a file, in words."""
+"""Tests of plans from study files: steps, their order, keys and labels; and messages about errors in a file."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ PROJECT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture(scope="module")
 def whole(tiny: Path) -> Plan:
-    """The plan of a study with entries of every kind."""
+    """Return the plan of a study with entries of every kind."""
     return plan(every_kind(tiny))
 
 
 def titles(found: Plan, kind: str) -> list[str]:
-    """The titles of the steps of a kind."""
+    """Return the titles of the steps of a kind."""
     return [step.title for step in found.steps if step.kind == kind]
 
 
@@ -144,7 +144,7 @@ def test_labels_find_steps_again(whole: Plan) -> None:
     assert [step.spec.on is None for step in whole.of("score", recipe="graft-retrain")] == [True, False]
     assert len(whole.of("score", mode="naive", stage=2)) == 2
     assert len(whole.of("score", label="small")) == 2
-    assert len(whole.of("localize", role="region")) == 2  # asked for as runs and as regions: one step each
+    assert len(whole.of("localize", role="region")) == 2  # requested as runs and as regions: one step each
     assert whole.of("localize", colour="red") == []
 
 
@@ -199,7 +199,8 @@ def test_a_region_on_a_model_of_its_own(tiny: Path) -> None:
 
 
 def test_a_region_is_looked_for_on_a_model_trained_as_the_entry_s_own(tiny: Path) -> None:
-    """With steps and rate of the entry, so that it is the model of a plain entry with the same fine-tuning."""
+    """The region's model has the entry's steps and rate, so it equals the model of a plain entry with that
+    fine-tuning."""
     one, two = tasks(tiny)
     few = {"steps": 3, "lr": 0.02, "batch_size": 4, "seed": 5}
     entry = {"task": one, "recipe": "graft-retrain", "region": REGION, "localizer": "none", "finetune": few}
@@ -215,7 +216,7 @@ def test_a_region_is_looked_for_on_a_model_trained_as_the_entry_s_own(tiny: Path
 
 
 def test_of_another_recipe_a_region_s_model_has_the_defaults_of_the_study(tiny: Path) -> None:
-    """A rate of AdamW is none for SGD; seed and head are the entry's."""
+    """A learning rate of one optimizer does not fit another, so only seed and head come from the entry."""
     region = {**REGION, "recipe": "adamw"}
     few = {"lr": 0.02, "seed": 5}
     entry = {"task": tasks(tiny)[0], "recipe": "graft-retrain", "region": region, "localizer": "none", "finetune": few}
@@ -327,7 +328,7 @@ def test_a_file_of_too_many_entries_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_long_study_is_planned_within_seconds() -> None:
-    """The order of the steps takes no time that grows with their square: 10,000 took 14 s."""
+    """The time to order the steps must not grow with their square: 10,000 steps took 14 s."""
     entry = {"base": "b", "finetuned": "f", "task": "sst2", "localizer": "random", "size": "1%"}
     before = time.process_time()
     assert len(plan(StudySpec(name="s", runs=({**entry, "seed": list(range(9999))},))).steps) == 10_000
@@ -341,7 +342,7 @@ def test_a_name_that_no_folder_can_have_stays_as_it_is(name: str, tmp_path: Path
 
 
 def test_the_order_is_that_of_looking_for_the_next_step_each_time() -> None:
-    """Against the slow way, on drawn graphs: the first step whose needs are met, of the last one's pair if there is."""
+    """Compare with a slow loop on random graphs: the first ready step, of the last one's pair if possible."""
     draw = random.Random(0)
 
     def slowly(steps: list[Any]) -> list[Any]:
@@ -405,14 +406,14 @@ def test_the_recipe_of_a_model_is_read_off_its_path_and_off_nothing_else() -> No
 
 def test_paths_in_a_study_file_are_relative_to_that_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "elsewhere").mkdir()
-    (tmp_path / "elsewhere" / "task.yaml").write_text("name: another\n")  # of the working folder: not meant
+    (tmp_path / "elsewhere" / "task.yaml").write_text("name: another\n")  # in the working folder: not meant
     monkeypatch.chdir(tmp_path / "elsewhere")
     folder = tmp_path / "mine"
     (folder / "sub").mkdir(parents=True)
     (folder / "base").mkdir()
     (folder / "finetuned").mkdir()
     (folder / "task.yaml").write_text("")
-    (folder / "sub" / "sst2").mkdir()  # no task file, so the registry's is meant
+    (folder / "sub" / "sst2").mkdir()  # without a task file, so the registry's is used
     (folder / "sub" / "study.yaml").write_text(
         "name: near\ndefaults: {base: ../base, finetuned: ../finetuned, device: cpu}\nruns:\n"
         "- {task: [../task.yaml, sst2], localizer: movement, size: [1%]}\n"
@@ -423,7 +424,7 @@ def test_paths_in_a_study_file_are_relative_to_that_file(tmp_path: Path, monkeyp
     assert study.defaults == {"base": base, "finetuned": tuned, "device": "cpu"}
     assert study.runs[0]["task"] == [task, "sst2"]
     assert study.runs[1]["region"] == {"finetuned": tuned} and study.runs[1]["others"] == [task]
-    # as it is stored it means the same
+    # The stored text gives the same study.
     (tmp_path / "copy.yaml").write_text(study.yaml_text())
     assert read_study(tmp_path / "copy.yaml") == study
 
@@ -443,10 +444,10 @@ def test_paths_of_the_project_and_unknown_ones_stay_as_they_are(tmp_path: Path) 
 
 def test_tasks_without_a_common_scale_are_refused_before_training(tiny: Path) -> None:
     class Checked:
-        """What a study's check knows of its tasks, one of them scored by perplexity."""
+        """A stand-in of a study's check, with one task scored by perplexity."""
 
         def pair(self, *_: object) -> None:
-            """The base takes every task."""
+            """Accept every task for the base."""
 
         def task(self, path: str) -> Task:
             metric = "perplexity" if path == tasks(tiny)[1] else "accuracy"

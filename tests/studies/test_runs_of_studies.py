@@ -1,4 +1,4 @@
-"""Studies: what a file stands for, that finished runs are not repeated, and what their tables say."""
+"""Tests of studies: the plan of a file, finished runs that are not repeated, and the content of the tables."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ runs:
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A tiny pair, a task, and a study file of ten runs."""
+    """Return a tiny pair, a task, and a study file of ten runs."""
     folder = tmp_path_factory.mktemp("world")
     tiny_pair(folder, steps=30)
     tiny_task(folder, rows=24)
@@ -54,24 +54,24 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def study(world: Path) -> StudySpec:
-    """The file, read."""
+    """Return the study in the file."""
     return read_study(world / "study.yaml")
 
 
 def only(study: StudySpec, count: int) -> StudySpec:
-    """The first entries of a study, as explicit specs."""
+    """Return the first entries of a study, as explicit specs."""
     runs = tuple(s.model_dump(exclude_defaults=True) for s in plan(study).runs[:count])
     return StudySpec(name=study.name, runs=runs)
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
-    """An empty store whose root does not exist yet."""
+    """Return an empty store whose root does not exist yet."""
     return Store(tmp_path / "runs")
 
 
 def runs(steps: list[Step]) -> int:
-    """How many of the steps are runs."""
+    """Return the number of steps that are runs."""
     return sum(step.kind == "localize" for step in steps)
 
 
@@ -160,7 +160,7 @@ def test_an_interrupted_study_goes_on_where_it_stopped(study: StudySpec, store: 
     assert [e.record.status for e in store.unfinished()] == ["cancelled"]
     outcome = run_study(few, store)
     assert (runs(outcome.skipped), runs(outcome.finished)) == (1, 2)
-    assert not store.unfinished()  # the interrupted one was finished, not begun beside it
+    assert not store.unfinished()  # the interrupted run was finished, not started again
 
 
 def test_a_run_that_fails_does_not_stop_the_others(study: StudySpec, store: Store) -> None:
@@ -200,7 +200,7 @@ def test_a_run_of_a_model_that_has_changed_is_made_again(store: Store, tmp_path:
     assert runs(run_study(one, store).finished) == 1
     for name in ("base", "finetuned"):
         (tmp_path / name).rename(tmp_path / f"{name}-gone")
-    assert runs(run_study(one, store).skipped) == 1  # without the model the run stands
+    assert runs(run_study(one, store).skipped) == 1  # the run does not need the model any more
     assert len(store.list()) == 3
 
 

@@ -1,4 +1,5 @@
-"""Experiments on several tasks: their plans at both scales, and table 4 from made-up scores with a planted fault."""
+"""Tests of experiments on several tasks: plans at both scales, and Table 4 from invented scores with a planted
+error."""
 
 from __future__ import annotations
 
@@ -43,7 +44,7 @@ def test_a_sequence_is_scored_after_every_stage_in_both_modes(scale: str) -> Non
 def test_one_model_of_several_tasks_has_a_region_a_task_and_seed(scale: str) -> None:
     found = planned("figure8", scale)
     (model,) = found.finetuned
-    steps = SCALES[scale].training.get("steps")  # without them as many as the tasks' own together
+    steps = SCALES[scale].training.get("steps")  # without it, the sum of the tasks' own steps
     assert model.recipe == "multi-task" and model.steps == (steps and len(model.tasks) * steps)
     assert len(found.runs) == len(model.tasks) * len(SCALES[scale].mask_seeds)
     assert {run.options["start_share"] for run in found.runs} == {0.0}, "the base of the mask is empty"
@@ -70,7 +71,7 @@ def test_one_task_is_no_sequence() -> None:
 
 
 def predictions(task: str, wrong: int, states: tuple[str, ...] = ("finetuned",)) -> pd.DataFrame:
-    """A model that errs on the first `wrong` of 40 examples, whose labels are all yes."""
+    """Return a model that errs on the first `wrong` of 40 examples; all labels are "yes"."""
     right = np.arange(N) >= wrong
     frame = pd.DataFrame(
         {
@@ -95,7 +96,8 @@ def alone(task: str) -> Any:
 
 
 def results(grafting: dict[tuple[int, str], int]) -> Any:
-    """Naive training errs on four more after each later stage; grafting as told."""
+    """Return results in which naive training errs on four more after each later stage, and grafting on the given
+    counts."""
     naive = {(s, t): 4 * (s - ORDER.index(t)) for s in (1, 2, 3) for t in ORDER[:s]}
     told = {"naive": naive, "grafting": grafting}
     return SimpleNamespace(

@@ -1,4 +1,4 @@
-"""Stability over the seeds of a study: which runs are compared, on a tiny study that is really made."""
+"""Tests of stability over a study's seeds: the compared runs, on a tiny study that is really made."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ SEEDS = {"seed": [0, 1], "data_seed": [0, 1, 2], "k_shot": 4}
 
 @pytest.fixture(scope="module")
 def results(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Results:
-    """Two recipes, three data seeds (each a model of its own) and two mask seeds; movement has one region a model."""
+    """Run a study of two recipes, three data seeds (each with its own model) and two mask seeds; movement has one
+    region per model."""
     folder = tmp_path_factory.mktemp("stable")
     one, _ = tasks(tiny)
     search = {"localizer": "stagewise", "size": "5%", "steps": 2, "batch_size": 4}
@@ -38,7 +39,7 @@ def results(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Results:
 
 
 def row(table: pd.DataFrame, **wanted: str) -> Any:
-    """The one row of these values."""
+    """Return the only row with these values."""
     for name, value in wanted.items():
         table = table[table[name] == value]
     assert len(table) == 1, table
@@ -53,7 +54,7 @@ def test_the_table_is_one_of_the_study_s(results: Results) -> None:
 
 
 def test_trainings_of_one_recipe_are_kept_apart(tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A model of six steps and one of two are not samples of one thing: each has its own row of mask seeds."""
+    """A model of six steps and one of two are different models: each has its own row of mask seeds."""
     monkeypatch.setenv("SKILLVIZ_FINETUNED", str(tmp_path / "finetuned-models"))
     one, _ = tasks(tiny)
     entry = {"task": one, "recipe": "sgd", "localizer": "random", "size": "5%", "seed": [0, 1]}
@@ -66,7 +67,8 @@ def test_trainings_of_one_recipe_are_kept_apart(tiny: Path, tmp_path: Path, monk
 
 @pytest.mark.parametrize("recipe", ["sgd", "adamw"])
 def test_one_thing_differs_at_a_time(results: Results, recipe: str) -> None:
-    """Mask seeds on the model of the first data seed; data seeds at the first mask seed; recipes never mixed."""
+    """Mask seeds are compared on the first data seed's model, and data seeds at the first mask seed; recipes are
+    separate."""
     table = stability_of_runs(results.runs(), finetuned_labels(results))
     runs = {(r.spec.data_seed, r.spec.seed): r.region() for r in results.runs(recipe=recipe)}
     assert len(runs) == 6

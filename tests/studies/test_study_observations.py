@@ -1,4 +1,4 @@
-"""What runs of a store observed, as the tables of a study see it; invented runs, no model."""
+"""Tests of the observations that a study's tables take from a store's runs; the runs are invented, without a model."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SEARCHES = {"stagewise": (0, 1, 2), "movement": (0,), "random": (0, 1, 2)}
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
-    """A study of three localizers at two sizes on one pair, all of it finished."""
+    """Return a finished study of three localizers at two sizes on one pair."""
     store = Store(tmp_path_factory.mktemp("runs"))
     for name, seeds in SEARCHES.items():
         for seed in seeds:
@@ -68,7 +68,7 @@ def test_what_was_left_out_elsewhere_is_said(results: Results) -> None:
 @pytest.mark.cases(1, 1)
 @pytest.mark.parametrize(("recipe", "entries"), [("lora", 64.0), ("bitfit", 4096.0)])
 def test_lora_is_told_by_what_it_trains(results: Results, recipe: str, entries: float) -> None:
-    """Its merged change fills whole matrices."""
+    """LoRA's merged change fills whole matrices."""
     model = FineTunedSpec(base="b", tasks=("sst2",), recipe=recipe)
     made = SimpleNamespace(
         finetuned_of=lambda _: model,
@@ -114,9 +114,9 @@ def test_regions_of_localizers_are_compared_at_equal_size_and_with_themselves(re
     expected = np.mean([matched_iou(a, b) for a in ours for b in others])
     assert main.loc["random", "chance"] == pytest.approx(expected) and expected > chance_iou(size, size, d)
     assert main["seeds"].to_dict() == {"stagewise": 3, "movement": 3, "random": 3}
-    shared, own = stability(ours), main.loc["stagewise"]  # one kind of interval for the IoU of seeds
+    shared, own = stability(ours), main.loc["stagewise"]  # the IoU of seeds has one kind of interval
     assert own[["value", "low", "high"]].tolist() == pytest.approx([shared.iou, shared.low, shared.high])
-    # runs of one seed have one order here, whatever the localizer: seed 0 against movement's is all of it
+    # Runs of one seed have one order here, for any localizer: seed 0 shares its whole region with movement's.
     assert main.loc["movement", "value"] > main.loc["stagewise", "value"]
 
 

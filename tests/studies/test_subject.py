@@ -1,4 +1,4 @@
-"""What a study is about, from its file: studies of other bases, readouts, files or models are told apart."""
+"""Tests of a study's subject, from its file: studies with other bases, readouts, files or models are different."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ ENTRY = {"base": BASE, "readout": "head", "task": TASK, "finetuned": "models/fil
 
 
 def about(**changed: Any) -> Subject:
-    """What a study of one entry is about; a field of None is not in it."""
+    """Return the subject of a study with one entry; fields of None are omitted."""
     entry = {name: value for name, value in {**ENTRY, **changed}.items() if value is not None}
     return subject(StudySpec(name="x", runs=(entry,)))
 
 
 def own_task(folder: Path, name: str = "mr") -> str:
-    """A task file of the user's own, of this name."""
+    """Write a user's task file with this name; return its path."""
     file = folder / "task.yaml"
     file.write_text(f"name: {name}\n")
     return str(file)

@@ -1,4 +1,4 @@
-"""Regions of a model of two tasks: a tiny real pair whose head answers both, its gains, and the kept logits."""
+"""Tests of regions of a model of two tasks: a tiny real pair with one head for both, its gains, and stored logits."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ONE, TWO = "sst2_sentences", "cr"
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """What the tables are made from: two tasks of one tiny model, a region of each for three mask seeds."""
+    """Return the input of the tables: two tasks of one tiny model, and a region of each for three mask seeds."""
     from skillviz.runs.produce import produce
     from skillviz.runs.session import Session
     from tests.tiny import tiny_pair, tiny_task
@@ -61,7 +61,7 @@ def _task(folder: Path, name: str, make: Any) -> Path:
 
 
 def leak(folder: Path) -> None:
-    """The second task's first test text now stands in the first one's training data only."""
+    """Put the second task's first test text into the first task's training data, and not its own."""
     name = yaml.safe_load((folder / TWO / "task.yaml").read_text(encoding="utf-8"))["data"]
     test = folder / TWO / Path(name["test"]).name
     rows = [json.loads(line) for line in test.read_text(encoding="utf-8").splitlines()]
@@ -72,7 +72,7 @@ def leak(folder: Path) -> None:
 
 @pytest.fixture(scope="module")
 def tables(results: Any) -> dict[str, pd.DataFrame]:
-    """The tables of the study, checked."""
+    """Return the tables of the study, checked."""
     return {name: check(frame, name) for name, frame in figure8.tables(results).items()}
 
 
@@ -131,7 +131,7 @@ def test_base_and_member_have_gain_nought_and_one() -> None:
 
 
 def test_a_gain_over_three_regions_is_as_uncertain_as_their_t_interval() -> None:
-    """Gains of 0.5, 0.6 and 0.7 on so many examples that only the regions differ: 0.6 +- 4.303 * 0.1 / sqrt(3)."""
+    """Gains of 0.5, 0.6 and 0.7 with so many examples that only the regions differ: 0.6 ± 4.303 * 0.1 / sqrt(3)."""
     n, labels = 10_000, np.zeros(10_000, np.int64)
 
     def answers(right: float) -> np.ndarray:
@@ -144,7 +144,7 @@ def test_a_gain_over_three_regions_is_as_uncertain_as_their_t_interval() -> None
 
 
 def test_regions_of_one_model_and_data_seed_are_compared_and_the_rest_is_told(results: Any) -> None:
-    """Runs of another model come second; none of data seed 0 is needed."""
+    """Only runs of the first model are compared, and data seed 0 is not required."""
     runs = results.runs()
     models = {run.id: "first" if run.spec.seed < 2 else "second" for run in runs}
     one = SimpleNamespace(**{**vars(results), "entry": lambda run: {"finetuned_key": models[run.id]}})
@@ -176,7 +176,7 @@ def test_logits_are_scored_once(results: Any, monkeypatch: pytest.MonkeyPatch) -
 def test_passes_are_counted_before_the_tables_are_made(
     results: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is told beforehand is what the tables then ask for, each once in an empty store."""
+    """The passes announced before are the passes of the tables, each once in an empty store."""
     asked: list[dict[str, Any]] = []
 
     def heard(store: Path, which: dict[str, Any], make: Any, dtype: str = "float32") -> np.ndarray:

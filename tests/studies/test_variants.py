@@ -1,4 +1,4 @@
-"""Only seeds are averaged over: models and searches asked for in several ways have rows of their own."""
+"""Tests that only seeds are averaged: models and searches with different settings have separate rows."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ def tuned(
     of_parts: dict[tuple[str, ...], Any] | None = None,
     **fields: Any,
 ) -> Observation:
-    """A model of these fields; `of_parts` are those of its regions."""
+    """Return a model with these fields; `of_parts` are the fields of its regions."""
     return seen(method, right=right, model=folder, recipe=recipe, model_fields={**fields, **(of_parts or {})})
 
 
 def test_what_differs_stands_beside_the_recipe_and_seeds_are_averaged() -> None:
-    """Two seeds of three ways: as many rows as ways, each over two."""
+    """Two seeds with three settings give three rows, each over two seeds."""
     ways: list[dict[str, Any]] = [{"steps": 1, "lr": 1e-4}, {"steps": 300, "lr": 0.05}, {"steps": 300, "lr": None}]
     found = once([tuned(folder=f"{way}-{seed}", **way, rank=None) for way in ways for seed in (0, 1)])
     rows = scores(found).query("metric == 'accuracy'")
@@ -49,7 +49,7 @@ def test_what_differs_stands_beside_the_recipe_and_seeds_are_averaged() -> None:
 
 
 def test_what_does_not_differ_is_not_said() -> None:
-    """A recipe's models are compared with their like alone: of another recipe, task or training set nothing is told."""
+    """A variant compares the models of one recipe, task and training set only, so nothing is said of other ones."""
     alone = [tuned(steps=3), tuned(folder="l", recipe="lora", steps=9), tuned(folder="n", steps=3)]
     other = seen(right=RIGHT, recipe="sgd", id_task="cr", model_fields={"steps": 5})
     few = seen(right=RIGHT, recipe="sgd", setting="16-shot", model_fields={"steps": 7})
@@ -76,7 +76,7 @@ def test_words_tell_every_value_apart(name: str | tuple[str, ...], values: tuple
 
 
 def test_stages_of_one_sequence_are_never_averaged() -> None:
-    """The stage is told though only one was scored, and models of a mode are compared with their like alone."""
+    """The stage is always named, even if only one was scored; models of different modes are not compared."""
     ways: list[dict[str, Any]] = [
         {"mode": "naive", "stage": 1},
         {"mode": "naive", "stage": 2},
@@ -97,7 +97,7 @@ def test_a_difference_tells_both_models_where_there_are_several() -> None:
 
 
 def test_the_recovered_gain_is_of_one_way_of_training() -> None:
-    """The graft of a model is measured by that model's gain, not by the mean of both."""
+    """The graft of a model is measured by that model's gain, not by the mean gain of both."""
 
     def pair(steps: int, tuned: float) -> list[Observation]:
         values = {"pretrained": 0.5, "ft": tuned, "graft": 0.7}
@@ -116,7 +116,7 @@ def test_the_recovered_gain_is_of_one_way_of_training() -> None:
 
 @pytest.fixture(scope="module")
 def results(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Results]:
-    """A study really made: LoRA of two ranks, SGD in two ways with two seeds each, a region retrained, two modes, one
+    """Run a study: LoRA of two ranks, SGD with two settings and two seeds each, a retrained region, two modes, one
     model of both tasks."""
     one, two = tasks(tiny)
     search = {"localizer": "movement", "size": "5%"}
@@ -141,7 +141,7 @@ def results(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Re
 
 @pytest.mark.nightly
 def test_every_row_of_a_study_is_of_one_setting(results: Results) -> None:
-    """Whatever stands in one row was asked for with the same words but for its seeds."""
+    """All observations of a row have the same settings except their seeds."""
     found = of_results(results)
     assert all(all(one.model_fields == side[0].model_fields for one in side) for side in sides(found))
     table = scores(found).query("split == 'test' and metric == 'accuracy' and task == 'one'")
@@ -154,7 +154,7 @@ def test_every_row_of_a_study_is_of_one_setting(results: Results) -> None:
 
 @pytest.mark.nightly
 def test_a_make_up_has_one_row_a_part_seed_and_setting(results: Results) -> None:
-    assert set(run_variants(results)) == {"1 step", "6 steps", "2 steps", ""}  # of two localizers one model each
+    assert set(run_variants(results)) == {"1 step", "6 steps", "2 steps", ""}  # one model for two localizers
     table = make_tables(results.study, results)["composition"]
     shares = table.groupby(["task", "localizer", "variant"])["share"].sum()
     models = pd.Series(2.0, index=[("one", "movement", "1 step"), ("one", "movement", "6 steps")])

@@ -1,4 +1,4 @@
-"""A scale of tiny models, at which every experiment takes seconds; and observations written down by hand."""
+"""A scale of tiny models, at which every experiment takes seconds; and observations written by hand."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ D = 1000.0
 
 
 def tiny_scale(world: Path) -> Scale:
-    """Two tasks of one kind on a tiny prompt model; models are fine-tuned in a few steps, two mask seeds."""
+    """Return a scale with two related tasks on a tiny prompt model; models are fine-tuned in a few steps, two mask
+    seeds."""
     task, other = str(world / "task.yaml"), str(world / "other.yaml")
     few: dict[str, Any] = {"steps": 2, "batch_size": 16}
     return Scale(
@@ -37,7 +38,7 @@ def tiny_scale(world: Path) -> Scale:
 
 
 def write_world(folder: Path) -> Path:
-    """A tiny masked model as `base`, and two task files with the same labels and other data."""
+    """Write a tiny masked model as `base`, and two task files with the same labels and other data."""
     from tests.tiny import tiny_pair, tiny_rows, tiny_task
 
     tiny_pair(folder, readout="prompt")
@@ -72,8 +73,11 @@ def seen(
     metric: str = "accuracy",
     **fields: Any,
 ) -> Observation:
-    """One observation. `right` says for each example (`1` or `0`) whether it is answered rightly, each with logits
-    (+-sure); without it there are only `values` and no answers."""
+    """Return one observation.
+
+    `right` has `1` or `0` for each example, right or wrong, with logits of ± `sure`. Without it there are only
+    `values` and no answers.
+    """
     note = TaskNote(name="sst2", labels=LABELS, metric=metric)
     answers, found, known, debiased = None, dict(values or {}), dict(ends or {}), {}
     if right:

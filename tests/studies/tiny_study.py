@@ -11,7 +11,7 @@ REGION = {"localizer": "movement", "size": "5%"}
 
 
 def tiny_world(folder: Path) -> None:
-    """Writes a tiny base and the tasks one and two, with the same labels and different examples."""
+    """Write a tiny base and the tasks one and two, with the same labels and different examples."""
     from tests.tiny import tiny_pair, tiny_task  # needs torch
 
     tiny_pair(folder, steps=1)
@@ -21,18 +21,18 @@ def tiny_world(folder: Path) -> None:
 
 
 def tasks(folder: Path) -> tuple[str, str]:
-    """The files of the two tasks."""
+    """Return the files of the two tasks."""
     return str(folder / "one" / "task.yaml"), str(folder / "two" / "task.yaml")
 
 
 def study_of(folder: Path, *runs: dict[str, Any], name: str = "tiny", **defaults: Any) -> StudySpec:
-    """A study of these entries on the base of `folder`; few steps."""
+    """Return a study of these entries on the base of `folder`, with few steps."""
     common = {"base": str(folder / "base"), "readout": "head", "device": "cpu", "finetune": {"steps": 6, "lr": 0.05}}
     return StudySpec(name=name, defaults={**common, **defaults}, runs=runs)
 
 
 def every_kind(folder: Path) -> StudySpec:
-    """One study with entries of every kind."""
+    """Return one study with entries of every kind."""
     one, two = tasks(folder)
     by_hand = {"expression": {"union": [{"run": REGION}, {"layers": [0], "kinds": ["value"]}]}}
     return study_of(
@@ -55,7 +55,7 @@ def every_kind(folder: Path) -> StudySpec:
 
 
 def few(folder: Path, **changes: Any) -> StudySpec:
-    """A model of one task, two runs on it, and the re-trained region of the first, scored."""
+    """Return a study with a model of one task, two runs on it, and the re-trained region of the first, scored."""
     one, _ = tasks(folder)
     return study_of(
         folder,

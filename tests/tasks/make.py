@@ -16,7 +16,7 @@ ROWS = [{"text": f"story {i} was {'good' if i % 2 else 'bad'}", "label": i % 2} 
 
 
 def write_rows(path: Path, rows: Sequence[dict[str, Any]]) -> Path:
-    """A JSONL, CSV or Parquet file of the rows."""
+    """Write the rows to a JSONL, CSV or Parquet file; return its path."""
     frame = pd.DataFrame(list(rows))
     if path.suffix == ".jsonl":
         path.write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -28,7 +28,7 @@ def write_rows(path: Path, rows: Sequence[dict[str, Any]]) -> Path:
 
 
 def write_task(folder: Path, rows: Sequence[dict[str, Any]] = ROWS, suffix: str = ".jsonl", **changes: Any) -> Path:
-    """The path of a task file with the same rows as train and test; a change to None leaves a key out."""
+    """Write a task file with the same rows as train and test; a change to None omits a key. Return its path."""
     for split in ("train", "test"):
         write_rows(folder / f"{split}{suffix}", rows)
     values = {
@@ -47,7 +47,7 @@ def write_task(folder: Path, rows: Sequence[dict[str, Any]] = ROWS, suffix: str 
 
 
 def made(masked: str | None = None, causal: str | None = None, pair: bool = False, **changes: Any) -> Task:
-    """A task that has no data, for encoding frames."""
+    """Return a task without data, for encoding frames."""
     values: dict[str, Any] = {
         "name": "made",
         "data": Files(train="a.csv", test="b.csv"),
@@ -61,7 +61,7 @@ def made(masked: str | None = None, causal: str | None = None, pair: bool = Fals
 
 
 def frame(*texts: str | tuple[str, str]) -> pd.DataFrame:
-    """A frame of these texts or pairs of texts, with alternating labels."""
+    """Return a frame of these texts or pairs of texts, with alternating labels."""
     rows = [(text,) if isinstance(text, str) else text for text in texts]
     columns = {name: list(column) for name, column in zip(("text_a", "text_b"), zip(*rows, strict=True), strict=False)}
     ids = [f"test-{i}" for i in range(len(rows))]

@@ -1,4 +1,4 @@
-"""The hash of a task's definition: it changes with what a readout asks and how it is scored, and with nothing else."""
+"""Tests of the hash of a task's definition: it depends on the readout's input and scoring, and on nothing else."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ CHANGES: list[tuple[dict[str, Any], frozenset[str]]] = [
     ({"ignore_case": True}, frozenset({"causal"})),
     ({"ignore_punctuation": True}, frozenset({"causal"})),
 ]
-"""A change, and the readouts by which the task then is another."""
+"""(a change, the readouts whose definition it changes)."""
 SAME: list[dict[str, Any]] = [
     {"title": "Mine", "name": "yours", "source": "somewhere", "path": Path("mine.yaml")},
     {"data": Files(train="data/train.csv", test="data/test.csv")},
-    {"positive": 0},  # accuracy asks for no positive class
-    {"max_length_causal": 200},  # what it is without it
+    {"positive": 0},  # accuracy has no positive class
+    {"max_length_causal": 200},  # equal to the default
 ]
 
 
@@ -89,7 +89,7 @@ def test_what_only_names_or_describes_leaves_it(change: dict[str, Any], readout:
 
 
 def test_every_field_is_told_of_once() -> None:
-    """A new field of a task is part of the definition unless somebody says that it is not."""
+    """A new field of a task is part of the definition unless it is listed as not."""
     asked = {name for change, _ in CHANGES for name in change}
     assert asked | OF_DATA | DESCRIPTIVE == set(Task.model_fields) and not OF_DATA & DESCRIPTIVE
     assert frozenset.union(APART, *OTHERS.values()) <= asked

@@ -1,4 +1,4 @@
-"""Encoding: what each readout gets, with every kind of tokenizer, and what truncation may never touch."""
+"""Tests of encoding: the input of each readout with every kind of tokenizer, and the parts that are never truncated."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Tasks whose answer is generated: how they are read and encoded, and one sentence for what cannot be."""
+"""Tests of tasks with generated answers: reading, encoding, and one-sentence errors."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PLAIN = {"labels": None, "label_words": None, "metric": None, "label": None}
 
 
 def generated(folder: Path, rows: Any = ROWS, **changes: Any) -> Task:
-    """The task of these rows, its reference in the column `gold`."""
+    """Return the task of these rows, with its reference in the column `gold`."""
     values = {**PLAIN, "template": {"causal": "{text} Answer:"}, "reference": "gold", "max_new_tokens": 40}
     return task(write_task(folder, rows, **{**values, **changes}))
 
@@ -84,7 +84,7 @@ def test_a_prompt_is_shortened_for_the_text_and_a_long_reference_is_refused(tmp_
 
 
 def test_a_reference_is_compared_as_its_own_tokens_write_it(tmp_path: Path) -> None:
-    """Where a tokenizer changes case and spaces, a model that writes the reference's very tokens is right."""
+    """If a tokenizer changes case and spaces, a model that writes the reference's tokens is still right."""
     tok = tokenizer("words")
     made = generated(tmp_path, [{"text": "what", "gold": "The Kitchen."}] * 2)
     encoded = encode(made, load(made).test, tok, "causal")
@@ -152,7 +152,7 @@ def test_only_the_causal_readout_and_no_other_task(tmp_path: Path) -> None:
 
 
 def test_references_that_are_only_scored_are_those_that_are_generated(tmp_path: Path) -> None:
-    """The same tokens, whatever their number; no room is kept for a text, and the definition is another one."""
+    """The tokens are equal, for any number of them; no space is reserved for a text, and the definition differs."""
     made, tok = generated(tmp_path), tokenizer("gpt2")
     wanted = encode(made, load(made).test, tok, "causal")
     scored = generated(tmp_path, metric="perplexity", max_new_tokens=None, max_length=60)

@@ -1,4 +1,4 @@
-"""Which test examples stand in other tasks' training texts: by hand, and against the list that came with the data."""
+"""Tests of test examples found in other tasks' training texts: by hand, and against the list supplied with the data."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ TASKS, EXAMPLES = ROOT / "benchmarks" / "tasks", ROOT / "examples" / "tasks"
 
 
 def leaked_rows(source: Task, other: Task) -> list[int]:
-    """Line numbers of the other task's test examples that stand in the source's training data."""
+    """Return the line numbers of the other task's test examples that are in the source's training data."""
     return sorted(int(name.rpartition("-")[2]) for name in unseen([source, other])[other.name].leaked)
 
 
 def task(folder: Path, name: str, train: list[str], test: list[str]) -> Task:
-    """A task of these texts; labels alternate."""
+    """Return a task of these texts; labels alternate."""
     for split, texts in (("train", train), ("test", test)):
         rows = [json.dumps({"text": text, "label": number % 2}) for number, text in enumerate(texts)]
         (folder / f"{name}-{split}.jsonl").write_text("\n".join(rows) + "\n", encoding="utf-8")
@@ -39,7 +39,7 @@ def task(folder: Path, name: str, train: list[str], test: list[str]) -> Task:
 
 @pytest.fixture
 def three(tmp_path: Path) -> list[Task]:
-    """Three tasks; `b` tests on two texts of `a`'s training data, one of which `c` has too."""
+    """Return three tasks; `b` tests on two texts of `a`'s training data, and `c` also trains on one of them."""
     return [
         task(tmp_path, "a", ["A fine film .", "dull", "It's 9 of 10!"], ["alone", "too"]),
         task(tmp_path, "b", ["own", "words"], ["a FINE film", "new", "its 9 of 10", "own words"]),
@@ -79,7 +79,7 @@ def test_a_tasks_own_training_data_are_no_leak(three: list[Task]) -> None:
     ("name", "dropped"), [("cr", 0), ("uci_yelp", 0), ("uci_amazon", 3), ("uci_imdb", 1), ("subj", 696)]
 )
 def test_what_the_movie_reviews_were_trained_on_is_left_out_of_the_other_examples(name: str, dropped: int) -> None:
-    """The shipped files: sources write the same sentence with other signs and capitals."""
+    """In the shipped files, sources write the same sentence with other punctuation and capitals."""
     source, other = (registry.task(EXAMPLES / f"{task}.yaml") for task in ("mr", name))
     mapping = {"subjective": "negative", "objective": "positive"} if name == "subj" else None
     found = other_examples(source, other, "head", training_texts(source), mapping)

@@ -1,4 +1,4 @@
-"""Tasks whose examples bring their own options: how they are read, and one sentence for what cannot be."""
+"""Tests of tasks whose examples have their own options: reading, and one-sentence errors."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ CAUSAL = {"causal": "{text}? Answer:"}
 
 
 def choice(folder: Path, rows: Any = LISTS, suffix: str = ".jsonl", **changes: Any) -> Task:
-    """The task of these rows, its options in the column `choices`."""
+    """Return the task of these rows, with its options in the column `choices`."""
     values = {"label_words": None, "template": CAUSAL, "options": "choices", "labels": list("ABC"), "metric": None}
     return task(write_task(folder, rows, suffix, **{**values, **changes}))
 

@@ -1,4 +1,4 @@
-"""Where paths are filled in, and what a page may not have filled in."""
+"""Tests of expanding variables in paths, and of the variables that a page must not expand."""
 
 from __future__ import annotations
 

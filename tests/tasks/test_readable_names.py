@@ -1,4 +1,4 @@
-"""A task's name for readers: of a built-in task, of a version of one, and of somebody's own."""
+"""Tests of a task's readable name: built-in tasks, versions of them, and a user's own."""
 
 from __future__ import annotations
 

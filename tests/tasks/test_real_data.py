@@ -1,4 +1,4 @@
-"""The task files of the real data sets (benchmarks/tasks), and real tokenizers on them."""
+"""Tests of the task files of the real data sets (benchmarks/tasks), and of real tokenizers on them."""
 
 import time
 from pathlib import Path
@@ -19,7 +19,7 @@ SIZES = {"sst2_sentences": (6908, 872, 1821), "trec": (4833, 536, 500), "snli": 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_files_ask_like_the_registry(path: Path) -> None:
-    """Same labels, templates, words and metric as the row of the same data set, whatever the data's order."""
+    """Labels, templates, words and metric equal the registry's row, for any order of the data."""
     found, row = read_task(path), TASKS[SAME.get(path.stem, path.stem)]
     assert found.name == path.stem and found.template == row.template and found.metric == row.metric
     assert found.labels[found.positive] == row.labels[row.positive]
@@ -74,7 +74,7 @@ def test_a_real_wordpiece_tokenizer(real: Path, readout: str) -> None:
 @pytest.mark.real
 @pytest.mark.parametrize("model", ["stories260k", "babyllama-105"])
 def test_real_causal_tokenizers_join_prompt_and_answer(real: Path, model: str) -> None:
-    """The ids of prompt and answer together are those of the whole text, for every label."""
+    """The token ids of prompt and answer together equal the ids of the whole text, for every label."""
     from transformers import AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(real / "models" / model)

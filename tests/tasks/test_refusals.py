@@ -1,4 +1,4 @@
-"""What is wrong with a field is one sentence that names the value and what must be."""
+"""Tests of errors in a field: one sentence with the value and the allowed ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The registry: complete rows, and names that can be found."""
+"""Tests of the registry: complete rows, and names that can be found."""
 
 from pathlib import Path
 

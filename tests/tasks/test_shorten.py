@@ -1,4 +1,4 @@
-"""Shortening: the longest first, exactly as far as needed."""
+"""Tests of truncation: the longest text first, exactly as far as needed."""
 
 import pytest
 from hypothesis import given
@@ -10,7 +10,7 @@ from tests.tasks.tokenizers import tokenizer
 
 
 def slow_kept(lengths: list[int], total: int) -> list[int]:
-    """One token at a time off the longest; of equals the last one."""
+    """Remove one token at a time from the longest text; ties go to the last one."""
     lengths = list(lengths)
     while sum(lengths) > max(0, total):
         longest = max(lengths)
@@ -57,7 +57,7 @@ def test_the_longest_text_gives_way_first() -> None:
 
 
 def test_one_character_of_many_tokens_goes_whole() -> None:
-    """A character that is several byte tokens cannot be cut in the middle; the loop still ends."""
+    """A character of several byte tokens cannot be cut in the middle; the loop still ends."""
     texts, inputs, _ = run([["\N{GRINNING FACE}" * 6, "film"]], 20, "bytes")
     assert len(inputs["input_ids"][0]) <= 20 and set(texts[0][0]) <= {"\N{GRINNING FACE}"}
 

@@ -1,4 +1,4 @@
-"""Reading rows: every format alike, labels by name or index, and what is wrong said with its row."""
+"""Tests of reading rows: the same result from every format, labels by name or index, and errors with their row."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Sampling: seeded, disjoint, in the source's order, and said."""
+"""Tests of sampling: seeded, disjoint, in the source's order, and reported."""
 
 from pathlib import Path
 

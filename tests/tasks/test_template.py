@@ -1,4 +1,4 @@
-"""Templates: what they allow, and what they make of texts."""
+"""Tests of templates: the allowed fields, and the resulting texts."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Small files that become large are refused by the process that reads uploads, or what is large of them is not read."""
+"""Tests of small files that expand: the process that reads uploads refuses them, or skips their large columns."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 
 
 def _repeated(path: Path, length: int, rows: int) -> None:
-    """One text of `length` letters, `rows` times, which Parquet stores once."""
+    """Write one text of `length` letters, `rows` times, which Parquet stores once."""
     values = pa.DictionaryArray.from_arrays(pa.array([0] * rows, pa.int32()), pa.array(["x" * length]))
     parquet.write_table(pa.table({"text": values}), path)
 
@@ -38,7 +38,7 @@ def _in_a_list(path: Path) -> None:
 
 
 def _lists(path: Path, elements: pa.Array) -> None:
-    """Ten rows that share these elements, each of which is an object in Python and a bit or nothing in the file."""
+    """Write ten rows that share these elements; each is an object in Python, but a bit or nothing in the file."""
     parts = pa.array(np.linspace(0, len(elements), 11).astype(np.int32))
     parquet.write_table(pa.table({"text": ["x"] * 10, "y": pa.ListArray.from_arrays(parts, elements)}), path)
 
@@ -76,7 +76,7 @@ BOMBS = {
         lambda path: path.write_bytes(gzip.compress(b"text,label\n" + b"a" * (257 << 20) + b",1\n", 1)),
         "256 MiB once it is decompressed",
     ),
-    # what the reader takes apart in another way than a first look does
+    # Files that the reader splits differently from a first look.
     "header.csv": (
         lambda path: path.write_text('"te\nxt",' + WIDE + "\n" + ",".join("1" * 2_101) + "\n"), "2,000 columns"
     ),
@@ -98,7 +98,7 @@ UNUSABLE = {
         lambda path: path.write_text(json.dumps([{"b": 1, "a": {n: i}} for i, n in enumerate(NAMES)])), "a", "objects"
     ),
 }  # fmt: skip
-"""Files of which one column is too much: no task can use it, and it is not decoded."""
+"""Files with one column that is too large: no task can use it, and it is not decoded."""
 
 
 @pytest.mark.parametrize("name", UNUSABLE)
@@ -116,7 +116,7 @@ def test_a_column_that_is_too_much_is_not_read(tmp_path: Path, name: str) -> Non
 
 
 def test_lines_within_cells_are_no_rows() -> None:
-    """A review of several lines: 50,000 lines of 120 columns are 500 rows."""
+    """A review has several lines: 50,000 lines of 120 columns are 500 rows."""
     row = '"' + "good\n" * 100 + '"' + ",1" * 119 + "\n"
     header = ",".join(f"c{i}" for i in range(120)) + "\n"
     assert len(rows_of(Upload("reviews.csv", (header + row * 500).encode()))) == 500

@@ -1,4 +1,4 @@
-"""Uploaded files become a task like any other: read, guessed at, checked, written once."""
+"""Tests of uploaded files: they become ordinary tasks that are read, guessed, checked and written once."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_one_column_is_separated_by_what_the_ending_stands_for() -> None:
 
 
 def as_parquet(column: pa.Array) -> bytes:
-    """A file with a text, and this column under the name x."""
+    """Return a file with a text, and this column under the name x."""
     pq.write_table(pa.table({"text": ["hello"] * len(column), "x": column}), file := io.BytesIO())
     return file.getvalue()
 

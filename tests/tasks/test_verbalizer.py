@@ -1,4 +1,4 @@
-"""Label words: one token at the mask, whole answers behind a prompt."""
+"""Tests of label words: one token at the mask, whole answers after a prompt."""
 
 import numpy as np
 import pytest
@@ -34,7 +34,7 @@ def test_glued_words_have_no_space() -> None:
 
 @pytest.mark.parametrize("kind", MASKED)
 def test_a_word_in_its_place_gives_that_token(kind: str) -> None:
-    """The filled sentence, tokenised whole, has the label word's id where the mask stood."""
+    """The filled sentence, tokenized as a whole, has the label word's id at the mask."""
     template, tok = "{text} It was <mask> .", tokenizer(kind)
     ids = ids_of(template, ("terrible", "great"), kind)
     masked = tok(f"the plot It was {tok.mask_token} .")["input_ids"]

@@ -1,4 +1,4 @@
-"""YAML of others: whatever is in the file, reading it ends soon, in a value or in a sentence without its text."""
+"""Tests of untrusted YAML: reading any file ends soon, with a value or with an error that does not quote its text."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_merges_that_unfold_without_bound_are_refused_at_once(tmp_path: Path, do
         with pytest.raises(ValueError, match=f"{MOST_PAIRS:,}"):
             parsed(text)
     else:
-        assert parsed(text)["a40"] == {"k": 1}  # a chain is no harm
+        assert parsed(text)["a40"] == {"k": 1}  # a chain is harmless
 
 
 @pytest.mark.slow

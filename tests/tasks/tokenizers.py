@@ -15,7 +15,7 @@ CAUSAL = ("gpt2", "llama", "opt")
 
 @cache
 def tokenizer(kind: str) -> PreTrainedTokenizerFast:
-    """The tokenizer of a kind; `unigram` and `words` are not in tests/tiny.py."""
+    """Return the tokenizer of a kind; `unigram` and `words` are not in tests/tiny.py."""
     if kind in OWN:
         return OWN[kind]()
     return tiny_tokenizer({"wordpiece": "bert", "bytes": "roberta"}.get(kind, kind))
@@ -42,7 +42,7 @@ def _unigram() -> PreTrainedTokenizerFast:
 
 
 def _words() -> PreTrainedTokenizerFast:
-    """Whole words in lower case, joined by spaces when they are decoded; others are unknown."""
+    """Return a tokenizer of whole lowercase words, joined by spaces when decoded; other words are unknown."""
     special = ["<s>", "<pad>", "</s>", "<unk>"]
     vocabulary = {piece: i for i, piece in enumerate([*special, "what", "answer", ":", "the", "kitchen", "."])}
     built = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))

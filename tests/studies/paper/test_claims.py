@@ -1,4 +1,4 @@
-"""A claim is judged from intervals alone: what supports it, what speaks against it, and what leaves it open."""
+"""Tests of the verdict on a claim, which uses intervals alone: supporting, contradicting or inconclusive."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NAN = float("nan")
 
 
 def row(task: str = "cr", value: float = 0.05, half: float = 0.02, **changed: object) -> dict[str, object]:
-    """A row of `differences`: graft - ft in accuracy."""
+    """Return a row of `differences`: graft − ft in accuracy."""
     told = {
         "id_task": task, "task": task, "setting": "all", "readout": "", "recipe": "sgd", "variant": "",
         "localizer": "stagewise", "search_variant": "", "size": 100.0,
@@ -40,7 +40,7 @@ def row(task: str = "cr", value: float = 0.05, half: float = 0.02, **changed: ob
 
 
 def outcome(experiment: str, number: int, *rows: dict[str, object]) -> Verdict:
-    """What `differences` of these rows say of one claim."""
+    """Return the verdict on one claim from these rows of `differences`."""
     return verdicts(experiment, {"differences": pd.DataFrame(rows)}, None)[number]
 
 
@@ -82,7 +82,7 @@ def test_a_claim_goes_with_half_of_its_comparisons(said: tuple[bool | None, ...]
 
 @pytest.mark.slow
 def test_verdicts_are_counted_against_the_limit_of_their_claim() -> None:
-    """A comparison is decided exactly where its p-value is below 5%, whatever its limits and its debiased value."""
+    """A comparison is decided exactly if its p-value is below 5%, for any limits and debiased value."""
     generator = np.random.default_rng(0)
     for _ in range(300):
         center, margin = generator.normal(0, 0.03), 0.03
@@ -100,7 +100,8 @@ def test_verdicts_are_counted_against_the_limit_of_their_claim() -> None:
 
 
 def test_equally_good_is_no_difference_from_zero() -> None:
-    """Inside the margin is a verdict though zero lies within; without width, as of equal answers, no chance decides."""
+    """An interval inside the margin is a verdict even if it contains zero; equal answers have no width and no
+    p-value."""
     inside = Comparison("here", 0.0, -0.01, 0.01, within(-0.01, 0.01, 0.03), limits=(-0.03, 0.03))
     equal = Comparison("here", 0.0, 0.0, 0.0, within(0.0, 0.0, 0.03), limits=(-0.03, 0.03))
     assert tuple(counted_comparisons([Verdict("claim", (inside, equal))]))[:2] == (2, 1)
@@ -144,13 +145,13 @@ def test_the_default_search_stands_for_the_papers_where_there_are_several() -> N
 
 
 def tuned(task: str = "cr", mean: float = 0.8, **changed: object) -> dict[str, object]:
-    """A row of `scores`: the fine-tuned model in accuracy."""
+    """Return a row of `scores`: the fine-tuned model's accuracy."""
     told = {"id_task": task, "task": task, "setting": "all", "readout": "", "split": "test"}
     return {**told, "method": "ft", "metric": "accuracy", "mean": mean, **changed}
 
 
 def kept(*scores: dict[str, object], **changed: object) -> dict[str, float]:
-    """What the graft keeps of each task's fine-tuned score, by table 2's first claim."""
+    """Return the share of each task's fine-tuned score that the graft keeps, from Table 2's first claim."""
     rows = [row(task, -0.1, **changed) for task in ("cr", "mr")]
     tables = {"differences": pd.DataFrame(rows), "scores": pd.DataFrame(list(scores))}
     return {one.where: one.value for one in verdicts("table2", tables, None)[0].comparisons}
@@ -253,7 +254,7 @@ def test_the_mean_of_a_claim_has_the_mean_of_its_ends() -> None:
 
 
 def test_the_mean_interval_covers_however_the_comparisons_depend() -> None:
-    """1,000 draws of four errors that are alike, and of four that are independent: it covers at least as often."""
+    """With 1,000 draws of four equal errors and of four independent errors, the coverage is at least nominal."""
     random = np.random.default_rng(0)
     for errors in (random.normal(size=(1000, 1)).repeat(4, axis=1), random.normal(size=(1000, 4))):
         covered = [
@@ -265,7 +266,8 @@ def test_the_mean_interval_covers_however_the_comparisons_depend() -> None:
 
 
 def along(what: str, **by_step: float) -> list[dict[str, object]]:
-    """Rows of `checkpoints` of a search: the value at `step_50` and so on, each with an interval of a point around."""
+    """Return rows of `checkpoints` for a search: the values at `step_50` and so on, each with an interval of ±1
+    point."""
     common = {"id_task": "cr", "what": what, "localizer": "stagewise", "metric": "accuracy", "n": 600, "seeds": 3}
     values = {int(name.removeprefix("step_")): value for name, value in by_step.items()}
     return [{**common, "step": s, "value": v, "low": v - 0.01, "high": v + 0.01} for s, v in values.items()]
@@ -283,7 +285,7 @@ def along(what: str, **by_step: float) -> list[dict[str, object]]:
 def test_along_fine_tuning_the_first_gap_and_its_last_change_are_judged(
     gap: float, change: float, said: tuple[bool | None, bool | None]
 ) -> None:
-    """The gap is graft minus model: where it falls, the model has improved more."""
+    """The gap is graft − model: if it falls, the model has improved more."""
     rows = [*along("gap", step_50=gap, step_800=-0.2), *along("gap_change", step_200=0.5, step_800=change)]
     found = verdicts("figure15", {"checkpoints": pd.DataFrame(rows).sample(frac=1, random_state=0)}, None)
     ((first,), (last,)) = (verdict.comparisons for verdict in found)

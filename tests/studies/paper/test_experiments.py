@@ -1,4 +1,4 @@
-"""Experiments as study files: every one can be planned at every scale, and does what its question needs."""
+"""Tests of experiments as study files: each can be planned at every scale, and has the runs its question needs."""
 
 from __future__ import annotations
 
@@ -182,7 +182,7 @@ def test_the_study_file_reads_as_the_same_study(tmp_path: Path) -> None:
     _, _, study = study_of(ExperimentRequest("table1", tasks=("subj",)), store)
     path = write_study(study, store)
     assert read_study(path) == study and path.parent.parent == tmp_path / "studies"
-    assert study.name != "table1-small"  # a study of fewer tasks is not the scale's
+    assert study.name != "table1-small"  # a study with fewer tasks gets another name
     assert study.request is not None
     assert study.request.command() == "python -m skillviz reproduce table1 --scale small --tasks subj"
     written = path.stat().st_mtime_ns
@@ -230,5 +230,5 @@ def test_experiments_are_planned_without_torch() -> None:
 
 
 def test_specs_are_runs() -> None:
-    """Guards against plans whose runs are not runs: the checks above would hold of nothing."""
+    """Guard against plans without real runs, for which the tests above would pass trivially."""
     assert all(isinstance(spec, RunSpec) for name in EXPERIMENTS for spec in planned(name).runs)

@@ -1,4 +1,4 @@
-"""Every experiment from end to end on tiny models: planned, run and told; one store and one set of models for all."""
+"""Tests of every experiment from plan to report on tiny models; all share one store and one set of models."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.tiers import first, in_the_night
 def _takes_one_task(name: str) -> bool:
     try:
         return bool(EXPERIMENTS[name].build(scale("small").with_choices(tasks=("mr",))))
-    except BadInput:  # of one model of several tasks
+    except BadInput:  # needs one model of several tasks
         return False
 
 
@@ -35,19 +35,19 @@ OF_ONE_TASK = [name for name in EXPERIMENTS if _takes_one_task(name)]
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A tiny base and its tasks."""
+    """Return a tiny base and its tasks."""
     return write_world(tmp_path_factory.mktemp("world"))
 
 
 @pytest.fixture(scope="module")
 def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of runs and models of all tests of this file."""
+    """Return the folder of runs and models of all tests in this file."""
     return tmp_path_factory.mktemp("stored")
 
 
 @pytest.fixture
 def small(world: Path, stored: Path, monkeypatch: pytest.MonkeyPatch) -> Scale:
-    """The tiny scale, with shorter lists of constants, and models kept in `stored`."""
+    """Return the tiny scale, with shorter lists of constants, and models kept in `stored`."""
     monkeypatch.setenv("SKILLVIZ_FINETUNED", str(stored / "finetuned-models"))
     monkeypatch.setattr(sensitivity, "RATES", (1e7,))
     monkeypatch.setattr(sensitivity, "STEPS", (2, 3))
@@ -57,7 +57,7 @@ def small(world: Path, stored: Path, monkeypatch: pytest.MonkeyPatch) -> Scale:
 
 
 def made(name: str, small: Scale, stored: Path) -> StudyFolder:
-    """The finished study of an experiment; every step of it must have been done."""
+    """Run an experiment's study, check that every step is done, and return it."""
     study = StudySpec(**EXPERIMENTS[name].build(small))
     outcome = run_study(study, Store(stored / "runs"))
     assert [failure.message for _, failure in outcome.failed] == [] and outcome.is_whole
@@ -67,7 +67,7 @@ def made(name: str, small: Scale, stored: Path) -> StudyFolder:
 
 
 def of_own_task(folder: StudyFolder) -> pd.DataFrame:
-    """The test scores on the model's own task."""
+    """Return the test scores on the model's own task."""
     frame = folder.table("scores")
     return frame[(frame["split"] == "test") & (frame["id_task"] == frame["task"])]
 

@@ -1,4 +1,4 @@
-"""The published numbers as they were printed: counts, averages, the slips, and the names that we use."""
+"""Tests of the published numbers as printed: counts, averages, misprints, and the names used here."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from skillviz.tasks.registry import TASKS
 ROWS = {"table1": 32, "table2": 129, "table3": 12, "table4": 9, "table5": 32, "table6": 160, "table7": 128}
 ROWS |= {"table8": 84, "table9": 108, "figures": 70}
 PAIRS = ("qnli", "snli", "mnli", "rte", "mrpc", "qqp")
-# (table, method, config, share, metric): the last digit was rounded another way, or the average is wrong
+# (table, method, config, share, metric): the last digit was rounded differently, or the average is wrong
 LAST_DIGIT = 0.11
 OFF = {("table7", "adapter_pfeiffer", "rank=16")}
 
@@ -35,7 +35,7 @@ def test_the_tables_have_the_rows_that_were_counted(name: str) -> None:
 
 
 def value(name: str, **asked: str) -> float:
-    """The one value of a table with these fields."""
+    """Return the only value of a table with these fields."""
     rows = published(name)
     for column, wanted in asked.items():
         rows = rows[rows[column] == wanted]
@@ -127,7 +127,8 @@ def test_numbers_of_text_and_captions_go_to_the_table_or_figure_that_they_are_ab
 
 
 def test_a_claim_is_computed_from_the_published_values_as_from_ours() -> None:
-    """By hand from the printed rows: table 2's ECE, table 8's FISH grafts at 0.01%, table 4's first two tasks."""
+    """Computed by hand from the printed rows: Table 2's ECE, Table 8's FISH grafts at 0.01%, Table 4's first two
+    tasks."""
     rows = published("table2").query("setting == '4096-shot' and kind == 'row' and metric == 'ece'")
     wide = rows.pivot(index="task", columns="method", values="value")
     calibrated = EXPERIMENTS["table2"].in_paper()[1]

@@ -1,4 +1,4 @@
-"""The paper's experiments at the paper's scale, from end to end on random models of RoBERTa's shape rules."""
+"""Tests of the paper's experiments at the paper's scale, from start to end on random models with RoBERTa's shapes."""
 
 from __future__ import annotations
 
@@ -25,25 +25,26 @@ TRAIN_THEIR_OWN = ("table4", "figure8", "figure15")  # models of several tasks, 
 
 @pytest.fixture(scope="module")
 def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A random RoBERTa of two layers, width 64, with the examples' words."""
+    """Return a random RoBERTa of two layers, width 64, with the examples' words."""
     shape = {**BASE, "num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 2, "intermediate_size": 512}
     return random_roberta(tmp_path_factory.mktemp("base"), WORDS, shape)
 
 
 @pytest.fixture(scope="module")
 def whole_base(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A random model of roberta-base's own shape: twelve layers of width 768, 50,265 pieces, 125 million parameters."""
+    """Return a random model with roberta-base's shapes: twelve layers of width 768, 50,265 tokens, 125 million
+    parameters."""
     return random_roberta(tmp_path_factory.mktemp("whole"), WORDS, BASE, VOCABULARY)
 
 
 @pytest.fixture(scope="module")
 def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Runs and models of all tests of this file."""
+    """Return the folder of runs and models of all tests in this file."""
     return tmp_path_factory.mktemp("stored")
 
 
 def asked(name: str, base: Path, stored: Path) -> list[object]:
-    """The command of an experiment at the paper's scale, cut down to a few examples and steps."""
+    """Return the command of an experiment at the paper's scale, reduced to a few examples and steps."""
     several = name in ("figure8", "table4")  # one model of several tasks
     tasks = [TASK.format("mr"), *([TASK.format("cr")] if several else [])]
     also = ["--also", TASK.format("uci_yelp")] if EXPERIMENTS[name].on_other_data else []
@@ -72,7 +73,7 @@ def test_an_experiment_of_the_paper_on_a_model_of_roberta_base_s_shape(
 
 @pytest.fixture(scope="module")
 def public(base: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A classifier of two labels with the base's body, as of a public fine-tuned model."""
+    """Return a classifier of two labels with the base's body, like a public fine-tuned model."""
     model = AutoModelForSequenceClassification.from_pretrained(base, num_labels=2)
     with torch.no_grad():
         for parameter in model.parameters():
@@ -93,7 +94,7 @@ def test_an_experiment_of_the_paper_with_a_public_fine_tuned_model(
 
 
 def from_end_to_end(name: str, base: Path, stored: Path, *more: object) -> None:
-    """Asks for the experiment, runs it, and finds nothing left to do."""
+    """Request the experiment, run it, and check that nothing is left to do."""
     words = [*asked(name, base, stored), *more]
     wanted = call(*words, "--dry-run").json
     assert wanted["unknown"] == 0
@@ -110,7 +111,7 @@ def test_the_random_model_has_the_rules_of_roberta(base: Path) -> None:
     assert (config["model_type"], config["max_position_embeddings"], config["pad_token_id"]) == ("roberta", 514, 1)
     assert "lm_head.decoder.weight" not in pair.base.tensors, "the output matrix is the embedding"
     tokenizer = roberta_tokenizer(WORDS)
-    pieces = tokenizer.tokenize("It was <mask>.")  # the mask takes the space before it
+    pieces = tokenizer.tokenize("It was <mask>.")  # the mask includes the space before it
     assert [piece.strip() for piece in pieces[-2:]] == ["<mask>", "."] and "Ġ" not in pieces
     assert tokenizer("a")["input_ids"][0::2] == [0, 2]
     assert [len(tokenizer.tokenize(f" {word}")) for word in WORDS] == [1, 1]
@@ -141,7 +142,7 @@ def test_every_task_of_the_registry_has_published_rows() -> None:
 @pytest.mark.cases(2, 4)
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_a_plan_at_the_papers_scale_is_told_without_its_data(name: str, base: Path, tmp_path: Path) -> None:
-    """Of the tasks of the registry nothing is fetched: rows are the published ones."""
+    """No data of the registry's tasks are fetched: the numbers of rows are the published ones."""
     said = call("reproduce", name, "--scale", "paper", "--base", base, "--dry-run", "--runs-dir", tmp_path, "--json")
     assert said.code == 0, said.err
     assert said.json["unknown"] == 0 and said.json["seconds"]["cuda"] > 60 and not list(tmp_path.iterdir())

@@ -1,4 +1,4 @@
-"""Experiments of tasks, bases and data of a user's own: what is fine-tuned, scored on other data, or refused."""
+"""Tests of experiments on a user's own tasks, bases and data: fine-tuned models, scores on other data, refusals."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ LABELS = {"cafe": ("bad", "good"), "bakery": ("Bad", "Good"), "hotel": ("bad", "
 TWO = ("mr", "subj")
 FILES = tuple(f"examples/tasks/{name}.yaml" for name in ("mr", "cr"))
 FEW = ("table1", "table8", "figure2", "figure3", "figure4", "figure5", "figure6", "sensitivity")
-"""Experiments that take one or two tasks by themselves."""
+"""Experiments that use one or two tasks by default."""
 
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    """A folder with a folder for every task: three of the same labels and one of others; no examples."""
+    """Return a folder with a folder for every task: three with the same labels and one with others; no examples."""
     for name, labels in LABELS.items():
         (tmp_path / "data" / name).mkdir(parents=True)
         values = {
@@ -50,29 +50,29 @@ def data(tmp_path: Path) -> Path:
 
 
 def files(data: Path, *names: str) -> tuple[str, ...]:
-    """The task files of these names."""
+    """Return the task files of these names."""
     return tuple(str(data / name / "task.yaml") for name in names)
 
 
 def study(folder: Path, name: str = "table2", at: str = "small", **asked: Any) -> StudySpec:
-    """The study that is asked for, with its folder under this one."""
+    """Return the requested study, with its folder under this one."""
     return study_of(ExperimentRequest(name, at, **asked), Store(folder / "runs"))[2]
 
 
 def tasks_of(study: StudySpec) -> set[str]:
-    """The names of the tasks that its models are of."""
+    """Return the names of the tasks of its models."""
     found = plan(study)
     return {name_of(spec.task) for spec in (*found.runs, *found.scores)}
 
 
 def shifts_of(study: StudySpec) -> list[tuple[str, str]]:
-    """Each task with another one that its runs are scored on, once, in order."""
+    """Return each task with the other tasks that its runs are scored on, without repeats, in order."""
     pairs = [(name_of(spec.task), name_of(other)) for spec in plan(study).runs for other in spec.others]
     return list(dict.fromkeys(pairs))
 
 
 def given(found: Plan) -> set[str]:
-    """The fine-tuned models of the plan's runs that the plan does not make."""
+    """Return the fine-tuned models of the plan's runs that the plan does not make."""
     return {spec.finetuned for spec in found.runs if not spec.finetuned.startswith("${SKILLVIZ_FINETUNED}")}
 
 
@@ -109,7 +109,7 @@ def test_a_fine_tuned_model_of_the_user_stands_for_the_pair(data: Path) -> None:
 def test_no_task_that_was_named_is_dropped(name: str, data: Path) -> None:
     found = study(data, name, base="org/mine", tasks=(",".join(files(data, "cafe", "bakery", "place")),))
     assert tasks_of(found) == {"cafe-verdict", "bakery-verdict", "place-verdict"}
-    assert len(tasks_of(StudySpec(**EXPERIMENTS[name].build(scale("small"))))) <= 4  # by itself it takes a few
+    assert len(tasks_of(StudySpec(**EXPERIMENTS[name].build(scale("small"))))) <= 4  # by default it uses a few
 
 
 def test_a_sequence_has_all_tasks_in_the_order_of_the_words(data: Path) -> None:
@@ -158,7 +158,7 @@ def test_other_data_of_the_scale_s_own_tasks(data: Path) -> None:
         study(data, "table2", also=(also,))
     with pytest.raises(BadInput, match="'imdb' is not a task of the scale small"):
         study(data, "table2", also=("imdb",))
-    assert tasks_of(study(data, "figure7", tasks=("all",))) == {"mr", "cr"}  # those that have other data
+    assert tasks_of(study(data, "figure7", tasks=("all",))) == {"mr", "cr"}  # the tasks that have other data
 
 
 @pytest.mark.parametrize("at", SCALES)
@@ -218,7 +218,7 @@ def test_a_study_file_is_taken_up_again_and_never_overwritten(name: str, tmp_pat
     content = yaml.safe_load(path.read_text())
     content["title"] = "Mine"
     path.write_text(yaml.safe_dump(content))
-    study(tmp_path, name)  # what it makes is the same
+    study(tmp_path, name)  # its runs are unchanged
     content["defaults"] = {"k_shot": 16}
     path.write_text(yaml.safe_dump(content))
     with pytest.raises(BadInput, match=r"changed by hand.* study run .*study\.yaml`, or rename or delete it first"):

@@ -1,4 +1,5 @@
-"""Where a study is told to differ from the paper: of a scale as it stands its own words, of a user's what it asks."""
+"""Tests of the settings that differ from the paper: texts of a scale for its own studies, computed ones for a
+user's."""
 
 from __future__ import annotations
 
@@ -22,12 +23,12 @@ FALSE_ELSEWHERE = ("10.6 million", "examples/", "the stored pair")
 
 
 def here(name: str, at: Scale) -> dict[str, str]:
-    """What the study has, by aspect."""
+    """Return the study's settings by aspect."""
     return {row.aspect: row.here for row in EXPERIMENTS[name].differences(at)}
 
 
 def requested(name: str = "table2", at: str = "small", **replaced: Any) -> StudySpec:
-    """The study of an experiment where this is replaced."""
+    """Return the study of an experiment with these fields replaced."""
     return StudySpec(**EXPERIMENTS[name].build(scale(at).with_choices(**replaced)))
 
 
@@ -36,7 +37,7 @@ def requested(name: str = "table2", at: str = "small", **replaced: Any) -> Study
 def test_each_aspect_is_one_row_with_the_model_first(name: str, at: str) -> None:
     rows = EXPERIMENTS[name].differences(scale(at))
     assert len({row.aspect for row in rows}) == len(rows) and all(row.here and row.here != row.paper for row in rows)
-    if at == "paper":  # whose model is the paper's
+    if at == "paper":  # its model is the paper's
         assert "Model" not in here(name, scale(at))
     else:
         assert (rows[0].aspect, rows[0].here) == ("Model", scale(at).about_base)
@@ -46,12 +47,12 @@ def test_each_aspect_is_one_row_with_the_model_first(name: str, at: str) -> None
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_nothing_of_the_scale_is_said_of_other_models_and_tasks(name: str, tmp_path: Path) -> None:
     files = tuple(str(tmp_path / task / "task.yaml") for task in ("cafe", "bakery"))
-    for file in map(Path, files):  # models of several tasks are called by the names in their files
+    for file in map(Path, files):  # models of several tasks are named by the names in their files
         file.parent.mkdir()
         file.write_text(f"name: {file.parent.name}\n")
     own = scale("small").with_choices(base="org/mine", tasks=files, readout="head")
     own = replace(own, shifts={files[0]: (files[1],), files[1]: (files[0],)})
-    with suppress(BadInput):  # one model of each task, or of several
+    with suppress(BadInput):  # some experiments need one model per task, others one of several tasks
         EXPERIMENTS[name].build(replace(own, seeds=2))
         own = replace(own, seeds=2)
     rows = here(name, own)
