@@ -169,8 +169,7 @@ def test_a_page_is_five_moves() -> None:
 
 
 def local_imports(source: str) -> list[int]:
-    """Return the lines of imports inside functions that do not say, there or on the line above, what they avoid
-    loading."""
+    """Return the lines of imports inside functions without a comment, there or on the line above, on the reason."""
     lines = source.splitlines()
     functions = [n for n in ast.walk(ast.parse(source)) if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef))]
     inside = {n for f in functions for n in ast.walk(f) if isinstance(n, (ast.Import, ast.ImportFrom))}

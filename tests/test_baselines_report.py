@@ -1,4 +1,4 @@
-"""The board of docs/baselines.md: each number from the stored tables, LoRA at its own size, verdicts by intervals."""
+"""Tests of docs/baselines.md: numbers from the stored tables, LoRA at its own size, verdicts from intervals."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SMALL, MIDDLE, LARGE = (round(size * D) for size in SIZES)
 
 @pytest.fixture
 def tables() -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Made-up tables of one task, LoRA trained on exactly the middle size's number of entries."""
+    """Return invented tables of one task, with LoRA trained on exactly the middle size's number of entries."""
     made = [FAKE_TABLES[name](("sst2_sentences",), np.random.default_rng(0)) for name in ("scores", "differences")]
     scores, differences = (check(frame, name) for frame, name in zip(made, ("scores", "differences"), strict=True))
     scores.loc[scores["method"] == "lora", "touched"] = float(MIDDLE)
@@ -25,7 +25,7 @@ def tables() -> tuple[pd.DataFrame, pd.DataFrame]:
 
 
 def cells(lines: list[str], first: str) -> list[str]:
-    """The cells of the only row that begins so."""
+    """Return the cells of the only row with this first cell."""
     (line,) = [line for line in lines if line.startswith(f"| {first} |")]
     return [cell.strip() for cell in line.strip("|").split("|")]
 

@@ -1,4 +1,4 @@
-"""The benchmarks that are files of their own: their arithmetic, and that README.md shows what is stored."""
+"""Tests of the stand-alone benchmarks: their arithmetic, and that README.md shows the stored results."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.scripts import ROOT, script
 
 @pytest.fixture(scope="module")
 def report() -> ModuleType:
-    """benchmarks/report.py as a module."""
+    """Return benchmarks/report.py as a module."""
     return script("benchmarks/report.py")
 
 
@@ -50,7 +50,7 @@ def test_the_tables_of_minilm_and_the_constants_are_those_of_the_stored_runs(rep
 
 @pytest.fixture(scope="module")
 def page_speed() -> ModuleType:
-    """benchmarks/page_speed.py as a module."""
+    """Return benchmarks/page_speed.py as a module."""
     pytest.importorskip("playwright.sync_api")
     return script("benchmarks/page_speed.py")
 
@@ -75,7 +75,7 @@ def test_percentiles_and_multiples_of_the_bare_app(page_speed: ModuleType) -> No
 
 @pytest.fixture(scope="module")
 def visitors() -> ModuleType:
-    """benchmarks/visitors.py as a module."""
+    """Return benchmarks/visitors.py as a module."""
     pytest.importorskip("playwright.async_api")
     return importlib.import_module("benchmarks.visitors")
 
@@ -87,7 +87,7 @@ def test_the_stored_visitors_are_told_as_they_are(visitors: ModuleType) -> None:
 
 
 def test_the_slope_of_memory_is_that_of_the_second_half(visitors: ModuleType) -> None:
-    full = [(float(second), 2**20 * (100 + 10 * min(second, 60))) for second in range(121)]  # fills, then stands
+    full = [(float(second), 2**20 * (100 + 10 * min(second, 60))) for second in range(121)]  # grows, then constant
     assert visitors.slope(full) == 0
     assert visitors.slope([(second, size + 2**20 * second / 12) for second, size in full]) == 5.0
     assert visitors.slope(full[:10]) is None and visitors.said(None, 1) == "not measured"
@@ -100,7 +100,7 @@ def test_a_visitor_gets_pages_and_notes_their_errors(visitors: ModuleType, tmp_p
     for name, text in visitors.BARE.items():
         (tmp_path / name).write_text(text)
     (tmp_path / "pages" / "two.py").write_text("raise ValueError('planted')")
-    with visitors.Server(tmp_path, tmp_path) as server, ThreadPoolExecutor(1) as apart:  # from a loop of Playwright's
+    with visitors.Server(tmp_path, tmp_path) as server, ThreadPoolExecutor(1) as apart:  # outside Playwright's loop
         good = apart.submit(visitors.of_turn, server, ["zero", "one"], [""], 1).result()
         bad = apart.submit(visitors.of_turn, server, ["two"], [""], 1).result()
     assert len(good["seconds"]) >= visitors.BUSY and good["errors"] == [] and good["processor"] > 0

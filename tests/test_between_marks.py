@@ -1,4 +1,4 @@
-"""Tables between the marks of a page: the rest stays, and a page without a mark is left as it is."""
+"""Tests of tables between the marks of a page: other text is unchanged, also on a page without marks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The coverage benchmark: small runs resume, stored results keep the promise, and the page is made of them."""
+"""Tests of the coverage benchmark: small runs resume, stored results meet the target, and the page is built from
+them."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ from skillviz.core.metrics import ece
 
 
 def few() -> list[coverage.Case]:
-    """A model and a pair of known error."""
+    """Return a model and a pair with known errors."""
     one = single("flat", "shifted", 2, 0.05, "width")
     two = pair(("flat", "high"), ("shifted", "wave"), 3, (0.03, 0.08), "mass", 0.9, 0.9)
     assert one is not None and two is not None
@@ -56,7 +57,7 @@ def test_a_small_run_covers_and_resumes(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_the_stored_grid_keeps_the_promise() -> None:
-    """1,000 draws a cell: one standard error is 0.8 points at 93%."""
+    """With 1,000 draws for each cell, one standard error is 0.8 points at 93%."""
     rows = pd.read_csv(coverage.RESULTS / "coverage.csv")
     rows = rows[rows["norm"] == "l1"]
     assert (rows["repetitions"] >= 1000).all() and set(rows["n"]) == set(coverage.SIZES)
@@ -76,7 +77,7 @@ def test_the_pages_hold_every_table() -> None:
 
 
 def two_models(n: int = 200) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """Confidences and outcomes [n] of two models."""
+    """Return confidences and outcomes [n] of two models."""
     random = np.random.default_rng(1)
     sure = [random.uniform(0.5, 0.99, n) for _ in range(2)]
     return sure, [random.random(n) < one - 0.1 for one in sure]
@@ -113,13 +114,13 @@ def test_what_was_tried_is_measured_and_resumes(tmp_path: Path, monkeypatch: pyt
 
 
 def test_of_what_was_tried_only_the_shipped_interval_holds() -> None:
-    """300 draws a cell: one standard error is 1.5 points at 93%."""
+    """With 300 draws for each cell, one standard error is 1.5 points at 93%."""
     lowest = pd.read_csv(coverage.RESULTS / "coverage_tried.csv").groupby("interval")["coverage"].min()
     assert lowest["shipped"] >= 0.93 and (lowest.drop("shipped") < 0.9).all()
 
 
 def test_what_falls_short_is_on_the_page_with_its_reason() -> None:
-    """An interval with a cell under 93% that WHY does not explain fails here; so does a reason without a cell."""
+    """The test fails if an interval has a cell below 93% that WHY does not explain, or a reason has no such cell."""
     stored = coverage.results_of()
     cells = coverage.named(stored)
     assert len(cells) == sum(len(stored[name]) for name in (*coverage.GRIDS, "_alternating", "_other"))
@@ -162,7 +163,7 @@ def test_a_cell_counts_what_its_intervals_hold() -> None:
 
 @pytest.mark.nightly
 def test_every_kind_of_interval_has_a_cell_that_runs() -> None:
-    """A few draws of each: the truths are those of the population, and most intervals hold them."""
+    """A few draws of each: the true values are the population's, and most intervals contain them."""
     first: dict[str, other_intervals.Cell] = {}
     for cell in other_intervals.cells():
         first.setdefault(cell.detail, cell)
@@ -190,7 +191,7 @@ def test_every_kind_of_interval_has_a_cell_that_runs() -> None:
 
 
 def test_intervals_that_are_not_shown_make_no_claim() -> None:
-    """A class that a sample lacks has no interval."""
+    """If a sample lacks a class, that class has no interval."""
 
     def once(random: np.random.Generator) -> dict[str, other_intervals.Answer]:
         nothing = random.random() < 0.5
@@ -202,7 +203,7 @@ def test_intervals_that_are_not_shown_make_no_claim() -> None:
 
 
 def test_truths_of_classes_and_references() -> None:
-    """Recalls and precisions counted by hand, and a perplexity from all tokens."""
+    """Recalls and precisions are counted by hand, and the perplexity uses all tokens."""
     logits, labels = other_intervals.stored_logits(other_intervals.MNLI, "grafted")
     rare = int(np.bincount(labels).argmin())
     hits = int(((labels == rare) & (logits.argmax(1) == rare)).sum())
@@ -215,7 +216,7 @@ def test_truths_of_classes_and_references() -> None:
 
 @pytest.mark.slow
 def test_equal_mass_covers_where_the_edges_as_given_do_not() -> None:
-    """A population of the fifth grid, which nobody looked at before: 76.1% and 95.6% there."""
+    """The population is from the fifth grid, which was not used for any choice: coverage is 76.1% and 95.6% there."""
     case = next(case for case in drawn_for_edges() if case.population.name == "random 101")
     row = next(iter(coverage.measured(case, 5000, 200, 1)))
     assert row["as_given"] < 0.85 and row["coverage"] >= 0.92
@@ -230,7 +231,7 @@ def test_an_interval_that_takes_the_edges_as_given_is_measured_beside_the_one_th
 
 
 def test_seeds_count() -> None:
-    """A pool whose seeds differ much: without their part the interval would be too narrow."""
+    """The pool's seeds differ a lot: without their part the interval would be too narrow."""
     random = np.random.default_rng(0)
     labels = random.integers(0, 2, 2000)
     good = np.clip(random.normal(0.8, 0.06, 60), 0.5, 0.98)
@@ -264,7 +265,7 @@ def test_the_other_intervals_resume(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 def test_progress_says_what_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter([0.0, 10.0, 30.0, 35.0, 120.0])
-    # this module's clock alone: other threads read the real one meanwhile
+    # Replace this module's clock only: other threads still read the real one.
     monkeypatch.setattr("benchmarks.progress.time", SimpleNamespace(monotonic=lambda: next(clock)))
     said: list[str] = []
     progress = Progress("a.csv", 4, said.append)
@@ -291,7 +292,7 @@ def test_the_command_writes_tables_of_a_folder(tmp_path: Path, monkeypatch: pyte
     [("", coverage.development), ("_unseen", unseen), ("_later", coverage.later), ("_random", drawn)],
 )
 def test_the_command_would_make_the_stored_grids_again(name: str, cases: Callable[[], Iterator[coverage.Case]]) -> None:
-    """The same cells, and the same numbers in those of the first pair."""
+    """Check for the same cells, and the same numbers in the cells of the first pair."""
     rows, made = pd.read_csv(coverage.RESULTS / f"coverage{name}.csv"), list(cases())
     keys = ["population", "binning", "classes", "quantity"]
     assert {tuple(row) for row in rows[keys].itertuples(index=False)} == {

@@ -1,4 +1,4 @@
-"""A refusal is a sentence, whatever was refused."""
+"""Tests that every error is a complete sentence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The one layout: every stored record of another, or of none, is refused in one sentence, and doctor names it."""
+"""Tests of the layout number: a stored record with another or none is refused in one sentence, and doctor names it."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _difference(folder: Path, content: Content) -> None:
 
 
 def _as_of_grafts(content: Content) -> Content:
-    """The content with the number that grafts have where others have theirs."""
+    """Return the content with the layout number of grafts in place of the general one."""
     layout = content.get("layout")
     return {**content, "layout": layout + GRAFT - LAYOUT} if type(layout) is int and layout else content
 
@@ -93,7 +93,7 @@ def test_another_layout_is_refused_in_one_sentence(tmp_path: Path, what: str, co
 
 @pytest.mark.parametrize("what", READERS)
 def test_this_layout_is_read(tmp_path: Path, what: str) -> None:
-    """Whatever else is wrong with so short a record, its layout is not."""
+    """The record is too short and may have other errors, but its layout is accepted."""
     try:
         READERS[what](tmp_path, {"format": "skillviz.graft", "layout": LAYOUT})
     except OtherVersion:

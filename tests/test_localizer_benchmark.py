@@ -1,4 +1,4 @@
-"""The localizer benchmark: a balanced plan, a run that resumes, verdicts that planted answers decide."""
+"""Tests of the localizer benchmark: a balanced plan, a run that resumes, and the right verdicts on planted answers."""
 
 from __future__ import annotations
 
@@ -204,7 +204,7 @@ def test_the_pictures_draw_every_pair(tmp_path: Path) -> None:
 
 
 def planted(folder: Path, gains: dict[str, float], tasks: tuple[str, ...] = benchmark.TASKS) -> report.Answers:
-    """Regions of every method whose accuracy is 70% and so many points more, on 1,000 examples of each pair."""
+    """Make regions of every method with an accuracy of 70% plus its gain in points, on 1,000 examples of each pair."""
     stored, rng, rows = Stored(folder), np.random.default_rng(0), []
     for task in tasks:
         for model in range(3):

@@ -1,4 +1,4 @@
-"""Stored tables whose intervals are made anew: what follows, what stays."""
+"""Tests of recomputing the intervals of stored tables: the changed columns, and the unchanged ones."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_intervals_follow_and_every_other_number_stays(numbers: ModuleType, name
 
 
 def test_a_row_of_other_numbers_keeps_its_own_interval(numbers: ModuleType) -> None:
-    """As where one of three seeds is not in the store: a mean of two must not lend its interval to that of three."""
+    """If one of three seeds is missing in the store, a mean of two must not give its interval to the mean of three."""
     stored = table("scores")
     made = stored.assign(low=0.0, high=1.0)
     made.loc[3, "mean"] += 1e-6

@@ -1,4 +1,4 @@
-"""The masked language model: texts without leaks, the loss and the masks, training that resumes, the rule to ship."""
+"""Tests of the masked language model: texts without leaks, the loss and masks, resumed training, the rule to ship."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def test_the_loss_at_masked_places_is_that_of_all_places() -> None:
 def trained(
     base: Path, folder: Path, steps: int, cut: int | None = None, rate: float = 1e-3
 ) -> tuple[Any, list[Point]]:
-    """A model trained for so many steps of one core-second each, or until it is cut."""
+    """Train a model for this many steps of one core-second each, or until it is interrupted."""
     tokenizer = load_tokenizer(base)
     rows, held_out = encoded(TEXTS[:50], tokenizer), judged(TEXTS[50:], tokenizer)
     settings = Settings(steps / 3600, rate, batch_tokens=200, evaluate_seconds=4)
@@ -144,7 +144,7 @@ def trained(
 
 @pytest.fixture(scope="module")
 def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A bare encoder, as MiniLM is."""
+    """Return a bare encoder, like MiniLM."""
     return tiny_pair(tmp_path_factory.mktemp("bert"), "bert", "head")[0]
 
 
@@ -179,7 +179,7 @@ def test_the_saved_folder_is_an_ordinary_one_with_the_embeddings_of_the_base(bas
 
 
 def planned(*ends: tuple[float, float]) -> pd.DataFrame:
-    """A difference for each task and number of examples, level where no interval is given."""
+    """Return a difference for each task and number of examples; without a given interval it is no clear difference."""
     level = [(-0.01, 0.01)] * (len(compare.TASKS) * len(compare.SHOTS) - len(ends))
     return pd.DataFrame([*ends, *level], columns=["low", "high"])
 

@@ -1,4 +1,4 @@
-"""The memory of a search in lean mode: at most 1.35 times the model's own bytes, plus activations."""
+"""Tests of the memory of a search in lean mode: at most 1.35 times the model's own bytes, plus activations."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ GIB = 2**30
 
 
 def rows(shape: str, *names: str, ordinary: bool = False) -> dict[tuple[str, str], float]:
-    """Localizer and mode to the peak without activations, over the model's bytes."""
+    """Return (localizer, mode) -> the peak without activations, divided by the model's bytes."""
     found = list(memory.rows_of(memory.SHAPES[shape], names, ordinary))
     assert found[0].what == memory.BARE
     return {(row.what, row.mode): memory.over_model(row, found[0]) for row in found[1:]}
@@ -21,7 +21,7 @@ def rows(shape: str, *names: str, ordinary: bool = False) -> dict[tuple[str, str
 def test_a_small_model_stays_within_the_bound() -> None:
     found = rows("11M", "stagewise", "movement", ordinary=True)
     assert found["stagewise", "lean"] <= memory.BOUND and found["movement", "lean"] <= memory.BOUND
-    assert found["stagewise", "ordinary"] > 4  # the ruler sees what lean mode spares
+    assert found["stagewise", "ordinary"] > 4  # the measurement shows the saving of lean mode
 
 
 @pytest.mark.nightly
@@ -43,7 +43,7 @@ def test_the_stored_result_is_within_the_bound() -> None:
 @pytest.mark.gpu
 @pytest.mark.nightly
 def test_seven_billion_parameters_fit_24_gb() -> None:
-    """A Llama's shape of 7 B in bfloat16, random weights, on a GPU that gives out no more than 24 GB."""
+    """Use a Llama of 7 B in bfloat16 with random weights, on a GPU limited to 24 GB."""
     bare, search = memory.seven_on_gpu(["stagewise"])
     assert search.parameters > 6.4e9 and max(bare.peak, search.peak) <= memory.GPU_LIMIT
     assert memory.over_model(search, bare) <= memory.BOUND

@@ -1,4 +1,4 @@
-"""docs/notebook.ipynb runs from top to bottom in a fresh process, and its cells end in what its text says."""
+"""Test that docs/notebook.ipynb runs from top to bottom in a new process, with the results that its text gives."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 PROJECT = Path(__file__).resolve().parents[1]
 NOTEBOOK = PROJECT / "docs" / "notebook.ipynb"
 
-# as Jupyter does: the cells share their names, and the last expression of a cell is its value
+# This follows Jupyter: cells share their names, and the last expression of a cell is its value.
 RUN = """
 import ast, json, sys
 names = {"__name__": "__main__"}

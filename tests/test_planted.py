@@ -1,4 +1,4 @@
-"""Fine-tunes with a known place: bits outside it, distractors outside it, two skills apart, and what is refused."""
+"""Tests of fine-tunes with a known region: the bits outside it, distractors outside it, two separate skills, errors."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def task(tmp_path_factory: pytest.TempPathFactory) -> Task:
 
 @pytest.fixture(scope="module")
 def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A tiny BERT with a head, which is the base of every skill here."""
+    """Return a tiny BERT with a head, which is the base of every skill here."""
     return tiny_pair(tmp_path_factory.mktemp("bert"), "bert", "head")[1]
 
 
@@ -51,7 +51,7 @@ def table(base: Path, task: Task) -> ParameterTable:
 
 @pytest.fixture(scope="module")
 def skills(base: Path, task: Task, table: ParameterTable, tmp_path_factory: pytest.TempPathFactory) -> list[ModelPair]:
-    """One skill by AdamW in 3% of the entries, and one elsewhere."""
+    """Return one skill trained with AdamW in 3% of the entries, and one elsewhere."""
     folder, true = tmp_path_factory.mktemp("skills"), place("scattered 3%", table)
     return [
         plant(base, task, region, folder / name, maker="adamw", **SETTINGS["adamw"])
@@ -64,7 +64,7 @@ def bits(values: torch.Tensor) -> torch.Tensor:
 
 
 def moved(pair: ModelPair) -> np.ndarray:
-    """Global flat indices of the entries whose bits differ from the base's."""
+    """Return the global flat indices of the entries whose bits differ from the base's."""
     return torch.nonzero(bits(pair.finetuned) != bits(pair.base)).flatten().numpy()
 
 

@@ -1,4 +1,4 @@
-"""`python -m benchmarks planted` on a tiny pair: its rows, that it resumes, the board, and the page's tables."""
+"""Tests of `python -m benchmarks planted` on a tiny pair: its rows, resuming, the board, and the page's tables."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CELLS = (("scattered 3%", "adamw", ALONE), ("scattered 3%", "adamw", "random 1×
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of both tables after the command ran, then ran again with nothing left to make."""
+    """Run the command twice, the second time with nothing left to do; return the folder of both tables."""
     folder = tmp_path_factory.mktemp("planted")
     base, task = tiny_pair(folder, "bert", "head")[1], tiny_task(folder / "data")
     rates = {"sgd": 0.3, "adamw": 0.05}
@@ -81,7 +81,7 @@ def test_a_row_is_added_once_and_read_back_by_its_key(tmp_path: Path) -> None:
 
 
 def test_the_page_has_the_stored_tables() -> None:
-    """Every number of docs/known-truth.md's tables is a stored one."""
+    """Every number in docs/known-truth.md's tables is a stored one."""
     text = planted.PAGE.read_text(encoding="utf-8")
     rows, made = known_truth.searches(), known_truth.models()
     assert "\n".join(planted.board(rows, made)) in text and "\n".join(planted.models_table(made)) in text

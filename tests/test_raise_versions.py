@@ -1,4 +1,4 @@
-"""`make raise` rewrites every pin and nothing else; the registry is not asked here."""
+"""Tests of `make raise`: it rewrites every pin and nothing else; these tests do not contact the registry."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from skillviz.tasks.project import PROJECT
 
 @pytest.fixture(scope="module")
 def program() -> ModuleType:
-    """deploy/raise_versions.py as a module."""
+    """Return deploy/raise_versions.py as a module."""
     spec = importlib.util.spec_from_file_location("raise_versions", PROJECT / "deploy" / "raise_versions.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -24,13 +24,13 @@ def program() -> ModuleType:
 
 @pytest.fixture
 def files(program: ModuleType) -> dict[str, str]:
-    """The project's own files by name."""
+    """Return the project's own files by name."""
     names = (*program.REQUIREMENTS, program.CONSTRAINTS, *program.NAMED)
     return {name: (PROJECT / name).read_text(encoding="utf-8") for name in names}
 
 
 def resolved(program: ModuleType, files: dict[str, str], *names: str) -> str:
-    """What the resolver says where nothing is newer: every pin of these files."""
+    """Return the resolver's output if nothing is newer: every pin of these files."""
     return "".join(f"{name}=={version}\n" for file in names for name, version in program.pins(files[file]).items())
 
 

@@ -1,4 +1,4 @@
-"""A read-only skillviz starts nothing and writes nothing, whichever door is tried; every page still opens."""
+"""Tests of read-only mode: no entry point starts or writes anything, and every page still opens."""
 
 from __future__ import annotations
 
@@ -56,12 +56,12 @@ WORK = (
     "skillviz.models.difference.write_difference", "skillviz.commands.report.report_of",
     "skillviz.commands.runs.bundle", "skillviz.commands.runs.typer.confirm",
 )  # fmt: skip
-"""What commands must not come to."""
+"""Functions that a read-only command must not reach."""
 
 
 @pytest.fixture
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
-    """A store with one run, from now on read-only."""
+    """Return a store with one run, then switch to read-only mode."""
     store = Store(tmp_path / "runs")
     fake_run(store)
     monkeypatch.setenv(read_only.ENVIRONMENT, "1")
@@ -69,7 +69,7 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """Every file and folder under it: a folder is empty bytes."""
+    """Return the bytes of every file below the folder; a folder has empty bytes."""
     return {str(path.relative_to(folder)): path.read_bytes() if path.is_file() else b"" for path in folder.rglob("*")}
 
 
@@ -88,7 +88,7 @@ def test_no_door_is_open(door: str, store: Store, tmp_path: Path, monkeypatch: p
 
 
 def test_a_door_left_open_is_seen(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The planted fault: a writer that does not ask."""
+    """Plant an error: a writer that does not check read-only mode."""
     monkeypatch.setattr("skillviz.atomic.read_only.refuse", lambda: None)
     before = contents(tmp_path)
     write_text(tmp_path / "file", "words")
@@ -149,7 +149,7 @@ def test_a_command_says_why(store: Store, capsys: pytest.CaptureFixture[str]) ->
 def test_every_page_opens_and_its_actions_are_off(
     name: str, ids: dict[str, str], made: tuple[Path, dict[str, str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A click on a button that is off changes nothing; a browser does not even send it."""
+    """A click on a disabled button changes nothing; a browser does not even send it."""
     monkeypatch.setenv(read_only.ENVIRONMENT, "1")
     monkeypatch.setattr(subprocess, "Popen", no_process)
     before = contents(made[0])

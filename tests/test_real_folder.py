@@ -1,4 +1,4 @@
-"""What docs/studies.md says of the folder in SKILLVIZ_REAL: as the task files read it, as the registry names it."""
+"""Tests of docs/studies.md on the folder in SKILLVIZ_REAL: it agrees with the task files and the registry."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ TASKS = PROJECT / "benchmarks" / "tasks"
 GUIDE = (PROJECT / "docs" / "studies.md").read_text(encoding="utf-8")
 ROW = re.compile(r"^\| `(\w+)`( \*)? \| ([^|]+) \| `([^`]+)`(?:, (\w+))? \| (\w+) \|$", re.MULTILINE)
 OF_THE_REGISTRY = {"sst2_sentences": "sst2", "yelp_reviews": "yelp"}
-"""Names that the registry has otherwise."""
+"""Names that differ in the registry."""
 OTHER_SPLIT = ("mrpc",)
-"""Tasks of GLUE that are tested on their own test split, which that one has labels for, and validated on the other."""
+"""GLUE tasks tested on their own labeled test split and validated on the other; the registry does not do this."""
 
 
 def rows() -> dict[str, re.Match[str]]:
-    """Folder to its row of the table."""
+    """Return folder -> its row of the table."""
     return {found[1]: found for found in ROW.finditer(GUIDE)}
 
 
 def files_of(name: str) -> dict[str, object]:
-    """The task file of a name."""
+    """Return the content of a task file by name."""
     return yaml.safe_load((TASKS / f"{name}.yaml").read_text(encoding="utf-8"))
 
 

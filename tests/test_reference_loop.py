@@ -1,4 +1,4 @@
-"""The published loop that skillviz is timed against: its regions are those of `learned`, step by step."""
+"""Tests of the published loop in the speed benchmark: it has the regions of `learned`, step by step."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from skillviz.core.problem import Problem
 from tests.core.problems import examples, model_of, problem_of, table_of
 
 N, STEPS = 16, 6
-# The rest of the paper's setting is left out of what is compared: both take all examples at every step, so that no
-# order matters, and start from the same mask (the paper's threshold leaves the s-th largest movement out).
+# The comparison omits two settings of the paper: both sides use all examples at every step, so that order does not
+# matter, and start from the same mask (the paper's threshold omits the s-th largest movement).
 
 
 def both(lr: float) -> tuple[Problem, ReferenceLoop]:
-    """Ours and the published loop on one pair, in float64: a different mask then means different steps."""
+    """Return our problem and the published loop on one pair, in float64: different masks then mean different steps."""
     train, validation, model = examples(n=N), examples(n=N, seed=7), model_of()
     problem = problem_of(model, train, dtype=torch.float64, selection=validation)
 
@@ -47,7 +47,7 @@ def flat(loop: ReferenceLoop, tensors: dict[str, torch.Tensor]) -> torch.Tensor:
 def steps_of(
     problem: Problem, loop: ReferenceLoop, lr: float, steps: int = STEPS
 ) -> tuple[list[Step], list[Any], Selection]:
-    """Our steps, our scores S after each of them, and what was chosen."""
+    """Return our steps, our scores S after each step, and the selection."""
     base = tuple(flat(loop, loop.base).nonzero().squeeze(1).tolist())
     options = LearnedOptions(
         steps=steps, batch_size=N, lr=lr, base_indices=base, selection="train+validation", score_every=1
@@ -71,7 +71,7 @@ def test_the_published_loop_takes_the_steps_of_learned() -> None:
     for ours, state in zip(taken, states, strict=True):
         theirs = loop.step()
         assert theirs.size == ours.size and theirs.loss == pytest.approx(ours.loss, rel=1e-6)
-        # S is float32 in both; near a flip each step multiplies what rounding left
+        # S is float32 in both; near a flip each step multiplies the rounding error.
         torch.testing.assert_close(flat(loop, loop.scores), state["scores"], rtol=1e-2, atol=1e-2)
         assert torch.equal(flat(loop, loop.scores) > loop.bias, state["scores"] > loop.bias)
     assert taken[-1].size > 2 * before, "nothing flips: the comparison would say nothing"
@@ -87,7 +87,7 @@ def test_another_rule_of_the_mask_would_be_noticed() -> None:
     lr = 1e6
     problem, loop = both(lr)
     states = steps_of(problem, loop, lr, steps=2)[1]
-    loop.base = {name: torch.zeros_like(mask) for name, mask in loop.base.items()}  # a sign dropped inside the base
+    loop.base = {name: torch.zeros_like(mask) for name, mask in loop.base.items()}  # wrong sign inside the base
     loop.step(), loop.step()
     difference = (flat(loop, loop.scores) - states[-1]["scores"]).abs()
     assert float(difference.max()) > 1.0

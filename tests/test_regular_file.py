@@ -1,4 +1,4 @@
-"""A pipe in place of a file is refused by every reader, and nobody waits for it."""
+"""Tests of pipes in place of files: every reader refuses them and does not wait."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_a_pipe_is_no_file(name: str, tmp_path: Path) -> None:
 @pytest.mark.cases(2, 1)
 @pytest.mark.parametrize("name", FILES)
 def test_a_pipe_among_a_runs_files_keeps_nobody_waiting(name: str, tmp_path: Path) -> None:
-    """The list opens without it, and whoever asks for that file's content is told that it cannot be read."""
+    """The list opens without the run, and reading that file gives an error."""
     run = fake_run(Store(tmp_path), interpolation=True)
     folder = run.path
     assert sorted(path.name for path in folder.iterdir() if path.is_file()) == list(FILES)
@@ -56,7 +56,7 @@ def test_a_pipe_among_a_runs_files_keeps_nobody_waiting(name: str, tmp_path: Pat
 
 
 def read_whole(run: Run) -> None:
-    """Every table, the region and the ranking of a run."""
+    """Read every table, the region and the ranking of a run."""
     for table in (run.predictions, run.curve, run.history, run.layers, run.interpolation, run.interpolation_bins):
         table()
     run.region()

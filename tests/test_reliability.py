@@ -1,4 +1,4 @@
-"""`python -m benchmarks reliability --short` loses nothing, and each planted fault makes it lose something."""
+"""Tests of `python -m benchmarks reliability --short`: it loses nothing, and each planted error causes a loss."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from benchmarks.reliability.faults import FAULTS
 from benchmarks.reliability.table import ATTEMPTS, PROMISES
 
 LIMIT = 600  # seconds
-PARTS = 3  # processes of each test: each opens torch once
+PARTS = 3  # processes of each test: each imports torch once
 
 
 def reliability(*words: object) -> subprocess.CompletedProcess[str]:
-    """The command in a process of its own: it forks, and faults stay in it."""
+    """Run the command in its own process: it forks, and faults stay inside."""
     command = [sys.executable, "-m", "benchmarks", "reliability", *(str(word) for word in words)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
     return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=LIMIT)
@@ -29,7 +29,7 @@ def reliability(*words: object) -> subprocess.CompletedProcess[str]:
 @pytest.mark.nightly
 @pytest.mark.parametrize("part", range(PARTS))
 def test_the_short_form_loses_nothing(tmp_path: Path, part: int) -> None:
-    """A share of the promises at a time."""
+    """Test a share of the promises at a time."""
     promises = list(PROMISES)[part::PARTS]
     names = [name for name, attempt in ATTEMPTS.items() if attempt.promise in promises and attempt.short]
     done = reliability("--short", *(word for name in names for word in ("--only", name)), "--results", tmp_path)
@@ -39,14 +39,14 @@ def test_the_short_form_loses_nothing(tmp_path: Path, part: int) -> None:
 
 
 def first_of_each_promise() -> list[str]:
-    """One fault a promise, the first."""
+    """Return the first fault of each promise."""
     return list({ATTEMPTS[fault.attempt].promise: name for name, fault in reversed(FAULTS.items())}.values())
 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("part", range(PARTS))
 def test_every_planted_fault_is_noticed(tmp_path: Path, part: int) -> None:
-    """The first fault of each promise, then the others."""
+    """Test the first fault of each promise, then the others."""
     others = [name for name in FAULTS if name not in first_of_each_promise()]
     names = others[part - 1 :: PARTS - 1] if part else first_of_each_promise()
     done = reliability(*(word for name in names for word in ("--plant", name)), "--results", tmp_path)

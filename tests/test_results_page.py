@@ -1,4 +1,4 @@
-"""docs/results.md is what its generator writes from the stored studies; no number of it is typed."""
+"""Tests that docs/results.md equals its generator's output from the stored studies, without numbers typed by hand."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def results() -> ModuleType:
 
 @pytest.fixture(scope="module")
 def made(results: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The page of four made-up studies."""
+    """Return the page of four invented studies."""
     root = tmp_path_factory.mktemp("studies")
     for name in ("table2", "figure8", "figure7"):
         fake_study(root, name)
@@ -86,14 +86,14 @@ def test_a_study_tells_its_command_time_table_verdicts_and_notes(made: str) -> N
     )
     assert "- Three mask seeds, one data seed." in part
     assert "Likely reason" not in part
-    assert "**Not measured.** `python -m skillviz reproduce table3` measures it" in made  # the failed one
+    assert "**Not measured.** `python -m skillviz reproduce table3` measures it" in made  # the failed study
 
 
 @pytest.mark.slow
 def test_a_study_has_its_own_words_or_else_its_experiments(
     results: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(OTHERS, "mpqa", ("yelp",))  # a large shift, where the made-up graft is worse
+    monkeypatch.setitem(OTHERS, "mpqa", ("yelp",))  # a large shift, where the invented graft is worse
     fake_study(tmp_path, "figure7", tasks=("mpqa",))
     words = {"reasons": {"figure7": "Other shifts."}}
     said = "Likely reason for the contradiction: Other shifts."

@@ -1,4 +1,4 @@
-"""The papers of the project keep to the code: pins, commands, and every name that a guide mentions."""
+"""Tests that the project's documents agree with the code: pins, commands, and every name that a guide mentions."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ PIN = re.compile(r"^([A-Za-z0-9_.-]+)==([0-9][A-Za-z0-9.]*)$")
 OPEN = "python3 -m venv .venv && .venv/bin/pip install -q -r requirements.txt && .venv/bin/streamlit run dashboard.py"
 TEST = "python3 -m venv .venv && .venv/bin/pip install -q -r requirements-dev.txt && .venv/bin/python -m pytest"
 OTHER_SYSTEMS = {"colorama", "httpx2-jsfetch", "setuptools"}
-"""Locked, but needed on Windows or in a browser alone, or part of every environment."""
-# a slash that begins a path, then a folder where people keep their own
+"""Locked packages that are needed only on Windows or in a browser, or are part of every environment."""
+# A slash that begins a path, then a folder for personal files.
 OF_A_MACHINE = re.compile(r"(?<![\w.<>{}/-])/(home|Users|work|root)/[a-z]")
 GUIDES = (
     "docs/add-a-task.md", "docs/extending.md",
@@ -33,12 +33,12 @@ GUIDES = (
 
 
 def text(name: str) -> str:
-    """A file of the project."""
+    """Return the text of a file of the project."""
     return (PROJECT / name).read_text(encoding="utf-8")
 
 
 def pins(name: str) -> dict[str, str]:
-    """Normalised name -> version of each pin of a requirements file."""
+    """Return normalized name -> version of each pin of a requirements file."""
     lines = [line.strip() for line in text(name).splitlines()]
     found = [PIN.match(line) for line in lines if line and not line.startswith(("#", "-"))]
     assert all(found), f"{name} has a line that is not an exact pin"
@@ -46,7 +46,7 @@ def pins(name: str) -> dict[str, str]:
 
 
 def normalised(distribution: str) -> str:
-    """A distribution's name as registries compare it."""
+    """Return a distribution's name in the form that registries compare."""
     return re.sub(r"[-_.]+", "-", distribution).lower()
 
 
@@ -60,7 +60,7 @@ def test_what_is_pinned_is_what_runs_here(name: str) -> None:
 
 
 def present(distribution: str) -> bool:
-    """Whether it is installed."""
+    """Return whether it is installed."""
     try:
         return bool(version(distribution))
     except PackageNotFoundError:
@@ -75,7 +75,7 @@ def test_nothing_is_pinned_twice() -> None:
 
 
 def locked() -> dict[str, tuple[str, int]]:
-    """Normalised name -> version and number of hashes of each entry of the lock file."""
+    """Return normalized name -> (version, number of hashes) of each entry of the lock file."""
     entries = re.split(r"\n(?=[a-zA-Z0-9])", text("requirements.lock"))
     found = [(re.match(r"([\w.-]+)==([^\s;]+)", entry), entry.count("--hash=sha256:")) for entry in entries]
     return {normalised(match[1]): (match[2], hashes) for match, hashes in found if match}
@@ -130,19 +130,19 @@ def test_the_licence_and_the_version_are_said_once() -> None:
 
 
 def quoted(markdown: str) -> list[str]:
-    """What stands in single backticks."""
+    """Return the texts in single backticks."""
     return re.findall(r"`([^`\n]+)`", re.sub(r"```.*?```", "", markdown, flags=re.S))
 
 
 def missing_path(word: str) -> bool:
-    """Whether a path with a slash does not exist; of one with a placeholder, its folder."""
+    """Return whether a path with a slash does not exist; for a path with a placeholder, whether its folder does not."""
     path = re.sub(r"[^/]*<.*", "", word).rstrip("/")
     roots = (PROJECT, PROJECT / "skillviz")
     return not any((root / path).exists() for root in roots)
 
 
 def missing_module(word: str) -> bool:
-    """Whether a dotted name from skillviz is neither a module nor a name in one."""
+    """Return whether a dotted name from skillviz is neither a module nor a name in a module."""
     parts = word.split("(")[0].split(".")
     for cut in (len(parts), len(parts) - 1):
         try:
@@ -154,13 +154,13 @@ def missing_module(word: str) -> bool:
 
 
 def missing_name(word: str, code: str) -> bool:
-    """Whether the last identifier of a name or call is defined nowhere in the code."""
+    """Return whether the last identifier of a name or call is not defined in the code."""
     last = word.split("(")[0].split(".")[-1]
     return not re.search(rf"(def|class) {last}\b|\b{last}\b(: |\] ?=| =)", code)
 
 
 def stale(markdown: str, code: str) -> list[str]:
-    """The quoted paths, modules and names of a guide that no longer exist."""
+    """Return the quoted paths, modules and names of a guide that no longer exist."""
     found = []
     for word in quoted(markdown):
         if " " in word.split("(")[0] or word.startswith(("python", "make ", "-")):
@@ -176,7 +176,7 @@ def stale(markdown: str, code: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def code() -> str:
-    """The source of the application in one string."""
+    """Return the source of the application in one string."""
     return "\n".join(file.read_text(encoding="utf-8") for file in FILES)
 
 
@@ -198,19 +198,19 @@ LINK = re.compile(r'\]\(([^()\s]+)\)|(?:href|src)="([^"]+)"')
 
 
 def papers() -> list[str]:
-    """The Markdown files that a reader of the project opens."""
+    """Return the Markdown files for readers of the project."""
     found = [f for folder in (".", "docs", "benchmarks") for f in (PROJECT / folder).glob("*.md")]
     return sorted(file.relative_to(PROJECT).as_posix() for file in found)
 
 
 def anchors(markdown: str) -> set[str]:
-    """What a link can name after its #: the headings as GitHub writes them."""
+    """Return the valid link anchors: the headings as GitHub writes them."""
     headings = re.findall(r"^#+ (.+)$", re.sub(r"```.*?```", "", markdown, flags=re.S), re.M)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 def dead_links(name: str, markdown: str) -> list[str]:
-    """Links and pictures of a file that lead to no file, or to no heading of it."""
+    """Return the links and pictures of a file that lead to no file, or to no heading of it."""
     dead = []
     for match in LINK.finditer(re.sub(r"```.*?```", "", markdown, flags=re.S)):
         target = match[1] or match[2]
@@ -244,12 +244,12 @@ def test_a_dead_link_is_noticed() -> None:
 
 
 def debiased(error: dict[str, float]) -> str:
-    """`14.0% (12.2–15.7)`."""
+    """Return the error in the README's form, for example `14.0% (12.2–15.7)`."""
     return f"{100 * error['debiased']:.1f}% ({100 * error['low']:.1f}–{100 * error['high']:.1f})"
 
 
 def test_the_readme_s_finding_is_that_of_the_stored_run() -> None:
-    """README names share, gain, calibration error and null of the run that the dashboard opens on."""
+    """README gives share, gain, calibration error and null of the run that the dashboard opens on."""
     record = json.loads((opening_run().path / "run.json").read_text(encoding="utf-8"))
     scores = record["metrics"]["test"]
     gain, states = scores["recovered"], scores["states"]
@@ -288,7 +288,7 @@ def test_the_readme_s_finding_is_that_of_the_stored_run() -> None:
 
 
 def test_the_readme_s_gain_is_that_of_the_stored_run() -> None:
-    """README and the page of pairs made elsewhere name the gains of top movement on the AdamW pair, and its null."""
+    """README and the page on pairs made elsewhere give the gains of top movement on the AdamW pair, and its null."""
     runs = Store(PROJECT / "cached_runs").list()
     (run,) = [one for one in runs if one.spec.finetuned.endswith("mr-adamw") and one.spec.localizer == "movement"]
     small, large = sorted((note for note in run.record.gains if note.of == "grafted"), key=lambda note: note.size or 0)
@@ -314,7 +314,7 @@ def test_the_readme_s_gain_is_that_of_the_stored_run() -> None:
 
 
 def searched_as(record: dict[str, Any]) -> list[Any]:
-    """What runs have in common that differ in the seed of the search alone."""
+    """Return the settings that are equal in runs that differ only in the seed of the search."""
     return [record["spec"][name] for name in ("base", "finetuned", "task", "localizer", "sizes")]
 
 

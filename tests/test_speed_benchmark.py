@@ -1,4 +1,4 @@
-"""`python -m benchmarks`: its arithmetic, its bare passes, and that README.md shows what is stored."""
+"""Tests of `python -m benchmarks`: its arithmetic, its bare passes, and that README.md shows the stored results."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_the_lengths_are_those_of_sentences() -> None:
 
 
 def test_bare_passes_do_the_same_work() -> None:
-    """They give the very gradient of a step at the base: nothing less is compared with it."""
+    """They give exactly the gradient of a step at the base, so the comparison is fair."""
     of = speed.random_subject(SHAPES["tiny"], "cpu")
     problem, plain = of.problem(of.train.take(np.arange(6))), of.plain()
     speed.bare_pass(problem.train, plain)()
@@ -114,7 +114,7 @@ def test_the_short_form_prints_every_section() -> None:
 
 @pytest.mark.bench
 def test_a_step_costs_little_more_than_its_gradient() -> None:
-    """Small: two layers, 32 sentences; the fixed costs weigh more here than in the stored result."""
+    """A small case (two layers, 32 sentences); the fixed costs weigh more here than in the stored result."""
     *_, section = speed.steps("encoder-2", 32, 7, None, "cpu", print)
     for row in section.rows:
         if row.what.split()[2] in ("stagewise", "frank-wolfe", "learned"):

@@ -1,4 +1,4 @@
-"""The tables of six guides: what stands there is what the stored runs, part scores and study say."""
+"""Tests that the tables of six guides equal the stored runs, part scores and study."""
 
 from __future__ import annotations
 
@@ -28,6 +28,6 @@ def test_the_pages_hold_what_is_stored(pages: ModuleType, tmp_path: Path) -> Non
 
 
 def test_the_opening_run_has_its_matched_random_regions(pages: ModuleType) -> None:
-    """Three seeds, found by the key of the search that they match."""
+    """There are three seeds, found by the key of the search that they match."""
     rows = [line for line in pages.matched(pages.Store(pages.STORE)) if "`random-matched`" in line]
     assert len(rows) == 3

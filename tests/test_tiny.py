@@ -1,4 +1,4 @@
-"""The tiny models are what the tests that use them believe: small, ordinary, seeded."""
+"""Tests that the tiny models have the properties that other tests assume: small, ordinary, seeded."""
 
 from __future__ import annotations
 

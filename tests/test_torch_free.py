@@ -1,4 +1,5 @@
-"""The dashboard opens without torch: every module it needs is imported in a fresh process that then has none."""
+"""Tests that the dashboard opens without torch: each module it needs is imported in a new process without loading
+it."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ NAMED = (
     ),
 )  # fmt: skip
 
-# Imports each module of argv in turn; prints {module: what it brought in} for those that brought something heavy.
+# Import each module of argv in turn; print {module: heavy modules it loaded}.
 PROBE = f"""
 import importlib, json, sys
 found = {{}}
@@ -45,13 +46,13 @@ print(json.dumps(found))
 
 
 def module_name(file: Path) -> str:
-    """The dotted name of a file of the package."""
+    """Return the dotted name of a file of the package."""
     parts = file.relative_to(PROJECT).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
 def page_imports() -> set[str]:
-    """What dashboard.py and the pages import, as modules; running a page itself needs a server."""
+    """Return the modules that dashboard.py and the pages import; running a page itself needs a server."""
     files = [file for file in FILES if layer_of(file) in ("pages", "dashboard")]
     named = [(m, n) for file in files for _, m, n in imports(ast.parse(file.read_text(encoding="utf-8")))]
     return {f"{m}.{n}" if m.startswith("skillviz") and n and exists(f"{m}.{n}") else m for m, n in named} - {
@@ -60,7 +61,7 @@ def page_imports() -> set[str]:
 
 
 def exists(module: str) -> bool:
-    """Whether that is a module, and not a name inside one."""
+    """Return whether the name is a module, not a name inside one."""
     try:
         return find_spec(module) is not None
     except ModuleNotFoundError:
@@ -68,7 +69,7 @@ def exists(module: str) -> bool:
 
 
 def heavy_after(*modules: str) -> dict[str, list[str]]:
-    """The first module after whose import a fresh process holds torch or transformers, with which; {} for none."""
+    """Return {module: heavy modules} for the first module whose import loads torch or transformers; {} if none does."""
     done = subprocess.run(
         [sys.executable, "-c", PROBE, *modules], cwd=PROJECT, capture_output=True, text=True, timeout=120
     )
@@ -77,7 +78,7 @@ def heavy_after(*modules: str) -> dict[str, list[str]]:
 
 
 def layer_modules(layer: str) -> list[str]:
-    """Every module of a layer."""
+    """Return every module of a layer."""
     return [module_name(file) for file in FILES if layer_of(file) == layer]
 
 

@@ -1,4 +1,4 @@
-"""The wheel: it carries the dashboard and the runs of its opening, and works in a folder that has nothing."""
+"""Tests of the wheel: it has the dashboard and the runs of its opening page, and works in an empty folder."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 
 @pytest.fixture(scope="module")
 def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The Python of a fresh environment with the wheel, and everything else from this one's."""
+    """Return the Python of a new environment with the wheel, and everything else from this one's."""
     if find_spec("pip") is None or find_spec("setuptools") is None:
         pytest.skip("pip and setuptools are not installed here, so no wheel can be built; installing both ends this")
     folder = tmp_path_factory.mktemp("wheel")
@@ -75,7 +75,7 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def run(python: Path, tmp_path: Path) -> Run:
-    """Runs the command of the installed package in an empty folder."""
+    """Run the command of the installed package in an empty folder."""
 
     def call(*words: object) -> subprocess.CompletedProcess[str]:
         command = [str(python), "-m", "skillviz", *map(str, words)]
@@ -85,7 +85,7 @@ def run(python: Path, tmp_path: Path) -> Run:
 
 
 def environment() -> dict[str, str]:
-    """As of someone who knows nothing of this checkout."""
+    """Return an environment without variables that point to this checkout."""
     ours = ("SKILLVIZ_", "PYTHON")
     return {name: value for name, value in os.environ.items() if not name.startswith(ours)} | {"HF_HUB_OFFLINE": "1"}
 
@@ -138,9 +138,9 @@ def test_the_installed_dashboard_serves_its_pages(python: Path, tmp_path: Path) 
         assert urllib.request.urlopen(f"{address}/_stcore/health").read() == b"ok"
         home = urllib.request.urlopen(address)
         assert home.status == 200 and b"<html" in home.read()
-        # the middleware and the settings are those of the package
+        # The middleware and the settings come from the package.
         assert home.headers["content-security-policy"] == "frame-ancestors 'self'"
-        time.sleep(5)  # meanwhile it reads the runs
+        time.sleep(5)  # meanwhile the server reads the runs
     finally:
         server.terminate()
         server.wait(60)
@@ -148,6 +148,6 @@ def test_the_installed_dashboard_serves_its_pages(python: Path, tmp_path: Path) 
 
 
 def states(folder: Path) -> dict[Path, tuple[int, int]]:
-    """Size and time of each file, but for Python's own."""
+    """Return the size and time of each file, except Python's own."""
     files = (path for path in folder.rglob("*") if path.is_file() and path.suffix != ".pyc")
     return {path: (path.stat().st_size, path.stat().st_mtime_ns) for path in files}

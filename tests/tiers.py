@@ -1,6 +1,6 @@
-"""Which cases of a long list a plain run tries, which the second step of .ci/run, and which the night.
+"""Divide long lists of cases among a plain run, the second step of .ci/run, and the night.
 
-`first` chooses them by name where one differs from another, `@pytest.mark.cases(first, second)` by number.
+`first` selects them by name if cases differ, `@pytest.mark.cases(first, second)` by number.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ USUAL = ("stagewise", "stagewise-nested", "frank-wolfe", "learned", "movement", 
 
 
 def in_the_night(case: Any) -> bool:
-    """For `first`: none of the other cases is of the second step."""
+    """Return False: as `is_second` of `first`, it puts all other cases in the night."""
     return False
 
 
@@ -24,14 +24,17 @@ def first(
     is_first: Callable[[Any], bool] = USUAL.__contains__,
     is_second: Callable[[Any], bool] = lambda name: True,
 ) -> list[Any]:
-    """The cases, those of the second step marked slow, and those of neither marked nightly."""
+    """Return the cases, with a slow mark for those of the second step and a nightly mark for the rest."""
     later = {True: pytest.mark.slow, False: pytest.mark.nightly}
     return [name if is_first(name) else pytest.param(name, marks=later[is_second(name)]) for name in names]
 
 
 def spread_cases(items: Iterable[pytest.Item]) -> None:
-    """Leaves `first` cases of each test with `cases(first, second)` in the first tier and `second` more in the second,
-    each lot spread evenly over those that are there; what is too many moves on to the next tier."""
+    """Keep `first` cases of each test with `cases(first, second)` in the first tier, and `second` more in the
+    second.
+
+    Each group is spread evenly over the available cases; the others move to the next tier.
+    """
     tests: dict[str, list[pytest.Item]] = {}
     for item in items:
         if item.get_closest_marker("cases"):
@@ -50,6 +53,6 @@ def spread_cases(items: Iterable[pytest.Item]) -> None:
 
 
 def _spread(items: list[pytest.Item], n: int) -> list[pytest.Item]:
-    """n of them, spread evenly."""
+    """Return n of the items, evenly spread."""
     n = min(n, len(items))
     return [items[index * len(items) // n] for index in range(n)]

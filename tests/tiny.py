@@ -20,7 +20,7 @@ from transformers import (
 
 from tests.tiny_tokenizers import LABEL_WORDS, NEUTRAL, POSITIONS, SIGNAL, tiny_tokenizer, words
 
-# so that a test imports all that is tiny from one place
+# Re-exported, so that a test imports all tiny objects from one place.
 __all__ = ["LABEL_WORDS", "NEUTRAL", "POSITIONS", "SIGNAL", "tiny_tokenizer", "words"]
 
 FAMILIES = ("bert", "roberta", "distilbert", "gpt2", "opt", "gpt_neox", "llama")
@@ -34,7 +34,7 @@ AUTO = {
 
 
 def tiny_config(family: str, vocabulary: int, labels: int = 2, **changes: Any) -> Any:
-    """A configuration of two blocks, width 16, two heads, no dropout."""
+    """Return a configuration of two blocks, width 16, two heads, no dropout."""
     sizes: dict[str, dict[str, Any]] = {
         "distilbert": {"dim": 16, "hidden_dim": 32, "n_layers": 2, "n_heads": 2, "sinusoidal_pos_embds": False},
         "gpt2": {"n_embd": 16, "n_layer": 2, "n_head": 2, "n_positions": POSITIONS, "n_inner": 32},
@@ -52,14 +52,14 @@ def tiny_config(family: str, vocabulary: int, labels: int = 2, **changes: Any) -
     own = plain if family not in ("distilbert", "gpt2") else {}
     dropout = {name: 0.0 for name in _DROPOUT.get(family, ())}
     places = {} if family == "gpt2" else {"max_position_embeddings": POSITIONS + 2 * (family == "roberta")}
-    # wide initial weights, so that the classes of a random model differ
+    # Wide initial weights make the classes of a random model differ.
     scale = {"init_std": 0.2} if family == "opt" else {"initializer_range": 0.2}
     merged = {**own, **places, **dropout, **scale, **special.get(family, {}), **sizes.get(family, {})}
     return AutoConfig.for_model(family, vocab_size=vocabulary, num_labels=labels, **{**merged, **changes})
 
 
 def tiny_model(family: str, readout: str, seed: int = 0, labels: int = 2, **changes: Any) -> PreTrainedModel:
-    """A random model of the readout's class (or `bare`), float32, every bias and norm off its default."""
+    """Return a random model of the readout's class (or `bare`), float32, with every bias and norm off its default."""
     config = tiny_config(family, len(tiny_tokenizer(family)), labels, **changes)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -86,12 +86,14 @@ def tiny_pair(
     move_embeddings: bool = False,
     steps: int = 0,
 ) -> tuple[Path, Path]:
-    """The folders of (base, fine-tuned), saved with `save_pretrained` and a tokenizer each.
+    """Save (base, fine-tuned) with `save_pretrained` and a tokenizer each; return their folders.
 
-    For the head readout the base is the bare model, without a head and with other name prefixes, as
-    pre-trained models come. The fine-tuned one is moved by a seeded perturbation of half of the entries
-    of each block; with `steps` (40 give a skill) it is trained on rows like tiny_task's instead. `dtype` is the one
-    that the files are stored in; `base_dtype` only where the base differs.
+    For the head readout the base is the bare model, without a head and with other name prefixes, the usual form
+    of a
+    pre-trained model. The fine-tuned one is moved by a seeded perturbation of half of the entries of each block;
+    with
+    `steps` (40 give a skill) it is trained on rows like tiny_task's instead. `dtype` is the dtype of the files;
+    `base_dtype` is set only if the base differs.
     """
     if readout == "prompt" and family not in MASKED or readout == "causal" and family in MASKED:
         raise ValueError(f"{family} has no {readout} readout")
@@ -108,7 +110,7 @@ def tiny_pair(
 
 
 def tiny_rows(rows: int, labels: int = 2, pair: bool = False, seed: int = 0) -> list[dict[str, Any]]:
-    """Rows {text | premise, hypothesis; label}: one or two words of the label's own among neutral ones."""
+    """Return rows {text | premise, hypothesis; label}: one or two words of the label among neutral ones."""
     draw = random.Random(seed)
     found = []
     for number in range(rows):
@@ -122,7 +124,7 @@ def tiny_rows(rows: int, labels: int = 2, pair: bool = False, seed: int = 0) -> 
 
 
 def tiny_task(folder: Path | str, rows: int = 64, labels: int = 2, pair: bool = False) -> Path:
-    """The path of a YAML task with JSONL data (train: `rows`, validation and test: half of it each)."""
+    """Write a YAML task with JSONL data (train: `rows`, validation and test: half of it each); return its path."""
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     sizes = {"train": rows, "validation": max(rows // 2, labels), "test": max(rows // 2, labels)}

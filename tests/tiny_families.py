@@ -14,8 +14,8 @@ from tests.tiny import AUTO, POSITIONS, tiny_tokenizer
 
 WIDTH, LAYERS, HEADS = 32, 2, 4
 ONE_A_SCHEME = frozenset(names[0] for _, names in SCHEMES)
-"""A family of each scheme of names: .ci/run tries these, `make nightly` all."""
-# Names that configurations have for the same sizes; each configuration takes those that it knows.
+"""One family for each naming scheme: .ci/run tests these, `make nightly` all."""
+# Configurations have different names for the same sizes; each uses the names that it has.
 SIZES: dict[str, Any] = {
     **dict.fromkeys(("hidden_size", "d_model", "dim", "n_embd", "emb_dim"), WIDTH),
     **dict.fromkeys(("num_hidden_layers", "n_layer", "n_layers", "num_layers", "encoder_layers", "decoder_layers",
@@ -32,7 +32,7 @@ SIZES: dict[str, Any] = {
     "kv_lora_rank": 12, "q_lora_rank": 16, "qk_nope_head_dim": 6, "qk_rope_head_dim": 4, "v_head_dim": 8,
     "n_shared_experts": 1, "first_k_dense_replace": 1,
 }  # fmt: skip
-# What a family needs beside these; None leaves a size at the family's own default.
+# Extra settings of a family; None keeps the family's own default.
 _STACK = {"hidden_size": WIDTH, "num_hidden_layers": LAYERS, "num_attention_heads": HEADS, "num_key_value_heads": 2,
           "head_dim": 8, "intermediate_size": 48, "attention_dropout": 0.0, "dropout_rate": 0.0, "vocab_size": 700,
           "pad_token_id": 1, "bos_token_id": 0, "eos_token_id": 2}  # fmt: skip
@@ -59,7 +59,7 @@ CHANGES: dict[str, dict[str, Any]] = {
 
 
 def family_config(family: str, vocabulary: int, **changes: Any) -> Any:
-    """The family's tiny configuration, without dropout, with wide initial weights."""
+    """Return the family's tiny configuration, without dropout, with wide initial weights."""
     given = {**CHANGES.get(family, {}), **changes}
     known = AutoConfig.for_model(family)
     names = {*known.to_dict(), *vars(known)} - set(known.attribute_map)
@@ -74,14 +74,14 @@ def family_config(family: str, vocabulary: int, **changes: Any) -> Any:
 
 
 def family_readout(family: str) -> str:
-    """`head` where the family has a sequence-classification class, else `causal`."""
+    """Return `head` if the family has a sequence-classification class, else `causal`."""
     return "head" if family in MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES else "causal"
 
 
 def family_model(family: str, readout: str | None = None, seed: int = 0, **changes: Any) -> PreTrainedModel:
-    """A random model of the readout's class (its own where none is named), float32, no norm or bias at its default."""
+    """Return a random model of the readout's class (default: the family's), float32, no norm or bias at its default."""
     config = family_config(family, len(tiny_tokenizer("roberta")), **changes)
-    config.architectures = []  # a family with two bare classes is asked which of them it is
+    config.architectures = []  # families with two bare classes are asked for one
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = AUTO[readout or family_readout(family)].from_config(config, dtype=torch.float32)
@@ -92,7 +92,8 @@ def family_model(family: str, readout: str | None = None, seed: int = 0, **chang
 
 
 def family_pair(folder: Path, family: str, **changes: Any) -> tuple[Path, Path]:
-    """The folders of (base, fine-tuned): the base bare where the readout is a head, each with the tokenizer.
+    """Save (base, fine-tuned), each with the tokenizer, and return their folders; for the head readout the base is
+    bare.
 
     The fine-tuned one is moved by a seeded perturbation of every tensor in a numbered block.
     """

@@ -1,6 +1,6 @@
-"""Tokenizers of the tiny models, built in code: words whole, anything else in letters or bytes.
+"""Tokenizers of the tiny models, built in code: whole words, anything else as letters or bytes.
 
-A word is one piece with and without a space in front, so that label words are one token.
+A word is one token with and without a space before it, so that label words are one token.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
-# The words of each class of tiny_task, and words that tell nothing.
+# The words of each class of tiny_task, and neutral words.
 SIGNAL = (
     ("bad", "awful", "dull", "boring"),
     ("good", "lovely", "fresh", "funny"),
@@ -23,12 +23,12 @@ POSITIONS = 64
 
 
 def words() -> list[str]:
-    """Every word that is one piece, in the order of its id."""
+    """Return every word that is one token, in the order of its id."""
     return [w for row in SIGNAL for w in row] + list(NEUTRAL) + list(LABEL_WORDS) + ["It", "yes", "no"]
 
 
 def tiny_tokenizer(kind: str) -> PreTrainedTokenizerFast:
-    """The tokenizer of a family, with that family's own special tokens (gpt2 and llama: no padding)."""
+    """Return the tokenizer of a family, with that family's own special tokens (gpt2 and llama: no padding)."""
     if kind in ("bert", "distilbert"):
         return _wordpiece(types=kind == "bert")
     return _llama() if kind == "llama" else _byte_level(kind)
@@ -56,7 +56,7 @@ def _wordpiece(types: bool) -> PreTrainedTokenizerFast:
 
 
 def _spelled(space: str, alphabet: list[str], special: list[str]) -> tuple[dict[str, int], list[Any]]:
-    """Vocabulary and merges that spell each word from the left, the form with a space first."""
+    """Return the vocabulary and the merges that spell each word from the left, the form with a space first."""
     merges: list[tuple[str, str]] = []
     for word in [space + w for w in words()] + words():
         merges += [(word[:i], word[i]) for i in range(1, len(word))]

@@ -1,4 +1,4 @@
-"""A stand-in for the run that the tour shows: runs of seeded numbers as of the opening pair, without weights."""
+"""A stand-in for the run that the tour shows: runs of seeded numbers, shaped like the opening pair; no weights."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ SKILLED: dict[str, Any] = {
     "layers": 2, "width": 16, "steps": 6, "complement": True,
     "n": {"validation": 60, "test": 600},
 }  # fmt: skip
-"""Names of files that do not exist: what needs weights or data says so."""
+"""Names of files that do not exist: anything that needs weights or data must report it."""
 
 
 @pytest.fixture(scope="session")
 def skilled_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A store with the stand-in. Not to be changed."""
+    """Return a store with the stand-in. Tests must not change it."""
     return _skilled_runs(tmp_path_factory.getbasetemp() / "skilled")
 
 
-@cache  # pytest makes an imported session fixture again in each module; this makes it once a process
+@cache  # pytest makes an imported session fixture once per module; the cache makes it once per process
 def _skilled_runs(root: Path) -> Path:
     for localizer in (DEFAULT_LOCALIZER, "movement", "random"):
         fake_run(Store(root), localizer=localizer, interpolation=localizer == DEFAULT_LOCALIZER, **SKILLED)
@@ -38,7 +38,7 @@ def _skilled_runs(root: Path) -> Path:
 
 @pytest.fixture
 def skilled(skilled_runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """The stand-in's searched run, which ships; the user's folder is empty."""
+    """Return the stand-in's searched run as a shipped one; the user's folder is empty."""
     monkeypatch.setenv("SKILLVIZ_RUNS", str(tmp_path / "runs"))
     monkeypatch.setattr("skillviz.runs.library.shipped_root", lambda: skilled_runs)
     monkeypatch.setattr("skillviz.show.entries.OPENING_PAIR", (SKILLED["base"], SKILLED["finetuned"]))

@@ -1,4 +1,4 @@
-"""What a visitor does with a link that names files: says that they may be opened."""
+"""A visitor's action on a link that names files: allow them to be opened."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from streamlit.testing.v1 import AppTest
 
 
 def confirmed(test: AppTest) -> AppTest:
-    """The page once everything that its address names may be opened."""
+    """Return the page after all files in its address were allowed."""
     while waiting := [button for button in test.button if (button.key or "").startswith("visitor.")]:
         waiting[0].click().run()
     return test

@@ -134,7 +134,7 @@ def test_a_study_that_never_began_takes_as_many_as_the_command(empty: Path, begu
 def test_a_study_goes_on_from_the_folder_it_was_started_in(
     empty: Path, begun: list[Started], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Relative names in a study's file refer to the same files, from whatever folder it is resumed."""
+    """Relative names in a study's file refer to the same files, from any folder in which it is resumed."""
     (first := tmp_path / "first").mkdir()
     (second := tmp_path / "second").mkdir()
     file = fake_running(empty, NOBODY) / "study.yaml"

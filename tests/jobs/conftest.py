@@ -69,7 +69,7 @@ def whole(world: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 
 def until(holds: Callable[[], Any], seconds: float = LONG) -> Any:
-    """Return the first true answer of `holds`; fail the test if none comes in time."""
+    """Return the first true answer of `holds`; fail the test at the time limit."""
     ends = time.monotonic() + seconds
     while time.monotonic() < ends:
         if found := holds():

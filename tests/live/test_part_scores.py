@@ -72,7 +72,7 @@ def logits_of(run: Run, rows: pd.DataFrame) -> np.ndarray:
 @pytest.mark.cases(0, 1)
 @pytest.mark.parametrize("grouping", [CELLS, HEADS])
 def test_every_graft_is_predicts_own(place: Path, run: Run, pair: ModelPair, grouping: str) -> None:
-    """ALONE equals the graft of the part's entries, and WITHOUT that of the region's other entries, bit for bit."""
+    """ALONE is the graft of the part's entries, and WITHOUT the graft of the region's other entries, bit for bit."""
     ask = asking(place, run)
     encoded = ask("evaluate_region", sample=SAMPLE, states=["pretrained", "grafted"])
     frame = pd.concat([rows for _, rows in scoring(run, grouping).steps(ask)])

@@ -1,5 +1,5 @@
-"""Tests of confusion matrices and per-class marks: counts in their cells, shares of the true class, no invented
-data."""
+"""Tests of confusion matrices and per-class marks: counts in their cells, shares of the true class, nothing
+invented."""
 
 from __future__ import annotations
 

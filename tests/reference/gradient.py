@@ -69,7 +69,7 @@ class PlainModel:
         return float(loss.detach()), np.concatenate([p.grad.reshape(-1).numpy() for p in self.parameters])
 
     def difference_gradients(self, theta: np.ndarray, row: int) -> np.ndarray:
-        """Gradients [label - 1, d] of each logit minus that of class 0, for one example."""
+        """Gradients [label - 1, d] of each logit minus the logit of class 0, for one example."""
         self.put(theta)
         for parameter in self.parameters:
             parameter.requires_grad_(True)

@@ -1,4 +1,4 @@
-"""Tests of a run while it is made: no partial file is ever visible, whatever error occurs."""
+"""Tests of a run while it is made: no partial file is ever visible, after any error."""
 
 from __future__ import annotations
 

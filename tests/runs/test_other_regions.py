@@ -1,5 +1,4 @@
-"""Tests of runs kept out of a region, and of other regions beside a run: exact, stored one by one, resumed,
-reported."""
+"""Tests of runs kept out of a region and of other regions beside a run: exact, stored singly, resumed, reported."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Tests of hand-made regions as runs: their sources are recorded, and impossible ones are refused before any
-compute."""
+"""Tests of hand-made regions as runs: their sources are recorded, and impossible ones refused before any compute."""
 
 from __future__ import annotations
 

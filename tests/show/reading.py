@@ -12,8 +12,10 @@ VOID = {"meta", "br", "hr", "img", "link", "input"}
 
 @dataclass
 class Read(HTMLParser):
-    """A parsed report: `elements` are (tag, attributes) in order, `words` the text outside scripts and styles,
-    `scripts` their texts."""
+    """A parsed report.
+
+    `elements` are (tag, attributes) in order, `words` the text outside scripts and styles, `scripts` their texts.
+    """
 
     elements: list[tuple[str, dict[str, str | None]]] = field(default_factory=list)
     words: list[str] = field(default_factory=list)

@@ -111,7 +111,7 @@ def test_the_head_is_named_among_the_deviations_where_there_is_one() -> None:
 def test_the_best_is_the_fine_tuned_model_where_none_has_a_lower_debiased_error() -> None:
     known = grid(0.85, (-0.05, -0.08, -0.02), "ece")
     is_middle, is_tuned = known.points["alpha"] == 0.7, known.points["alpha"] == 1
-    errors = known.points["value"].mask(is_tuned, 0.1).mask(is_middle, 0.09)  # the plug-in error is lower between
+    errors = known.points["value"].mask(is_tuned, 0.1).mask(is_middle, 0.09)  # lower in the middle
     debiased = errors.mask(is_tuned, 0.06).mask(is_middle, 0.08)
     tied = debiased.mask(is_middle, 0.06)
     for read in (debiased, tied):

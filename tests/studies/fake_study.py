@@ -81,8 +81,7 @@ def _yaml(name: str, experiment: str, scale: str) -> str:
 
 
 def fake_running(root: Path, pid: int, name: str = "table2-small", *, step: int = 4, of: int = 31) -> Path:
-    """Make a study that process `pid` works on; a cancel ends that process. It is stopped if there is no such
-    process."""
+    """Make a study that process `pid` works on; a cancel ends it. Without such a process the study is stopped."""
     folder = fake_study(root, "table2", name=name, tables=(), status="running")
     work = folder / "work"
     work.mkdir()

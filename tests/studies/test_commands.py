@@ -265,8 +265,7 @@ def test_time_left_is_an_order_of_magnitude_until_a_step_is_finished(done: Done,
 
 
 def by_hand(told: Estimates, workers: int) -> float:
-    """Compute by hand: steps are shared and each is a fifth slower, none is split; one process makes the tables at
-    the end."""
+    """Compute by hand: steps are shared, each a fifth slower, and not split; one process makes the last tables."""
     steps = [seconds for key, seconds in told.steps.items() if key != TABLE]
     return max(1.2 * sum(steps) / workers, *steps) + told.steps[TABLE]
 

@@ -1,5 +1,4 @@
-"""Tests of running studies: whole, interrupted anywhere, by several processes, with failing steps; the tables are
-equal."""
+"""Tests of running studies: whole, interrupted anywhere, by several processes, with failing steps; equal tables."""
 
 from __future__ import annotations
 

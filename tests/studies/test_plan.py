@@ -199,8 +199,7 @@ def test_a_region_on_a_model_of_its_own(tiny: Path) -> None:
 
 
 def test_a_region_is_looked_for_on_a_model_trained_as_the_entry_s_own(tiny: Path) -> None:
-    """The region's model has the entry's steps and rate, so it equals the model of a plain entry with that
-    fine-tuning."""
+    """The region's model has the entry's steps and rate, so a plain entry with that fine-tuning shares it."""
     one, two = tasks(tiny)
     few = {"steps": 3, "lr": 0.02, "batch_size": 4, "seed": 5}
     entry = {"task": one, "recipe": "graft-retrain", "region": REGION, "localizer": "none", "finetune": few}

@@ -1,5 +1,4 @@
-"""Tests of experiments on several tasks: plans at both scales, and Table 4 from invented scores with a planted
-error."""
+"""Tests of experiments on several tasks: plans at both scales, and Table 4 from invented scores with a planted bug."""
 
 from __future__ import annotations
 
@@ -96,8 +95,7 @@ def alone(task: str) -> Any:
 
 
 def results(grafting: dict[tuple[int, str], int]) -> Any:
-    """Return results in which naive training errs on four more after each later stage, and grafting on the given
-    counts."""
+    """Return results: naive training errs on four more after each later stage, grafting on the given counts."""
     naive = {(s, t): 4 * (s - ORDER.index(t)) for s in (1, 2, 3) for t in ORDER[:s]}
     told = {"naive": naive, "grafting": grafting}
     return SimpleNamespace(

@@ -25,8 +25,7 @@ SEEDS = {"seed": [0, 1], "data_seed": [0, 1, 2], "k_shot": 4}
 
 @pytest.fixture(scope="module")
 def results(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Results:
-    """Run a study of two recipes, three data seeds (each with its own model) and two mask seeds; movement has one
-    region per model."""
+    """Run two recipes, three data seeds (one model each) and two mask seeds; movement has one region per model."""
     folder = tmp_path_factory.mktemp("stable")
     one, _ = tasks(tiny)
     search = {"localizer": "stagewise", "size": "5%", "steps": 2, "batch_size": 4}
@@ -67,8 +66,7 @@ def test_trainings_of_one_recipe_are_kept_apart(tiny: Path, tmp_path: Path, monk
 
 @pytest.mark.parametrize("recipe", ["sgd", "adamw"])
 def test_one_thing_differs_at_a_time(results: Results, recipe: str) -> None:
-    """Mask seeds are compared on the first data seed's model, and data seeds at the first mask seed; recipes are
-    separate."""
+    """Mask seeds are compared on the first data seed's model, data seeds at the first mask seed, recipes separately."""
     table = stability_of_runs(results.runs(), finetuned_labels(results))
     runs = {(r.spec.data_seed, r.spec.seed): r.region() for r in results.runs(recipe=recipe)}
     assert len(runs) == 6

@@ -61,7 +61,7 @@ def _task(folder: Path, name: str, make: Any) -> Path:
 
 
 def leak(folder: Path) -> None:
-    """Put the second task's first test text into the first task's training data, and not its own."""
+    """Put the second task's first test text into the first task's training data, and only there."""
     name = yaml.safe_load((folder / TWO / "task.yaml").read_text(encoding="utf-8"))["data"]
     test = folder / TWO / Path(name["test"]).name
     rows = [json.loads(line) for line in test.read_text(encoding="utf-8").splitlines()]

@@ -49,7 +49,7 @@ def test_what_differs_stands_beside_the_recipe_and_seeds_are_averaged() -> None:
 
 
 def test_what_does_not_differ_is_not_said() -> None:
-    """A variant compares the models of one recipe, task and training set only, so nothing is said of other ones."""
+    """A variant compares the models of one recipe, task and training set only; others do not need a name."""
     alone = [tuned(steps=3), tuned(folder="l", recipe="lora", steps=9), tuned(folder="n", steps=3)]
     other = seen(right=RIGHT, recipe="sgd", id_task="cr", model_fields={"steps": 5})
     few = seen(right=RIGHT, recipe="sgd", setting="16-shot", model_fields={"steps": 7})

@@ -20,8 +20,7 @@ D = 1000.0
 
 
 def tiny_scale(world: Path) -> Scale:
-    """Return a scale with two related tasks on a tiny prompt model; models are fine-tuned in a few steps, two mask
-    seeds."""
+    """Return a scale with two related tasks on a tiny prompt model; few fine-tuning steps, two mask seeds."""
     task, other = str(world / "task.yaml"), str(world / "other.yaml")
     few: dict[str, Any] = {"steps": 2, "batch_size": 16}
     return Scale(

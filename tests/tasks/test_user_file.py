@@ -49,7 +49,7 @@ def test_label_words_by_name_are_put_in_the_order_of_the_labels(tmp_path: Path) 
 
 
 def test_source_labels_are_mapped_by_classes_and_others_dropped(tmp_path: Path) -> None:
-    """Of three source labels one is dropped, and the last maps to the second class."""
+    """Three source labels: the second is dropped, and the last maps to the second class."""
     lines = [f'{{"text": "row {n}", "label": {n % 3}}}' for n in range(12)]
     for name in ("a", "b"):
         (tmp_path / f"{name}.jsonl").write_text("\n".join(lines) + "\n")

@@ -1,4 +1,4 @@
-"""The shared store of fake runs, as the user's own folder."""
+"""Fixtures of the shared store of fake runs as the user's own folder."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from streamlit.components.v2 import manifest_scanner
 from skillviz.ui import script
 from tests.ui.shared_store import make_store
 
-# Every AppTest looks through all installed packages for components, for a second; once a process is enough.
+# Each AppTest searches all installed packages for components, which takes a second; once per process is enough.
 manifest_scanner.scan_component_manifests = cache(manifest_scanner.scan_component_manifests)
 
 
 @pytest.fixture(scope="session")
 def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str]]:
-    """The folder and the ids of its runs by short name."""
+    """Return the folder and the ids of its runs by short name."""
     return _made(tmp_path_factory.getbasetemp() / "library")
 
 
-@cache  # pytest makes an imported session fixture anew in each folder; this makes it once a process
+@cache  # pytest makes an imported session fixture once per folder; the cache makes it once per process
 def _made(root: Path) -> tuple[Path, dict[str, str]]:
     root.mkdir()
     return root, make_store(root)
@@ -29,7 +29,7 @@ def _made(root: Path) -> tuple[Path, dict[str, str]]:
 
 @pytest.fixture
 def ids(made: tuple[Path, dict[str, str]], monkeypatch: pytest.MonkeyPatch, user_runs: Path) -> dict[str, str]:
-    """The runs are there, and nothing ships; returns their ids by short name."""
+    """Use the fake runs without shipped ones; return their ids by short name."""
     root, found = made
     monkeypatch.setenv("SKILLVIZ_RUNS", str(root))
     monkeypatch.setattr("skillviz.runs.library.shipped_root", lambda: root)
@@ -38,6 +38,6 @@ def ids(made: tuple[Path, dict[str, str]], monkeypatch: pytest.MonkeyPatch, user
 
 @pytest.fixture(autouse=True)
 def nobody_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No browser draws the first figure here, so no page waits for one."""
+    """Remove the wait for the browser's first figure, because no browser draws one here."""
     monkeypatch.setattr(script, "LEAD", 0.0)
     monkeypatch.setattr(script, "LEAD_OF_VISITOR", 0.0)

@@ -1,4 +1,4 @@
-"""One folder of small fake runs, made once a session and never changed: copy it before changing anything."""
+"""One folder of small fake runs, made once per session; tests must copy it before they change anything."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ SIZES = ("1%", "10%")
 
 
 def make_store(root: Path) -> dict[str, str]:
-    """Fills `root` with five runs of two pairs; returns their ids by a short name.
+    """Fill `root` with five runs of two pairs; return their ids by a short name.
 
-    `stagewise0` is scored on another task too, and has the WiSE grid.
+    `stagewise0` is also scored on another task, and has the WiSE grid.
     """
     store = Store(root)
     runs = {
@@ -34,5 +34,5 @@ def make_store(root: Path) -> dict[str, str]:
 
 
 def _created(record: Path, time: str) -> None:
-    """Runs made within one second would have no newest one."""
+    """Set the record's time: runs made within one second would have no newest one."""
     record.write_text(json.dumps(with_checksum({**json.loads(record.read_text()), "created": time})))

@@ -1,4 +1,4 @@
-"""The address as the state: what is not the default, followed when typed, remembered over a page switch."""
+"""Tests of the address as the state: it holds the non-default choices, can be typed, and survives a page switch."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def opened(**query: str) -> AppTest:
 
 
 def params(test: AppTest) -> dict[str, str]:
-    """What the address says of each control, with the default where it says nothing."""
+    """Return the value of each control in the address, or its default."""
     return {name: test.query_params.get(name, DEFAULTS[name]) for name in DEFAULTS}
 
 
@@ -74,7 +74,7 @@ def test_what_cannot_be_chosen_is_passed_over() -> None:
 
 
 def tidied(*, elsewhere: bool = False, **query: str) -> AppTest:
-    """The page with what follows it in the dashboard."""
+    """Return the page with the code that runs after it in the dashboard."""
     test = AppTest.from_function(script, default_timeout=60)
     test.session_state["whole"], test.session_state["elsewhere"] = True, elsewhere
     for name, value in query.items():
@@ -114,7 +114,7 @@ def test_an_address_typed_by_hand_or_gone_back_to_wins_over_the_widget() -> None
 
 
 def test_a_browser_that_is_behind_undoes_no_choice() -> None:
-    """It is moved again before it heard of the last address, so it sends the one before: of that control and others."""
+    """The user moves a control before the browser has the last address, so it sends an older one, for any control."""
     test = opened(bins="15", metric="ece")
     test.slider[0].set_value(16).run()
     for behind, value in (("15", 17), ("16", 18), ("15", 19)):
@@ -127,7 +127,7 @@ def test_a_browser_that_is_behind_undoes_no_choice() -> None:
 
 
 def test_a_browser_that_had_caught_up_can_fall_behind_again() -> None:
-    """Runs that are cut short tell it an address, take it back and tell it once more."""
+    """Runs that are cut short send an address, revert it and send it again."""
     test = opened(bins="15")
     for linked, value in ((None, 16), ("16", 17), ("15", 18), ("17", 19), ("16", 20)):
         if linked is not None:
@@ -153,7 +153,7 @@ def test_a_move_there_and_back_in_runs_that_are_cut_short_is_a_choice() -> None:
     test.query_params["bins"] = "15"
     slider = test.run().slider[0].set_value(16).run().slider[0]
     slider.set_value(17).run()
-    test.query_params["bins"] = "15"  # it has not heard of 16 yet
+    test.query_params["bins"] = "15"  # the browser does not have 16 yet
     slider.set_value(16).run()
     assert test.slider[0].value == 16 and test.query_params["bins"] == "16"
 
@@ -170,7 +170,7 @@ def test_going_back_is_no_browser_that_is_behind() -> None:
         test.query_params["bins"] = str(back)
         test.run()
         assert test.slider[0].value == back and params(test)["bins"] == str(back), "also twice in a row"
-    test.query_params["metric"] = "accuracy"  # typed, though another control is moved at the same time
+    test.query_params["metric"] = "accuracy"  # typed at the same time as another control is moved
     test.slider[0].set_value(3).run()
     assert params(test) == {**DEFAULTS, "bins": "3"}
 
@@ -187,7 +187,7 @@ def test_choices_survive_a_page_that_does_not_draw_them_and_an_emptied_address()
 
 
 def left_early() -> None:
-    """A page that was left before it had read its runs; the next one asks what run was asked for."""
+    """A page that is left before it reads its runs; the next page reads the requested run."""
     import streamlit as st
 
     from skillviz.ui import address
@@ -202,7 +202,7 @@ def test_the_run_of_a_page_that_was_left_at_once_is_taken_along() -> None:
     test = AppTest.from_function(left_early, default_timeout=60)
     test.query_params["run"] = "some-run"
     test.run()
-    del test.query_params["run"]  # as the menu does
+    del test.query_params["run"]  # like the menu does
     assert test.run().markdown[0].value == "some-run"
 
 

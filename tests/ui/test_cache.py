@@ -1,4 +1,4 @@
-"""The dashboard's memory: read once, read anew when a run, a study or a file has changed, and never another run's."""
+"""Tests of the dashboard's cache: one read, another if a run, a study or a file has changed, and no mix-up of runs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.tiny import tiny_task
 
 @pytest.fixture
 def user_runs(made: tuple[Path, dict[str, str]], user_runs: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A copy of the runs as the user's folder, the originals as those that ship."""
+    """Return a copy of the runs as the user's folder; the originals count as shipped."""
     shutil.copytree(made[0], user_runs)
     monkeypatch.setattr("skillviz.runs.library.shipped_root", lambda: made[0])
     return user_runs
@@ -46,7 +46,7 @@ def test_a_table_is_read_once(ids: dict[str, str], monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.parametrize("kept", ["table", "computed"])
 def test_pages_leave_no_notes_on_a_table_in_memory(ids: dict[str, str], kept: str) -> None:
-    """pandas notes each view of a table beside its columns, and drops the notes on past ones by hundreds."""
+    """pandas keeps a reference to each view of a table, and removes stale ones only in batches of hundreds."""
     run, held = cache.run(ids["random"]), []
 
     def read() -> pd.DataFrame:
@@ -98,7 +98,7 @@ def test_a_run_that_goes_while_the_list_is_made_is_no_error(user_runs: Path, mon
 
 
 def test_drafts_and_graves_are_no_runs(user_runs: Path) -> None:
-    """They come and go within a second: a list that is read anew for each would be read all the time."""
+    """They exist for less than a second; if they counted, the list would be read all the time."""
     store = cache.user_store()
     before = cache._run_files(store)
     one = next(user_runs.glob("[!.]*/run.json")).parent
@@ -130,7 +130,7 @@ def test_an_unfinished_run_is_among_the_others(user_runs: Path) -> None:
 
 
 def test_finished_runs_are_looked_at_once_more_and_no_further(user_runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With a thousand of them, each look at a folder's files is ten milliseconds of a page."""
+    """With a thousand runs, each look at a folder's files takes ten milliseconds of a page."""
     known = {entry.id for entry in cache.entries()}
     broken = user_runs / "broken"
     broken.mkdir()
@@ -197,7 +197,7 @@ def small_run(tmp_path: Path) -> Run:
 
 
 def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The splits that were read."""
+    """Record the splits that were read."""
     read: list[str] = []
     original = cache.example_texts
 
@@ -232,7 +232,7 @@ def test_a_changed_file_is_read_anew_and_refused_once(
 
 
 def stored_study(root: Path, changed: tuple[str, str] = ("", "")) -> StudyFolder:
-    """A stored study of re-training whose file has this text in place of that."""
+    """Return a stored study of re-training with one text in its file replaced by another."""
     study = StudySpec(**EXPERIMENTS["table1"].build(scale("small")))
     text = study.yaml_text()
     assert changed[0] in text

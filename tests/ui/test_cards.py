@@ -1,4 +1,4 @@
-"""A number stands on a card with its interval."""
+"""Tests of cards: each number has its interval."""
 
 from __future__ import annotations
 

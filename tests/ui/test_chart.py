@@ -1,4 +1,4 @@
-"""A chart as every page shows it."""
+"""Tests of a chart in the form that every page shows."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_downloads_are_table_page_and_pictures() -> None:
 def test_an_exhibits_figure_is_written_once_for_all_who_see_it_in_one_way() -> None:
     one, again = (
         Exhibit("lines", "Two lines", go.Figure(go.Scatter(y=[1, 2])), "", "", pd.DataFrame()) for _ in range(2)
-    )  # equal, but not the same: it might be another tomorrow
+    )  # equal, but not the same object: one might change later
     assert as_shown(one) is as_shown(one)
     assert as_shown(one) is not as_shown(again) and as_shown(one).to_dict() == as_shown(again).to_dict()
     assert as_shown(one, "box").to_dict()["layout"]["dragmode"] == "select"

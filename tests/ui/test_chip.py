@@ -1,4 +1,4 @@
-"""A verdict's chip says its words; sign and colour repeat them."""
+"""Tests of a verdict's chip: its words are complete, and its sign and color only repeat them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from skillviz.ui.chip import SIGNS, chip_text, lead_words, verdict_line
 
 
 def chips(line: str) -> str:
-    """The line without the signs and colours of its chips."""
+    """Return the line without the signs and colors of its chips."""
     return re.sub(r":\w+-badge\[:material/\w+: ([^]]+)\]", r"\1", line)
 
 

@@ -1,4 +1,4 @@
-"""Where a job runs is asked where a cluster is set up, of the one person whose machine this is."""
+"""Tests of the choice of a job's place: it is offered only if a cluster is set up, and only to the machine's owner."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said of several runs: claims only where the interval allows them, and every limit with its reason."""
+"""Tests of the sentences on several runs: claims need a supporting interval, and every limit has its reason."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def table(*rows: tuple) -> pd.DataFrame:
 
 
 class FakeRun:
-    """A run with a record of nothing but its id."""
+    """A run whose record has nothing but its id."""
 
     id = "x"
     record = None

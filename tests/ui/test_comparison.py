@@ -1,4 +1,4 @@
-"""Runs side by side: short names, what keeps them apart, stored values, paired differences, specs."""
+"""Tests of runs side by side: short names, distinguishing settings, stored values, paired differences, specs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the page of sequences says: lost, gained, unchanged or open, by paired intervals."""
+"""Tests of the sentences on sequences: lost, gained, unchanged or undecided, from paired intervals."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ NONE = pd.DataFrame(columns=["a", "b", "metric", "task", "value", "low", "high"]
 
 
 def since(stages: pd.DataFrame, metric: str = "accuracy") -> str:
-    """What each mode did to the earlier tasks, with ordinary spaces."""
+    """Return the sentence on each mode's effect on the earlier tasks, with ordinary spaces."""
     return plain(view.since_learned(stages, metric))
 
 
 def beside(stages: pd.DataFrame, told: pd.DataFrame, metric: str) -> str:
-    """What is said of the distance to a model of one task, chips as their words alone."""
+    """Return the sentence on the distance to a model of one task, with chips as plain words."""
     return chips(plain(view.beside_words(stages, told, metric)))
 
 

@@ -1,4 +1,4 @@
-"""Typed sentences and stretches of numbers: in the address as far as they fit there, in the session beyond."""
+"""Tests of typed sentences and numeric ranges: in the address if they fit, otherwise in the session."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_a_text_that_nobody_typed_is_not_in_the_address() -> None:
     assert test.text_input[1].value == "an example" and not test.query_params
     test.text_input[1].input("mine").run()
     assert test.query_params["first"] == "mine"
-    del test.query_params["first"]  # gone back
+    del test.query_params["first"]  # the user went back
     test.run()
     assert test.text_input[1].value == "an example" and not test.query_params
 

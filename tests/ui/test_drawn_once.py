@@ -1,4 +1,4 @@
-"""A figure as it is given to Streamlit: plain lists, no template, one revision for one content."""
+"""Tests of a figure in the form for Streamlit: plain lists, no template, one revision for equal content."""
 
 from __future__ import annotations
 

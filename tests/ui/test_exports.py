@@ -1,4 +1,4 @@
-"""Downloads: a table that reads back, a page that needs no network, names that every file system takes."""
+"""Tests of downloads: a table that can be read again, a page without network, names valid on every file system."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ SAVES = {"table_menu", "table_buttons", "downloads"}
 
 
 def test_every_table_can_be_saved() -> None:
-    """A function of the interface that draws a table also offers it as CSV, Markdown and LaTeX."""
+    """Each function of the interface that draws a table also offers it as CSV, Markdown and LaTeX."""
     drawn, without = 0, []
     for path in sorted(Path(exports.__file__).parent.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -67,7 +67,7 @@ def test_every_table_can_be_saved() -> None:
 
 
 def _draws_a_plain_table(function: ast.FunctionDef) -> bool:
-    """Whether it calls `st.table`."""
+    """Return whether it calls `st.table`."""
     return any(
         isinstance(node, ast.Attribute) and node.attr == "table" and getattr(node.value, "id", "") == "st"
         for node in ast.walk(function)

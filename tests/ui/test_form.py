@@ -1,4 +1,4 @@
-"""The form's fields: what is typed counts as what is chosen does, and the address brings all of it back."""
+"""Tests of the form's fields: typed values count like chosen ones, and the address restores all of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Words about jobs, the form filled from a spec, and steps: each once, thinned without losing a switch."""
+"""Tests of the words on jobs, of the form filled from a spec, and of steps: once each, thinned but all switches
+kept."""
 
 from __future__ import annotations
 

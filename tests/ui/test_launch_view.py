@@ -1,4 +1,4 @@
-"""The end of the form: seeds read, trials sized, what is shown computed from the choices, the paper's beside them."""
+"""Tests of the end of the form: parsed seeds, trial sizes, the summary of the choices, and the paper's settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a page says where no model can answer: which member is missing, and what brings it."""
+"""Tests of a page without available models: it names the missing member and the command that makes or fetches it."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def said(script: object, run_id: str) -> str:
 
 @pytest.fixture
 def nothing_made(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """As on a machine where nobody has made the models that the project's commands make."""
+    """Simulate a machine without the models that the project's commands make."""
     (tmp_path / "project" / COMMANDS).parent.mkdir(parents=True)
     shutil.copy(shipped_root().parent / COMMANDS, tmp_path / "project" / COMMANDS)
     monkeypatch.chdir(tmp_path / "project")

@@ -1,4 +1,4 @@
-"""The box beside the map that names other regions."""
+"""Tests of the box beside the map that names other regions."""
 
 from __future__ import annotations
 

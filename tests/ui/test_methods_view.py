@@ -1,4 +1,4 @@
-"""The sentence of the methods page claims what its intervals allow; its command for other data does what it says."""
+"""Tests of the methods page: its sentence claims only what its intervals support, and its command is right."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_with_other_data_in_the_place_of_the_word_the_command_takes_them(tmp_pat
 
 
 def _request(line: str) -> ExperimentRequest:
-    """What a command asks for."""
+    """Return the request in a command."""
     words = shlex.split(line)
     options = dict(zip(words[5::2], words[6::2], strict=True))
     lists = {name: (options[f"--{name}"],) for name in ("tasks", "also") if f"--{name}" in options}
@@ -99,12 +99,12 @@ METRICS = ("accuracy", "ece")
 
 
 def further(differences: pd.DataFrame) -> str:
-    """The verdicts behind the headline's, judged together."""
+    """Return the verdicts after the headline's, judged together."""
     return view.further_words(view.judged(differences, METRICS), METRICS)
 
 
 def said(differences: pd.DataFrame) -> str:
-    """The page's sentence, without the signs of its one chip."""
+    """Return the page's sentence, without the signs of its one chip."""
     sentence = view.comparison(lead_of(differences, "accuracy", "method", OTHERS), SELECTION, 0.001)
     assert sentence.count("-badge[") == 1
     return chips(sentence).replace("\N{NO-BREAK SPACE}", " ")

@@ -1,4 +1,4 @@
-"""The page table, the glossary and the settings say what is there."""
+"""Tests that the page table, the glossary and the settings are complete and correct."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_the_grounds_are_those_that_the_figures_were_made_for() -> None:
 
 
 def test_figures_settings_are_known_to_streamlit() -> None:
-    """A misspelt setting would only be a warning in the terminal."""
+    """A misspelled setting would only give a warning in the terminal."""
     from streamlit import config
 
     settings = tomllib.loads((PROJECT / ".streamlit" / "config.toml").read_text())

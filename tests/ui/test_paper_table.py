@@ -1,4 +1,4 @@
-"""Published rows find ours: by the task that stands for theirs, at one size each, in the task's own metric."""
+"""Tests of matching published and measured rows: by task, at one size each, in the task's own metric."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_other_data_are_named_with_what_was_tuned_on(tables: dict[str, pd.DataFr
 
 
 def own(tables: dict[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
-    """The scores of a study whose tasks have names of their own."""
+    """Return the scores of a study whose tasks have other names."""
     names = {task: f"my-{task}" for task in set(tables["scores"]["task"])}
     return {"scores": tables["scores"].replace({"id_task": names, "task": names})}
 

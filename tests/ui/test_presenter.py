@@ -1,4 +1,4 @@
-"""How large the presenter mode shows a figure: as the room allows, and a projector's is small."""
+"""Tests of a figure's size in presenter mode: as large as the window allows, and a projector's window is small."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def script() -> None:
 
 
 def factors(window: dict[str, float] | None = None, present: str = "yes") -> list[tuple[float, ...]]:
-    """Of figures of three heights: of their pixels, and of their type."""
+    """Return the growth factors of three figures of different heights, for pixels and for type."""
     test = AppTest.from_function(script)
     test.query_params["present"] = present
     if window:

@@ -1,4 +1,4 @@
-"""Where a run's numbers come from: everything that identifies it is on the page, and nothing is made up."""
+"""Tests of a run's provenance: the page shows everything that identifies it, and invents nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The surgery form and its expression: one stands for the other, and the region is said in words."""
+"""Tests of the surgery form and its expression: each can be made from the other, and the region is put in words."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_every_form_comes_back_as_the_same_expression(choices: RegionChoices) ->
 @settings(max_examples=150, deadline=None)
 @given(expressions(TABLE))
 def test_every_expression_has_a_form_of_the_same_region(expression: dict[str, Any]) -> None:
-    """Also those that the form has no fields for: they stand there as JSON."""
+    """Expressions without fields in the form are shown as JSON."""
     stored = stored_in(TABLE)
     again = expression_of(choices_of(expression))
     assert region_of(again, TABLE, stored) == region_of(expression, TABLE, stored)

@@ -1,4 +1,4 @@
-"""The library of runs: what stands on the fold of a task."""
+"""Tests of the library of runs: the title of a task's fold."""
 
 from __future__ import annotations
 

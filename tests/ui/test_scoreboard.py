@@ -1,4 +1,4 @@
-"""The scoreboard: one row a claim, counted on top; a click on a row opens its experiment."""
+"""Tests of the scoreboard: one row per claim, counts above, and a click on a row opens its experiment."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_the_number_that_the_text_states_stands_where_no_table_prints_one() -> N
 
 def test_every_claim_fits_into_its_column() -> None:
     longest = max((claim.text for row in EXPERIMENTS.values() for claim in row.claims), key=len)
-    letters = scoreboard.COLUMNS["claim"]["width"] // 5.4  # pixels of a letter, measured in Chromium
+    letters = scoreboard.COLUMNS["claim"]["width"] // 5.4  # pixels per letter, measured in Chromium
     assert len(longest) <= letters, longest
 
 

@@ -1,4 +1,4 @@
-"""What is remembered within one run of a page, and no longer."""
+"""Tests of values cached during one run of a page, and no longer."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from skillviz.ui import script
 
 
 def in_a_run(work) -> None:
-    """Runs it as a page's script, in a thread of its own."""
+    """Run it as a page's script, in its own thread."""
     failed: list[BaseException] = []
 
     def run() -> None:

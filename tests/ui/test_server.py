@@ -1,4 +1,4 @@
-"""The server beside the pages: its headers, the browser that it opens, and that it is ready when it answers."""
+"""Tests of the server around the pages: its headers, the browser that it opens, and its readiness when it answers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.test_arrows import PROJECT
 def answered(
     kind: str, origin: str | None = None, header: tuple[bytes, bytes] = (b"a", b"b"), path: str = "/"
 ) -> list[dict]:
-    """What an app that sends this header, behind the guard, answers to a request of this origin."""
+    """Return the answer to a request of this origin from an app behind the guard that sends this header."""
     sent: list[dict] = []
 
     async def app(scope: dict, receive: object, send) -> None:
@@ -108,7 +108,7 @@ def test_its_own_pages_are_answered(origin: str | None, monkeypatch: pytest.Monk
 
 
 def upgraded(address: str, origin: str) -> int:
-    """The status that a websocket of a page of this origin gets."""
+    """Return the status of a websocket request from a page of this origin."""
     headers = {"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13", "Origin": origin}
     headers["Sec-WebSocket-Key"] = base64.b64encode(bytes(16)).decode()
     with closing(http.client.HTTPConnection(address.removeprefix("http://"), timeout=30)) as connection:
@@ -119,7 +119,7 @@ def upgraded(address: str, origin: str) -> int:
 
 @pytest.mark.slow
 def test_a_refused_origin_asks_nobody_for_an_address(tmp_path: Path) -> None:
-    """Streamlit looks up its public address for an origin that it does not know, and says so where it finds none."""
+    """For an unknown origin Streamlit looks up its public address, and logs a message if it finds none."""
     nobody = {"http_proxy": "http://127.0.0.1:9", "https_proxy": "http://127.0.0.1:9"}
     with served(PROJECT, tmp_path, {"SKILLVIZ_RUNS": str(tmp_path), **nobody}) as address:
         assert upgraded(address, "https://evil.example") == 403
@@ -147,7 +147,7 @@ def test_modules_and_records_are_kept_out_of_collections(monkeypatch: pytest.Mon
     monkeypatch.setattr(cache, "read_shared", lambda: None)
     monkeypatch.setattr(server.webbrowser, "open", lambda address: None)
     config = tomllib.loads((PROJECT / ".streamlit/config.toml").read_text())
-    assert config["runner"]["postScriptGC"] is False  # else all that is not frozen is looked through after each script
+    assert config["runner"]["postScriptGC"] is False  # otherwise each script scans all objects that are not frozen
 
     async def ready() -> int:
         async with server.getting_ready(None):

@@ -1,4 +1,4 @@
-"""Sign-in: who is let in, whose store a page reads, and that nothing read for one user is handed to another."""
+"""Tests of sign-in: admitted users, the store that a page reads, and no leak of one user's data to another."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ SignIn = Callable[..., None]
 
 
 providers = sign_in.providers
-"""Before a test puts something else in its place."""
+"""The original function, saved before a test replaces it."""
 
 
 @pytest.fixture(autouse=True)
 def anew() -> Iterator[None]:
-    """Providers are read once a process."""
+    """Clear the cached providers, which are read once per process."""
     providers.cache_clear()
     yield
     providers.cache_clear()
@@ -47,7 +47,7 @@ def anew() -> Iterator[None]:
 
 @pytest.fixture
 def secrets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
-    """Writes the deployment's secrets; afterwards there are none."""
+    """Write the deployment's secrets; remove them afterwards."""
     file, original = tmp_path / "secrets.toml", sign_in.st.get_option
     paths = {"secrets.files": [str(file)]}
     for place in ("skillviz.ui.sign_in.st.get_option", "streamlit.config.get_option"):
@@ -64,7 +64,7 @@ def secrets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callabl
 
 @pytest.fixture
 def signed_in(monkeypatch: pytest.MonkeyPatch) -> SignIn:
-    """Lets somebody of these claims look, or nobody, where sign-in is asked for."""
+    """Make sign-in required, and sign in a user with these claims, or no user without claims."""
 
     def begin(**claims: Any) -> None:
         monkeypatch.setattr(sign_in, "providers", lambda: ("",))
@@ -75,7 +75,7 @@ def signed_in(monkeypatch: pytest.MonkeyPatch) -> SignIn:
 
 
 def user(signed_in: SignIn, name: str) -> Store:
-    """Signs a user in, and returns the user's store."""
+    """Sign a user in, and return the user's store."""
     signed_in(iss="https://id.example", sub=name)
     return cache.user_store()
 
@@ -111,7 +111,7 @@ def test_wrong_secrets_let_nobody_in(content: str, sentence: str, secrets: Calla
 def test_secrets_that_are_not_where_they_should_be_let_nobody_in(
     secrets: Callable[[str], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As where a container is started without its file: it must not be open to everybody. A demo needs none."""
+    """A container without its secrets file must not be open to everybody. A demo needs none."""
     monkeypatch.setenv(sign_in.PLACES, str(tmp_path / "secrets.toml"))
     with pytest.raises(BadInput, match="STREAMLIT_SECRETS_FILES names is not there"):
         cache.library()
@@ -171,7 +171,7 @@ def test_each_user_has_a_list_of_the_own_and_the_shared_runs(signed_in: SignIn, 
     own = {}
     for name in "ab":
         own[name] = fake_run(user(signed_in, name), localizer="random", **SMALL).id
-    for _ in range(2):  # the second time from memory
+    for _ in range(2):  # the second time from the cache
         for name, other in ("ab", "ba"):
             store = user(signed_in, name)
             assert store.root == store_of_user(user_runs.resolve(), user_named("https://id.example", name))
@@ -247,7 +247,7 @@ def test_a_list_is_read_once_while_nothing_changes(signed_in: SignIn, empty: Pat
 def test_a_page_asks_for_sign_in_and_makes_the_store(
     signed_in: SignIn, ids: dict[str, str], made: tuple[Path, dict[str, str]], tmp_path: Path, monkeypatch: Any
 ) -> None:
-    """The page is run without dashboard.py, as Streamlit does where an address names it first."""
+    """The page runs without dashboard.py, like in Streamlit if an address names it first."""
     root = tmp_path / "copy"
     shutil.copytree(made[0], root)
     monkeypatch.setenv("SKILLVIZ_RUNS", str(root))
@@ -266,7 +266,7 @@ def test_a_page_asks_for_sign_in_and_makes_the_store(
 
 
 class Menu:
-    """In place of Streamlit: an account menu that is open, and what was drawn in it."""
+    """A stand-in of Streamlit with an open account menu that records its content."""
 
     def __init__(self, claims: dict[str, Any]) -> None:
         self.drawn: list[str] = []

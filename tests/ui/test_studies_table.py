@@ -1,4 +1,4 @@
-"""A study's table for the eye: order of columns, percent where a number is a share, titles of tasks."""
+"""Tests of a study's table for readers: order of columns, percent for shares, titles of tasks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Study files from the page: no variable of the machine is filled in but the project's, no command is taken."""
+"""Tests of study files from the page: only the project's environment variables are expanded, commands are refused."""
 
 from __future__ import annotations
 

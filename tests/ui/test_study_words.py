@@ -1,4 +1,4 @@
-"""A study in a line: how it ended and what is there, and the command that really makes it."""
+"""Tests of a study in one line: its status, its content, and the command that really makes it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_one_that_is_not_whole_says_how_it_ended_and_what_is_there(status: str, 
 
 
 def about(found: StudyFolder, base: str = BASE, task: str = MR) -> StudyFolder:
-    """The study, its file with another base or task."""
+    """Return the study, with another base or task in its file."""
     file = found.path / "study.yaml"
     text = file.read_text().replace(f"base: {BASE}", f"base: {base}").replace(MR, task)
     file.write_text(text)

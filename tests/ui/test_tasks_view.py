@@ -1,4 +1,4 @@
-"""Sentences about isolation, transfer and unions: a claim only where its interval leaves out nought."""
+"""Tests of the sentences on isolation, transfer and unions: a claim needs an interval that excludes zero."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The two themes of the app in numbers: what is written reaches 4.5:1 on what it is written on (WCAG 2.2, 1.4.3)."""
+"""Tests of the two themes in numbers: text has a contrast of 4.5:1 to its background (WCAG 2.2, 1.4.3)."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from skillviz.ui.frame import STYLE
 from tests.plots.test_theme import contrast
 
 THEMES: dict[str, Any] = tomllib.loads((PROJECT / ".streamlit" / "config.toml").read_text())["theme"]
-SELECTED = 0.1  # of the primary colour, in the ground of a selected segment
+SELECTED = 0.1  # share of the primary color in the background of a selected segment
 CAPTION = float(re.search(r"stCaptionContainer.*?opacity: ([\d.]+)", STYLE.read_text(), re.S)[1])  # type: ignore[index]
-STREAMLITS = 0.6  # the opacity that Streamlit gives a caption
+STREAMLITS = 0.6  # the opacity of Streamlit's captions
 
 
 def mixed(color: str, ground: str, share: float) -> str:
-    """The colour seen through, on this ground."""
+    """Return a translucent color on this background."""
     pairs = ((int(color[i : i + 2], 16), int(ground[i : i + 2], 16)) for i in (1, 3, 5))
     return "#" + "".join(f"{round(share * over + (1 - share) * under):02X}" for over, under in pairs)
 

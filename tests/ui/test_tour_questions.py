@@ -1,4 +1,4 @@
-"""The tour's questions: what is right follows from the data, also that it cannot be told."""
+"""Tests of the tour's questions: the right answer follows from the data, and may be "no clear difference"."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ LOGITS = np.eye(2)[LABELS] * 2.0
 
 
 def wrong(share: float) -> np.ndarray:
-    """Logits that are wrong on the first examples, so many of them."""
+    """Return logits that are wrong on the first examples, this share of them."""
     found = LOGITS.copy()
     found[: round(share * len(found))] *= -1
     return found
@@ -55,7 +55,7 @@ def test_a_difference_of_a_few_examples_cannot_be_told() -> None:
 
 
 def line(values: list[float], gained: tuple[float, float, float] | None) -> pd.DataFrame:
-    """Points of a way, and the paired difference of its beginning to its end."""
+    """Return points of a path, and the paired difference between its start and its end."""
     ways = np.linspace(0, 1, len(values))
     rows = [
         {"alpha": a, "metric": "accuracy", "value": v, "low": v - 0.03, "high": v + 0.03}
@@ -88,7 +88,7 @@ def test_without_a_gain_there_is_no_half_of_it(gained: tuple[float, float, float
 
 @pytest.mark.parametrize("gained", [(-0.4, -0.45, -0.35), None])
 def test_of_a_way_that_is_not_stored_nothing_is_asked(gained: tuple[float, float, float] | None) -> None:
-    """Its ends alone say that there is a gain, not where; and without their difference not even that."""
+    """The ends alone show that there is a gain, but not its place; without their difference not even that."""
     assert half_way(line([0.5, 0.9], gained), "accuracy") is None
     assert half_way(line([0.5, 0.7, 0.9], None), "accuracy") is None
 
@@ -124,7 +124,7 @@ def test_who_is_better_calibrated_and_who_is_right_elsewhere(ends: tuple[float, 
     middle = Estimate(value=sum(ends) / 2, low=ends[0], high=ends[1])
     values = {"ece": Estimate(value=0.1), "accuracy": Estimate(value=0.8)}
     states = {"grafted": values, "finetuned": values}
-    turned = Estimate(value=-middle.value, low=-ends[1], high=-ends[0])  # more accuracy is better, more ECE worse
+    turned = Estimate(value=-middle.value, low=-ends[1], high=-ends[0])  # higher accuracy is better, higher ECE worse
     scores = Scores(
         n=100, states=states, differences={"ece": middle, "accuracy": turned}, scaled_differences={"ece": middle}
     )
@@ -155,7 +155,7 @@ def test_before_the_run_there_is_nothing_to_check() -> None:
 
 @pytest.mark.nightly
 def test_of_a_real_run_the_answers_agree_with_its_predictions(skilled: Run) -> None:
-    """Recomputed from the logits, without any of the helpers."""
+    """Recompute the answers from the logits, without any helper."""
     logits = {state: skilled.logits(state) for state in ("pretrained", "grafted", "finetuned")}
     labels = logits["grafted"][1]
     right = {state: (z.argmax(1) == labels).mean() for state, (_, _, z) in logits.items()}

@@ -1,4 +1,4 @@
-"""The tour's steps: short texts with the run's own numbers, every word of the glossary that they explain."""
+"""Tests of the tour's steps: short texts with the run's own numbers, and the glossary's words that they explain."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def opening(skilled: Run) -> OpeningRun:
 @pytest.mark.parametrize("number", range(len(STEPS)))
 def test_a_step_says_at_most_four_short_sentences(number: int, opening: OpeningRun) -> None:
     sentences = [part for part in SENTENCE.split(STEPS[number].says(opening)) if part.strip(" *")]
-    assert 2 <= len(sentences) <= 5, sentences  # what is asked of the models counts as one more
+    assert 2 <= len(sentences) <= 5, sentences  # the live control adds one
     assert max(len(sentence.split()) for sentence in sentences) <= 32, sentences
     assert set(STEPS[number].words) <= set(GLOSSARY)
 

@@ -1,4 +1,4 @@
-"""Uploads: only whoever was shown an uploader sends files, and files in memory have a limit."""
+"""Tests of uploads: only visitors with an open uploader can send files, and files in memory have a limit."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FOLDER = "/_stcore/upload_file"
 
 @pytest.fixture(autouse=True)
 def files(monkeypatch: pytest.MonkeyPatch) -> Iterator[MemoryUploadedFileManager]:
-    """Streamlit's store of files, which is empty; no tab was shown an uploader."""
+    """Return Streamlit's store of files, empty; no tab has an uploader yet."""
     store = MemoryUploadedFileManager(FOLDER)
     monkeypatch.setattr(uploads, "_tabs", {})
     monkeypatch.setattr(uploads, "exists", lambda: True)
@@ -29,7 +29,7 @@ def files(monkeypatch: pytest.MonkeyPatch) -> Iterator[MemoryUploadedFileManager
 
 @pytest.fixture
 def shown(monkeypatch: pytest.MonkeyPatch) -> Callable[..., object]:
-    """Draws an uploader in a tab, which then has this file."""
+    """Return a function that draws an uploader in a tab, which then has this file."""
 
     def show(session: str, file: str = "", owner: str = "", key: str = "train") -> object:
         monkeypatch.setattr(uploads, "get_script_run_ctx", lambda: SimpleNamespace(session_id=session))
@@ -50,7 +50,7 @@ def put(
     headers: tuple[tuple[bytes, bytes], ...] = (),
     meanwhile: Callable[[], None] = lambda: None,
 ) -> int:
-    """The status of an upload that announces `size` bytes and sends `come`, behind the guard."""
+    """Return the status of an upload behind the guard that announces `size` bytes and sends `come`."""
     sent: list[dict] = []
 
     async def receive() -> dict:
@@ -86,7 +86,7 @@ def test_an_upload_says_how_long_it_is_and_is_not_longer(shown: Callable[..., ob
 
 
 def kept(files: MemoryUploadedFileManager, session: str, *sizes: int) -> None:
-    """These files are in memory, of sizes that no test should make."""
+    """Put files of these sizes in memory; the sizes are faked, because real ones would be too large."""
     for number, size in enumerate(sizes):
         data = type("Large", (bytes,), {"__len__": lambda self, size=size: size})()
         files.add_file(session, UploadedFileRec(str(number), "a.csv", "text/csv", data))
@@ -121,7 +121,7 @@ def test_what_arrives_counts_for_all_and_what_does_not_keeps_nobody_out(files, s
 
 
 def test_the_file_that_an_uploader_had_before_goes(files, shown: Callable[..., object]) -> None:
-    """As when its page was left and comes back empty."""
+    """This happens if the page is left and comes back empty."""
     kept(files, "s", 1, 2, 3)  # 0, 1 and 2 by name
     shown("s", file="0")
     shown("s", file="1", key="test")

@@ -1,4 +1,4 @@
-"""Files that a visitor names: under the roots only, and none before a click."""
+"""Tests of files that a visitor names: only under the roots, and none before a click."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ labels: [no, yes]
 
 @pytest.fixture
 def outside(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """A folder outside the roots; the test's own folder is the only one inside."""
+    """Return a folder outside the roots; only the test's own folder is inside."""
     folder = tmp_path_factory.mktemp("outside")
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv(ROOTS_VARIABLE, str(tmp_path))
@@ -152,7 +152,7 @@ HERE = {"host": "localhost:8501", "origin": "http://localhost:8501"}
 def test_who_works_at_this_machine(
     options: dict[str, object], headers: dict[str, str], is_local: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Behind a proxy on the same machine every visitor comes from a loopback address."""
+    """Behind a proxy on the same machine every visitor has a loopback address."""
     usual = {"server.address": "127.0.0.1", "browser.serverAddress": "localhost", "server.corsAllowedOrigins": []}
     monkeypatch.setattr(visitor.st, "get_option", {**usual, **options}.get)
     monkeypatch.setattr(visitor.st, "context", SimpleNamespace(headers=headers))

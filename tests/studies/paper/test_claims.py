@@ -100,8 +100,7 @@ def test_verdicts_are_counted_against_the_limit_of_their_claim() -> None:
 
 
 def test_equally_good_is_no_difference_from_zero() -> None:
-    """An interval inside the margin is a verdict even if it contains zero; equal answers have no width and no
-    p-value."""
+    """An interval inside the margin is a verdict even if it contains zero; equal answers count without a p-value."""
     inside = Comparison("here", 0.0, -0.01, 0.01, within(-0.01, 0.01, 0.03), limits=(-0.03, 0.03))
     equal = Comparison("here", 0.0, 0.0, 0.0, within(0.0, 0.0, 0.03), limits=(-0.03, 0.03))
     assert tuple(counted_comparisons([Verdict("claim", (inside, equal))]))[:2] == (2, 1)
@@ -266,8 +265,7 @@ def test_the_mean_interval_covers_however_the_comparisons_depend() -> None:
 
 
 def along(what: str, **by_step: float) -> list[dict[str, object]]:
-    """Return rows of `checkpoints` for a search: the values at `step_50` and so on, each with an interval of ±1
-    point."""
+    """Return rows of `checkpoints` of a search: the values at `step_50` and so on, with intervals of ±1 point."""
     common = {"id_task": "cr", "what": what, "localizer": "stagewise", "metric": "accuracy", "n": 600, "seeds": 3}
     values = {int(name.removeprefix("step_")): value for name, value in by_step.items()}
     return [{**common, "step": s, "value": v, "low": v - 0.01, "high": v + 0.01} for s, v in values.items()]

@@ -127,8 +127,7 @@ def test_numbers_of_text_and_captions_go_to_the_table_or_figure_that_they_are_ab
 
 
 def test_a_claim_is_computed_from_the_published_values_as_from_ours() -> None:
-    """Computed by hand from the printed rows: Table 2's ECE, Table 8's FISH grafts at 0.01%, Table 4's first two
-    tasks."""
+    """Computed by hand from printed rows: Table 2's ECE, Table 8's FISH grafts at 0.01%, Table 4's first two tasks."""
     rows = published("table2").query("setting == '4096-shot' and kind == 'row' and metric == 'ece'")
     wide = rows.pivot(index="task", columns="method", values="value")
     calibrated = EXPERIMENTS["table2"].in_paper()[1]

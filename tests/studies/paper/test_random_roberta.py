@@ -32,8 +32,7 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def whole_base(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a random model with roberta-base's shapes: twelve layers of width 768, 50,265 tokens, 125 million
-    parameters."""
+    """Return a random model with roberta-base's shapes: 12 layers of width 768, 50,265 tokens, 125 M parameters."""
     return random_roberta(tmp_path_factory.mktemp("whole"), WORDS, BASE, VOCABULARY)
 
 

@@ -1,5 +1,4 @@
-"""Tests of the settings that differ from the paper: texts of a scale for its own studies, computed ones for a
-user's."""
+"""Tests of the settings that differ from the paper: a scale has its own texts, a user's study has computed ones."""
 
 from __future__ import annotations
 
