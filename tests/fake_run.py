@@ -233,7 +233,7 @@ def _texts(split: str, note: TaskNote, seed: int, localizer: str, strength: floa
     scored: dict[str, np.ndarray] = {}
     for state, z in found.items():
         margin = z[np.arange(len(y)), y] - z[np.arange(len(y)), 1 - y]
-        if not note.generates:  # without this, confidence in the references would dominate the perplexity
+        if not note.generates:  # no overconfidence here: the perplexity alone would show it
             margin = 2 * margin / STATES[state][1]
         length = 2 + np.arange(len(y)) % 3
         texts = [f"text {i}" if one > 0 else "another text" for i, one in enumerate(margin)]

@@ -1,5 +1,4 @@
-"""Tests of the coverage benchmark: small runs resume, stored results meet the target, and the page is built from
-them."""
+"""Tests of the coverage benchmark: small runs resume, stored results meet the target, the page is made from them."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ ROW = re.compile(r"^\| `(\w+)`( \*)? \| ([^|]+) \| `([^`]+)`(?:, (\w+))? \| (\w+
 OF_THE_REGISTRY = {"sst2_sentences": "sst2", "yelp_reviews": "yelp"}
 """Names that differ in the registry."""
 OTHER_SPLIT = ("mrpc",)
-"""GLUE tasks tested on their own labeled test split and validated on the other; the registry does not do this."""
+"""GLUE tasks with a labeled test split: they are tested on it and validated on the other split."""
 
 
 def rows() -> dict[str, re.Match[str]]:

@@ -1,5 +1,4 @@
-"""Tests that the dashboard opens without torch: each module it needs is imported in a new process without loading
-it."""
+"""Tests that the dashboard opens without torch: a new process imports each module it needs, and then has no torch."""
 
 from __future__ import annotations
 

@@ -105,7 +105,7 @@ def test_every_point_names_what_differs_among_models_of_one_recipe(tables: dict[
 
 
 def two_bases(scores: pd.DataFrame) -> pd.DataFrame:
-    """Return the scores of two bases; the second is twice as large and its accuracy is zero."""
+    """Return the scores of two bases; the second is twice as large and has the value 0 everywhere."""
     double = {name: 2 * scores[name] for name in ("size", "touched")}
     return pd.concat([scores, scores.assign(base="my/base", mean=0.0, **double)], ignore_index=True)
 

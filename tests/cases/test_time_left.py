@@ -94,7 +94,7 @@ def test_what_is_told_is_what_it_takes(
 
 
 def test_the_newest_minute_counts() -> None:
-    """The last minute counts: the display said 10 minutes at 20 s, 5 at 17 min and 37 at 18 min, once slowed down."""
+    """Regression: it announced 10 minutes at 20 s, 5 at 17 min and 37 at 18 min, because other work slowed the run."""
     pace = Pace()
     assert pace.left(100) is None and pace.left(0) == 0.0
     for _ in range(600):

@@ -1,4 +1,4 @@
-"""Tests of the Python API: it has the same names as the command line and loads them lazily."""
+"""Tests of the Python API: the same words as the commands, loaded lazily."""
 
 from __future__ import annotations
 

@@ -53,10 +53,9 @@ def test_the_plug_in_is_the_ece_to_the_last_bit(drawn: tuple) -> None:
 @pytest.mark.parametrize("n", [30, 300, 1200])
 @pytest.mark.parametrize("heat", [0.5, 1.0, 2.5])
 def test_the_interval_equals_its_slow_twin(classes: int, n: int, heat: float) -> None:
-    """Bisection in the twin runs to the end; fourteen steps and a linear one agree to a thousandth of the interval's
-    width.
+    """The twin bisects to the end; fourteen steps and a linear one come within a thousandth of the interval's width.
 
-    The twin has no noise of the edges, which has a test of its own.
+    It has no noise of the edges, which has a test of its own.
     """
     logits, labels = model(n, classes, heat, seed=n)
     sure, right = confidence(probabilities(logits)), correct(logits, labels)

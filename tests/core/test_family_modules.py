@@ -3,7 +3,7 @@
 Attention is a mean of values, weighted by the products of queries and keys. So without values its output is zero,
 without keys the queries change nothing, without queries the keys change nothing. A gated MLP is linear in the
 entries
-that the table calls up, and not in the gate.
+of kind "MLP up", and not in those of kind "MLP gate".
 """
 
 from __future__ import annotations

@@ -53,10 +53,10 @@ def test_the_true_region_is_found_whole_and_the_full_one_by_chance(seed: int) ->
 
 
 def test_by_hand() -> None:
-    """Tensor a holds the skill: 3 entries moved by 2, 1 and 2. The region has the first, one decoy and one unmoved
+    """Tensor a holds the skill: 3 entries moved by 2, 1 and 2. The region has the first, a decoy and an unmoved
     entry.
 
-    An unmoved entry is ignored by all measures.
+    An unmoved entry counts neither for nor against.
     """
     movement = np.zeros(D)
     movement[[0, 1, 2]], movement[[12, 13]] = (2.0, 1.0, 2.0), 5.0

@@ -1,5 +1,4 @@
-"""Accessibility findings of axe on a page, split by Streamlit's and skillviz's, and the order of headings; for tests
-and docs/pages.md.
+"""Findings of axe on a page, Streamlit's and skillviz's, and the order of its headings; for tests and docs/pages.md.
 
 axe-core is a script in the package axe-playwright-python; it is added to the page and fetches nothing.
 """

@@ -24,8 +24,7 @@ STILL = """() => document.querySelector("[data-testid='stApp'][data-test-script-
 def served(
     project: Path, logs: Path | None = None, more: Mapping[str, str] | None = None, port: int = 0
 ) -> Iterator[str]:
-    """Yield the address of a dashboard of the project in this folder, on this port or a free one; it ends
-    afterwards.
+    """Yield the address of a dashboard of the project in this folder, on this port or a free one; end it afterwards.
 
     `more` are environment variables; `logs` is the folder for the server's output.
     """

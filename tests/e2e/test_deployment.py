@@ -1,5 +1,4 @@
-"""Tests of a shared dashboard as docs/deploy.md describes it, in local processes: sign-in, stores, quotas, the
-proxy.
+"""Tests of a shared dashboard set up like in docs/deploy.md, in local processes: sign-in, stores, quotas, the proxy.
 
 The identity provider is a stand-in on its own port; everything else is a deployment's real software.
 """

@@ -1,4 +1,4 @@
-"""Tests that the first figure of a page starts within 330 pixels at 1440x900 and is visible at 1280x720, always."""
+"""Tests that the first figure of a page starts within 330 pixels at 1440x900, and is in view at 1280x720."""
 
 from __future__ import annotations
 

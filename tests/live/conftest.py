@@ -35,8 +35,7 @@ def own_workers(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 @pytest.fixture(scope="session")
 def lived(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with a trained tiny pair (base, finetuned), two tasks (task, other), and `runs` with one run
-    of them.
+    """Return a folder with a trained tiny pair (base, finetuned), the tasks task and other, and `runs` with one run.
 
     Tests must not change it.
     """

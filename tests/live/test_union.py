@@ -1,4 +1,4 @@
-"""Tests of the union of tasks' regions from the worker: equal to the layers below, with a list of skipped tasks."""
+"""Tests of the union of tasks' regions from the worker: equal to the layers below, without leaked examples."""
 
 from __future__ import annotations
 

@@ -423,8 +423,8 @@ def test_a_list_in_a_spec_comes_back_as_it_is_typed() -> None:
 
 @pytest.fixture
 def shipped(small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make two example pairs, both the tiny one, and a third that is not built; two tasks with train files and one
-    without.
+    """Make two example pairs, both the tiny one, and a third that is not built; and three tasks, one without train
+    files.
 
     Their paths are relative to the working folder, like the shipped examples' paths to the project's root.
     """

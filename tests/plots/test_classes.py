@@ -1,5 +1,4 @@
-"""Tests of confusion matrices and per-class marks: counts in their cells, shares of the true class, nothing
-invented."""
+"""Tests of confusion matrices and per-class marks: counts in their cells, shares of the true class, nothing more."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Slow twins of the iterative localizers: lists, sets and dictionaries, one entry at a time, in the localizers'
-float32.
+"""Slow twins of the iterative localizers: lists, sets and dictionaries, one entry at a time, float32 where they use
+it.
 
 `gradient(theta, rows)` gives the loss and its gradient [d]; `draws` has the rows of each step.
 """

@@ -1,4 +1,4 @@
-"""Tests of another task for a pair: labels by name, its own words in the source's order, and training data."""
+"""Tests of another task for a pair: labels by name, its own words in the source's order, examples seen in training."""
 
 from __future__ import annotations
 

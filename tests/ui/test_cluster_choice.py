@@ -1,4 +1,4 @@
-"""Tests of the choice of a job's place: it is offered only if a cluster is set up, and only to the machine's owner."""
+"""Tests of the choice of a job's place: it is offered only if a cluster is set up and sign-in is off."""
 
 from __future__ import annotations
 

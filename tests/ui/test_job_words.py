@@ -1,5 +1,4 @@
-"""Tests of the words on jobs, of the form filled from a spec, and of steps: once each, thinned but all switches
-kept."""
+"""Tests of the words on jobs, of the form filled from a spec, and of steps: once each, thinned, all switches kept."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of the library of runs: the title of a task's fold."""
+"""Tests of the library of runs: the label of a task's fold."""
 
 from __future__ import annotations
 

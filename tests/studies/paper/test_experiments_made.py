@@ -26,7 +26,7 @@ from tests.tiers import first, in_the_night
 def _takes_one_task(name: str) -> bool:
     try:
         return bool(EXPERIMENTS[name].build(scale("small").with_choices(tasks=("mr",))))
-    except BadInput:  # needs one model of several tasks
+    except BadInput:  # it needs one model of several tasks
         return False
 
 
