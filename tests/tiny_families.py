@@ -81,7 +81,7 @@ def family_readout(family: str) -> str:
 def family_model(family: str, readout: str | None = None, seed: int = 0, **changes: Any) -> PreTrainedModel:
     """Return a random model of the readout's class (default: the family's), float32, no norm or bias at its default."""
     config = family_config(family, len(tiny_tokenizer("roberta")), **changes)
-    config.architectures = []  # families with two bare classes are asked for one
+    config.architectures = []  # AutoModel uses it to choose between two bare classes
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = AUTO[readout or family_readout(family)].from_config(config, dtype=torch.float32)
