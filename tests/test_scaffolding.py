@@ -13,9 +13,11 @@ from typing import Any
 
 import pytest
 
+from skillviz.analysis.beyond import beyond_of_runs
 from skillviz.analysis.null_measures import SHARED_ERRORS, SHARED_PROBABILITY, by_measure
 from skillviz.runs.record import GainNote
 from skillviz.runs.store import Store
+from skillviz.show.beyond import of_other_models
 from tests.small_world import opening_run
 from tests.test_arrows import FILES, PROJECT, imports_of
 
@@ -248,6 +250,11 @@ def debiased(error: dict[str, float]) -> str:
     return f"{100 * error['debiased']:.1f}% ({100 * error['low']:.1f}–{100 * error['high']:.1f})"
 
 
+def percent(share: Any) -> str:
+    """`90% (83–97)`."""
+    return f"{100 * share.value:.0f}% ({100 * share.low:.0f}–{100 * share.high:.0f})"
+
+
 def test_the_readme_s_finding_is_that_of_the_stored_run() -> None:
     """README gives share, gain, calibration error and null of the run that the dashboard opens on."""
     record = json.loads((opening_run().path / "run.json").read_text(encoding="utf-8"))
@@ -285,6 +292,24 @@ def test_the_readme_s_finding_is_that_of_the_stored_run() -> None:
         f"calibration errors are {' and '.join(errors)}.",
     ):
         assert words in opening
+    models = of_other_models(opening_run().record, (run.record for run in Store(PROJECT / "cached_runs").list()))
+    models = sorted(models, key=lambda one: one.spec.finetuned)
+    runs = [opening_run(), *(Store(PROJECT / "cached_runs").open(one.run_id) for one in models)]
+    pooled = beyond_of_runs(runs, "test")["accuracy"]
+    tests = [one.metrics["test"] for one in models]
+    shares = [percent(one.recovered) for one in tests]
+    of_nulls = [percent(one.nulls[0].states["test"]["recovered"]).partition(" ")[0] for one in models]
+    errors = [
+        [debiased(one.states[s]["ece"].model_dump()).partition(" ")[0] for s in ("finetuned", "grafted")]
+        for one in tests
+    ]
+    for words in (
+        f"with other seeds, bring back {' and '.join(shares)}, their nulls {' and '.join(of_nulls)}",
+        " and ".join(f"from {before} to {after}" for before, after in errors),
+        "Over the three models the graft is "
+        f"{100 * pooled.value:.1f} points ({100 * pooled.low:.1f}–{100 * pooled.high:.1f})",
+    ):
+        assert words in opening, words
 
 
 def test_the_readme_s_gain_is_that_of_the_stored_run() -> None:

@@ -36,6 +36,24 @@ def _search_of(record: RunRecord) -> tuple[object, ...]:
     return *models, record.task_name, record.readout, record.spec.localizer, record.size, record.spec.gain
 
 
+def of_other_models(record: RunRecord, others: Iterable[RunRecord]) -> list[RunRecord]:
+    """The runs with nulls of other fine-tuned models, one run per model: the same base, task, number of training steps,
+    search and seed of the search, so that only the seed or the data of fine-tuning differ."""
+    found: dict[str, RunRecord] = {}
+    for one in others:
+        if not one.nulls or record.finetuned is None or one.finetuned is None or record.finetuned.steps is None:
+            continue
+        same_steps = one.finetuned.steps == record.finetuned.steps and one.spec.seed == record.spec.seed
+        base, own, *search = _search_of(record)
+        if (
+            same_steps
+            and _search_of(one) == (base, one.finetuned.fingerprint, *search)
+            and one.finetuned.fingerprint != own
+        ):
+            found.setdefault(one.finetuned.fingerprint, one)
+    return list(found.values())
+
+
 def draws(note: NullNote) -> str:
     """`one draw`, `5 draws`."""
     return "one draw" if note.draws == 1 else f"{note.draws} draws"

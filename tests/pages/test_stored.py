@@ -56,6 +56,12 @@ def test_methods_has_the_board_of_hidden_skills() -> None:
     assert any("planted models keep 80% of the gain and count" in words.value for words in test.caption)
 
 
+def test_overview_pools_the_margin_over_fine_tuned_models() -> None:
+    test = opened("overview", run=opening_run().id)
+    (words,) = [one.value for one in test.markdown if one.value.startswith("Over 3 fine-tuned models: +")]
+    assert "points (95%" in words and "nats (95%" in words and not test.exception
+
+
 @pytest.mark.cases(0, 2)
 @pytest.mark.parametrize("page", [name for name, row in PAGES.items() if row.group == "This run"])
 def test_a_run_in_a_study_s_file_opens_on_each_page_of_a_run(page: str) -> None:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import streamlit as st
 
+from skillviz.analysis.beyond import beyond_of_runs
 from skillviz.analysis.null_measures import by_measure
 from skillviz.core.localizers.table import has_null
+from skillviz.errors import BadData
 from skillviz.runs.record import RunRecord
 from skillviz.runs.run import Run
 from skillviz.show import beyond
 from skillviz.show.glossary import about
 from skillviz.ui import cache, exports, run_list
 from skillviz.ui.chip import judged_text
+from skillviz.ui.page_table import PAGES
 
 
 def line(record: RunRecord, split: str) -> None:
@@ -42,6 +47,7 @@ def section(run: Run, split: str) -> None:
     st.dataframe(table, hide_index=True, alt=caption)
     exports.table_menu(table, file=f"{shown.run_id}-nulls", key="nulls", caption=caption)
     measured = cache.run(shown.run_id)
+    _other_models(measured, split)
     found = cache.computed(("measures of nulls", split), [measured], lambda: by_measure(measured, split))
     if len(found):
         st.markdown(beyond.likeness(found))
@@ -51,3 +57,23 @@ def section(run: Run, split: str) -> None:
             exports.table_menu(table, file=f"{shown.run_id}-measures", key="null-measures", caption=caption)
     with st.expander("What the nulls are"):
         st.markdown(beyond.meaning())
+
+
+def _other_models(run: Run, split: str) -> None:
+    """Draws the margin over all fine-tuned models with the same search, and a link to their comparison, if there are
+    several."""
+    alike = [e for e in cache.entries() if (e.localizer, e.size, e.task) == _searched(run) and e.id != run.id]
+    others = beyond.of_other_models(run.record, (cache.run(entry.id).record for entry in alike))
+    runs = [run, *(cache.run(one.run_id) for one in others)]
+    with suppress(BadData):  # scored on other examples
+        if others:
+            found = cache.computed(("beyond the null", split), runs, lambda: beyond_of_runs(runs, split))
+            st.markdown(beyond.over_models(found, len(runs)))
+            query = {"runs": ",".join(one.id for one in runs)}
+            link = PAGES["compare"].link()
+            st.page_link(link, label="Compare them", icon=":material/compare_arrows:", query_params=query)
+
+
+def _searched(run: Run) -> tuple[str, int | None, str]:
+    """The localizer, main size and task of a run, as its entry names them."""
+    return run.spec.localizer, run.record.size, run.record.task_name
