@@ -86,7 +86,8 @@ def coverage(
     ] = None,
     tables: Annotated[bool, typer.Option("--tables", help="Only rewrite the tables.")] = False,
 ) -> None:
-    """Measure how often intervals contain the truth, and write the tables of docs/statistics.md and docs/coverage.md.
+    """Measure how often intervals contain the truth, and write the tables of docs/statistics.md and
+    docs/research/coverage.md.
 
     With another folder of results the tables go to coverage.md in that folder. 1,000 repetitions take an hour on one
     core, 50 a few minutes. After a change of an interval, use --again with its quantity.
@@ -118,13 +119,13 @@ def coverage(
 
 @app.command()
 def beyond(repetitions: Repetitions = 1000, tables: TablesOnly = False) -> None:
-    """Measure how often the interval of *beyond the null* contains the truth, and write docs/coverage.md's table."""
+    """Measure how often the interval of *beyond the null* contains the truth, for docs/research/coverage.md."""
     _simulated(beyond_coverage, repetitions, tables)
 
 
 @app.command()
 def gain(repetitions: Repetitions = 400, tables: TablesOnly = False) -> None:
-    """Measure how often the interval of a fitted gain contains the truth, and write docs/coverage.md's table."""
+    """Measure how often the interval of a fitted gain contains the truth, for docs/research/coverage.md."""
     _simulated(gain_coverage, repetitions, tables)
 
 
@@ -186,11 +187,11 @@ def planted_skills(
     encoder: Annotated[str, typer.Option(help="small, or minilm-l6 for three cells on MiniLM.")] = "small",
     work: Annotated[Path, typer.Option(help="Folder of the models. Missing ones are made.")] = Path("models/planted"),
     results: Annotated[
-        Path, typer.Option(help="Folder of the rows. With another folder, docs/known-truth.md does not change.")
+        Path, typer.Option(help="Folder of the rows. With another one, docs/research/known-truth.md does not change.")
     ] = regions.RESULTS,
     tables: TablesOnly = False,
 ) -> None:
-    """Plant skills in known regions, search them with localizers, and write docs/known-truth.md's tables."""
+    """Plant skills in known regions, search them with localizers, and write docs/research/known-truth.md's tables."""
     from benchmarks import planted as hidden  # imports torch
     from skillviz.core.localizers.table import localizer as known
 
@@ -207,9 +208,9 @@ def planted_skills(
 def baselines(
     studies: Annotated[Path, typer.Option(help="Folder of the stored studies.")] = baselines_report.STUDIES,
 ) -> None:
-    """Write the tables of docs/baselines.md from the stored studies, without running a model."""
+    """Write the tables of docs/research/baselines.md from the stored studies, without running a model."""
     names = baselines_report.write(studies)
-    typer.echo(f"Wrote the tables of {', '.join(names) or 'no study'} to docs/baselines.md.")
+    typer.echo(f"Wrote the tables of {', '.join(names) or 'no study'} to docs/research/baselines.md.")
 
 
 @app.command()
@@ -234,11 +235,11 @@ def reliability(
         float | None, typer.Option(help="Stop each attempt then; its row counts the tries made so far.")
     ] = None,
     results: Annotated[
-        Path, typer.Option(help="Folder of reliability.csv. With another folder, docs/reliability.md does not change.")
+        Path, typer.Option(help="Folder of reliability.csv. With another, the page does not change.")
     ] = reliability_page.RESULTS,
     tables: Annotated[bool, typer.Option("--tables", help="Only rewrite the tables.")] = False,
 ) -> None:
-    """Try to break skillviz, and write docs/reliability.md's tables. The exit code is 1 if something was lost."""
+    """Try to break skillviz, and write docs/research/reliability.md's tables. Exit code 1: something was lost."""
     if wrong := [name for name in plant or () if name not in FAULTS]:
         raise typer.BadParameter(f"'{wrong[0]}' is not a fault. Choose {', '.join(FAULTS)}.")
     if wrong := [name for name in only or () if name not in ATTEMPTS]:

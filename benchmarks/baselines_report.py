@@ -1,4 +1,4 @@
-"""Write the board of docs/baselines.md from a stored study: choices of a region, and LoRA, at equal size.
+"""Write the board of docs/research/baselines.md from a stored study: choices of a region, and LoRA, at equal size.
 
 Numbers are from the study's tables `scores` and `differences` (means over fine-tuned models and mask seeds, 95%
 intervals over seeds and examples); nothing is typed in.
@@ -28,7 +28,7 @@ from skillviz.show.comparisons import MARK, counted_rows, holding, legend
 from skillviz.studies.store import StudyFolder, open_study
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGE = ROOT / "docs" / "baselines.md"
+PAGE = ROOT / "docs" / "research" / "baselines.md"
 STUDIES = ROOT / "cached_runs" / "studies"
 GRAFT, LORA = "graft", "lora"
 AREAS = {"graft": "grafted", "without the region": "complement"}

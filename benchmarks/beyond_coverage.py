@@ -4,7 +4,7 @@
 
 Each row of results/coverage_beyond.csv is a cell: a score, the numbers of examples, fine-tuned models and draws, and
 the spread of models and draws. With one model and one draw the interval is about that draw; in all other cells it is
-about the mean over models and draws. The table of docs/coverage.md is made from the file.
+about the mean over models and draws. The table of docs/research/coverage.md is made from the file.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from benchmarks.progress import Progress
 from skillviz.core.beyond import beyond_of_models
 from skillviz.core.formats import counted
 
-PAGE, OUT, COMMAND = ROOT / "docs" / "coverage.md", RESULTS / "coverage_beyond.csv", "python -m benchmarks beyond"
+PAGE = ROOT / "docs" / "research" / "coverage.md"
+OUT, COMMAND = RESULTS / "coverage_beyond.csv", "python -m benchmarks beyond"
 EXAMPLES, MODELS, DRAWS, SPREADS = (300, 1000), (1, 3), (1, 2, 5, 10), (0.0, 0.06)
 GRAFT, NULL = 0.87, 0.75
 """Mean accuracies; in nats the mean loss is 0.4 for the graft and 0.9 for its nulls."""

@@ -3,7 +3,7 @@
     python -m benchmarks gain [--repetitions 400] [--tables]
 
 Each row of results/coverage_gain.csv is a cell: a kind of graft, its best gain and a number of validation examples for
-the fit. The truth is the same estimate on 400,000 examples. The table of docs/coverage.md is made from the file.
+the fit. The truth is the same estimate on 400,000 examples. docs/research/coverage.md has the table.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from benchmarks.coverage import RESULTS, ROOT
 from benchmarks.progress import Progress
 from skillviz.core.gain import GAINS, STEPS, gain_fit
 
-PAGE, OUT, COMMAND = ROOT / "docs" / "coverage.md", RESULTS / "coverage_gain.csv", "python -m benchmarks gain"
+PAGE = ROOT / "docs" / "research" / "coverage.md"
+OUT, COMMAND = RESULTS / "coverage_gain.csv", "python -m benchmarks gain"
 KINDS, BEST, EXAMPLES, POPULATION = ("steep", "flat"), (1.0, 4.0, 16.0), (50, 100, 300, 1000), 400_000
 
 

@@ -47,7 +47,7 @@ def compare(out: Out = WORK, results: Results = RESULTS) -> None:
 
 @app.command()
 def report(results: Results = RESULTS) -> None:
-    """Write the tables of docs/masked-lm.md from the stored rows; no model is run."""
+    """Write the tables of docs/research/masked-lm.md from the stored rows; no model is run."""
     from benchmarks import masked_lm_report  # imports torch
 
     typer.echo(f"{masked_lm_report.write(results)}: {masked_lm_report.PAGE.name}.")

@@ -1,4 +1,4 @@
-"""Write the tables of docs/masked-lm.md from the stored rows: texts, curve, zero-shot, prompt against head."""
+"""Write the tables of docs/research/masked-lm.md from the stored rows: texts, curve, zero-shot, prompt against head."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from skillviz.core.intervals import wilson
 from skillviz.core.metrics import metric_row
 from skillviz.core.verdicts import NOT_MEASURED
 
-PAGE, COMMAND = ROOT / "docs" / "masked-lm.md", "python -m benchmarks masked-lm report"
+PAGE, COMMAND = ROOT / "docs" / "research" / "masked-lm.md", "python -m benchmarks masked-lm report"
 METRIC = "accuracy"
 SHIP, KEEP = "ship", "keep the numbers, ship no model"
 TRAIN_HOURS, COMPARE_HOURS = 10, 5

@@ -5,7 +5,7 @@
 A small encoder, trained on movie reviews, learns to separate objective from subjective sentences in a region alone
 (skillviz.planted), and movement without this skill is put around it. Each row of results/planted.csv is a planted
 model, a localizer and a size; each row of results/planted_models.csv is a planted model. Existing rows are not made
-again, so an interrupted run resumes. docs/known-truth.md has the tables.
+again, so an interrupted run resumes. docs/research/known-truth.md has the tables.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from skillviz.show import known_truth as exhibits
 from skillviz.tasks import registry
 from skillviz.tasks.splits import load
 
-PAGE, COMMAND = ROOT / "docs" / "known-truth.md", "python -m benchmarks planted"
+PAGE, COMMAND = ROOT / "docs" / "research" / "known-truth.md", "python -m benchmarks planted"
 MINILM = ROOT / "examples" / "models" / "minilm-l6"
 FIRST, TASK, OTHER = (ROOT / "examples" / "tasks" / f"{name}.yaml" for name in ("mr", "subj", "cr"))
 """The task that the small base is trained on, the task of the planted skill, and the task of the distractor."""

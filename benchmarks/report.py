@@ -1,4 +1,4 @@
-"""Write the study's tables into docs/minilm.md, and the constants' into benchmarks/README.md, between marks.
+"""Write the study's tables into docs/research/minilm.md, and the constants' into benchmarks/README.md, between marks.
 
     python benchmarks/report.py benchmarks/studies/minilm-sst2.yaml benchmarks/studies/minilm-sst2-others.yaml
 
@@ -34,7 +34,7 @@ from skillviz.studies.status import Snapshot
 
 COMMAND = "benchmarks/report.py"
 CONSTANTS = Path(__file__).parent / "results" / "constants.json"
-PAGE, OWN = ROOT / "docs" / "minilm.md", ROOT / "benchmarks" / "README.md"
+PAGE, OWN = ROOT / "docs" / "research" / "minilm.md", ROOT / "benchmarks" / "README.md"
 MINUS = "\N{MINUS SIGN}"
 
 

@@ -2,10 +2,10 @@
 
     python docs/make_numbers.py [--runs-dir DIR]
 
-No model is run. In order: the tables of the studies, docs/results.md, the tables of docs/minilm.md and
-benchmarks/README.md, the tables of docs/parts-and-slices.md, docs/checkpoints.md and docs/lesson-plan.md, the boards of
-docs/baselines.md, and the goals of docs/localizers.md. A study's table keeps its rows and every other number but the
-level of chance. A row whose runs or scores are not in the store keeps its intervals. Studies of real data name their
+No model is run. In order: the tables of the studies, docs/results.md, the tables of docs/research/minilm.md and
+benchmarks/README.md, the tables of parts-and-slices.md and checkpoints.md and the boards of baselines.md, all in
+docs/research/, docs/lesson-plan.md, and the goals of docs/localizers.md. A study's table keeps its rows and every other
+number but the level of chance. A row whose runs or scores are not in the store keeps its intervals. Studies of real data name their
 task files: set SKILLVIZ_REAL, or their intervals stay unchanged.
 """
 

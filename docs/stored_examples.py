@@ -1,5 +1,5 @@
-"""Write tables of docs/parts-and-slices.md, docs/checkpoints.md, docs/baselines.md, docs/nulls.md, docs/gain.md and
-docs/one-region-among-many.md from stored results: `python docs/stored_examples.py`.
+"""Write tables of docs/nulls.md, docs/gain.md and of four pages in docs/research/ from stored results:
+`python docs/stored_examples.py`.
 
 Every number is from the runs and part scores in cached_runs; no model is run.
 """
@@ -38,7 +38,10 @@ from skillviz.show.part_effects import NOUNS, strongest
 from skillviz.tasks.readable_names import readable
 
 STORE = PROJECT / "cached_runs"
-PAGES = ("parts-and-slices.md", "checkpoints.md", "baselines.md", "nulls.md", "gain.md", "one-region-among-many.md")
+PAGES = (
+    "research/parts-and-slices.md", "research/checkpoints.md", "research/baselines.md", "nulls.md", "gain.md",
+    "research/one-region-among-many.md",
+)  # fmt: skip
 PARTS, CHECKPOINTS, BASELINES, NULLS, GAIN, REGIONS_PAGE = (PROJECT / "docs" / name for name in PAGES)
 COMMAND = "docs/stored_examples.py"
 NONE = "Not measured."

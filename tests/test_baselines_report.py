@@ -1,4 +1,4 @@
-"""Tests of docs/baselines.md: numbers from the stored tables, LoRA at its own size, verdicts from intervals."""
+"""Tests of docs/research/baselines.md: numbers from stored tables, LoRA at its own size, verdicts from intervals."""
 
 from __future__ import annotations
 

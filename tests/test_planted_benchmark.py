@@ -81,7 +81,7 @@ def test_a_row_is_added_once_and_read_back_by_its_key(tmp_path: Path) -> None:
 
 
 def test_the_page_has_the_stored_tables() -> None:
-    """Every number in docs/known-truth.md's tables is a stored one."""
+    """Every number in docs/research/known-truth.md's tables is a stored one."""
     text = planted.PAGE.read_text(encoding="utf-8")
     rows, made = known_truth.searches(), known_truth.models()
     assert "\n".join(planted.board(rows, made)) in text and "\n".join(planted.models_table(made)) in text

@@ -201,7 +201,7 @@ LINK = re.compile(r'\]\(([^()\s]+)\)|(?:href|src)="([^"]+)"')
 
 def papers() -> list[str]:
     """Return the Markdown files for readers of the project."""
-    found = [f for folder in (".", "docs", "benchmarks") for f in (PROJECT / folder).glob("*.md")]
+    found = [f for folder in (".", "docs", "docs/research", "benchmarks") for f in (PROJECT / folder).glob("*.md")]
     return sorted(file.relative_to(PROJECT).as_posix() for file in found)
 
 
@@ -334,7 +334,7 @@ def test_the_readme_s_gain_is_that_of_the_stored_run() -> None:
         f"{100 * null.value:.0f}% ({100 * null.low:.0f} to {100 * null.high:.0f}) of shuffled".replace("-", "−"),
     ):  # fmt: skip
         assert words in opening, words
-    page = text("docs/pairs-made-elsewhere.md")
+    page = text("docs/own-pair.md")
     assert f"bring back {share(small, 1.0)}, and {share(small, None)} at {small.gain:.1f}" in page
 
 

@@ -1,4 +1,4 @@
-"""Write the tables of docs/reliability.md from the stored results."""
+"""Write the tables of docs/research/reliability.md from the stored results."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from skillviz.core.formats import markdown_table, number
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS, FILE, VISITORS = ROOT / "benchmarks" / "results", "reliability.csv", "visitors.json"
-PAGE = ROOT / "docs" / "reliability.md"
+PAGE = ROOT / "docs" / "research" / "reliability.md"
 WRITER = "written by python -m benchmarks reliability"
 
 

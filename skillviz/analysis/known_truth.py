@@ -1,7 +1,7 @@
 """The known-truth board: results of localizers on fine-tuned models whose skill was put in a known place
 (skillviz.planted).
 
-`python -m benchmarks planted` writes both tables, docs/known-truth.md explains them; no torch.
+`python -m benchmarks planted` writes both tables, docs/research/known-truth.md explains them; no torch.
 """
 
 from __future__ import annotations

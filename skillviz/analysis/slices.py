@@ -16,7 +16,7 @@ from skillviz.runs.texts import CLASS
 
 LEAST = {"accuracy": 20, "nll": 150, "exact_match": 20, "perplexity": 150}
 """The metrics for slices, with the fewest examples of a slice that gets an interval: a few examples may lack the
-large losses that decide a likelihood (docs/coverage.md). F1 is not defined if all examples have one class."""
+large losses that decide a likelihood (docs/research/coverage.md). F1 is not defined if all examples have one class."""
 MOST_VALUES = 12
 QUARTILES = 4
 MOST_NUMBERS = 5

@@ -89,7 +89,7 @@ def checkpoints(
     the last checkpoint's region that it already holds. Each is an ordinary stored run; finished ones are reused. The
     page Sparsity of each run shows the whole series if its folder is named checkpoint-<step>; the command prints the
     last run. A checkpoint in DIR that cannot be read, for example because its saving was interrupted, is left out.
-    More: docs/checkpoints.md.
+    More: docs/research/checkpoints.md.
 
     [bold]Example[/bold]
 

@@ -58,7 +58,7 @@ def parts(
 
     The scores are stored next to the run, which does not change; the page Region shows them. The number of forward
     passes and the time are printed first. An interrupted command resumes where it stopped. How to read it:
-    docs/parts-and-slices.md.
+    docs/research/parts-and-slices.md.
 
     [bold]Example[/bold]
 

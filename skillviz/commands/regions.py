@@ -57,7 +57,7 @@ def regions(
 
     They are stored next to the run, which does not change; the page Region shows them. Each is stored when it is
     scored, so an interrupted command resumes with the next. Another sample or seed starts over. How to read it:
-    docs/one-region-among-many.md.
+    docs/research/one-region-among-many.md.
 
     [bold]Example[/bold]
 

@@ -48,7 +48,7 @@ def slices(
     """Compare graft and fine-tuned model by class, length and any column of the data, losses first.
 
     Predictions are the run's own; no model is loaded. Length and columns need the task's data on this machine.
-    How to read it: docs/parts-and-slices.md.
+    How to read it: docs/research/parts-and-slices.md.
 
     [bold]Example[/bold]
 

@@ -10,7 +10,7 @@ Sources: test inversion with the nuisance at its constrained estimate (Chuang an
 shrink towards the candidate by the non-negative garrote (Breiman 1995); the noise of a bin is Wilson's (1927), taken at
 the candidate. In l2 `debiased` subtracts the noise of each bin from its square, like Kumar, Liang and Ma (2019). The
 difference joins two intervals by MOVER (Zou and Donner 2008). The combination and the constants are our own:
-`python -m benchmarks coverage` measures them, and docs/coverage.md has the results.
+`python -m benchmarks coverage` measures them, and docs/research/coverage.md has the results.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ population's distribution are a Brownian bridge over sqrt(n) (Doob 1949). The dr
 has the same noise.
 
 If signs change at most edges, the sample's error is too small on average, by an amount that no sample reveals: there
-the interval is still too narrow (docs/coverage.md).
+the interval is still too narrow (docs/research/coverage.md).
 """
 
 from __future__ import annotations

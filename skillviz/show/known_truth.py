@@ -13,7 +13,7 @@ from skillviz.plots.theme import localizer_style
 from skillviz.show.exhibit import Exhibit, drawn_once, over
 
 TITLE = "We hid it; who finds it?"
-GUIDE = "docs/known-truth.md"
+GUIDE = "docs/research/known-truth.md"
 PAST = (
     "Past the size that is needed, a region fills with parameters that do not matter, and accuracy cannot see it "
     f"({GUIDE})."

@@ -113,7 +113,7 @@ def test_a_claim_counts_the_tasks_whose_rows_say_something() -> None:
 
 
 def test_baselines_on_minilm_say_what_their_verdicts_say() -> None:
-    text = page("baselines.md")
+    text = page("research/baselines.md")
     lines = re.findall(r"^- (?:mrpc|sst2_sentences|trec), ([\d,]+) entries: (.*)$", text, re.MULTILINE)
     better = [line.partition("better than")[2].partition(";")[0] for _, line in lines]
     worse = [line.partition("worse than")[2].partition(";")[0] for _, line in lines]
@@ -130,7 +130,7 @@ def test_baselines_on_minilm_say_what_their_verdicts_say() -> None:
 
 
 def test_minilm_says_what_its_table_says() -> None:
-    text = page("minilm.md").partition("<!-- others")[0]
+    text = page("research/minilm.md").partition("<!-- others")[0]
     cell = r"([\d.]+) \(([\d.]+)–([\d.]+)\), plug-in [\d.]+"
     tuned = re.search(rf"^\| \*fine-tuned\* .*?\| {cell} \|", text, re.MULTILINE)
     grafts = {
@@ -147,7 +147,7 @@ def test_minilm_says_what_its_table_says() -> None:
 
 
 def test_parts_say_what_their_table_says() -> None:
-    text = page("parts-and-slices.md")
+    text = page("research/parts-and-slices.md")
     ((alone, left_out),) = re.findall(r"^\| \d+ cells \| .*?(\d+) hold\) .*; (\d+) hold \|$", text, re.MULTILINE)
     assert "Parts that help alone need not be necessary" in flat(text)
     assert int(left_out) < int(alone)

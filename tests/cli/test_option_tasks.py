@@ -1,4 +1,4 @@
-"""Tests of the examples in docs/tasks-beyond-classification.md: their data, and their commands up to a report."""
+"""Tests of the examples in docs/add-a-task.md: their data, and their commands up to a report."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SMALL = ("--max-train", "24", "--max-validation", "16", "--max-test", "24")
 
 def commands_of(name: str) -> list[list[str]]:
     """Return the page's commands for a task, as words."""
-    page = (DOCS / "tasks-beyond-classification.md").read_text(encoding="utf-8")
+    page = (DOCS / "add-a-task.md").read_text(encoding="utf-8")
     return [shlex.split(line) for line in re.findall(rf"^python -m skillviz (.*{name}\.yaml.*)$", page, re.MULTILINE)]
 
 

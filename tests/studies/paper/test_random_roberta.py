@@ -149,5 +149,5 @@ def test_a_plan_at_the_papers_scale_is_told_without_its_data(name: str, base: Pa
 
 @pytest.mark.slow
 def test_the_page_of_needs_is_what_the_command_writes() -> None:
-    page = script("docs/roberta.py")
-    assert page.PAGE.read_text(encoding="utf-8") == page.page(), "run `python docs/roberta.py`"
+    page = script("docs/research/roberta.py")
+    assert page.PAGE.read_text(encoding="utf-8") == page.page(), "run `python docs/research/roberta.py`"

@@ -1,7 +1,7 @@
-"""Write docs/roberta.md: every experiment of the paper on RoBERTa-base, its command, and its needs.
+"""Write docs/research/roberta.md: every experiment of the paper on RoBERTa-base, its command, and its needs.
 
-`python docs/roberta.py`. Nothing is fetched and no model is run: the numbers are the same as with `--dry-run`, from
-headers of RoBERTa-base's shape without weights and the published row counts of the tasks.
+`python docs/research/roberta.py`. Nothing is fetched and no model is run: the numbers are the same as with
+`--dry-run`, from headers of RoBERTa-base's shape without weights and the published row counts of the tasks.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-PROJECT = Path(__file__).resolve().parents[1]
+PROJECT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(PROJECT))
 
 import torch
@@ -25,7 +25,7 @@ from skillviz.studies.paper.experiments import EXPERIMENTS
 from skillviz.studies.paper.request import study_of
 from skillviz.studies.spec import ExperimentRequest
 
-PAGE, WORDS = PROJECT / "docs" / "roberta.md", PROJECT / "docs" / "roberta_words.md"
+PAGE, WORDS = PROJECT / "docs" / "research" / "roberta.md", PROJECT / "docs" / "research" / "roberta_words.md"
 TABLE = "<!-- table -->"
 COMMAND = "python -m skillviz reproduce {} --scale paper"
 COLUMNS = ("experiment", "command", "models", "runs", "scores", "one GPU", "GPU memory", "main memory", "disk")
