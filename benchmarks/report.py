@@ -126,8 +126,8 @@ def text(runs: list[Run]) -> str:
         *states,
         *graft_rows(run_tables.table(runs)),
         "",
-        "Means over seeds, with 95% intervals over test sentences and seeds. ECE is the debiased error, which "
-        "its interval is for; the plug-in value, which papers report, stands behind it ([statistics](../statistics.md)).",
+        "Means over seeds, with 95% intervals over test sentences and seeds. ECE is the debiased error, which its "
+        "interval is for; the plug-in value, which papers report, stands behind it ([statistics](../statistics.md)).",
         "",
         f"Accuracy of `{DEFAULT_LOCALIZER}` minus that of each other localizer at equal size, and of top movement at "
         "the next larger size, in points, paired by sentence, with 95% intervals:",
