@@ -18,7 +18,7 @@ app:  ## install what the app needs and open the dashboard
 	python3 -m venv .venv && .venv/bin/pip install -q -r requirements.txt && .venv/bin/streamlit run dashboard.py
 
 test:  ## install what the tests need and run those for each commit: at most six minutes on two cores
-	python3 -m venv .venv && .venv/bin/pip install -q -r requirements-dev.txt && .venv/bin/python -m pytest
+	python3 -m venv .venv && .venv/bin/pip install -q -r deploy/requirements-dev.txt && .venv/bin/python -m pytest
 
 check:  ## ruff and mypy
 	$(PYTHON) -m ruff check .
@@ -37,25 +37,25 @@ nightly:  ## every test there is, without a bound on its time; the log goes to d
 	$(PYTHON) -m pytest -q -ra -n 0 -m "slurm and (slurm or nightly)" || worst=1; \
 	$(PYTHON) -m pytest -q -ra -n 0 -m bench || worst=1; exit $$worst; } 2>&1 | tee docs/nightly.log'
 
-$(TOOLS): requirements-tools.txt
-	python3 -m venv .venv-tools && $(TOOLS)/pip install -q -r requirements-tools.txt && touch $(TOOLS)
+$(TOOLS): deploy/requirements-tools.txt
+	python3 -m venv .venv-tools && $(TOOLS)/pip install -q -r deploy/requirements-tools.txt && touch $(TOOLS)
 
 raise: $(TOOLS)  ## raise pinned versions to the newest that fit together (ONLY="NAME NAME" for some), and run the tests
 	python3 deploy/raise_versions.py --uv $(TOOLS)/uv --leave $(OF_TORCH) $(if $(ONLY),--only $(ONLY))
 	$(MAKE) lock
-	rm -rf .venv-raised && python3 -m venv .venv-raised && .venv-raised/bin/pip install -q -r requirements-dev.txt
+	rm -rf .venv-raised && python3 -m venv .venv-raised && .venv-raised/bin/pip install -q -r deploy/requirements-dev.txt
 	.venv-raised/bin/python -m pytest
 
-lock: $(TOOLS)  ## write requirements.lock: the pinned versions with the hash of each file
+lock: $(TOOLS)  ## write deploy/requirements.lock: the pinned versions with the hash of each file
 	$(TOOLS)/uv pip compile -q --universal --no-annotate --generate-hashes --python-version 3.11 \
 	--custom-compile-command "make lock" $(addprefix --no-emit-package ,$(OF_TORCH)) \
-	requirements-deploy.txt -o requirements.lock
+	deploy/requirements-deploy.txt -o deploy/requirements.lock
 
-sbom: $(TOOLS)  ## write sbom.json, a bill of materials (CycloneDX) of requirements.lock; needs no network
-	$(TOOLS)/cyclonedx-py requirements requirements.lock -o sbom.json
+sbom: $(TOOLS)  ## write sbom.json, a bill of materials (CycloneDX) of deploy/requirements.lock; needs no network
+	$(TOOLS)/cyclonedx-py requirements deploy/requirements.lock -o sbom.json
 
-audit: $(TOOLS)  ## look up known vulnerabilities of requirements.lock; fails where one is known or cannot be looked up
-	$(TOOLS)/pip-audit --strict --require-hashes --disable-pip -r requirements.lock
+audit: $(TOOLS)  ## look up known vulnerabilities of deploy/requirements.lock; fails where one is known or cannot be looked up
+	$(TOOLS)/pip-audit --strict --require-hashes --disable-pip -r deploy/requirements.lock
 
 ci:  ## all that must pass before a change is merged: the tests, then those slow for their volume
 	bash .ci/run

@@ -6,7 +6,7 @@ A copy of the project is served with the tables of the studies and the first `--
 and driven by headless Chromium. Times are measured in the page itself, from the navigation or the click to the first
 frame with a figure of the new page. In the same browser a bare Streamlit app with pages of one small figure takes
 turns: it gives the least cost of a switch. A page that runs the models does so after its first figure, or never. Writes
-page_speed.json, and the table into README.md beside this file. Needs the packages of requirements-dev.txt and a
+page_speed.json, and the table into README.md beside this file. Needs the packages of deploy/requirements-dev.txt and a
 Chromium on the path.
 """
 

@@ -10,8 +10,8 @@ Visitors are websocket clients that use Streamlit's own protocol, so that twenty
   pages that run the models. Memory is measured for the server and the live worker, once a second; its slope is fitted
   to the second half.
 
-Writes visitors.json, and the table into README.md beside this file. Needs the packages of requirements-dev.txt and a
-Chromium on the path.
+Writes visitors.json, and the table into README.md beside this file. Needs the packages of
+deploy/requirements-dev.txt and a Chromium on the path.
 """
 
 from __future__ import annotations

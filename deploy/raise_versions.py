@@ -19,9 +19,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-REQUIREMENTS = ("requirements.txt", "requirements-deploy.txt", "requirements-dev.txt", "requirements-tools.txt")
+REQUIREMENTS = ("requirements.txt", *(f"deploy/requirements-{name}.txt" for name in ("deploy", "dev", "tools")))
 OF_TOOLS = REQUIREMENTS[-1]  # installed in an environment of its own
-CONSTRAINTS = "constraints.txt"
+CONSTRAINTS = "deploy/constraints.txt"
 NAMED = ("README.md", "docs/deploy.md")  # the files that say which PyTorch to install first
 PIN = re.compile(r"^([A-Za-z0-9][A-Za-z0-9._-]*)==([^\s;\\]+)", re.MULTILINE)
 

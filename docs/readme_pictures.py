@@ -1,7 +1,7 @@
 """Write the small pictures of the README: `python docs/readme_pictures.py` writes docs/screenshots/readme/<page>.png.
 
 Each is a page in a window of 1440x900 without its menu, in light colors and at twice the README's width. The pages of a
-run show the run that the dashboard opens on. Needs requirements-dev.txt and a Chromium on the path.
+run show the run that the dashboard opens on. Needs deploy/requirements-dev.txt and a Chromium on the path.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Write docs/screenshots/, pages.csv and pages.md, pictures and measures of every page: `python docs/screenshots.py`.
+"""Write docs/screenshots/, pictures and measures of every page: `python docs/screenshots.py`.
 
 This starts the dashboard on a free port with the shipped runs. It opens each page in headless Chromium on the run that
 the dashboard opens on (`--run` names another), and writes, for light and dark,
@@ -7,9 +7,9 @@ the dashboard opens on (`--run` names another), and writes, for light and dark,
     docs/screenshots/<page>-<theme>-small.png    the window at 1280x720
     docs/screenshots/<page>-<theme>-narrow.png   the whole page, 390 pixels wide
 
-and measures the numbers of docs/pages.md at 1440x900. The rows "before" of docs/pages.csv stay as they are; `--before
+and measures the numbers of README.md there at 1440x900. The rows "before" of pages.csv stay as they are; `--before
 FOLDER` measures them in a checkout of an earlier version instead, without pictures. Needs the packages of
-requirements-dev.txt and a Chromium on the path. About five minutes on two idle cores.
+deploy/requirements-dev.txt and a Chromium on the path. About five minutes on two idle cores.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from skillviz.ui.page_table import HOME, PAGES
 from tests.e2e.accessibility import findings
 from tests.e2e.server import PATIENCE, served, settle
 
-DOCS = PROJECT / "docs"
+OUT = PROJECT / "docs" / "screenshots"
 THEMES = ("light", "dark")
 WIDE, SMALL, NARROW = (1440, 900), (1280, 720), (390, 844)
 TALLEST = 6000  # pixels of a narrow picture; the rest below is cut off
@@ -244,14 +244,14 @@ def gallery() -> str:
     kinds = {"": "1440x900", "-small": "1280x720", "-narrow": "390 px"}
     lines = ["## Pictures", "", f"| page | {' | '.join(THEMES)} |", "|---|---|---|"]
     for name in PAGES:
-        cells = [" · ".join(f"[{size}](screenshots/{name}-{theme}{kind}.png)" for kind, size in kinds.items())
+        cells = [" · ".join(f"[{size}]({name}-{theme}{kind}.png)" for kind, size in kinds.items())
                  for theme in THEMES]  # fmt: skip
         lines.append(f"| {name} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 
 def record(rows: list[dict[str, Any]], when: str, folder: Path) -> None:
-    """Put the rows into pages.csv, in place of earlier rows of these pages at `when`, and write pages.md."""
+    """Put the rows into pages.csv, in place of earlier rows of these pages at `when`, and write README.md."""
     path = folder / "pages.csv"
     known = pd.read_csv(path) if path.exists() else pd.DataFrame(columns=COLUMNS)
     new = pd.DataFrame(rows).assign(when=when)
@@ -261,14 +261,14 @@ def record(rows: list[dict[str, Any]], when: str, folder: Path) -> None:
     every = every.sort_values(["when", "page"], key=lambda column: column.map(lambda value: order.get(value, value)))
     every.astype({"figure_px": "Int64"})[COLUMNS].to_csv(path, index=False)
     counted = "all others are counted as after it."
-    (folder / "pages.md").write_text(HEAD.format(counted=counted) + table(every) + "\n" + gallery(), encoding="utf-8")
+    (folder / "README.md").write_text(HEAD.format(counted=counted) + table(every) + "\n" + gallery(), encoding="utf-8")
 
 
 def main() -> None:
     """Read the command line, take the pictures and the measures, and write them."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("pages", nargs="*", default=list(PAGES), help="pages to visit (all)")
-    parser.add_argument("--out", type=Path, default=DOCS, help="folder of pages.csv, pages.md and screenshots (docs)")
+    parser.add_argument("--out", type=Path, default=OUT, help="folder of the pictures, pages.csv and README.md")
     parser.add_argument("--run", help="id of the run to show (the one that the dashboard opens on)")
     parser.add_argument("--before", type=Path, metavar="FOLDER", help="measure an earlier checkout, without pictures")
     arguments = parser.parse_args()
@@ -281,8 +281,7 @@ def main() -> None:
         rows = measured(arguments.before, pages, run, None)
         record([{**row, "words": STATED.get(row["page"], row["words"])} for row in rows], "before", arguments.out)
         return
-    out = arguments.out / "screenshots"
-    out.mkdir(exist_ok=True)
+    out = arguments.out
     begun = time.time()
     rows = measured(PROJECT, arguments.pages, run, out)
     if arguments.pages == list(PAGES):

@@ -29,7 +29,7 @@ os.fsync = lambda handle: None
 
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
 LATER = ("e2e", "slow", "nightly", "slurm", "bench")
-"""The markers of the later tiers (CONTRIBUTING.md): a plain run has only the tests of each commit."""
+"""The markers of the later tiers (docs/CONTRIBUTING.md): a plain run has only the tests of each commit."""
 
 
 @pytest.hookimpl(tryfirst=True)  # before -m selects, because cases get their markers here
@@ -109,7 +109,7 @@ def browser() -> Iterator[Any]:
     chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if chromium is None:
         pytest.skip("no Chromium on the path; install it (apt-get install chromium) to run these")
-    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is in requirements-dev.txt")
+    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is in deploy/requirements-dev.txt")
     with sync_api.sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
         yield browser

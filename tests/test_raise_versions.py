@@ -66,6 +66,8 @@ def test_only_what_is_asked_for_is_free(program: ModuleType) -> None:
 def test_the_makefile_runs_it_before_lock_and_tests() -> None:
     words = ["make", "-n", "-o", ".venv-tools/bin", "raise", "ONLY=plotly"]
     steps = subprocess.run(words, cwd=PROJECT, capture_output=True, text=True, check=True).stdout
-    order = [steps.index(word) for word in ("deploy/raise_versions.py", "requirements.lock", ".venv-raised", "pytest")]
+    order = [
+        steps.index(word) for word in ("deploy/raise_versions.py", "deploy/requirements.lock", ".venv-raised", "pytest")
+    ]
     assert order == sorted(order) and "--only plotly" in steps
     assert Path(PROJECT / "deploy" / "raise_versions.py").is_file()

@@ -23,14 +23,17 @@ from tests.test_arrows import FILES, PROJECT, imports_of
 
 PIN = re.compile(r"^([A-Za-z0-9_.-]+)==([0-9][A-Za-z0-9.]*)$")
 OPEN = "python3 -m venv .venv && .venv/bin/pip install -q -r requirements.txt && .venv/bin/streamlit run dashboard.py"
-TEST = "python3 -m venv .venv && .venv/bin/pip install -q -r requirements-dev.txt && .venv/bin/python -m pytest"
+TEST = "python3 -m venv .venv && .venv/bin/pip install -q -r deploy/requirements-dev.txt && .venv/bin/python -m pytest"
+PINNED = (
+    "requirements.txt",
+    *(f"deploy/{name}.txt" for name in ("requirements-deploy", "requirements-dev", "constraints")),
+)
 OTHER_SYSTEMS = {"colorama", "httpx2-jsfetch", "setuptools"}
 """Locked packages that are needed only on Windows or in a browser, or are part of every environment."""
 # A slash that begins a path, then a folder for personal files.
 OF_A_MACHINE = re.compile(r"(?<![\w.<>{}/-])/(home|Users|work|root)/[a-z]")
 GUIDES = (
-    "docs/add-a-task.md", "docs/extending.md",
-    "docs/jobs.md", "ARCHITECTURE.md", "CONTRIBUTING.md",
+    "docs/add-a-task.md", "docs/CONTRIBUTING.md", "docs/jobs.md", "ARCHITECTURE.md",
 )  # fmt: skip
 
 
@@ -52,9 +55,7 @@ def normalised(distribution: str) -> str:
     return re.sub(r"[-_.]+", "-", distribution).lower()
 
 
-@pytest.mark.parametrize(
-    "name", ["requirements.txt", "requirements-deploy.txt", "requirements-dev.txt", "constraints.txt"]
-)
+@pytest.mark.parametrize("name", PINNED)
 def test_what_is_pinned_is_what_runs_here(name: str) -> None:
     installed = {p: version(p).split("+")[0] for p in pins(name) if present(p)}
     assert installed == {p: v for p, v in pins(name).items() if p in installed}
@@ -70,23 +71,23 @@ def present(distribution: str) -> bool:
 
 
 def test_nothing_is_pinned_twice() -> None:
-    names = ("requirements", "requirements-deploy", "requirements-dev", "constraints")
-    every = [pin for name in names for pin in pins(f"{name}.txt")]
+    every = [pin for name in PINNED for pin in pins(name)]
     assert len(every) == len(set(every))
-    assert "-c constraints.txt" in text("requirements.txt") and "-r requirements.txt" in text("requirements-dev.txt")
+    assert "-c deploy/constraints.txt" in text("requirements.txt")
+    assert "-r ../requirements.txt" in text("deploy/requirements-dev.txt")
 
 
 def locked() -> dict[str, tuple[str, int]]:
     """Return normalized name -> (version, number of hashes) of each entry of the lock file."""
-    entries = re.split(r"\n(?=[a-zA-Z0-9])", text("requirements.lock"))
+    entries = re.split(r"\n(?=[a-zA-Z0-9])", text("deploy/requirements.lock"))
     found = [(re.match(r"([\w.-]+)==([^\s;]+)", entry), entry.count("--hash=sha256:")) for entry in entries]
     return {normalised(match[1]): (match[2], hashes) for match, hashes in found if match}
 
 
 def test_the_lock_file_has_the_pinned_versions_each_with_hashes() -> None:
     lock = locked()
-    wanted = pins("requirements.txt") | pins("requirements-deploy.txt")
-    version_of = wanted | pins("constraints.txt")
+    wanted = pins("requirements.txt") | pins("deploy/requirements-deploy.txt")
+    version_of = wanted | pins("deploy/constraints.txt")
     assert {name: lock[name][0] for name in wanted if name != "torch"} == {
         name: version for name, version in wanted.items() if name != "torch"
     }, "run `make lock`"
@@ -127,7 +128,7 @@ def test_the_help_target_lists_every_target() -> None:
 def test_the_licence_and_the_version_are_said_once() -> None:
     assert text("LICENSE").startswith("MIT License\n\nCopyright (c) 2026 The skillviz authors\n")
     project = re.search(r'^version = "(.+)"$', text("pyproject.toml"), re.M)
-    assert project is not None and f"## {project[1]}" in text("CHANGELOG.md")
+    assert project is not None and f"## {project[1]}" in text("docs/CHANGELOG.md")
     assert re.search(r'^license = "MIT"$', text("pyproject.toml"), re.M)
 
 

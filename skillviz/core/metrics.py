@@ -2,7 +2,7 @@
 
 All other modules read this table: runs score every row that has a kernel, studies compare the rows of rank `headline`
 and `compared`, pages, figures, commands and reports take titles, units and digits from here. To add one:
-docs/extending.md.
+docs/CONTRIBUTING.md.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Findings of axe on a page, Streamlit's and skillviz's, and the order of its headings; for tests and docs/pages.md.
+"""Findings of axe on a page, Streamlit's and skillviz's, and the order of its headings.
+
+Tests and docs/screenshots.py read them.
 
 axe-core is a script in the package axe-playwright-python; it is added to the page and fetches nothing.
 """

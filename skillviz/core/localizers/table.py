@@ -1,4 +1,4 @@
-"""The localizers: one row each, without torch. To add one: docs/extending.md.
+"""The localizers: one row each, without torch. To add one: docs/CONTRIBUTING.md.
 
 A row has everything about a localizer except its arithmetic: words, options, promises, cost, style. The arithmetic is
 the generator named by `run`; it is imported when a search starts. Commands, pages, figures, studies and estimates of
