@@ -15,6 +15,7 @@ PROJECT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(PROJECT))
 
 from benchmarks.between_marks import fill
+from skillviz.analysis.beyond import beyond_of_runs
 from skillviz.analysis.checkpoint_series import MOVEMENT, checkpoint_points, movement_held, series_of
 from skillviz.analysis.null_measures import MEASURES, SHARED_ERRORS, SHARED_PROBABILITY, by_measure
 from skillviz.analysis.other_regions import other_regions
@@ -226,10 +227,15 @@ def matched(store: Store) -> list[str]:
 
 
 def nulls(store: Store) -> list[str]:
-    """Return a row for each null of the stored runs, first for the opening run's localizer and size."""
-    first = opened(store).record
-    table = beyond.by_run(sorted((run.record for run in store.list()), key=lambda one: _order(one, first)), "test")
-    return formats.markdown_table(table.columns, table.values.tolist()) if len(table) else [NONE]
+    """Return a row for each null of the stored runs, first for the opening run's localizer and size, and the opening
+    run's margin pooled over fine-tuned models."""
+    first = opened(store)
+    records = sorted((run.record for run in store.list()), key=lambda one: _order(one, first.record))
+    table = beyond.by_run(records, "test")
+    runs = [first, *(store.open(one.run_id) for one in beyond.of_other_models(first.record, records))]
+    pooled = beyond.over_models(beyond_of_runs(runs, "test"), len(runs))
+    words = f"The opening run's search was made on fine-tuned models of several seeds. {pooled}"
+    return [*formats.markdown_table(table.columns, table.values.tolist()), "", words] if len(table) else [NONE]
 
 
 def null_measures(measured: Measured) -> list[str]:
@@ -276,11 +282,12 @@ def _measured(store: Store) -> Measured:
     return [(run.record, found) for run in runs if len(found := by_measure(run))]
 
 
-def _order(record: RunRecord, first: RunRecord) -> tuple[int, ...]:
+def _order(record: RunRecord, first: RunRecord) -> tuple[int | str, ...]:
     """Return a sort key that puts runs of the opening run's task, model, localizer and size first."""
     return (
         record.task_name != first.task_name, record.spec.finetuned != first.spec.finetuned,
         record.spec.localizer != first.spec.localizer, record.size != first.size, record.spec.seed,
+        record.spec.finetuned,
     )  # fmt: skip
 
 
