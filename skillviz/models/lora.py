@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import subprocess
+import sys
 import warnings
-from collections.abc import Iterable, Iterator
-from math import prod
+from collections.abc import Collection, Iterator
+from itertools import chain
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from skillviz.core.comparison import Comparison
+from skillviz.core.formats import listed
 from skillviz.errors import BadModel, PairMismatch, RandomHead, SkillvizError, first_line
 from skillviz.models.checkpoint import ModelInfo, read_info
 from skillviz.models.fetch import hub_name, is_local, may_be_hub_id, resolve
@@ -33,28 +37,45 @@ FOREIGN = (
     "use_bdlora", "use_qalora", "velora_config",
 )  # fmt: skip
 """Settings of peft's other kinds of LoRA. Some of them import a module or read a file."""
-STARTS = re.compile(r"gaussian|olora|orthogonal|mica|pissa(_niter_\d{1,2})?")
-"""The `init_lora_weights` with which peft can open an adapter without data."""
-PIECE = re.compile(
-    r"(?P<open>\((?:\?:)?)|(?P<close>\))|(?P<bar>\|)"
-    r"|(?P<wildcard>(?:\.|\\[dw]|\[\^?[\w.-]+\])[*+]\??)|[\w.^$-]|\\[.dwb]|\[\^?[\w.-]+\]"
-)
-"""The allowed parts of a pattern; groups cannot be repeated."""
-WILDCARD = 32  # ways in which one wildcard matches a module's name, about half its letters
-MOST_WAYS = 100_000
-MOST_DEPTH = 20
-MOST_LETTERS = 2_000
+UNSET: tuple[Any, ...] = (None, {}, [], False)
+UNREAD = (
+    "auto_mapping", "inference_mode", "megatron_core", "peft_type", "peft_version", "qalora_group_size", "revision",
+)  # fmt: skip
+"""Settings that do not change the merged model."""
+SEARCHES = {
+    "target_modules": ("fullmatch", "{}"),
+    "exclude_modules": ("fullmatch", "{}"),
+    "layers_pattern": ("match", r"(?:^|.*?\.){}\.(?P<idx>\d+)\."),
+    "rank_pattern": ("match", r"(.*\.)?({})$"),
+    "alpha_pattern": ("match", r"(.*\.)?({})$"),
+}
+"""peft's search of modules for a setting's patterns: the function of `re`, and the expression around a pattern."""
+SECONDS = 5
+MEMORY = 2**28  # bytes; nested repetitions of nothing take gigabytes within a second
+TRIAL = f"""
+import json, re, resource, sys
+resource.setrlimit(resource.RLIMIT_DATA, ({MEMORY}, {MEMORY}))
+searches, names = json.load(sys.stdin)
+for function, expression in searches:
+    print(end=".", flush=True)
+    search = getattr(re.compile(expression), function)
+    for name in names:
+        search(name)
+"""
+"""The program that makes the searches of standard input and prints a dot before each."""
 MOST_UNSAVED = 1_024
 """The largest rank accepted if no saved matrix has it, because peft keeps an `r` that `rank_pattern` overrides."""
 
 Name = Annotated[str, Field(pattern=NAME, max_length=500)]
 Rank = Annotated[int, Field(ge=1, le=100_000)]
 Alpha = Annotated[float, Field(allow_inf_nan=False)]
+Start = Literal[True, False, None, "gaussian", "olora", "orthogonal", "mica", "pissa"]
+PissaStart = Annotated[str, Field(pattern=r"^pissa_niter_\d{1,2}$")]
 Index = Annotated[int, Field(ge=0)]
 
 
 class _Settings(BaseModel):
-    """The fields that peft reads from the adapter_config.json of a LoRA checkpoint; each may be absent."""
+    """The settings of adapter_config.json that peft is given, and no others; each may be absent."""
 
     model_config = ConfigDict(strict=True)
 
@@ -70,84 +91,14 @@ class _Settings(BaseModel):
     rank_pattern: Annotated[dict[str, Rank], Field(max_length=1_000)] = {}
     alpha_pattern: Annotated[dict[str, Alpha], Field(max_length=1_000)] = {}
     trainable_token_indices: list[Index] | dict[Name, list[Index]] | None = None
-    init_lora_weights: bool | str | None = True
+    init_lora_weights: Start | PissaStart = True
     fan_in_fan_out: bool = False
     use_rslora: bool = False
     use_dora: bool = False
     lora_bias: bool = False
     ensure_weight_tying: bool = False
-    inference_mode: bool = False
     task_type: str | None = None
     base_model_name_or_path: str | None = None
-    revision: str | None = None
-    peft_version: str | None = None
-    auto_mapping: dict[str, Any] | None = None
-
-    @field_validator("target_modules", "exclude_modules", "layers_pattern", "rank_pattern", "alpha_pattern")
-    @classmethod
-    def _plain_patterns(cls, value: Any) -> Any:
-        _refuse_slow([value] if isinstance(value, str) else value or ())
-        return value
-
-    @field_validator("init_lora_weights")
-    @classmethod
-    def _known_start(cls, value: bool | str | None) -> bool | str | None:
-        if isinstance(value, str) and not STARTS.fullmatch(value):
-            raise ValueError(
-                f"it is '{value[:60]}', and must be true, false, gaussian, olora, orthogonal, mica or pissa"
-            )
-        return value
-
-    def ranks(self) -> tuple[int, ...]:
-        """Return every rank with which peft may make a matrix."""
-        return (self.r, *self.rank_pattern.values())
-
-    def tokens(self) -> Iterator[int]:
-        """Yield the vocabulary rows that were trained separately from the matrices."""
-        indices = self.trainable_token_indices or []
-        for rows in indices.values() if isinstance(indices, dict) else [indices]:
-            yield from rows
-
-
-def _refuse_slow(patterns: Iterable[str]) -> None:
-    """Raise ValueError if peft could take too long to match a name, because its search backtracks over every choice."""
-    ways = 0
-    for pattern in patterns:
-        ways += _ways(pattern)
-        if ways > MOST_WAYS or not _compiles(pattern):
-            raise ValueError(
-                f"'{pattern[:60]}' could take too long to match; allowed are names, \\., \\d+, up to three .*, and "
-                "groups such as (q_proj|v_proj) that are not repeated"
-            )
-
-
-def _compiles(pattern: str) -> bool:
-    try:
-        return bool(re.compile(pattern))
-    except re.error:  # a range such as [z-a]
-        return False
-
-
-def _ways(pattern: str) -> int:
-    """Return an upper bound on the number of ways to match; above MOST_WAYS for a pattern with other parts."""
-    at, choices, alternatives = 0, [], [1]
-    while at < min(len(pattern), MOST_LETTERS):
-        piece = PIECE.match(pattern, at)
-        if piece is None or len(alternatives) > MOST_DEPTH:
-            break
-        at, kind = piece.end(), piece.lastgroup
-        if kind == "open":
-            alternatives.append(1)
-        elif kind == "bar":
-            alternatives[-1] += 1
-        elif kind == "wildcard":
-            choices.append(WILDCARD)
-        elif kind == "close" and len(alternatives) > 1:
-            choices.append(alternatives.pop())
-        elif kind == "close":
-            break
-    is_whole = at == len(pattern) and len(alternatives) == 1
-    return prod([*choices, *alternatives]) if is_whole else MOST_WAYS + 1
 
 
 def adapter_readout(adapter: ModelInfo, base: ModelInfo, readout: str | None) -> str:
@@ -180,14 +131,10 @@ def saved(adapter: ModelInfo, base: ModelInfo) -> dict[str, tuple[int, ...]]:
 
 def check_adapter(adapter: ModelInfo, base: ModelInfo, readout: str) -> Iterator[BadModel]:
     """Yield the reasons against merging the adapter into this base, from the headers alone."""
-    settings = adapter.adapter or {}
-    if settings.get("peft_type") != "LORA":
-        yield BadModel(
-            f"the adapter '{adapter.id}' is of type {settings.get('peft_type')}; only LORA can be merged into its base "
-            "here. If peft can merge it (merge_and_unload), give the folder of the merged model."
-        )
-        return
-    if (error := _refused_settings(adapter, base) or _refused_names(adapter)) is not None:
+    try:
+        _check_settings(adapter, base)
+        _check_names(adapter)
+    except BadModel as error:
         yield error
         return
     if is_its_base(adapter, base) is Comparison.DIFFERENT:
@@ -195,11 +142,10 @@ def check_adapter(adapter: ModelInfo, base: ModelInfo, readout: str) -> Iterator
             f"the adapter '{adapter.id}' was trained on '{_last_part(_named_base(adapter))}', not on '{base.id}'; give "
             "that base."
         )
-    wrong = next(_unfitting(adapter, base), None)
-    if wrong:
+    if wrong := next(_unfitting(adapter, base), None):
         yield PairMismatch(f"the adapter '{adapter.id}' does not fit the base '{base.id}': {wrong}.")
-    needed = missing_head(base, readout, is_linear_adapter(adapter))
-    lost = [name for name in needed if name not in saved(adapter, base)]
+    brought = saved(adapter, base)
+    lost = [name for name in missing_head(base, readout, is_linear_adapter(adapter)) if name not in brought]
     if lost and readout == "head":
         yield RandomHead(
             f"neither the adapter '{adapter.id}' nor its base has '{lost[0]}', so the classification head would be "
@@ -207,46 +153,94 @@ def check_adapter(adapter: ModelInfo, base: ModelInfo, readout: str) -> Iterator
         )
 
 
-def _refused_settings(adapter: ModelInfo, base: ModelInfo) -> BadModel | None:
-    """Return the reason why peft cannot use the adapter's settings; None if it can."""
+def _read_settings(adapter: ModelInfo, modules: Collection[str]) -> _Settings:
+    """Return the adapter's settings for peft, with patterns that are quick to match with the names of these modules.
+
+    Raises BadModel for a setting that peft cannot use or that is not supported.
+    """
     given = adapter.adapter or {}
-    if foreign := next((name for name in FOREIGN if given.get(name) not in (None, {}, [], False)), None):
-        return BadModel(f"the adapter '{adapter.id}' sets '{foreign}', which is not supported. {WAY_OUT}")
+    if given.get("peft_type") != "LORA":
+        raise BadModel(
+            f"the adapter '{adapter.id}' is of type {given.get('peft_type')}; only LORA can be merged into its base "
+            "here. If peft can merge it (merge_and_unload), give the folder of the merged model."
+        )
+    if foreign := next((name for name in FOREIGN if given.get(name) not in UNSET), None):
+        raise BadModel(f"the adapter '{adapter.id}' sets '{foreign}', which is not supported. {WAY_OUT}")
     try:
         settings = _Settings.model_validate(given)
+        field, reason = _refused_pattern(settings, modules) or ("", "")
     except ValidationError as error:
         field, reason = refused(error)
-        return BadModel(
-            f"'{field.partition('.')[0]}' of the adapter '{adapter.id}' cannot be used: {reason}. {WAY_OUT}"
-        )
+    if reason:
+        field = field.partition(".")[0]
+        raise BadModel(f"'{field}' of the adapter '{adapter.id}' cannot be used: {reason}. {WAY_OUT}")
+    return settings
+
+
+def _refused_pattern(settings: _Settings, modules: Collection[str]) -> tuple[str, str] | None:
+    """Return the first setting with a pattern that cannot be matched in time with these names, and the reason.
+
+    Matching can take exponential time and cannot be interrupted in this process, so another one tries it first.
+    """
+    searches = [
+        (field, pattern, function, expression.replace("{}", pattern))
+        for field, (function, expression) in SEARCHES.items()
+        for value in [getattr(settings, field) or ()]
+        for pattern in ([value] if isinstance(value, str) else value)
+        if not re.fullmatch(NAME, pattern)
+    ]
+    if not searches:
+        return None
+    try:
+        child = subprocess.run(
+            [sys.executable, "-I", "-c", TRIAL], input=json.dumps([[one[2:] for one in searches], list(modules)]),
+            capture_output=True, text=True, timeout=SECONDS, check=False,
+        )  # fmt: skip
+        if child.returncode == 0:
+            return None
+        tried = len(child.stdout)
+        reason = child.stderr.strip().rpartition("\n")[2][:100] or f"status {child.returncode}"
+    except subprocess.TimeoutExpired as error:
+        tried, reason = len(error.stdout or ""), f"it takes more than {SECONDS} seconds"
+    field, pattern, *_ = searches[max(tried, 1) - 1]
+    return field, (
+        f"'{pattern[:60]}' cannot be matched with the names of the base's modules ({reason}); allowed are names, and "
+        f"regular expressions that Python matches within {SECONDS} seconds"
+    )
+
+
+def _check_settings(adapter: ModelInfo, base: ModelInfo) -> None:
+    """Raise BadModel if peft cannot use the adapter's settings with this base."""
+    settings = _read_settings(adapter, {name.rpartition(".")[0] for name in base.shapes})
     # peft makes a matrix at its configured rank before comparing it with the saved one
     saved_ranks = {shape[0] for name, shape in adapter.shapes.items() if name.endswith(".lora_A.weight") and shape}
-    if saved_ranks and max(settings.ranks()) > max(MOST_UNSAVED, *saved_ranks):
-        return BadModel(
-            f"the adapter '{adapter.id}' sets the rank {max(settings.ranks()):,}, and its matrices have at most "
+    rank = max([settings.r, *settings.rank_pattern.values()])
+    if saved_ranks and rank > max(MOST_UNSAVED, *saved_ranks):
+        raise BadModel(
+            f"the adapter '{adapter.id}' sets the rank {rank:,}, and its matrices have at most "
             f"{max(saved_ranks):,}; save it again with `save_pretrained`."
         )
-    row = max(settings.tokens(), default=-1)
+    trained = settings.trainable_token_indices or []
+    row = max(chain([-1], *(trained.values() if isinstance(trained, dict) else [trained])))
     if base.vocab_size is not None and row >= base.vocab_size:
-        return BadModel(
+        raise BadModel(
             f"'trainable_token_indices' of the adapter '{adapter.id}' names the token {row}, and '{base.id}' has "
             f"{base.vocab_size:,}; give the base that it was trained on."
         )
-    return None
 
 
-def _refused_names(adapter: ModelInfo) -> BadModel | None:
-    """Return the reason why peft would ignore some of the adapter's tensors, which it does without an error."""
+def _check_names(adapter: ModelInfo) -> None:
+    """Raise BadModel if peft would ignore some of the adapter's tensors, which it does without an error."""
     odd = next((name for name in adapter.shapes if not name.startswith(PREFIX) or UNSAVED.search(name)), None)
     if odd is None:
-        return None
+        return
     outer, begins, _ = odd.partition(PREFIX)
     what = (
         f"does not begin with '{PREFIX}'" if not begins
         else f"has '{outer}' in front of '{PREFIX}'" if outer
         else f"has the adapter's name inside ('{UNSAVED.search(odd)[0]}')"  # type: ignore[index]
     )  # fmt: skip
-    return BadModel(
+    raise BadModel(
         f"the adapter '{adapter.id}' was not saved by peft: the name '{odd}' {what}, so peft would leave it out. Load "
         "it in the training program and call save_pretrained on the PeftModel."
     )
@@ -255,17 +249,19 @@ def _refused_names(adapter: ModelInfo) -> BadModel | None:
 def load_merged(base: ModelInfo, adapter: ModelInfo, readout: str, dtype: torch.dtype) -> Any:
     """Return the base with the adapter merged into its weights (in float32) and the adapter's head, as `dtype`."""
     # imports torch, which is not needed to read headers
-    from peft import PeftModel
+    from peft import LoraConfig, PeftModel
 
     from skillviz.models.load import quiet  # imports torch
 
     model = load_for_adapter(base, adapter, readout)
+    settings = _read_settings(adapter, [name for name, _ in model.named_modules()])  # the headers lack some of them
     try:
         with quiet(), warnings.catch_warnings():
             # peft 0.21 reads a property that transformers 5 has renamed
             warnings.simplefilter("ignore", FutureWarning)
             warnings.filterwarnings("error", "Found missing adapter keys")  # missing parts would have no effect
-            joined = PeftModel.from_pretrained(model, str(adapter.folder), torch_device="cpu")
+            config = LoraConfig(**settings.model_dump(exclude_unset=True))
+            joined = PeftModel.from_pretrained(model, str(adapter.folder), config=config, torch_device="cpu")
             merged = joined.merge_and_unload()
     except (ValueError, RuntimeError, KeyError, UserWarning) as error:
         raise PairMismatch(
@@ -307,8 +303,13 @@ def _plain(name: str) -> str:
     return name.removeprefix(PREFIX).replace("modules_to_save.", "").replace("default.", "")
 
 
-def base_note(adapter: ModelInfo, base: ModelInfo) -> Iterator[str]:
-    """Yield a sentence if it is unknown here whether the adapter was trained on this base."""
+def adapter_notes(adapter: ModelInfo, base: ModelInfo) -> Iterator[str]:
+    """Yield notes on settings that are not read, and on the adapter's base if it is unknown here whether it is this."""
+    given = adapter.adapter or {}
+    names = {name[:60] for name, value in given.items() if value not in UNSET}
+    unknown = sorted(names - {*_Settings.model_fields, *FOREIGN, *UNREAD})
+    if unknown and given.get("peft_type") == "LORA":
+        yield f"The adapter '{adapter.id}' has settings that are not known here and not used: {listed(unknown, 3)}."
     named = _named_base(adapter)
     if is_its_base(adapter, base) is not Comparison.UNKNOWN:
         return
@@ -328,8 +329,6 @@ def is_its_base(adapter: ModelInfo, base: ModelInfo) -> Comparison:
     A base on this machine, as a folder or in the hub's local cache, is compared by its weights, under any name.
     """
     named = _named_base(adapter)
-    if not named:
-        return Comparison.UNKNOWN
     is_hub_id = may_be_hub_id(named.partition("@")[0])
     if os.path.isdir(named) or (is_hub_id and is_local(named)):  # False also for an impossible folder name
         try:

@@ -298,7 +298,7 @@ def _table(info: ModelInfo, errors: list[SkillvizError]) -> ParameterTable | Non
 def _notes(base: ModelInfo, finetuned: ModelInfo, readout: str, table: ParameterTable | None) -> Iterator[str]:
     if finetuned.adapter is not None:
         yield f"The fine-tuned model is a LoRA adapter of rank {finetuned.adapter.get('r')}; it is merged on load."
-        yield from lora.base_note(finetuned, base)
+        yield from lora.adapter_notes(finetuned, base)
     for info, model in ((base, "base"), (finetuned, "fine-tuned model")):
         if info.wrapper:
             yield (
