@@ -30,13 +30,8 @@ def equal_mass_edges(confidences: Floats, bins: int) -> Floats:
     An edge is the confidence of the example of rank ceil(k n / bins). Equal confidences are never split, so the bins do
     not depend on the order of the examples; with many ties some are empty and others larger.
     """
-    ranks = equal_mass_ranks(len(confidences), checked_bins(bins))
+    ranks = -(-np.arange(1, checked_bins(bins) + 1, dtype=np.int64) * len(confidences) // bins)
     return np.concatenate([[0.0], np.sort(confidences)[ranks - 1]])
-
-
-def equal_mass_ranks(n: int, bins: int) -> Integers:
-    """Return the rank (1..n) of the last example of each bin, [bins]: ceil(k n / bins) for k = 1..bins."""
-    return -(-np.arange(1, bins + 1, dtype=np.int64) * n // bins)
 
 
 def bin_numbers(confidences: Floats, edges: Floats) -> Integers:

@@ -8,37 +8,33 @@ observed plug-in is `Z` standard deviations from that mean; `debiased` is the ca
 
 Sources: test inversion with the nuisance at its constrained estimate (Chuang and Lai 2000, hybrid resampling); gaps
 shrink towards the candidate by the non-negative garrote (Breiman 1995); the noise of a bin is Wilson's (1927), taken at
-the candidate. In l2 `debiased` subtracts the noise of each bin from its square, like Kumar, Liang and Ma (2019). The
-difference joins two intervals by MOVER (Zou and Donner 2008). The combination and the constants are our own:
-`python -m benchmarks coverage` measures them, and docs/research/coverage.md has the results.
+the candidate. The difference joins two intervals by MOVER (Zou and Donner 2008). The combination and the constants are
+our own: `python -m benchmarks coverage` measures them, and docs/coverage.md has the results.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal, NamedTuple, get_args
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from skillviz.core.bins import BINS, bin_numbers, checked_bins, equal_mass_edges, equal_width_edges
-from skillviz.core.edge_noise import edge_noise
+from skillviz.core.bins import BINS, bin_numbers, equal_width_edges
 from skillviz.core.scores import Floats, checked, confidence, correct, numbers, probabilities
 from skillviz.errors import BadData, BadInput
 
-Norm = Literal["l1", "l2"]
-Binning = Literal["width", "mass"]
-Z = {"l1": (2.1, 2.1), "l2": (2.4, 2.1)}
-"""Standard deviations to the lower and the upper end. A normal estimate has 1.96; the rest makes up for gaps that
-single bins hide, and downwards in l2 for the skew of a sum of squares (both measured)."""
+Z = 2.1
+"""Standard deviations to either end. A normal estimate has 1.96; the rest makes up for gaps that single bins hide
+(measured)."""
 OVERALL = (2.3, 1.9)
-"""The same for the gap of the sample as a whole."""
-PAIRED = {"l1": 0.93, "l2": 1.0}
+"""The same to the lower and the upper end for the gap of the sample as a whole."""
+PAIRED = 0.93
 """A difference's interval reaches this share of its two parts joined (measured)."""
 FLOOR = 1.15
 """The least reach of a part downwards, as a multiple of Z standard deviations, also for errors cut at 0 (measured)."""
-LEFT_OUT = {"l1": 0.5, "l2": 0.0}
+LEFT_OUT = 0.5
 """The share of an error that a difference leaves out if that error's interval reaches 0. Such an error is overestimated
 on average; if the other is underestimated, both biases add up (measured)."""
 FADE = 0.1
@@ -50,8 +46,6 @@ RARE = 3
 """Bins in which a calibrated model expects fewer errors than this have their errors counted exactly, not as normal."""
 STEPS = 14
 """Steps of the bisection; one linear step follows, which leaves less than a thousandth of the interval's width."""
-EDGES = 2.3
-"""Standard deviations of the noise of equal-mass edges that an interval reaches in addition to its own (measured)."""
 FEWEST = 10
 CELLS = 4_000_000  # simulated labels held at a time
 UNDERFLOW = 1000.0
@@ -62,18 +56,16 @@ UNDERFLOW = 1000.0
 class CalibrationError:
     """The binned calibration error of one model, or a difference a - b of two; shares, so 0.01 is one point.
 
-    `value` is the plug-in that papers publish. `debiased`, `low` and `high` are about the error of the population in
-    the same norm: the plug-in is too large by the noise of its bins, so it may lie above `high`. A difference takes the
-    two estimates before they are cut at 0, and in l1 half of an estimate whose interval reaches 0, so its `debiased` is
-    not always the difference of the two models' own.
+    `value` is the plug-in that papers publish. `debiased`, `low` and `high` are about the error of the population: the
+    plug-in is too large by the noise of its bins, so it may lie above `high`. A difference takes the two estimates
+    before they are cut at 0, and half of an estimate whose interval reaches 0, so its `debiased` is not always the
+    difference of the two models' own.
     """
 
     value: float
     debiased: float
     low: float
     high: float
-    norm: Norm
-    binning: Binning
     bins: int
     n: int
 
@@ -113,26 +105,19 @@ class Ends(NamedTuple):
     high: Floats
 
 
-def calibration_error(
-    logits: ArrayLike, labels: ArrayLike, bins: int = BINS, norm: Norm = "l1", binning: Binning = "width"
-) -> CalibrationError:
+def calibration_error(logits: ArrayLike, labels: ArrayLike, bins: int = BINS) -> CalibrationError:
     """Return the binned calibration error of logits [n, label] on these examples, and its estimate for the population.
 
-    `value` is the plug-in error of the examples, as papers publish it; `debiased`, with the 95% interval `low` to
+    The error is the paper's ECE in `bins` of equal width: the mean over examples of |confidence - accuracy| of their
+    bin. `value` is the plug-in error of the examples, as papers publish it; `debiased`, with the 95% interval `low` to
     `high`, is about the error on all data. All are shares: 0.01 is one point.
 
-    `norm` "l1" is the paper's ECE, the mean over examples of |confidence - accuracy| of their bin; "l2" is the root of
-    the mean square. `binning` "mass" has bins of about equal count; their edges are the sample's quantiles, and the
-    interval is for the error between the population's quantiles. It is too narrow if gaps change their sign from bin to
-    bin: use "width" for a verdict. A class may be masked by -inf. Raises BadData for fewer than 10 examples, other
-    logits that are not finite, and labels that are not a class; BadInput for probabilities in place of logits.
+    A class may be masked by -inf. Raises BadData for fewer than 10 examples, other logits that are not finite, and
+    labels that are not a class; BadInput for probabilities in place of logits.
     """
-    _check(norm, binning, bins)
+    edges = equal_width_edges(bins)
     sure, right = _outcomes(logits, labels)
-    edges = _edges(binning, bins, sure)
-    noise = edge_noise((sure,), (right,), bins, norm) if binning == "mass" else 0.0
-    ends = error_interval(binned(sure, right, edges), norm, noise)
-    return _answer(_plug_in(sure, right, edges, norm), ends, norm, binning, bins, len(sure))
+    return _answer(_plug_in(sure, right, edges), error_interval(binned(sure, right, edges)), bins, len(sure))
 
 
 def calibration_difference(
@@ -140,15 +125,12 @@ def calibration_difference(
     logits_b: ArrayLike,
     labels: ArrayLike,
     bins: int = BINS,
-    norm: Norm = "l1",
-    binning: Binning = "width",
 ) -> CalibrationError:
     """Return the calibration error of a minus b's on the same examples, with a 95% interval: below zero, a is better.
 
-    The edges of "mass" are quantiles of the pooled confidences of both models. If both models have the same
-    predictions, the difference is exactly 0. Raises the errors of `calibration_error`.
+    If both models have the same predictions, the difference is exactly 0. Raises the errors of `calibration_error`.
     """
-    _check(norm, binning, bins)
+    edges = equal_width_edges(bins)
     logits_a, logits_b = numbers(logits_a, "logits_a"), numbers(logits_b, "logits_b")
     for name, logits in (("logits_a", logits_a), ("logits_b", logits_b)):
         if np.shape(logits)[:1] != np.shape(labels)[:1]:
@@ -164,46 +146,39 @@ def calibration_difference(
     (sure_a, right_a), (sure_b, right_b) = (
         _outcomes(logits, labels, name) for name, logits in (("logits_a", logits_a), ("logits_b", logits_b))
     )
-    edges = _edges(binning, bins, np.concatenate([sure_a, sure_b]))
     a, b = binned(sure_a, right_a, edges), binned(sure_b, right_b, edges)
     if np.array_equal(sure_a, sure_b) and np.array_equal(right_a, right_b):
-        return CalibrationError(0.0, 0.0, 0.0, 0.0, norm, binning, int(bins), len(sure_a))
+        return CalibrationError(0.0, 0.0, 0.0, 0.0, int(bins), len(sure_a))
     cell = bin_numbers(sure_a, edges) * bins + bin_numbers(sure_b, edges)
     products = np.bincount(cell, weights=(sure_a - right_a) * (sure_b - right_b), minlength=bins * bins)
-    noise = edge_noise((sure_a, sure_b), (right_a, right_b), bins, norm) if binning == "mass" else 0.0
-    ends = difference_interval(a, b, products.reshape(bins, bins).astype(np.float64), norm, noise)
-    value = _plug_in(sure_a, right_a, edges, norm) - _plug_in(sure_b, right_b, edges, norm)
-    return _answer(value, ends, norm, binning, bins, len(sure_a))
+    ends = difference_interval(a, b, products.reshape(bins, bins).astype(np.float64))
+    value = _plug_in(sure_a, right_a, edges) - _plug_in(sure_b, right_b, edges)
+    return _answer(value, ends, bins, len(sure_a))
 
 
 def calibration_test(
     logits: ArrayLike,
     labels: ArrayLike,
     bins: int = BINS,
-    norm: Norm = "l1",
-    binning: Binning = "width",
     draws: int = 999,
     seed: int = 0,
 ) -> CalibrationTest:
     """Test whether the model differs from a calibrated one: labels are drawn from its own confidences `draws` times.
 
     The p-value counts the observed sample among the draws (Davison and Hinkley 1997, section 4.2), which makes the size
-    exact for any n, bins and norm. Raises the errors of `calibration_error`.
+    exact for any n and bins. Raises the errors of `calibration_error`.
     """
-    _check(norm, binning, bins)
+    edges = equal_width_edges(bins)
     if isinstance(draws, bool) or not isinstance(draws, (int, np.integer)) or draws < 19:
         raise BadInput(f"a test at the 5% level needs a whole number of draws, at least 19; got {draws!r}.")
     if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
         raise BadInput(f"a seed is a whole number from 0; got {seed!r}.")
     sure, right = _outcomes(logits, labels)
-    edges = _edges(binning, bins, sure)
     number, n = bin_numbers(sure, edges), len(sure)
     observed = binned(sure, right, edges)
-    used = np.maximum(observed.examples, 1.0)
 
     def statistic(gaps: Floats) -> Floats:
-        totals = np.abs(gaps).sum(-1) if norm == "l1" else np.sqrt((gaps**2 / used).sum(-1) * n)
-        return np.asarray(totals / n)
+        return np.asarray(np.abs(gaps).sum(-1) / n)
 
     value = float(statistic(observed.confidence - observed.hits))
     generator, larger = np.random.default_rng(seed), 0
@@ -227,49 +202,37 @@ def binned(sure: Floats, right: NDArray[np.bool_], edges: Floats) -> Binned:
     return Binned(total(None), total(sure), total(right), total(sure**2), total((sure - right) ** 2))
 
 
-def error_interval(sample: Binned, norm: Norm = "l1", noise: Floats | float = 0.0) -> Ends:
-    """Return the error of each sample with its interval; the leading axes of `sample` are samples of equal size.
-
-    `noise` [...] is the standard deviation of the error due to its edges (`edge_noise`).
-    """
-    solved = _solved(sample, norm)
+def error_interval(sample: Binned) -> Ends:
+    """Return the error of each sample with its interval; the leading axes of `sample` are samples of equal size."""
+    solved = _solved(sample)
     debiased = np.clip(solved.debiased, 0.0, 1.0)
-    low, high = np.minimum(solved.low, debiased), np.clip(solved.high, debiased, 1.0)
-    if np.any(noise):
-        low = np.maximum(debiased - np.hypot(debiased - low, EDGES * noise), 0.0)
-        high = np.minimum(debiased + np.hypot(high - debiased, EDGES * noise), 1.0)
-    return Ends(solved.value, debiased, low, high)
+    return Ends(solved.value, debiased, np.minimum(solved.low, debiased), np.clip(solved.high, debiased, 1.0))
 
 
-def difference_interval(a: Binned, b: Binned, products: Floats, norm: Norm = "l1", noise: Floats | float = 0.0) -> Ends:
+def difference_interval(a: Binned, b: Binned, products: Floats) -> Ends:
     """Return the difference a - b of each pair of samples with its interval.
 
     `products` [..., bin of a, bin of b] are sums over examples of (confidence - right) of a times the same of b.
-    `noise` is the difference's, see `error_interval`.
     """
-    one, other = _solved(a, norm), _solved(b, norm)
+    one, other = _solved(a), _solved(b)
     together = np.einsum("...i,...ij,...j->...", one.weights, products, other.weights) / one.n
     covariance = (together - one.weighted * other.weighted) / one.n
     scale = one.sd * other.sd
     rho = np.clip(np.divide(covariance, scale, out=np.zeros_like(scale), where=scale > 0), -1.0, 1.0)
-    middle, most = one.middle - other.middle, _most(a, b, products, norm)
-    down = PAIRED[norm] * _joined(one.reach_down, other.reach_up, rho)
-    up = PAIRED[norm] * _joined(one.reach_up, other.reach_down, rho)
-    if np.any(noise):
-        down, up = (np.hypot(reach, EDGES * noise) for reach in (down, up))
+    middle, most = one.middle - other.middle, _most(a, b, products)
+    down = PAIRED * _joined(one.reach_down, other.reach_up, rho)
+    up = PAIRED * _joined(one.reach_up, other.reach_down, rho)
     ends = (middle, middle - down, middle + up)
     return Ends(one.value - other.value, *(np.clip(end, -most, most) for end in ends))
 
 
-def _most(a: Binned, b: Binned, products: Floats, norm: Norm) -> Floats:
+def _most(a: Binned, b: Binned, products: Floats) -> Floats:
     """Return the largest possible difference of two errors, a bound for models that predict nearly every example alike.
 
-    In l1 two norms differ by at most the norm of the difference of their gaps; this norm is taken three standard
-    deviations and four examples too large. In l2 the bins of two models have their own weights, so the bound is 1.
+    Two sums of |gaps| differ by at most the sum of |differences of gaps|, which is taken three standard deviations and
+    four examples too large.
     """
     n = a.examples.sum(-1)
-    if norm == "l2":
-        return np.ones_like(n)
     difference = (a.confidence - a.hits - b.confidence + b.hits) / n[..., None]
     both = np.diagonal(products, axis1=-2, axis2=-1)
     variance = np.maximum((a.gaps + b.gaps - 2 * both).sum(-1) / n - (difference**2).sum(-1), 0.0) / n
@@ -281,24 +244,23 @@ def _joined(first: Floats, second: Floats, rho: Floats) -> Floats:
     return np.sqrt(np.maximum(first**2 + second**2 - 2 * rho * first * second, 0.0))
 
 
-def _solved(sample: Binned, norm: Norm) -> _Solved:
+def _solved(sample: Binned) -> _Solved:
     """Return the test inversion of a sample, cached: the fine-tuned model is one half of every difference of a run."""
     if np.ndim(sample.examples) > 1:  # each of many simulated samples is used only once
-        return _Solved(sample, norm)
-    return _remembered(b"".join(np.ascontiguousarray(part).tobytes() for part in sample), norm)
+        return _Solved(sample)
+    return _remembered(b"".join(np.ascontiguousarray(part).tobytes() for part in sample))
 
 
 @lru_cache(maxsize=256)
-def _remembered(sums: bytes, norm: Norm) -> _Solved:
-    return _Solved(Binned(*np.frombuffer(sums).reshape(len(Binned._fields), -1)), norm)
+def _remembered(sums: bytes) -> _Solved:
+    return _Solved(Binned(*np.frombuffer(sums).reshape(len(Binned._fields), -1)))
 
 
 class _Solved:
     """The test inversion of one model on each sample; `debiased` is not cut at 0 here."""
 
-    def __init__(self, sample: Binned, norm: Norm) -> None:
+    def __init__(self, sample: Binned) -> None:
         count = sample.examples
-        self.norm = norm
         self.n = n = float(count.sum(-1).flat[0])
         self.share = share = count / n
         self.sure = sure = np.where(count > 0, _over(sample.confidence, count), 0.5)
@@ -317,10 +279,9 @@ class _Solved:
         self._spread, self._count = spread, count
         variances = np.stack([down, (down + up) / 2, up])
         signs = np.stack([sign, sign, np.where(np.abs(most) >= np.abs(least), 1.0, -1.0)])
-        self.value = self._norm(size)
-        self.low, self.debiased, self.high = self._invert(variances, signs, np.array([Z[norm][0], 0.0, -Z[norm][1]]))
-        if norm == "l1":
-            self._as_one_bin(np.abs(gap.sum(-1)), *np.sqrt(variances[[0, 2]].sum(-1)))
+        self.value = size.sum(-1)
+        self.low, self.debiased, self.high = self._invert(variances, signs, np.array([Z, 0.0, -Z]))
+        self._as_one_bin(np.abs(gap.sum(-1)), *np.sqrt(variances[[0, 2]].sum(-1)))
         self._slopes(sign, variances[1])
 
     def _as_one_bin(self, overall: Floats, sd_down: Floats, sd_up: Floats) -> None:
@@ -332,10 +293,6 @@ class _Solved:
         self.debiased = np.where(overall > 2 * sd_down, np.maximum(self.debiased, overall), self.debiased)
         self.low = np.maximum(self.low, overall - OVERALL[0] * sd_down)
         self.high = np.maximum(self.high, overall + OVERALL[1] * sd_up)
-
-    def _norm(self, gaps: Floats) -> Floats:
-        """Return the norm of gaps times shares, [..., bin]."""
-        return gaps.sum(-1) if self.norm == "l1" else np.sqrt(_over(gaps**2, self.share).sum(-1))
 
     def _invert(self, variances: Floats, signs: Floats, targets: Floats) -> Floats:
         """Find by bisection along the path the candidate error at which the plug-in equals each target, [3, ...]."""
@@ -352,8 +309,8 @@ class _Solved:
             below, over = np.where(left > 0, middle, below), np.where(left > 0, left, over)
             above, under = np.where(left > 0, above, middle), np.where(left > 0, under, left)
         part = np.where(np.isfinite(under), over / np.maximum(over - under, 1e-300), 1.0)  # the last step is linear
-        found = self._norm(self._gaps(below + np.clip(part, 0.0, 1.0) * (above - below), variances, total))
-        cut = np.where(targets == 0, np.minimum(self._root(self._statistic - mean), 0.0), 0.0)
+        found = self._gaps(below + np.clip(part, 0.0, 1.0) * (above - below), variances, total).sum(-1)
+        cut = np.where(targets == 0, np.minimum(self.value - mean, 0.0), 0.0)
         return np.where(at_zero <= targets, cut, found)
 
     def _gaps(self, step: Floats, variances: Floats, total: Floats) -> Floats:
@@ -362,35 +319,18 @@ class _Solved:
         shrunk = self.gap - _over(t**2 * variances, np.broadcast_to(self.gap, variances.shape))
         return np.where(t < 0, np.maximum(shrunk, 0.0), self.gap + np.maximum(t, 0.0) * variances / total)
 
-    @property
-    def _statistic(self) -> Floats:
-        """The sum whose distribution is known: the plug-in, squared in l2."""
-        return self.value if self.norm == "l1" else self.value**2
-
-    def _root(self, statistic: Floats) -> Floats:
-        return statistic if self.norm == "l1" else np.sign(statistic) * np.sqrt(np.abs(statistic))
-
     def _deviation(self, gaps: Floats, signs: Floats) -> tuple[Floats, Floats]:
-        """Return by how many standard deviations the statistic exceeds its mean under these gaps, and that mean."""
+        """Return by how many standard deviations the plug-in exceeds its mean under these gaps, and that mean."""
         slope = _over(gaps, np.broadcast_to(self.share, gaps.shape))
         accuracy = np.clip(self.sure - signs * slope, 0.0, 1.0)
         chance = accuracy * (1 - accuracy)
         noise = np.maximum(chance, self._spread) * self.share / self.n
-        if self.norm == "l1":
-            mean = gaps + 2 * self._fold(gaps, noise, accuracy, signs)
-            variance = np.maximum(gaps**2 + noise - mean**2, 0.0).sum(-1)
-            between = _over(gaps**2, np.broadcast_to(self.share, gaps.shape)).sum(-1) - gaps.sum(-1) ** 2
-            mean = mean.sum(-1)
-        else:
-            weight = np.broadcast_to(_over(np.ones_like(self.share), self.share), gaps.shape)
-            mean = (weight * (gaps**2 + noise)).sum(-1)
-            skew = -signs * (1 - 2 * accuracy) * chance * self.share / self.n**2
-            tail = (1 - 6 * chance) * chance * self.share / self.n**3
-            each = 2 * noise**2 + 4 * gaps**2 * noise + 4 * gaps * skew + tail
-            variance = np.maximum(weight**2 * each, 0.0).sum(-1)
-            between = (self.share * slope**4).sum(-1) - (self.share * slope**2).sum(-1) ** 2
+        mean = gaps + 2 * self._fold(gaps, noise, accuracy, signs)
+        variance = np.maximum(gaps**2 + noise - mean**2, 0.0).sum(-1)
+        between = _over(gaps**2, np.broadcast_to(self.share, gaps.shape)).sum(-1) - gaps.sum(-1) ** 2
+        mean = mean.sum(-1)
         sd = np.sqrt(np.maximum(variance + np.maximum(between, 0.0) / self.n, 1e-300))
-        return (self._statistic - mean) / sd, mean
+        return (self.value - mean) / sd, mean
 
     def _fold(self, gaps: Floats, noise: Floats, accuracy: Floats, signs: Floats) -> Floats:
         """Return E of the part of a noisy gap beyond 0: half of the increase of its mean by folding, [..., bin]."""
@@ -415,16 +355,12 @@ class _Solved:
         """Set the error's weights on each bin's gap, its standard deviation, and a difference's middle and reach."""
         x = np.minimum(_over(self.gap, np.sqrt(variance)), 40.0)
         known = 1 - 2 * _normal(SLOPE * x)[1]
-        size = self.gap if self.norm == "l1" else _over(self.gap, self.share)
-        full = np.ones_like(size)
-        if self.norm == "l2":
-            full = _over(size, np.broadcast_to(self.value[..., None], size.shape))
-        self.weights = sign * known * full
+        self.weights = sign * known
         self.weighted = (self.weights * sign * self.gap).sum(-1)
-        self.sd = np.sqrt((full**2 * variance).sum(-1))
-        left_out = LEFT_OUT[self.norm] * (1 - np.minimum(_over(self.low, FADE * self.sd), 1.0))
+        self.sd = np.sqrt(variance.sum(-1))
+        left_out = LEFT_OUT * (1 - np.minimum(_over(self.low, FADE * self.sd), 1.0))
         self.middle = self.debiased - left_out * np.maximum(self.debiased, 0.0)
-        self.reach_down = np.maximum(self.middle - self.low, FLOOR * Z[self.norm][0] * self.sd)
+        self.reach_down = np.maximum(self.middle - self.low, FLOOR * Z * self.sd)
         self.reach_up = np.maximum(self.high - self.middle, 0.0)
 
 
@@ -451,10 +387,6 @@ def _wilson(hits: Floats, count: Floats) -> tuple[Floats, Floats]:
 def _over(a: Floats, b: Floats) -> Floats:
     """Return a / b, and 0 where b is 0."""
     return np.divide(a, b, out=np.zeros(np.broadcast_shapes(np.shape(a), np.shape(b))), where=b > 0)
-
-
-def _edges(binning: Binning, bins: int, sure: Floats) -> Floats:
-    return equal_mass_edges(sure, bins) if binning == "mass" else equal_width_edges(bins)
 
 
 def _outcomes(logits: ArrayLike, labels: ArrayLike, name: str = "logits") -> tuple[Floats, NDArray[np.bool_]]:
@@ -485,24 +417,12 @@ def _are_probabilities(z: Floats) -> bool:
     return bool(np.allclose(z.sum(axis=1), 1.0, rtol=0, atol=0.01) and ((z > 0) & (z < 1)).any())
 
 
-def _check(norm: str, binning: str, bins: int) -> None:
-    checked_bins(bins)
-    if norm not in get_args(Norm):
-        raise BadInput(f"{norm!r} is not a norm; known: {', '.join(get_args(Norm))}.")
-    if binning not in get_args(Binning):
-        raise BadInput(f"{binning!r} is not a binning; known: {', '.join(get_args(Binning))}.")
+def _plug_in(sure: Floats, right: NDArray[np.bool_], edges: Floats) -> float:
+    """Return the error of the sample itself; it equals `metrics.ece` to the last bit."""
+    gaps = np.bincount(bin_numbers(sure, edges), weights=sure - right, minlength=len(edges) - 1)
+    return float(np.abs(gaps).sum() / len(sure))
 
 
-def _plug_in(sure: Floats, right: NDArray[np.bool_], edges: Floats, norm: Norm) -> float:
-    """Return the error of the sample itself; in l1 it equals `metrics.ece` to the last bit."""
-    number, bins = bin_numbers(sure, edges), len(edges) - 1
-    gaps: Floats = np.bincount(number, weights=sure - right, minlength=bins).astype(np.float64)
-    if norm == "l1":
-        return float(np.abs(gaps).sum() / len(sure))
-    examples = np.bincount(number, minlength=bins).astype(np.float64)
-    return float(np.sqrt(_over(gaps**2, examples).sum() / len(sure)))
-
-
-def _answer(value: float, ends: Ends, norm: Norm, binning: Binning, bins: int, n: int) -> CalibrationError:
+def _answer(value: float, ends: Ends, bins: int, n: int) -> CalibrationError:
     debiased, low, high = (float(end) for end in (ends.debiased, ends.low, ends.high))
-    return CalibrationError(value, debiased, low, high, norm, binning, int(bins), n)
+    return CalibrationError(value, debiased, low, high, int(bins), n)

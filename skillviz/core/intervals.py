@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from skillviz.core.bins import BINS
-from skillviz.core.calibration_error import FEWEST, Binning, calibration_difference, calibration_error
+from skillviz.core.calibration_error import FEWEST, calibration_difference, calibration_error
 from skillviz.core.metrics import METRICS, Statistic, statistic
 from skillviz.core.scores import Floats, checked, correct, f1
 from skillviz.errors import BadData, BadInput
@@ -32,8 +32,8 @@ HALVINGS = 34
 class Interval(NamedTuple):
     """An estimate with the ends of its interval; low <= value <= high.
 
-    For a calibration error, in l1, low <= debiased <= high, and the plug-in `value` may lie outside; `debiased` is NaN
-    for other metrics.
+    For a calibration error low <= debiased <= high, and the plug-in `value` may lie outside; `debiased` is NaN for other
+    metrics.
     """
 
     value: float
@@ -224,7 +224,7 @@ def paired_differences(
 def metric_interval(logits: ArrayLike, labels: ArrayLike, metric: str, positive: int = 1, bins: int = BINS) -> Interval:
     """Return a metric of one model with the kind of 95% interval in its row of METRICS; NaN ends if there is none.
 
-    Calibration is in l1 everywhere, the norm of the ECE; fewer than 10 examples have no interval.
+    A calibration error has none on fewer than 10 examples.
     """
     kind, n = METRICS[metric].interval, len(np.asarray(labels))
     if kind == "bootstrap":
@@ -234,7 +234,7 @@ def metric_interval(logits: ArrayLike, labels: ArrayLike, metric: str, positive:
         return Interval(value, *wilson(round(value * n), n))
     if kind == "none" or n < FEWEST:
         return Interval(value, float("nan"), float("nan"))
-    error = calibration_error(logits, labels, bins, binning=_binning(metric))
+    error = calibration_error(logits, labels, bins)
     return Interval(error.value, error.low, error.high, error.debiased)
 
 
@@ -248,13 +248,13 @@ def metric_difference(
     n, kind = len(np.asarray(labels)), METRICS[metric].interval
     if kind == "wilson":
         return accuracy_difference(logits_a, logits_b, labels)
+    if kind == "none" or (kind == "calibration" and n < FEWEST):
+        a, b = (metric_interval(z, labels, metric, bins=bins).value for z in (logits_a, logits_b))
+        return Interval(a - b, float("nan"), float("nan"))
     if kind != "calibration":
         drawn = paired_bootstrap(logits_a, logits_b, labels, metric, positive=positive, bins=bins)
         return _stretched(drawn, logits_a, logits_b, labels, metric, positive)
-    if n < FEWEST:
-        a, b = (metric_interval(z, labels, metric, bins=bins).value for z in (logits_a, logits_b))
-        return Interval(a - b, float("nan"), float("nan"))
-    less = calibration_difference(logits_a, logits_b, labels, bins, binning=_binning(metric))
+    less = calibration_difference(logits_a, logits_b, labels, bins)
     return Interval(less.value, less.low, less.high, less.debiased)
 
 
@@ -303,10 +303,6 @@ def _stretched(
     down, up = (math.sqrt(reach) * n / total for reach in (down, up))
     value = drawn.value
     return Interval(value, float(np.fmin(drawn.low, value - down)), float(np.fmax(drawn.high, value + up)))
-
-
-def _binning(metric: str) -> Binning:
-    return "mass" if metric == "ece_equal_mass" else "width"
 
 
 def relative_gain(grafted: ArrayLike, pretrained: ArrayLike, finetuned: ArrayLike) -> Floats:

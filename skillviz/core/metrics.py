@@ -16,14 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from skillviz.core import formats
-from skillviz.core.bins import (
-    BINS,
-    bin_numbers,
-    checked_bins,
-    equal_mass_edges,
-    equal_mass_ranks,
-    equal_width_edges,
-)
+from skillviz.core.bins import BINS, bin_numbers, checked_bins, equal_mass_edges, equal_width_edges
 from skillviz.core.generation import Perplexity
 from skillviz.core.scores import (
     Floats,
@@ -97,9 +90,10 @@ class CalibrationError:
 
     def statistic(self, logits: Floats, labels: Integers, positive: int, bins: int) -> Statistic:
         """The error as a function of weights."""
+        if self.equal_mass:  # every resample has its own bins
+            return lambda weights: np.array([_of_resample(row.astype(int), logits, labels, bins) for row in weights])
         sure = confidence(probabilities(logits))
-        make = _equal_mass if self.equal_mass else _equal_width
-        return make(sure, sure - correct(logits, labels), checked_bins(bins))
+        return _equal_width(sure, sure - correct(logits, labels), checked_bins(bins))
 
 
 def ece(logits: ArrayLike, labels: ArrayLike, bins: int = BINS, equal_mass: bool = False) -> float:
@@ -119,21 +113,9 @@ def _equal_width(sure: Floats, gaps: Floats, bins: int) -> Statistic:
     return lambda weights: np.abs(weights @ table).sum(axis=1) / len(sure)
 
 
-def _equal_mass(sure: Floats, gaps: Floats, bins: int) -> Statistic:
-    """Every resample has its own bins, computed from the running totals of sorted examples."""
-    order = np.argsort(sure, kind="stable")
-    ranks = equal_mass_ranks(len(sure), bins)
-    ends = np.searchsorted(sure[order], sure[order], side="right")  # ties are never split
-
-    def values(weights: Floats) -> Floats:
-        drawn = np.cumsum(weights[:, order], axis=1)
-        gap = np.cumsum(weights[:, order] * gaps[order], axis=1)
-        gap = np.concatenate([np.zeros((len(gap), 1)), gap], axis=1)
-        last = np.stack([np.searchsorted(row, ranks - 0.5) for row in drawn])
-        edges = np.take_along_axis(gap, ends[last], axis=1)
-        return np.abs(np.diff(edges, axis=1, prepend=0.0)).sum(axis=1) / len(sure)
-
-    return values
+def _of_resample(times: Integers, logits: Floats, labels: Integers, bins: int) -> float:
+    """The equal-mass error of a resample that draws each example so many times."""
+    return ece(np.repeat(logits, times, axis=0), np.repeat(labels, times), bins, equal_mass=True)
 
 
 @dataclass(frozen=True)
@@ -318,9 +300,10 @@ _ROWS = (
         "high on few examples and may lie outside the interval; tables have it. docs/statistics.md explains both.",
     ),
     Metric(
-        "ece_equal_mass", "equal-mass ECE", better="lower", interval="calibration",
+        "ece_equal_mass", "equal-mass ECE", better="lower", interval="none",
         kernel=CalibrationError(equal_mass=True),
-        help="Expected calibration error with bins that hold about as many examples each.",
+        help="Expected calibration error with bins that hold about as many examples each. It is the plug-in value, "
+        "without an interval.",
     ),
     Metric(
         "nll", "NLL", "nats", 3, highest=math.inf, better="lower", kernel=Mean(losses), rank="headline",
@@ -387,6 +370,7 @@ _ROWS = (
 METRICS = {metric.name: metric for metric in _ROWS}
 SCORED = tuple(metric.name for metric in _ROWS if metric.kernel is not None)
 """The metrics that are computed from one model's logits."""
+WITHOUT_INTERVAL = tuple(name for name in SCORED if METRICS[name].interval == "none")
 HEADLINE = tuple(metric.name for metric in _ROWS if metric.rank == "headline")
 OF_TEXT = tuple(metric.name for metric in _ROWS if metric.of_text)
 """The metrics of references."""

@@ -8,11 +8,11 @@ import numpy as np
 import pandas as pd
 
 from skillviz.core import formats
-from skillviz.core.calibration_error import FEWEST, Binning, calibration_error
-from skillviz.core.metrics import ece
+from skillviz.core.intervals import metric_difference, metric_interval
 from skillviz.core.verdicts import DifferenceVerdict
 from skillviz.plots.calibration import confidence_histogram, reliability_diagram
 from skillviz.plots.theme import STATES, Style, state_style
+from skillviz.runs.metrics import estimate
 from skillviz.runs.record import Estimate
 from skillviz.show import alt, measures, sentences
 from skillviz.show.exhibit import OVER_EXAMPLES, Exhibit, drawn_once
@@ -20,23 +20,17 @@ from skillviz.show.exhibit import OVER_EXAMPLES, Exhibit, drawn_once
 
 def verdicts(
     logits: Mapping[str, np.ndarray], labels: np.ndarray, bins: int, equal_mass: bool
-) -> list[tuple[DifferenceVerdict | None, str]]:
-    """For each rival of the graft (`sentences.RIVALS`), the verdict on their paired difference in ECE, and its
-    sentence.
+) -> list[tuple[DifferenceVerdict, str]]:
+    """On each rival of the graft (`sentences.RIVALS`) the verdict on their paired difference in ECE, and its sentence.
 
-    The verdict is None with equal mass, whose intervals can be too narrow for a verdict (docs/statistics.md). `logits`
-    [n, label] by state include the graft's and the rivals'.
+    It is not measured with equal mass. `logits` [n, label] by state, the graft's and those of rivals among them.
     """
-    binning: Binning = "mass" if equal_mass else "width"
-    if len(labels) < FEWEST:  # too few for an interval, which the debiased error requires
-        values = {name: ece(z, labels, bins, equal_mass) for name, z in logits.items()}
-    else:
-        values = {name: calibration_error(z, labels, bins, binning=binning).debiased for name, z in logits.items()}
+    metric, graft = measures.ece_metric(equal_mass), logits["grafted"]
+    values = {name: estimate(metric_interval(z, labels, metric, bins=bins)).read for name, z in logits.items()}
     judged = []
     for rival in (name for name in sentences.RIVALS if name in logits):
-        difference = measures.ece_difference(logits["grafted"], logits[rival], labels, bins, equal_mass)
-        verdict = None if equal_mass else sentences.verdict("ece", difference)
-        judged.append((verdict, sentences.ece_against(rival, values, difference, equal_mass)))
+        difference = estimate(metric_difference(graft, logits[rival], labels, metric, bins=bins))
+        judged.append((sentences.verdict(metric, difference), sentences.ece_against(rival, values, difference)))
     return judged
 
 

@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 
 from skillviz.core.calibration import reliability
-from skillviz.core.calibration_error import Binning, calibration_test
-from skillviz.core.intervals import metric_difference, metric_interval
+from skillviz.core.calibration_error import calibration_test
+from skillviz.core.intervals import metric_interval
 from skillviz.core.localizers.table import EXPRESSION, rest_of
 from skillviz.core.metrics import METRICS, metric_names, metric_row
 from skillviz.core.temperature import scaled
@@ -71,19 +71,17 @@ def reliability_bins(logits: dict[str, np.ndarray], labels: np.ndarray, bins: in
 def calibration_of(
     logits: Mapping[str, np.ndarray], labels: np.ndarray, bins: int, equal_mass: bool
 ) -> tuple[dict[str, Estimate], dict[str, float]]:
-    """Each state's calibration error with its interval, and the p-value of its test of calibration; states with too
-    few examples have no p-value."""
-    metric = "ece_equal_mass" if equal_mass else "ece"
-    binning: Binning = "mass" if equal_mass else "width"
+    """Each state's calibration error with its interval, and the p-value of its test of calibration; neither of them for
+    too few examples and for equal mass."""
+    metric = ece_metric(equal_mass)
     errors = {name: estimate(metric_interval(z, labels, metric, bins=bins)) for name, z in logits.items()}
     tested = [name for name, error in errors.items() if error.debiased is not None]
-    return errors, {n: calibration_test(logits[n], labels, bins, binning=binning).p_value for n in tested}
+    return errors, {name: calibration_test(logits[name], labels, bins).p_value for name in tested}
 
 
-def ece_difference(a: np.ndarray, b: np.ndarray, labels: np.ndarray, bins: int, equal_mass: bool) -> Estimate:
-    """ECE of a - ECE of b on the same examples, with its paired interval."""
-    metric = "ece_equal_mass" if equal_mass else "ece"
-    return estimate(metric_difference(a, b, labels, metric, bins=bins))
+def ece_metric(equal_mass: bool) -> str:
+    """The name of the calibration error in bins of equal mass, or of equal width."""
+    return "ece_equal_mass" if equal_mass else "ece"
 
 
 def state_scores(scores: Scores) -> pd.DataFrame:

@@ -204,21 +204,16 @@ def calibration_line(record: RunRecord, scores: Scores) -> tuple[DifferenceVerdi
 
 
 def ece_basis(bins: int, equal_mass: bool, n: int) -> str:
-    """The basis of calibration errors; for equal-mass bins with the caveat that docs/statistics.md measures."""
+    """What calibration errors stand on, and that those of equal-mass bins have no interval."""
     kind = "equal mass" if equal_mass else "equal width"
     basis = f"Expected calibration error (ECE) with {bins} bins of {kind} on {formats.counted(n, 'example')}."
-    return f"{basis} These intervals can be too narrow for a verdict; use equal width." if equal_mass else basis
+    return f"{basis} Equal mass has no interval; use equal width for a verdict." if equal_mass else basis
 
 
-def ece_against(rival: str, values: Mapping[str, float], difference: Estimate, equal_mass: bool = False) -> str:
-    """The debiased calibration errors of the graft and of a rival (RIVALS), and their paired difference.
-
-    With equal mass, the difference uses other bins than the two errors.
-    """
+def ece_against(rival: str, values: Mapping[str, float | None], difference: Estimate) -> str:
+    """The calibration errors of the graft and of a rival (RIVALS), and their paired difference."""
     graft, other = (formats.percent(values[state]) for state in ("grafted", rival))
-    change = metric_difference("ece", difference)
-    change = f"; in bins common to both, they differ by {change}" if equal_mass else f": {change}"
-    return f"ECE **{graft}** for the graft, **{other}** for {RIVALS[rival]}{change}."
+    return f"ECE **{graft}** for the graft, **{other}** for {RIVALS[rival]}: {metric_difference('ece', difference)}."
 
 
 def _n(scores: Scores) -> str:

@@ -10,17 +10,15 @@ import torch
 from hypothesis import given
 
 from skillviz.core import calibration_error as module
-from skillviz.core.bins import bin_numbers, equal_mass_edges, equal_width_edges
+from skillviz.core.bins import equal_width_edges
 from skillviz.core.calibration_error import (
     Binned,
     binned,
     calibration_difference,
     calibration_error,
     calibration_test,
-    difference_interval,
     error_interval,
 )
-from skillviz.core.edge_noise import edge_noise
 from skillviz.core.metrics import ece
 from skillviz.core.scores import confidence, correct, probabilities
 from skillviz.errors import BadData, BadInput
@@ -44,8 +42,6 @@ def test_the_plug_in_is_the_ece_to_the_last_bit(drawn: tuple) -> None:
     logits, labels = np.concatenate([drawn[0]] * 10), np.concatenate([drawn[1]] * 10)
     for bins in (1, 4, 15):
         assert calibration_error(logits, labels, bins).value == ece(logits, labels, bins)
-        found = calibration_error(logits, labels, bins, binning="mass")
-        assert found.value == ece(logits, labels, bins, equal_mass=True)
 
 
 @pytest.mark.cases(9, 9)
@@ -53,25 +49,17 @@ def test_the_plug_in_is_the_ece_to_the_last_bit(drawn: tuple) -> None:
 @pytest.mark.parametrize("n", [30, 300, 1200])
 @pytest.mark.parametrize("heat", [0.5, 1.0, 2.5])
 def test_the_interval_equals_its_slow_twin(classes: int, n: int, heat: float) -> None:
-    """The twin bisects to the end; fourteen steps and a linear one come within a thousandth of the interval's width.
-
-    It has no noise of the edges, which has a test of its own.
-    """
+    """The twin bisects to the end; fourteen steps and a linear one come within a thousandth of the interval's width."""
     logits, labels = model(n, classes, heat, seed=n)
     sure, right = confidence(probabilities(logits)), correct(logits, labels)
-    for bins, binning in ((15, "width"), (7, "mass"), (1, "width")):
-        edges = equal_mass_edges(sure, bins) if binning == "mass" else equal_width_edges(bins)
-        wanted = slow_interval.l1_interval(sure, right, edges)
+    for bins in (15, 7, 1):
+        edges = equal_width_edges(bins)
+        wanted = slow_interval.interval(sure, right, edges)
         found = error_interval(binned(sure, right, edges))
         assert found[1:] == pytest.approx(wanted, abs=2e-3 * (wanted[2] - wanted[1]))
-        if binning == "width":
-            found = calibration_error(logits, labels, bins)
-            assert (found.debiased, found.low, found.high) == pytest.approx(wanted, abs=2e-3 * (wanted[2] - wanted[1]))
-        found = calibration_error(logits, labels, bins, binning=binning)
-        assert found.value == pytest.approx(slow_interval_value(sure, right, edges), rel=1e-9, abs=1e-12)
-    if n >= 300:  # Kumar's estimate uses a bin's observed variance, this one the candidate's
-        wanted = slow_interval.kumar(sure, right, equal_width_edges(15))
-        assert calibration_error(logits, labels, norm="l2").debiased == pytest.approx(wanted, abs=0.01)
+        whole = calibration_error(logits, labels, bins)
+        assert (whole.debiased, whole.low, whole.high) == found[1:]
+        assert whole.value == pytest.approx(slow_interval_value(sure, right, edges), rel=1e-9, abs=1e-12)
 
 
 def slow_interval_value(sure: np.ndarray, right: np.ndarray, edges: np.ndarray) -> float:
@@ -89,7 +77,6 @@ def test_one_bin_by_hand() -> None:
     for end, sign in ((found.low, 1), (found.high, -1)):
         accuracy = 0.8 - end
         assert 0.1 - end == pytest.approx(sign * 2.1 * math.sqrt(accuracy * (1 - accuracy) / 400), abs=5e-4)
-    assert calibration_error(logits, labels, norm="l2").value == pytest.approx(0.1)
     assert calibration_test(logits, labels).p_value == 0.001
 
 
@@ -103,20 +90,18 @@ def test_a_perfect_and_a_hopeless_model() -> None:
     assert (wrong.debiased, wrong.high) == pytest.approx((1, 1))
 
 
-@pytest.mark.parametrize("norm", ["l1", "l2"])
-@pytest.mark.parametrize("binning", ["width", "mass"])
-def test_ends_are_in_order_and_differences_turn_round(norm: str, binning: str) -> None:
+def test_ends_are_in_order_and_differences_turn_round() -> None:
     for n, heat in ((40, 1.0), (300, 1.3), (900, 4.0)):
         logits, labels = model(n, 3, heat, seed=n)
         other = logits * 0.4 + np.random.default_rng(1).normal(size=logits.shape) * 0.3
-        one = calibration_error(logits, labels, norm=norm, binning=binning)
-        assert 0 <= one.low <= one.debiased <= one.high <= 1 and one.n == n and one.norm == norm
-        there = calibration_difference(logits, other, labels, norm=norm, binning=binning)
-        back = calibration_difference(other, logits, labels, norm=norm, binning=binning)
+        one = calibration_error(logits, labels)
+        assert 0 <= one.low <= one.debiased <= one.high <= 1 and one.n == n and one.bins == 15
+        there = calibration_difference(logits, other, labels)
+        back = calibration_difference(other, logits, labels)
         assert there.low <= there.debiased <= there.high
         for a, b in ((there.value, back.value), (there.debiased, back.debiased), (there.low, back.high)):
             assert a == pytest.approx(-b, abs=1e-12)
-    same = calibration_difference(logits, logits, labels, norm=norm, binning=binning)
+    same = calibration_difference(logits, logits, labels)
     assert (same.value, same.debiased, same.low, same.high) == (0, 0, 0, 0)
 
 
@@ -178,30 +163,6 @@ def coverage(heat: float, repetitions: int = 300, n: int = 300) -> tuple[float, 
     return float(holds), float(debiased - true), float(value - true)
 
 
-def test_with_equal_mass_the_noise_of_the_edges_is_in_the_interval() -> None:
-    random = np.random.default_rng(5)
-    sure = random.uniform(0.5, 0.98, (2, 600))
-    gap = np.where(sure < 0.7, 0.2, -0.2)
-    right = random.random((2, 600)) < sure - gap
-    logits = [np.log(np.stack([s, 1 - s], axis=1)) for s in sure]
-    labels = np.where(right[0], 0, 1)
-    hits = [labels == 0 for _ in sure]
-    edges = equal_mass_edges(sure[0], 15)
-    plain, noise = error_interval(binned(sure[0], hits[0], edges)), edge_noise(sure[:1], hits[:1], 15)
-    found = calibration_error(logits[0], labels, binning="mass")
-    assert noise > 0.002
-    assert found.low == pytest.approx(plain.debiased - np.hypot(plain.debiased - plain.low, 2.3 * noise), rel=1e-6)
-    assert found.high == pytest.approx(plain.debiased + np.hypot(plain.high - plain.debiased, 2.3 * noise), rel=1e-6)
-    edges = equal_mass_edges(sure.ravel(), 15)
-    parts = [binned(s, hit, edges) for s, hit in zip(sure, hits, strict=True)]
-    cells = bin_numbers(sure[0], edges) * 15 + bin_numbers(sure[1], edges)
-    products = np.bincount(cells, weights=(sure[0] - hits[0]) * (sure[1] - hits[1]), minlength=225).reshape(15, 15)
-    plain, noise = difference_interval(*parts, products), edge_noise(sure, hits, 15)
-    less = calibration_difference(*logits, labels, binning="mass")
-    assert less.low == pytest.approx(plain.debiased - np.hypot(plain.debiased - plain.low, 2.3 * noise), rel=1e-6)
-    assert less.high == pytest.approx(plain.debiased + np.hypot(plain.high - plain.debiased, 2.3 * noise), rel=1e-6)
-
-
 @pytest.mark.nightly
 @pytest.mark.parametrize("heat", [0.0, 0.03, 0.12])
 def test_the_interval_covers(heat: float) -> None:
@@ -220,11 +181,10 @@ def test_a_planted_error_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("norm", ["l1", "l2"])
-def test_the_test_has_its_size_and_power(norm: str) -> None:
-    rejected = [calibration_test(*model(150, seed=s), norm=norm, draws=99, seed=s).p_value <= 0.05 for s in range(400)]
+def test_the_test_has_its_size_and_power() -> None:
+    rejected = [calibration_test(*model(150, seed=s), draws=99, seed=s).p_value <= 0.05 for s in range(400)]
     assert 0.02 < np.mean(rejected) < 0.085  # 5% of 400, three standard errors
-    assert calibration_test(*model(600, heat=2.0), norm=norm).p_value < 0.01
+    assert calibration_test(*model(600, heat=2.0)).p_value < 0.01
     again = [calibration_test(*model(150), seed=3) for _ in range(2)]
     assert again[0] == again[1] and again[0].statistic == pytest.approx(slow.ece(*model(150), 15), rel=1e-9)
 
@@ -274,8 +234,6 @@ def test_what_cannot_be_used_is_refused() -> None:
     for refused, words in (
         (lambda: calibration_error(logits, labels[:-1]), "one label for each"),
         (lambda: calibration_error(logits, labels, bins=0), "number of bins"),
-        (lambda: calibration_error(logits, labels, norm="max"), "'max' is not a norm; known: l1, l2"),
-        (lambda: calibration_error(logits, labels, binning="even"), "'even' is not a binning; known: width, mass"),
         (lambda: calibration_difference(logits, logits[:-1], labels), "logits_b has 49 predictions, and labels has 50"),
         (lambda: calibration_difference(logits[:-1], logits, labels), "logits_a has 49 predictions, and labels has 50"),
         (lambda: calibration_test(logits, labels, draws=5), "at least 19"),
@@ -284,7 +242,6 @@ def test_what_cannot_be_used_is_refused() -> None:
         (lambda: calibration_difference(logits, [[1, 2], [3]] * 10, labels), "logits_b must be an array of numbers"),
         (lambda: calibration_error(logits + 1j, labels), "logits must be real numbers; got complex128"),
         (lambda: calibration_error(logits, None), "labels are needed"),
-        (lambda: calibration_error(logits, labels, norm=None), "None is not a norm"),
         (lambda: calibration_error(np.ma.masked_equal(logits, logits[0, 0]), labels), "logits is an array with masked"),
         (lambda: calibration_error(logits, np.ma.masked_equal(labels, 1)), "labels is an array with masked"),
         (lambda: calibration_error(torch.tensor(logits, requires_grad=True), labels), r"x\.detach\(\)\.float"),
@@ -301,7 +258,7 @@ def test_what_cannot_be_used_is_refused() -> None:
 
 
 def test_a_difference_leaves_out_half_of_an_error_that_may_be_zero() -> None:
-    """Only l1 does this, and only if the error's own interval contains 0."""
+    """Only where the error's own interval reaches 0."""
     halved = 0
     for seed in range(30):
         logits, labels = model(1000, 3, 1.0, seed)
@@ -313,7 +270,4 @@ def test_a_difference_leaves_out_half_of_an_error_that_may_be_zero() -> None:
             halved += 1
             found = calibration_difference(logits, 4 * logits, labels)
             assert found.debiased == pytest.approx(0.5 * calibrated.debiased - off.debiased, abs=1e-9)
-        squared, less = (calibration_error(heat * logits, labels, norm="l2").debiased for heat in (1, 4))
-        found = calibration_difference(logits, 4 * logits, labels, norm="l2")
-        assert squared == 0 or found.debiased == pytest.approx(squared - less, abs=1e-9)
     assert halved

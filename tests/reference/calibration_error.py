@@ -84,7 +84,7 @@ def deviation(bins, gaps, signs, value):
 
 
 def candidate(bins, variances, signs, target):
-    """The l1 error at which the plug-in is `target` standard deviations above its mean; 0 if no error is so small."""
+    """The error at which the plug-in lies `target` standard deviations above its mean; 0 where none is so small."""
     value = math.fsum(one.gap for one in bins)
     total = math.sqrt(math.fsum(variances))
 
@@ -106,8 +106,8 @@ def candidate(bins, variances, signs, target):
     return math.fsum(gaps(below))
 
 
-def l1_interval(confidences, rights, edges):
-    """(debiased, low, high) of the l1 error."""
+def interval(confidences, rights, edges):
+    """(debiased, low, high) of the error."""
     bins = bins_of(confidences, rights, edges)
     bins = [Bin(examples, len(confidences)) for examples in bins]
     sign, up_sign = [one.sign for one in bins], [one.up_sign for one in bins]
@@ -121,14 +121,3 @@ def l1_interval(confidences, rights, edges):
         debiased = max(debiased, overall)
     low, high = max(low, overall - 2.3 * sd_down), max(high, overall + 1.9 * sd_up)
     return debiased, min(low, debiased), min(max(high, debiased), 1.0)
-
-
-def kumar(confidences, rights, edges):
-    """The l2 error from each bin's squared gap minus its unbiased variance (Kumar et al. 2019), 0 if negative."""
-    total = 0.0
-    for examples in bins_of(confidences, rights, edges):
-        count = len(examples)
-        accuracy = sum(r for _, r in examples) / count
-        gap = math.fsum(c for c, _ in examples) / count - accuracy
-        total += count / len(confidences) * (gap**2 - (accuracy * (1 - accuracy) / (count - 1) if count > 1 else 0.0))
-    return math.sqrt(max(total, 0.0))

@@ -7,11 +7,12 @@ import subprocess
 import sys
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from skillviz.errors import BadInput, CorruptRun
 from skillviz.runs import tables
-from skillviz.runs.run import Run, read_record
+from skillviz.runs.run import Run, read_record, with_checksum
 from skillviz.runs.store import Store
 from tests.fake_run import fake_run
 from tests.runs.conftest import SMALL
@@ -123,3 +124,20 @@ def test_reading_runs_does_not_import_torch(made: Run) -> None:
         "assert not heavy, heavy\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_stored_ends_of_the_equal_mass_error_are_not_read(run: Run) -> None:
+    """Shipped runs have them."""
+    written = json.loads((run.path / "run.json").read_text())
+    written["metrics"]["test"]["states"]["grafted"]["ece_equal_mass"] |= {"low": 0.0, "high": 0.2, "debiased": 0.1}
+    (run.path / "run.json").write_text(json.dumps(with_checksum(written)))
+    curve = pd.read_parquet(run.path / "curve.parquet")
+    is_equal_mass = curve["metric"] == "ece_equal_mass"
+    curve.loc[is_equal_mass, ["low", "high", "debiased"]] = [0.0, 0.2, 0.1]
+    curve.to_parquet(run.path / "curve.parquet")
+    estimate = read_record(run.path).metrics["test"].states["grafted"]["ece_equal_mass"]
+    assert estimate.value is not None and estimate.low is estimate.high is estimate.debiased is None
+    read = run.curve()
+    rows = read[is_equal_mass]
+    assert rows["value"].notna().all() and rows[["low", "high", "debiased"]].isna().all(axis=None)
+    assert read[read["metric"] == "ece"][["low", "high", "debiased"]].notna().all(axis=None)

@@ -209,9 +209,7 @@ def calibration(run: Run) -> Section:
         parts += [
             Heading(f"Bins of equal {'mass' if equal_mass else 'width'}"),
             Words(sentences.ece_basis(BINS, equal_mass, len(labels)), ("ece", "paired", "equal_mass")),
-            Points(
-                tuple(f"**{formats.capital(verdict)}**: {words}" if verdict else words for verdict, words in verdicts)
-            ),
+            Points(tuple(f"**{formats.capital(verdict)}**: {words}" for verdict, words in verdicts)),
             Charts(tuple(makes)),
         ]
     if sure := scope_exhibits.of_run(run):

@@ -96,8 +96,8 @@ def verdicts(run: Run, choice: Choice, logits: dict[str, np.ndarray], labels: np
 
     Also shows why there is no temperature-scaled model, if no temperature could be fitted."""
     (verdict, first), *others = calibration.verdicts(logits, labels, choice.bins, choice.equal_mass)
-    lines = [f"{chip_text(verdict)} {first}" if verdict else first]
-    lines += [f"{formats.capital(verdict)}. {words}" if verdict else words for verdict, words in others]
+    lines = [f"{chip_text(verdict)} {first}"]
+    lines += [f"{formats.capital(verdict)}. {words}" for verdict, words in others]
     st.markdown("  \n".join(lines))
     if scaled := gain.scaled_errors(run.record, choice.split):
         st.markdown(f"These are before temperature scaling of the graft. {scaled}", help=about("scale"))
