@@ -25,7 +25,7 @@ from benchmarks import (
 from benchmarks import coverage as measure
 from benchmarks import localizer as regions
 from benchmarks import speed as measured_speed
-from benchmarks.random_populations import drawn, drawn_for_edges
+from benchmarks.random_populations import drawn
 from benchmarks.reliability import page as reliability_page
 from benchmarks.reliability.attempt import add
 from benchmarks.reliability.faults import FAULTS, planted
@@ -34,7 +34,7 @@ from benchmarks.unseen_populations import unseen
 
 app = typer.Typer(add_completion=False)
 app.add_typer(masked_lm_commands.app, name="masked-lm")
-PARTS = ("development", "unseen", "later", "random", "edges", "alternating", "tried", "others")
+PARTS = ("development", "unseen", "later", "random", "tried", "others")
 Repetitions = Annotated[int, typer.Option(min=1, help="Samples drawn for each cell.")]
 TablesOnly = Annotated[bool, typer.Option("--tables", help="Only rewrite the table.")]
 
@@ -105,10 +105,6 @@ def coverage(
         measure.run(list(measure.later()), repetitions, results / "coverage_later.csv")
     if "random" in parts:
         measure.run(list(drawn()), repetitions, results / "coverage_random.csv")
-    if "edges" in parts:
-        measure.run(list(drawn_for_edges()), repetitions, results / "coverage_edges.csv")
-    if "alternating" in parts:
-        measure.run(list(measure.alternating()), repetitions, results / "coverage_alternating.csv")
     if "tried" in parts:
         comparators.run(max(2, repetitions * 3 // 10), results / "coverage_tried.csv")
     if "others" in parts:

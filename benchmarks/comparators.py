@@ -50,13 +50,13 @@ def run(repetitions: int, out: Path) -> pd.DataFrame:
 
 
 def _true(population: Population) -> float:
-    errors = population.errors("width", "l1")
+    errors = population.errors()
     return round(100 * (errors[0] - errors[1] if len(errors) == 2 else errors[0]), 2)
 
 
 def measured(population: Population, n: int, repetitions: int) -> list[dict[str, object]]:
     """Return coverage and median width in points of each interval."""
-    errors = population.errors("width", "l1")
+    errors = population.errors()
     true = errors[0] - errors[1] if len(errors) == 2 else errors[0]
     random, answers = np.random.default_rng(n), []
     for _ in range(repetitions):

@@ -6,7 +6,6 @@ that each is right. Confidences are Beta between 1 / classes and 1, or from stor
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -17,9 +16,8 @@ import numpy as np
 import pandas as pd
 from scipy.special import expit, logit, ndtri
 
-from skillviz.core.bins import BINS, bin_numbers, equal_mass_edges, equal_width_edges
+from skillviz.core.bins import BINS, bin_numbers, equal_width_edges
 from skillviz.core.calibration_error import Binned
-from skillviz.core.edge_noise import edge_noise
 from skillviz.core.scores import confidence, correct, probabilities
 from skillviz.errors import BadInput
 from skillviz.runs.run import Run
@@ -28,6 +26,7 @@ from skillviz.runs.store import Store
 ROOT = Path(__file__).resolve().parents[1]
 ATOMS = 4000
 CELLS = 400_000  # examples drawn at a time
+EDGES = equal_width_edges(BINS)
 UNTIL = "2026-11-23"
 """Runs stored from this day on are in no population, so that new ones do not change earlier measurements."""
 
@@ -47,25 +46,12 @@ class Population:
     sides: tuple[Side, ...]
     shared: float = 1.0
 
-    def edges(self, binning: str) -> np.ndarray:
-        """Return the population's own edges: equal width, or quantiles of all its models' confidences."""
-        pooled = np.concatenate([side.sure for side in self.sides])
-        return equal_width_edges(BINS) if binning == "width" else equal_mass_edges(pooled, BINS)
-
-    def errors(self, binning: str, norm: str) -> list[float]:
+    def errors(self) -> list[float]:
         """Return the true binned calibration error of each model, a share."""
-        edges = self.edges(binning)
-        return [_error(side.sure, side.chance, edges, norm) for side in self.sides]
+        return [_error(side.sure, side.chance) for side in self.sides]
 
-    def samples(
-        self, n: int, repetitions: int, binning: str, seed: int
-    ) -> Iterator[tuple[list[Binned], np.ndarray, dict[str, np.ndarray]]]:
-        """Yield blocks of samples of n: each model's sums by bin [sample, bin], products of two [sample, bin, bin], and
-        the noise of the edges by norm [sample].
-
-        Edges of equal mass are computed from each sample, because the population's are unknown in practice.
-        """
-        edges = None if binning == "mass" else self.edges(binning)
+    def samples(self, n: int, repetitions: int, seed: int) -> Iterator[tuple[list[Binned], np.ndarray]]:
+        """Yield blocks of samples of n: each model's sums by bin [sample, bin], products of two [sample, bin, bin]."""
         random, block = np.random.default_rng(seed), max(1, CELLS // n)
         scores = [ndtri(np.clip(side.chance, 0.0, 1.0)) for side in self.sides]
         for start in range(0, repetitions, block):
@@ -77,7 +63,7 @@ class Population:
             if len(self.sides) == 2:
                 own = random.standard_normal((rows, n)) if self.shared < 1 else 0.0
                 right.append(self.shared * luck + np.sqrt(1 - self.shared**2) * own <= scores[1][drawn])
-            numbers = _numbers(sure, edges)
+            numbers = [_bin(one.ravel()).reshape(one.shape) for one in sure]
             binned = [_sums(*one) for one in zip(numbers, sure, right, strict=True)]
             products = np.zeros((rows, 0, 0))
             if len(self.sides) == 2:
@@ -85,21 +71,7 @@ class Population:
                 gaps = (sure[0] - right[0]) * (sure[1] - right[1])
                 products = np.bincount(cell.ravel(), weights=gaps.ravel(), minlength=rows * BINS**2)
                 products = products.reshape(rows, BINS, BINS)
-            noise = {norm: np.zeros(rows) for norm in ("l1", "l2")}
-            if edges is None:
-                for norm, place in itertools.product(noise, range(rows)):
-                    one = ([side[place] for side in sides] for sides in (sure, right))
-                    noise[norm][place] = edge_noise(*one, BINS, norm)
-            yield binned, products, noise
-
-
-def _numbers(sure: list[np.ndarray], edges: np.ndarray | None) -> list[np.ndarray]:
-    """The bin of every example of every sample, [sample, n] each; without `edges` by the quantiles of each sample."""
-    if edges is not None:
-        return [bin_numbers(one.ravel(), edges).reshape(one.shape) for one in sure]
-    pooled = np.concatenate(sure, axis=1)
-    own = [equal_mass_edges(row, BINS) for row in pooled]
-    return [np.stack([bin_numbers(row, edge) for row, edge in zip(one, own, strict=True)]) for one in sure]
+            yield binned, products
 
 
 def _sums(number: np.ndarray, sure: np.ndarray, right: np.ndarray) -> Binned:
@@ -113,13 +85,8 @@ def _sums(number: np.ndarray, sure: np.ndarray, right: np.ndarray) -> Binned:
     return Binned(total(None), total(sure), total(right), total(sure**2), total((sure - right) ** 2))
 
 
-def _error(sure: np.ndarray, chance: np.ndarray, edges: np.ndarray, norm: str = "l1") -> float:
-    number = bin_numbers(sure, edges)
-    gaps = np.bincount(number, weights=sure - chance, minlength=BINS) / len(sure)
-    if norm == "l1":
-        return float(np.abs(gaps).sum())
-    share = np.bincount(number, minlength=BINS) / len(sure)
-    return float(np.sqrt((gaps[share > 0] ** 2 / share[share > 0]).sum()))
+def _error(sure: np.ndarray, chance: np.ndarray) -> float:
+    return float(np.abs(np.bincount(_bin(sure), weights=sure - chance, minlength=BINS) / len(sure)).sum())
 
 
 SHAPES = {"flat": (1, 1), "low": (1.2, 3), "high": (3, 0.7), "sharp": (12, 0.25), "middle": (4, 4)}
@@ -129,7 +96,7 @@ Warp = Callable[[np.ndarray, np.ndarray, float], np.ndarray]
 
 
 def _bin(sure: np.ndarray) -> np.ndarray:
-    return bin_numbers(sure, equal_width_edges(BINS))
+    return bin_numbers(sure, EDGES)
 
 
 WARPS: dict[str, Warp] = {
@@ -169,8 +136,8 @@ def scores_of_two(random: np.random.Generator, alike: float) -> tuple[np.ndarray
     return first, alike * first + np.sqrt(1 - alike**2) * random.standard_normal(ATOMS)
 
 
-def scaled(sure: np.ndarray, warp: Warp, classes: int, error: float, edges: np.ndarray) -> np.ndarray | None:
-    """Return the chances [atom] at the strength with this l1 error; None if there is no such strength."""
+def scaled(sure: np.ndarray, warp: Warp, classes: int, error: float) -> np.ndarray | None:
+    """Return the chances [atom] at the strength with this error; None if there is no such strength."""
     x = (sure - 1 / classes) / (1 - 1 / classes)
 
     def chance(strength: float) -> np.ndarray:
@@ -179,45 +146,42 @@ def scaled(sure: np.ndarray, warp: Warp, classes: int, error: float, edges: np.n
     if error == 0:
         return sure
     low, high = 0.0, 8.0
-    if _error(sure, chance(high), edges) < error:
+    if _error(sure, chance(high)) < error:
         return None
     for _ in range(45):
         middle = (low + high) / 2
-        low, high = (middle, high) if _error(sure, chance(middle), edges) < error else (low, middle)
-    return chance(high) if abs(_error(sure, chance(high), edges) - error) < 1e-4 else None
+        low, high = (middle, high) if _error(sure, chance(middle)) < error else (low, middle)
+    return chance(high) if abs(_error(sure, chance(high)) - error) < 1e-4 else None
 
 
 def warped(
-    name: str, sures: Sequence[np.ndarray], warps: Sequence[Warp], classes: int, errors: Sequence[float], binning: str,
+    name: str, sures: Sequence[np.ndarray], warps: Sequence[Warp], classes: int, errors: Sequence[float],
     shared: float = 1.0,
 ) -> Population | None:  # fmt: skip
-    """Return a population with these confidences [atom] and l1 errors; None if a warp cannot reach its error."""
-    edges = Population(name, tuple(Side(sure, sure) for sure in sures)).edges(binning)
-    chances = [scaled(s, w, classes, e, edges) for s, w, e in zip(sures, warps, errors, strict=True)]
+    """Return a population with these confidences [atom] and errors; None if a warp cannot reach its error."""
+    chances = [scaled(s, w, classes, e) for s, w, e in zip(sures, warps, errors, strict=True)]
     sides = tuple(Side(s, c) for s, c in zip(sures, chances, strict=True) if c is not None)
     return Population(name, sides, shared) if len(sides) == len(sures) else None
 
 
-def single(
-    shape: str, warp: str, classes: int, error: float, binning: str, warps: dict[str, Warp] = WARPS
-) -> Population | None:
-    """Return one synthetic model of this l1 error."""
+def single(shape: str, warp: str, classes: int, error: float) -> Population | None:
+    """Return one synthetic model of this error."""
     sure = confidences(shape, classes, np.arange(ATOMS), 0)
-    return warped(f"{shape}, {warp if error else 'calibrated'}", [sure], [warps[warp]], classes, [error], binning)
+    return warped(f"{shape}, {warp if error else 'calibrated'}", [sure], [WARPS[warp]], classes, [error])
 
 
 def pair(
-    shapes: tuple[str, str], kinds: tuple[str, str], classes: int, errors: tuple[float, float], binning: str,
-    alike: float, shared: float, warps: dict[str, Warp] = WARPS,
+    shapes: tuple[str, str], kinds: tuple[str, str], classes: int, errors: tuple[float, float], alike: float,
+    shared: float,
 ) -> Population | None:  # fmt: skip
-    """Return two synthetic models of these l1 errors; `alike` correlates their confidences, `shared` their outcomes."""
+    """Return two synthetic models of these errors; `alike` correlates their confidences, `shared` their outcomes."""
     scores = scores_of_two(np.random.default_rng(0), alike)
     sures = [confidences(s, classes, z, i) for i, (s, z) in enumerate(zip(shapes, scores, strict=True))]
     name = (
         "; ".join(f"{s}, {k if e else 'calibrated'}" for s, k, e in zip(shapes, kinds, errors, strict=True))
         + f"; alike {alike}"
     )
-    return warped(name, sures, [warps[kind] for kind in kinds], classes, errors, binning, shared)
+    return warped(name, sures, [WARPS[kind] for kind in kinds], classes, errors, shared)
 
 
 def stored_runs(name: str) -> list[Run]:

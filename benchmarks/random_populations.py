@@ -1,5 +1,4 @@
-"""Draw populations at random: the fourth grid, after the interval of differences was changed for the third grid; and
-the fifth, others with equal mass, after the noise of their edges was added for the fourth.
+"""Draw populations at random: the fourth grid, after the interval of differences was changed for the third grid.
 
 Every property of a population is drawn by its number: classes, confidences (a mixture of Betas), the departure of the
 chance of being right from the confidence (steps, waves or bent logits), the true error, and the correlation of two
@@ -8,7 +7,7 @@ models.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 
 import numpy as np
 from scipy.special import expit, logit
@@ -45,7 +44,7 @@ def _warp(random: np.random.Generator) -> Warp:
     return lambda c, x, t: expit(logit(np.clip(c, 1e-9, 1 - 1e-9)) * np.exp(slope * t) + shift * t)
 
 
-def _population(models: int, number: int, binning: str) -> tuple[int, Population]:
+def _population(models: int, number: int) -> tuple[int, Population]:
     """The classes and the population of one or two models of this number; redrawn until its errors are possible."""
     for attempt in range(1000):
         random = np.random.default_rng((2026, models, number, attempt))
@@ -54,25 +53,17 @@ def _population(models: int, number: int, binning: str) -> tuple[int, Population
         alike, shared = random.uniform(0, 1, 2)
         sures = [_sure(classes, score, random) for score in scores_of_two(random, alike)[:models]]
         warps = [_warp(random) for _ in range(models)]
-        found = warped(f"random {number}", sures, warps, classes, errors.tolist(), binning, float(shared))
+        found = warped(f"random {number}", sures, warps, classes, errors.tolist(), float(shared))
         if found is not None:
             return classes, found
     raise RuntimeError(f"no population of number {number} has its errors")
 
 
-def drawn(
-    grid: str = "random", numbers: Iterable[int] = range(COUNT), binnings: Sequence[str] = ("width", "mass")
-) -> Iterator[Case]:
-    """Yield a population of one model and a pair for each number, redrawn for each binning separately."""
+def drawn() -> Iterator[Case]:
+    """Yield a population of one model and a pair for each number."""
     for models, quantity in ((1, "error"), (2, "difference")):
-        for number in numbers:
-            for binning in binnings:
-                classes, population = _population(models, number, binning)
-                errors = population.errors(binning, "l1")
-                wanted = errors[0] - errors[1] if models == 2 else errors[0]
-                yield Case(grid, quantity, classes, binning, round(wanted, 6), population)
-
-
-def drawn_for_edges() -> Iterator[Case]:
-    """Yield the fifth grid: as many populations, none of them in the fourth grid, with equal mass."""
-    return drawn("edges", range(COUNT, 2 * COUNT), ("mass",))
+        for number in range(COUNT):
+            classes, population = _population(models, number)
+            errors = population.errors()
+            wanted = errors[0] - errors[1] if models == 2 else errors[0]
+            yield Case("random", quantity, classes, round(wanted, 6), population)

@@ -65,47 +65,50 @@ def _confidences(shape: str, classes: int, scores: np.ndarray, seed: int) -> np.
     return between(x, classes, scores)
 
 
-def _single(shape: str, warp: str, classes: int, error: float, binning: str) -> Population | None:
+def _single(shape: str, warp: str, classes: int, error: float) -> Population | None:
     sure = _confidences(shape, classes, np.arange(ATOMS), 0)
-    return warped(f"{shape}, {warp if error else 'calibrated'}", [sure], [WARPS[warp]], classes, [error], binning)
+    return warped(f"{shape}, {warp if error else 'calibrated'}", [sure], [WARPS[warp]], classes, [error])
 
 
 def _pair(
-    shapes: tuple[str, str], warps: tuple[str, str], classes: int, errors: tuple[float, float], binning: str,
-    alike: float, shared: float,
+    shapes: tuple[str, str], warps: tuple[str, str], classes: int, errors: tuple[float, float], alike: float,
+    shared: float,
 ) -> Population | None:  # fmt: skip
     scores = scores_of_two(np.random.default_rng(50), alike)
     sures = [_confidences(s, classes, z, i) for i, (s, z) in enumerate(zip(shapes, scores, strict=True))]
     parts = [f"{s}, {w if e else 'calibrated'}" for s, w, e in zip(shapes, warps, errors, strict=True)]
     name = f"{'; '.join(parts)}; alike {alike}"
-    return warped(name, sures, [WARPS[warp] for warp in warps], classes, errors, binning, shared)
+    return warped(name, sures, [WARPS[warp] for warp in warps], classes, errors, shared)
 
 
 def unseen() -> Iterator[Case]:
-    """Yield the second grid: errors, differences and stored runs of its own."""
-    turn, kinds = 0, list(WARPS)
-    for classes, binning, error in itertools.product((2, 3, 5, 6), ("width", "mass"), ERRORS):
+    """Yield the second grid: errors, differences and stored runs of its own.
+
+    `turn` chooses the shapes and warps of a cell. Some of its values belong to cells that are not measured any more.
+    """
+    kinds = list(WARPS)
+    for (row, classes), (place, error) in itertools.product(enumerate((2, 3, 5, 6)), enumerate(ERRORS)):
+        turn = 16 * row + place
         for attempt in range(40):
             shape, kind = SHAPES[(turn + attempt) % 5], kinds[(turn * 3 + attempt) % 8]
-            found = _single(shape, kind, classes, error, binning)
+            found = _single(shape, kind, classes, error)
             if found is not None:
-                yield Case("unseen", "error", classes, binning, error, found)
+                yield Case("unseen", "error", classes, error, found)
                 break
-        turn += 1
-    for classes, binning, difference in itertools.product((2, 3, 6), ("width", "mass"), DIFFERENCES):
+    for (row, classes), (place, difference) in itertools.product(enumerate((2, 3, 6)), enumerate(DIFFERENCES)):
+        turn = 64 + 12 * row + place
         for attempt in range(40):
             base = (0.0, 0.01, 0.05)[turn % 3]
             alike, shared = ((0.5, 0.4), (0.85, 0.95), (0.99, 0.97))[(turn // 3) % 3]
             shapes = (SHAPES[(turn + attempt) % 5], SHAPES[(turn * 2 + attempt) % 5])
             warps = (kinds[(turn * 3 + attempt) % 8], kinds[(turn * 5 + 1 + attempt) % 8])
-            found = _pair(shapes, warps, classes, (base, base + difference), binning, alike, shared)
+            found = _pair(shapes, warps, classes, (base, base + difference), alike, shared)
             if found is not None:
-                yield Case("unseen", "difference", classes, binning, -difference, found)
+                yield Case("unseen", "difference", classes, -difference, found)
                 break
-        turn += 1
-    for run, binning in itertools.product(STORED, ("width", "mass")):
+    for run in STORED:
         if not populations.stored_runs(run):
             continue
         for states in (("finetuned",), ("pretrained",), ("grafted", "finetuned")):
             quantity = "difference" if len(states) == 2 else "error"
-            yield Case("unseen", quantity, classes_of(run), binning, math.nan, stored(run, states))
+            yield Case("unseen", quantity, classes_of(run), math.nan, stored(run, states))

@@ -15,7 +15,7 @@ from benchmarks import __main__ as command
 from benchmarks import beyond_coverage, comparators, coverage, gain_coverage, other_intervals
 from benchmarks.populations import Population, Side, pair, single, two_class_logits
 from benchmarks.progress import Progress
-from benchmarks.random_populations import drawn, drawn_for_edges
+from benchmarks.random_populations import drawn
 from benchmarks.seed_pools import Pool
 from benchmarks.unseen_populations import unseen
 from skillviz.core.intervals import bootstrap, paired_bootstrap
@@ -23,32 +23,31 @@ from skillviz.core.metrics import ece
 
 
 def few() -> list[coverage.Case]:
-    """Return a model and a pair with known errors."""
-    one = single("flat", "shifted", 2, 0.05, "width")
-    two = pair(("flat", "high"), ("shifted", "wave"), 3, (0.03, 0.08), "mass", 0.9, 0.9)
+    """A model and a pair of known error."""
+    one = single("flat", "shifted", 2, 0.05)
+    two = pair(("flat", "high"), ("shifted", "wave"), 3, (0.03, 0.08), 0.9, 0.9)
     assert one is not None and two is not None
     return [
-        coverage.Case("development", "error", 2, "width", 0.05, one),
-        coverage.Case("development", "difference", 3, "mass", -0.05, two),
+        coverage.Case("development", "error", 2, 0.05, one),
+        coverage.Case("development", "difference", 3, -0.05, two),
     ]
 
 
 def test_populations_have_the_error_they_are_asked_for() -> None:
     one, two = (case.population for case in few())
-    assert one.errors("width", "l1") == pytest.approx([0.05], abs=1e-4)
-    assert two.errors("mass", "l1") == pytest.approx([0.03, 0.08], abs=1e-4)
-    assert all(l2 >= l1 for l1, l2 in zip(two.errors("mass", "l1"), two.errors("mass", "l2"), strict=True))
-    assert single("flat", "temperature", 2, 0.9, "width") is None, "an error that no strength reaches"
+    assert one.errors() == pytest.approx([0.05], abs=1e-4)
+    assert two.errors() == pytest.approx([0.03, 0.08], abs=1e-4)
+    assert single("flat", "temperature", 2, 0.9) is None, "an error that no strength reaches"
     calibrated = Population("calibrated", (Side(np.linspace(0.5, 1, 50), np.linspace(0.5, 1, 50)),))
-    assert calibrated.errors("width", "l2") == [0.0]
+    assert calibrated.errors() == [0.0]
 
 
 def test_a_small_run_covers_and_resumes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(coverage, "SIZES", (300,))
     out = tmp_path / "coverage.csv"
     found = coverage.run(few(), 200, out)
-    assert len(found) == 4 and (found["coverage"] >= 0.92).all()
-    assert (found.loc[found["norm"] == "l1", "rmse_debiased"] < 4).all()
+    assert len(found) == 2 and (found["coverage"] >= 0.92).all()
+    assert (found["rmse_debiased"] < 4).all()
     stamp = out.read_text()
     monkeypatch.setattr(coverage, "measured", lambda *a: pytest.fail("a stored cell is not measured again"))
     pd.testing.assert_frame_equal(coverage.run(few(), 200, out), pd.read_csv(out))
@@ -58,7 +57,6 @@ def test_a_small_run_covers_and_resumes(tmp_path: Path, monkeypatch: pytest.Monk
 def test_the_stored_grid_keeps_the_promise() -> None:
     """With 1,000 draws for each cell, one standard error is 0.8 points at 93%."""
     rows = pd.read_csv(coverage.RESULTS / "coverage.csv")
-    rows = rows[rows["norm"] == "l1"]
     assert (rows["repetitions"] >= 1000).all() and set(rows["n"]) == set(coverage.SIZES)
     assert rows["coverage"].min() >= 0.93
     assert (rows.groupby("quantity")["coverage"].median() <= 0.98).all()
@@ -122,7 +120,7 @@ def test_what_falls_short_is_on_the_page_with_its_reason() -> None:
     """The test fails if an interval has a cell below 93% that WHY does not explain, or a reason has no such cell."""
     stored = coverage.results_of()
     cells = coverage.named(stored)
-    assert len(cells) == sum(len(stored[name]) for name in (*coverage.GRIDS, "_alternating", "_other"))
+    assert len(cells) == sum(len(stored[name]) for name in (*coverage.GRIDS, "_other"))
     fails = set(cells.loc[cells["coverage"] < 0.93, "interval"])
     assert fails == set(coverage.WHY)
     page = coverage.PAGES[0].read_text(encoding="utf-8").partition("## What falls short")[2].partition("\n## ")[0]
@@ -213,22 +211,6 @@ def test_truths_of_classes_and_references() -> None:
     assert one == pytest.approx(np.exp(scores[0, :, 2].sum() / scores[0, :, 3].sum()), rel=1e-6) and one > other > 1
 
 
-@pytest.mark.slow
-def test_equal_mass_covers_where_the_edges_as_given_do_not() -> None:
-    """The population is from the fifth grid, which was not used for any choice: coverage is 76.1% and 95.6% there."""
-    case = next(case for case in drawn_for_edges() if case.population.name == "random 101")
-    row = next(iter(coverage.measured(case, 5000, 200, 1)))
-    assert row["as_given"] < 0.85 and row["coverage"] >= 0.92
-
-
-def test_an_interval_that_takes_the_edges_as_given_is_measured_beside_the_one_that_ships() -> None:
-    one, two = (list(coverage.measured(case, 300, 50, 0)) for case in few())
-    assert all(np.isnan(row["as_given"]) for row in one), "equal width has fixed edges"
-    assert all(row["as_given"] <= row["coverage"] for row in two)
-    rows = pd.DataFrame([row | {"as_given": 0.9} for row in (*one, *two)])
-    assert [line.count("90.0%") for line in coverage.edges_table(rows)[2:]] == [1, 1], "l1 alone"
-
-
 def test_seeds_count() -> None:
     """The pool's seeds differ a lot: without their part the interval would be too narrow."""
     random = np.random.default_rng(0)
@@ -293,16 +275,16 @@ def test_the_command_writes_tables_of_a_folder(tmp_path: Path, monkeypatch: pyte
 def test_the_command_would_make_the_stored_grids_again(name: str, cases: Callable[[], Iterator[coverage.Case]]) -> None:
     """Check for the same cells, and the same numbers in the cells of the first pair."""
     rows, made = pd.read_csv(coverage.RESULTS / f"coverage{name}.csv"), list(cases())
-    keys = ["population", "binning", "classes", "quantity"]
+    keys = ["population", "classes", "quantity"]
     assert {tuple(row) for row in rows[keys].itertuples(index=False)} == {
-        (case.population.name, case.binning, case.classes, case.quantity) for case in made
+        (case.population.name, case.classes, case.quantity) for case in made
     }
-    number = next(index for index, case in enumerate(made) if case.quantity == "difference")
-    for found in coverage.measured(made[number], 300, 1000, number):
-        of_cell = [*keys, "n", "norm"]
-        stored = rows[(rows[of_cell] == [found[key] for key in of_cell]).all(axis=1)].iloc[0]
-        for column, slack in (("coverage", 2e-3), ("bias_debiased", 1e-3), ("width", 1e-2)):
-            assert stored[column] == pytest.approx(found[column], abs=slack), column
+    case = next(case for case in made if case.quantity == "difference")
+    of_case = (rows[keys] == [case.population.name, case.classes, case.quantity]).all(axis=1)
+    stored = rows[of_case & (rows["n"] == 300)].iloc[0]
+    found = coverage.measured(case, 300, 1000, int(stored["seed"]))
+    for column, slack in (("coverage", 2e-3), ("bias_debiased", 1e-3), ("width", 1e-2)):
+        assert stored[column] == pytest.approx(found[column], abs=slack), column
 
 
 def test_the_stored_coverage_of_beyond_the_null_is_that_of_the_page() -> None:

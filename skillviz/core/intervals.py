@@ -32,8 +32,8 @@ HALVINGS = 34
 class Interval(NamedTuple):
     """An estimate with the ends of its interval; low <= value <= high.
 
-    For a calibration error low <= debiased <= high, and the plug-in `value` may lie outside; `debiased` is NaN for other
-    metrics.
+    For a calibration error low <= debiased <= high, and the plug-in `value` may lie outside; `debiased` is NaN for
+    other metrics.
     """
 
     value: float
