@@ -107,14 +107,16 @@ def _of_shares(gained: Floats, width: Floats, n: Floats, limit: Floats, level: f
 def discoveries(p: ArrayLike, rate: float = RATE) -> np.ndarray:
     """Return which p-values [n] are discoveries at this false discovery rate (Benjamini and Hochberg 1995), bool [n].
 
-    They are the k smallest, k the largest number whose k-th smallest p is at most rate * k / n; n excludes NaN.
+    NaN is no comparison and no discovery.
     """
     if not 0 < rate < 1:
         raise BadInput(f"the false discovery rate must lie between 0 and 1, such as 0.05; got {rate}.")
+    from scipy.stats import false_discovery_control  # importing takes a second, which `import skillviz` should not cost
+
     values = np.asarray(p, dtype=np.float64)
-    known = np.sort(values[~np.isnan(values)])
-    below = np.flatnonzero(known <= rate * np.arange(1, len(known) + 1) / max(len(known), 1))
-    return values <= known[below[-1]] if len(below) else np.zeros(len(values), dtype=bool)
+    found = ~np.isnan(values)
+    found[found] = false_discovery_control(values[found]) <= rate
+    return found
 
 
 def compared(
