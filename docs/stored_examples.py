@@ -93,14 +93,14 @@ def parts(store: Store) -> list[str]:
 def count(effects: pd.DataFrame) -> str:
     """Return `23 better, 1 worse (24 hold)` for changes in NLL."""
     verdicts = [metric_row("nll").verdict(low, high) for low, high in zip(effects["low"], effects["high"], strict=True)]
-    held = compared_rows(effects, "nll").held
+    held = compared_rows(effects).held
     return f"{verdicts.count('better')} better, {verdicts.count('worse')} worse ({held} hold)"
 
 
 def strongest_change(effects: pd.DataFrame) -> str:
     """Return `layer 3, head 1: +5.5 points (3.7 to 7.5); 2 hold`."""
     first, words = effects.iloc[0], metric_row("accuracy")
-    held = compared_rows(effects, "accuracy").held
+    held = compared_rows(effects).held
     return f"{first['name']}: {words.change(first['value'])} ({words.ends(first['low'], first['high'])}); {held} hold"
 
 

@@ -58,7 +58,7 @@ def paired(
 
 
 def difference(a: Side, b: Side, metric: str, drawn: Resampled) -> dict[str, Any]:
-    """value, debiased, low, high, over and seeds of the mean of a minus the mean of b."""
+    """value, debiased, low, high, over, seeds, gained and lost of the mean of a less the mean of b."""
     left, right = drawn.side(a, metric), drawn.side(b, metric)
     examples = {one.answers.examples if one.answers is not None else "" for one in (*a, *b)}
     values = [one.values.get(metric, np.nan) for one in (*a, *b)]
@@ -74,6 +74,7 @@ def difference(a: Side, b: Side, metric: str, drawn: Resampled) -> dict[str, Any
 def turned_round(rows: pd.DataFrame) -> pd.DataFrame:
     """Differences a - b turned into b - a; the columns a and b are not changed."""
     turned = {name: -rows[name] for name in ("value", "debiased") if name in rows}
+    turned |= {name: rows[other] for name, other in (("gained", "lost"), ("lost", "gained")) if other in rows}
     return rows.assign(**turned, low=-rows["high"], high=-rows["low"])
 
 
@@ -142,7 +143,7 @@ def _comparable(a: Observation, b: Observation) -> bool:
     return same and (a.training == b.training or crossed) and not (complement and a.search != b.search)
 
 
-LESS_BASELINE = ("run", "metric", "value", "debiased", "low", "high", "n", "p", "only_run_right", "only_baseline_right")
+LESS_BASELINE = ("run", "metric", "value", "debiased", "low", "high", "n", "p", "gained", "lost")
 
 
 def less_baseline(
@@ -150,8 +151,9 @@ def less_baseline(
 ) -> pd.DataFrame:
     """Each run minus the baseline on the examples that both were scored on, with paired intervals.
 
-    Columns: run, metric, value, debiased, low, high, n; for accuracy also McNemar's exact p and the number of examples
-    that only one of the two gets right. Runs that share the same examples with the baseline are resampled together.
+    run, metric, value, debiased, low, high, n; for accuracy also McNemar's exact p, and the examples that only the run
+    (gained) and only the baseline (lost) gets right. Runs that share the same examples with the baseline are resampled
+    together.
     """
     groups: dict[tuple[int, ...], list[str]] = {}
     for key, answers in answers_by_run.items():
@@ -164,7 +166,7 @@ def less_baseline(
             shared_answers = answers_by_run[baseline].take(np.array(place))
             rows += _less_baseline(answers_by_run, shared_answers, keys, metrics, positive)
     frame = pd.DataFrame(rows, columns=list(LESS_BASELINE))
-    counts = {name: "Int64" for name in ("n", "only_run_right", "only_baseline_right")}
+    counts = dict.fromkeys(("n", "gained", "lost"), "Int64")
     floats = dict.fromkeys(("value", "debiased", "low", "high", "p"), "float64")
     frame = frame.astype({**floats, **counts})
     return frame.sort_values("run", kind="stable", ignore_index=True)
@@ -182,9 +184,8 @@ def _less_baseline(
     intervals = paired_differences(baseline.logits, logits, baseline.labels, metrics, positive=positive)
     rows = []
     for key, of_run, by_metric in zip(keys, logits, intervals, strict=True):
-        test = mcnemar(of_run, baseline.logits, baseline.labels)
-        by_accuracy = {"p": test.p, "only_run_right": test.n10, "only_baseline_right": test.n01}
+        p = mcnemar(of_run, baseline.logits, baseline.labels).p
         for metric, interval in by_metric.items():
             row = {"run": key, "metric": metric, **interval._asdict(), "n": len(baseline.ids)}
-            rows.append(row | (by_accuracy if METRICS[metric].interval == "wilson" else {}))
+            rows.append(row | ({"p": p} if METRICS[metric].interval == "wilson" else {}))
     return rows

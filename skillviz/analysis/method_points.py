@@ -154,12 +154,13 @@ def has_further(scores: pd.DataFrame, selection: Selection) -> bool:
 def against_graft(
     differences: pd.DataFrame, selection: Selection, task: str, share: float, scores: pd.DataFrame | None = None
 ) -> pd.DataFrame:
-    """Each method minus the graft of this size, paired: method, metric, value, debiased, low, high, n, seeds.
+    """Each method less the graft of this size, paired: method, metric, value, debiased, low, high, n, seeds, gained and
+    lost.
 
     For a method that trains few entries in several sizes, the one nearest to the graft's size is used, if `scores` give
     the number of entries that each touches.
     """
-    columns = ["method", "metric", "value", "debiased", "low", "high", "n", "seeds"]
+    columns = ["method", "metric", "value", "debiased", "low", "high", "n", "seeds", "gained", "lost"]
     if differences.empty:
         return pd.DataFrame(columns=columns)
     rows = _of(differences, selection, task)

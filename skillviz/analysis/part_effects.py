@@ -19,7 +19,7 @@ from skillviz.runs.tables import score_matrix
 REFERENCE = dict(zip((ALONE, WITHOUT), ENDS, strict=True))
 """The model that a graft is compared with: the base if the part is alone, the whole graft if the part is left out."""
 COLUMNS = (
-    "layer", "kind", "head", "size", "condition", "n", "value", "low", "high",
+    "layer", "kind", "head", "size", "condition", "n", "value", "low", "high", "gained", "lost",
     "control", "excess", "excess_low", "excess_high", "draws",
 )  # fmt: skip
 PLACE = ["layer", "kind", "head", "size", "condition"]
@@ -28,9 +28,10 @@ PLACE = ["layer", "kind", "head", "size", "condition"]
 def part_effects(predictions: pd.DataFrame, task: TaskNote, metric: str) -> pd.DataFrame:
     """One row per part and condition, from the table PARTS of `runs.part_scores`.
 
-    `value` is the graft's metric minus REFERENCE's on the same examples, with its paired interval. `control` is the
-    mean of the same difference over the random controls, and `excess` is value - control with an interval over the
-    draws and the examples; missing if no control could be drawn.
+    `value` is the metric of the graft less that of REFERENCE on the same examples, with its paired interval; of shares
+    only `gained` examples are right in the graft alone, `lost` in REFERENCE alone.
+    `control` is the mean of the same over the random controls, and `excess` is value - control with an interval over
+    the draws and the examples; missing where no control could be drawn.
     """
     groups: list[tuple[Any, pd.DataFrame]] = list(predictions.groupby([*PLACE, "draw"], dropna=False, sort=False))
     if not groups:
@@ -59,7 +60,7 @@ def part_effects(predictions: pd.DataFrame, task: TaskNote, metric: str) -> pd.D
                  **excess(*known[key], controls)}
             )  # fmt: skip
     frame = pd.DataFrame(rows).reindex(columns=list(COLUMNS))
-    return frame.astype({"layer": "Int64", "head": "Int64"})
+    return frame.astype(dict.fromkeys(("layer", "head", "gained", "lost"), "Int64"))
 
 
 def changed_predictions(

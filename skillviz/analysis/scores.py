@@ -76,5 +76,4 @@ def score_rows(
 
 def _estimate(over: SeedsEstimate) -> dict[str, float]:
     """A mean over seeds as columns."""
-    fields = over._asdict()
-    return {"mean": fields.pop("value"), **fields}
+    return {"mean": over.value, **{name: getattr(over, name) for name in ("debiased", "low", "high", "sd", "seeds")}}

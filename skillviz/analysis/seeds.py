@@ -38,8 +38,9 @@ NAN = float("nan")
 class SeedsEstimate(NamedTuple):
     """A mean over seeds with its interval over seeds and examples, NaN if there is none.
 
-    `sd` is the standard deviation over seeds (n - 1). For a calibration error the interval is about `debiased`, and
-    `value`, the plug-in, may be outside it; for other metrics `debiased` is NaN.
+    `sd` is the standard deviation over seeds (n - 1). Of a calibration error the interval is about `debiased`, and
+    `value`, the plug-in, may lie outside of it; NaN for other metrics. `gained` and `lost` are as of `Interval`, NaN
+    for several models of a side.
     """
 
     value: float
@@ -48,6 +49,8 @@ class SeedsEstimate(NamedTuple):
     sd: float
     seeds: int
     debiased: float = NAN
+    gained: float = NAN
+    lost: float = NAN
 
 
 @dataclass(frozen=True)
@@ -112,7 +115,7 @@ def difference_over_seeds(a: Side, b: Side, metric: str) -> SeedsEstimate:
         pair = [one for side in (a, b) for models in side.values() for one in models]
         if resampled is not None and metric in METRICS and METRICS[metric].kernel and len(pair) == 2:
             less = _paired_models(pair[0], pair[1], metric)
-            return SeedsEstimate(less.value, less.low, less.high, NAN, 1)
+            return SeedsEstimate(less.value, less.low, less.high, NAN, 1, NAN, less.gained, less.lost)
     over = _over(values, own, resampled, _one_more_example(a, metric))
     value = float(np.mean([*map(_mean_value, a.values())]) - np.mean([*map(_mean_value, b.values())]))
     debiased = float(own[..., 0].mean()) if is_calibration(metric) else NAN

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from skillviz.analysis.answers import Answers
-from skillviz.core.intervals import metric_difference
+from skillviz.core.intervals import Interval, metric_difference
 from skillviz.core.metrics import likelihood_metric, metric_row, right_metric, statistic
 from skillviz.errors import BadInput
 from skillviz.runs.texts import CLASS
@@ -20,7 +20,7 @@ large losses that decide a likelihood (docs/research/coverage.md). F1 is not def
 MOST_VALUES = 12
 QUARTILES = 4
 MOST_NUMBERS = 5
-COLUMNS = ("column", "name", "n", "graft", "finetuned", "value", "low", "high")
+COLUMNS = ("column", "name", "n", "graft", "finetuned", "value", "low", "high", "gained", "lost")
 
 
 def metrics_of(metric: str) -> tuple[str, ...]:
@@ -94,8 +94,9 @@ def slice_differences(
 ) -> pd.DataFrame:
     """One row per slice: the metric of both models, and graft - fine-tuned with its paired 95% interval.
 
-    `columns` is indexed by example id. Slices of fewer than LEAST examples have no interval. Raises BadInput for a
-    metric that is not in LEAST.
+    `columns` is indexed by example id. `gained` and `lost` are the examples that only the graft and only the
+    fine-tuned model gets right. Slices of fewer than LEAST examples have no interval. Raises BadInput for a metric that
+    is not in LEAST.
     """
     if metric not in LEAST:
         raise BadInput(f"'{metric}' is not a metric of slices; known: {', '.join(LEAST)}.")
@@ -106,11 +107,12 @@ def slice_differences(
         a, b = graft.take(one.rows), finetuned.take(one.rows)
         n = len(a.labels)
         values = [float(statistic(metric, s.logits, s.labels, positive)(np.ones((1, n)))[0]) for s in (a, b)]
-        ends = (np.nan, np.nan)
+        less = Interval(np.nan, np.nan, np.nan)
         if n >= LEAST[metric]:
-            ends = metric_difference(a.logits, b.logits, a.labels, metric, positive)[1:3]
+            less = metric_difference(a.logits, b.logits, a.labels, metric, positive)
+        ends = (less.low, less.high, less.gained, less.lost)
         rows.append((one.column, one.name, n, *values, values[0] - values[1], *ends))
-    return pd.DataFrame(rows, columns=list(COLUMNS))
+    return pd.DataFrame(rows, columns=list(COLUMNS)).astype({"gained": "Int64", "lost": "Int64"})
 
 
 def worst_first(differences: pd.DataFrame, metric: str) -> pd.DataFrame:

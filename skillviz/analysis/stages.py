@@ -47,7 +47,7 @@ def stages(by_mode: Mapping[str, Stages], order: Sequence[str], tasks: Mapping[s
                 ends["change"] = ends.pop("change_value")
                 values = metric_interval(answers.logits, answers.labels, metric, positive=positive(task))
                 rows.append({**place, "metric": metric, **values._asdict(), **ends, "n": len(answers.labels)})
-    return check(pd.DataFrame(rows), "stages")
+    return check(pd.DataFrame(rows).drop(columns=["gained", "lost"]), "stages")  # of a value of one model
 
 
 def difference(a: Answers, b: Answers, metric: str, task: TaskNote) -> Interval:

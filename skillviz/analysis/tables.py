@@ -46,6 +46,10 @@ ESTIMATE = (
 )
 SCORED = (ESTIMATE[0], DEBIASED, *ESTIMATE[1:])
 """The estimate of a metric that may be a calibration error: `value` is then the plug-in."""
+DISCORDANT = (
+    Column("gained", "Int64", "examples", "that only a gets right, where a and b are one model each", True),
+    Column("lost", "Int64", "examples", "that only b gets right, likewise", True),
+)
 OVER_SEEDS = (
     DEBIASED,
     Column("low", "float64", "the metric's", "lower end of the 95% interval over examples and seeds", True),
@@ -87,7 +91,7 @@ TABLES = {
             Column("a", "str", "", "a row of the table of methods"),
             Column("b", "str", "", "a row of the table of methods"), METRIC,
             Column("value", "float64", "the metric's", "mean of a minus mean of b", True), *OVER_SEEDS,
-            Column("over", "str", "", "what the interval is over: one of OVER"), N, SEEDS,
+            Column("over", "str", "", "what the interval is over: one of OVER"), N, SEEDS, *DISCORDANT,
         )),
         Table("recovered", (
             ID_TASK, SETTING, READOUT, RECIPE, VARIANT, LOCALIZER, SEARCH_VARIANT,
@@ -135,6 +139,8 @@ TABLES = {
             Column("change_debiased", "float64", "the metric's", "of a calibration error: debiased", True),
             Column("change_low", "float64", "the metric's", "lower end, paired by example", True),
             Column("change_high", "float64", "the metric's", "upper end", True), N,
+            Column("change_gained", "Int64", "examples", "right now and not after the task's own stage", True),
+            Column("change_lost", "Int64", "examples", "right after the task's own stage and not now", True),
         )),
         Table("composition", (
             Column("task", "str", "", "the task"), LOCALIZER,

@@ -33,13 +33,16 @@ class Interval(NamedTuple):
     """An estimate with the ends of its interval; low <= value <= high.
 
     For a calibration error low <= debiased <= high, and the plug-in `value` may lie outside; `debiased` is NaN for
-    other metrics.
+    other metrics. Of a difference a - b of shares, `gained` and `lost` are the examples that only a and only b
+    gets right; NaN for everything else.
     """
 
     value: float
     low: float
     high: float
     debiased: float = float("nan")
+    gained: float = float("nan")
+    lost: float = float("nan")
 
 
 class SeedsInterval(NamedTuple):
@@ -264,10 +267,10 @@ def accuracy_difference(logits_a: ArrayLike, logits_b: ArrayLike, labels: ArrayL
     Identical logits mean the same model, so they differ by exactly 0; so do other metrics.
     """
     if np.array_equal(logits_a, logits_b):
-        return Interval(0.0, 0.0, 0.0)
+        return Interval(0.0, 0.0, 0.0, gained=0, lost=0)
     a, b = (correct(*checked(logits, labels)) for logits in (logits_a, logits_b))
-    only_a, only_b, n = int((a & ~b).sum()), int((b & ~a).sum()), len(a)
-    return Interval((only_a - only_b) / n, *tango(only_a, only_b, n, level))
+    gained, lost, n = int((a & ~b).sum()), int((b & ~a).sum()), len(a)
+    return Interval((gained - lost) / n, *tango(gained, lost, n, level), gained=gained, lost=lost)
 
 
 def _stretched(

@@ -15,13 +15,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from skillviz.core.intervals import LEVEL, score_variance, tango
+from skillviz.core.intervals import LEVEL, score_variance
 from skillviz.core.scores import Floats
 from skillviz.errors import BadInput
 
 RATE = 0.05
-WHOLE = 1e-6
-"""The tolerance within which a number of examples counts as whole."""
 
 
 class Comparisons(NamedTuple):
@@ -44,7 +42,8 @@ def expected_by_chance(n: int, level: float = LEVEL) -> float:
 
 def p_values(
     values: ArrayLike, lows: ArrayLike, highs: ArrayLike, debiased: ArrayLike | None = None, level: float = LEVEL, *,
-    seeds: ArrayLike | None = None, examples: ArrayLike | None = None, limits: ArrayLike = 0.0,
+    seeds: ArrayLike | None = None, gained: ArrayLike | None = None, lost: ArrayLike | None = None,
+    examples: ArrayLike | None = None, limits: ArrayLike = 0.0,
 ) -> Floats:  # fmt: skip
     """Return two-sided p-values of differences [n] from their intervals, each against its limit.
 
@@ -56,8 +55,8 @@ def p_values(
 
     Far from the limit the normal approximation is overconfident for two kinds of intervals. A mean over `seeds` has
     Student's t of seeds - 1 degrees of freedom, as if only seeds varied: safe, and too cautious if examples vary more.
-    A difference of two shares of the same `examples` has the test that Tango's interval inverts, against zero
-    McNemar's. Both are missing or NaN if they do not apply.
+    A difference of two shares of the same `examples`, of which `gained` and `lost` are right in one model alone, has
+    the test that Tango's interval inverts, against zero McNemar's. Both are missing or NaN if they do not apply.
     """
     value, low, high = (np.atleast_1d(np.asarray(x, dtype=np.float64)) for x in (values, lows, highs))
     if debiased is not None:
@@ -78,30 +77,12 @@ def p_values(
 
         t = stdtrit(freedom[several], 0.5 + level / 2) * ratio[several]
         p[several] = 2 * stdtr(freedom[several], -t)
-    if examples is not None:
-        n = np.asarray(examples, dtype=np.float64)
-        gained = (value + limit) * n
-        is_paired = (n > 0) & ~(freedom > 0) & (np.abs(gained - np.round(gained)) < WHOLE) & (low < high)
-        p[is_paired] = _of_shares(gained[is_paired], (high - low)[is_paired], n[is_paired], limit[is_paired], level)
+    if gained is not None:
+        a, b, n = (np.asarray(counts, dtype=np.float64) for counts in (gained, lost, examples))
+        difference = a - b - n * limit
+        z = np.abs(difference) / np.sqrt(np.maximum(score_variance(a, b, n, limit), 1e-9))
+        p = np.where(np.isfinite(a) & (low < high), [math.erfc(one / math.sqrt(2)) for one in z], p)
     return np.where(np.isfinite(low) & np.isfinite(high), p, np.nan)
-
-
-def _of_shares(gained: Floats, width: Floats, n: Floats, limit: Floats, level: float) -> Floats:
-    """Return score p-values of paired differences [m] of `gained` of n examples, whose Tango interval has this width.
-
-    The test needs the number of examples that differ. It follows from the width, because an interval is wider if more
-    examples differ: found by bisection, to the nearest whole number of pairs of examples that cancel.
-    """
-    fewest, most = np.abs(gained), n.copy()
-    for _ in range(math.ceil(math.log2(max(n, default=1))) + 2):
-        differ = (fewest + most) / 2
-        low, high = tango((differ + gained) / 2, (differ - gained) / 2, n, level)
-        is_wide = high - low > width
-        fewest, most = np.where(is_wide, fewest, differ), np.where(is_wide, differ, most)
-    most = np.abs(gained) + 2 * np.round((most - np.abs(gained)) / 2)
-    variance = score_variance((most + gained) / 2, (most - gained) / 2, n, limit)
-    z = np.abs(gained - n * limit) / np.sqrt(np.maximum(variance, 1e-9))
-    return np.array([math.erfc(one / math.sqrt(2)) for one in z])
 
 
 def discoveries(p: ArrayLike, rate: float = RATE) -> np.ndarray:
@@ -120,15 +101,15 @@ def discoveries(p: ArrayLike, rate: float = RATE) -> np.ndarray:
 
 
 def compared(
-    values: ArrayLike, lows: ArrayLike, highs: ArrayLike, debiased: ArrayLike | None = None, level: float = LEVEL, *,
-    seeds: ArrayLike | None = None, examples: ArrayLike | None = None,
+    values: ArrayLike, lows: ArrayLike, highs: ArrayLike, debiased: ArrayLike | None = None, level: float = LEVEL,
+    **known: ArrayLike,
 ) -> Comparisons:  # fmt: skip
     """Return the counts for these differences [n] and their intervals; differences without an interval do not count.
 
-    `debiased`, `seeds` and `examples` are as in `p_values`.
+    `debiased` and what else is `known` are as in `p_values`.
     """
     low, high = (np.asarray(x, dtype=np.float64) for x in (lows, highs))
-    p = p_values(values, low, high, debiased, level, seeds=seeds, examples=examples)
+    p = p_values(values, low, high, debiased, level, **known)
     return tallied(p, decided(low, high), level)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from skillviz.core.agreement import agreement_interval
 from skillviz.core.generation import token_probability
-from skillviz.core.intervals import metric_difference, metric_interval, recovered_gain
+from skillviz.core.intervals import Interval, metric_difference, metric_interval, recovered_gain
 from skillviz.core.metrics import COMPARED, SCORED, has_predictions, metric_names, score
 from skillviz.core.scores import correct, losses
 from skillviz.core.temperature import scaled
@@ -96,14 +96,10 @@ def positive(task: TaskNote) -> int:
     return 1 if task.positive is None else task.positive
 
 
-def estimate(interval: tuple[float, ...]) -> Estimate:
-    """Return an interval in its stored form: an undefined value is None, never NaN."""
-    value, low, high, *debiased = (_defined(x) for x in interval)
-    return Estimate(value=value, low=low, high=high, debiased=debiased[0] if debiased else None)
-
-
-def _defined(value: float) -> float | None:
-    return float(value) if math.isfinite(value) else None
+def estimate(interval: Interval) -> Estimate:
+    """An interval as it is stored: not defined is None, never NaN."""
+    defined: dict[str, Any] = {name: float(x) for name, x in interval._asdict().items() if math.isfinite(x)}
+    return Estimate(**{"value": None} | defined)
 
 
 def _differences(states: Logits, other: str, labels: np.ndarray, task: TaskNote) -> dict[str, Estimate]:

@@ -76,13 +76,16 @@ class Estimate(Frozen):
     """A value with its 95% interval; None if it is not defined (never a made-up number).
 
     The interval of a calibration error is about `debiased`, which no other metric has; the plug-in `value` may lie
-    outside it.
+    outside it. Of a difference a - b of shares, `gained` and `lost` are the examples that only a and only b gets right;
+    where they are missing, as in the shipped runs, its p-value is that of the interval.
     """
 
     value: float | None
     low: float | None = None
     high: float | None = None
     debiased: float | None = Field(default=None, exclude_if=lambda value: value is None)
+    gained: int | None = Field(default=None, exclude_if=lambda value: value is None)
+    lost: int | None = Field(default=None, exclude_if=lambda value: value is None)
 
     @property
     def read(self) -> float | None:

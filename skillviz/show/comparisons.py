@@ -9,11 +9,13 @@ import pandas as pd
 
 from skillviz.core import formats
 from skillviz.core.many_comparisons import RATE, Comparisons, compared, decided, discoveries, p_values
-from skillviz.core.metrics import METRICS
 from skillviz.core.verdicts import NOT_MEASURED
 
 MARK = "†"
 """Follows a verdict that excludes zero but does not hold at the false discovery rate."""
+
+KNOWN = {name: name for name in ("debiased", "seeds", "gained", "lost")} | {"n": "examples"}
+"""Columns of a table of differences, and the arguments of `p_values` that they are."""
 
 
 def counted(counts: Comparisons, limit: str = "zero") -> str:
@@ -33,39 +35,34 @@ def counted(counts: Comparisons, limit: str = "zero") -> str:
     )
 
 
-def counted_rows(rows: pd.DataFrame, metric: str = "") -> str:
-    """The same sentence for differences, with rows as in `compared_rows`, and the number without an interval; empty
-    for fewer than two values."""
+def counted_rows(rows: pd.DataFrame) -> str:
+    """The same of differences, rows as of `compared_rows`, and how many have no interval; empty for fewer than two
+    values."""
     known = rows.dropna(subset=["value"])
     if len(known) < 2:
         return ""
-    counts = compared_rows(known, metric)
+    counts = compared_rows(known)
     bare = len(known) - counts.n
     more = f" {bare} more {'is' if bare == 1 else 'are'} {NOT_MEASURED}." if counts.n and bare else ""
     return counted(counts) + more
 
 
-def compared_rows(rows: pd.DataFrame, metric: str = "") -> Comparisons:
-    """The counts for differences with the columns value, low, high and, if present, debiased, seeds, metric and n;
-    `metric` applies to all rows if there is no such column."""
-    return compared(rows["value"], rows["low"], rows["high"], **known_of(rows, metric))
+def compared_rows(rows: pd.DataFrame) -> Comparisons:
+    """The counts for differences with the columns value, low, high and, where there is one, those of KNOWN."""
+    return compared(rows["value"], rows["low"], rows["high"], **known_of(rows))
 
 
-def known_of(rows: pd.DataFrame, metric: str = "") -> dict[str, Any]:
-    """The other arguments of `p_values`: debiased, seeds, and the examples of differences of shares."""
-    metrics = rows["metric"] if "metric" in rows else pd.Series(metric, index=rows.index, dtype=object)
-    is_share = [name in METRICS and METRICS[name].interval == "wilson" for name in metrics]
-    examples = rows["n"].astype("float64").where(pd.Series(is_share, index=rows.index)) if "n" in rows else None
-    numbers = {name: rows[name].astype("float64") for name in ("debiased", "seeds") if name in rows}
-    return {**numbers, "examples": examples}
+def known_of(rows: pd.DataFrame) -> dict[str, Any]:
+    """What `p_values` takes beside value and ends."""
+    return {name: rows[column].astype("float64") for column, name in KNOWN.items() if column in rows}
 
 
-def holding(rows: pd.DataFrame, metric: str = "") -> pd.Series:
-    """True for each difference that excludes zero and holds among all of them, bool; rows as in `compared_rows`.
+def holding(rows: pd.DataFrame) -> pd.Series:
+    """Which of these differences exclude zero and hold among all of them, bool; rows as of `compared_rows`.
 
     With fewer than two values, every difference that excludes zero holds.
     """
-    p = p_values(rows["value"], rows["low"], rows["high"], **known_of(rows, metric))
+    p = p_values(rows["value"], rows["low"], rows["high"], **known_of(rows))
     p = np.where(rows["value"].notna(), p, np.nan)
     apart = decided(rows["low"], rows["high"])
     return pd.Series(apart & discoveries(p) if np.isfinite(p).sum() > 1 else apart, index=rows.index)

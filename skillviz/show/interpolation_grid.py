@@ -164,7 +164,8 @@ def estimate(rows: pd.DataFrame, metric: str) -> Estimate | None:
     if row.empty:
         return None
     found = {name: row[name].iloc[0] for name in ("value", "debiased", "low", "high") if name in row}
-    return Estimate(**{"value": None} | {name: None if pd.isna(x) else float(x) for name, x in found.items()})
+    defined: dict[str, Any] = {name: float(x) for name, x in found.items() if pd.notna(x)}
+    return Estimate(**{"value": None} | defined)
 
 
 def _end_rows(scores: Scores, dataset: str, size: int) -> list[dict[str, Any]]:
@@ -176,7 +177,7 @@ def _end_rows(scores: Scores, dataset: str, size: int) -> list[dict[str, Any]]:
         if state == "grafted":
             values |= {name + DIFFERENCE: value for name, value in scores.differences.items()}
         if state == "finetuned":
-            zero = {"value": 0.0, "low": 0.0, "high": 0.0}
+            zero: dict[str, Any] = {"value": 0.0, "low": 0.0, "high": 0.0}
             values |= {
                 name + DIFFERENCE: Estimate(**zero, debiased=None if one.debiased is None else 0.0)
                 for name, one in scores.differences.items()

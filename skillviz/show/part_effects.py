@@ -41,7 +41,7 @@ def strongest(effects: pd.DataFrame, condition: str, metric: str) -> pd.DataFram
     rows = effects[effects["condition"] == condition]
     rows = rows.assign(
         name=[part_name(*place) for place in zip(rows["layer"], rows["kind"], rows["head"], strict=True)],
-        holds=holding(rows, metric),
+        holds=holding(rows),
     )
     return rows.loc[rows["value"].abs().sort_values(ascending=False, kind="stable").index]
 
@@ -62,7 +62,7 @@ def finding(effects: pd.DataFrame, condition: str, metric: str, grouping: str) -
     )
     return (
         f"{first}: **{exact.change(best['value'])}** ({ends}). "
-        f"Better: {better} of {formats.counted(len(rows), noun)}; worse: {worse}{without}. {counted_rows(rows, metric)}"
+        f"Better: {better} of {formats.counted(len(rows), noun)}; worse: {worse}{without}. {counted_rows(rows)}"
     ).rstrip()
 
 

@@ -45,7 +45,7 @@ def differences(graft: Answers, tuned: Answers, columns: pd.DataFrame, metric: s
     of `core.many_comparisons`."""
     table = worst_first(slice_differences(graft, tuned, columns, metric), metric)
     verdicts = [metric_row(metric).verdict(low, high) for low, high in zip(table["low"], table["high"], strict=True)]
-    return table.assign(verdict=verdicts, holds=holding(table, metric))
+    return table.assign(verdict=verdicts, holds=holding(table))
 
 
 def finding(table: pd.DataFrame, metric: str, safe: Callable[[str], str] = str) -> str:
@@ -69,7 +69,7 @@ def finding(table: pd.DataFrame, metric: str, safe: Callable[[str], str] = str) 
         first = f"The graft is worse in {words.title} on {on} and better on {len(gained)} of {of}."
     else:
         first = f"The graft is neither worse nor better in {words.title} on any of {of}."
-    counts = counted(compared_rows(table, metric))
+    counts = counted(compared_rows(table))
     return f"{first} {counts}{without}"
 
 

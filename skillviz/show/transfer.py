@@ -50,12 +50,12 @@ def comparisons(notes: Sequence[TransferNote], metric: str) -> str:
     """The number of verdicts over several tasks, the number expected by chance alone, and the number that hold;
     empty for fewer than two tasks."""
     known = [
-        {**one.columns(), "n": note.scores.n}
+        {**one.columns(), "n": note.scores.n, "gained": one.gained, "lost": one.lost}
         for note in notes
         if (one := note.scores.differences.get(metric)) is not None
     ]
-    columns = ["value", "debiased", "low", "high", "n"]
-    return counted_rows(pd.DataFrame(known, columns=columns).astype("float64"), metric)  # None becomes NaN
+    columns = ["value", "debiased", "low", "high", "n", "gained", "lost"]
+    return counted_rows(pd.DataFrame(known, columns=columns).astype("float64"))  # None is NaN
 
 
 def _task_words(note: TransferNote, metric: str) -> str:

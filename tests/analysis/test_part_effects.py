@@ -56,6 +56,7 @@ def test_effects_are_paired_differences_to_base_and_graft(made, metric: str) -> 
         row = effects[same & (effects["condition"] == condition)].iloc[0]
         wanted = metric_difference(known[name], known[end], labels, metric)
         assert (row["value"], row["low"], row["high"]) == pytest.approx(wanted[:3])
+        assert (row["gained"], row["lost"]) == wanted[4:] if metric == "accuracy" else pd.isna(row["gained"])
         assert row["n"] == N
 
 

@@ -88,6 +88,7 @@ def test_differences_are_those_of_the_slices_own_examples() -> None:
         mask = graft.labels == 0
         wanted = metric_difference(graft.logits[mask], tuned.logits[mask], graft.labels[mask], metric)
         assert (row["value"], row["low"], row["high"]) == pytest.approx(wanted[:3])
+        assert pd.isna(row["gained"]) if metric == "nll" else (row["gained"], row["lost"]) == wanted[4:]
         assert row["n"] == mask.sum() and row["value"] == pytest.approx(row["graft"] - row["finetuned"])
         small = table[(table["name"] == "x") & (table["column"] == column)].iloc[0]
         assert small["n"] == LEAST[metric] - 1 and np.isnan(small["low"]) and np.isfinite(small["value"])

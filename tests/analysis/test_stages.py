@@ -33,6 +33,8 @@ def test_every_task_after_every_stage_with_the_change_since_its_own() -> None:
     assert found.loc[(2, "a"), "change"] == pytest.approx(-0.5)
     assert found.loc[(2, "a"), "change_low"] < -0.5 < found.loc[(2, "a"), "change_high"]
     assert found.loc[(1, "a"), "change"] == 0.0 == found.loc[(1, "a"), "change_high"]
+    assert found.loc[(2, "a"), ["change_gained", "change_lost"]].tolist() == [0, 2]
+    assert rows.loc[rows["metric"] == "ece", ["change_gained", "change_lost"]].isna().all(axis=None)
     assert set(found["stage_task"]) == {"a", "b"} and found.loc[(2, "a"), "stage_task"] == "b"
     assert {"accuracy", "ece"} == set(rows["metric"])
 

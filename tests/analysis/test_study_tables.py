@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillviz.analysis.differences import paired
+from skillviz.analysis.differences import paired, turned_round
 from skillviz.analysis.histogram import histogram
 from skillviz.analysis.observations import Observation, once
 from skillviz.analysis.recovered import recovered, without_gain
@@ -19,8 +20,10 @@ from skillviz.analysis.scores import score_rows, scores
 from skillviz.analysis.seeds import Scored, Side, cut, difference_of_differences, difference_over_seeds, mean_over_seeds
 from skillviz.analysis.tables import TABLES, check, empty, notes
 from skillviz.core.intervals import Interval, metric_difference, tango, wilson
+from skillviz.core.many_comparisons import p_values
 from skillviz.core.seeds_interval import mean_of_intervals, seeds_and_examples
 from skillviz.runs.record import TaskNote
+from skillviz.show.comparisons import known_of
 from tests.core.drawn_predictions import PROPERTY
 from tests.studies.tiny_studies import D, seen
 
@@ -120,6 +123,23 @@ def test_a_difference_is_paired_by_example() -> None:
     assert row["value"] == pytest.approx(0.1) and row["over"] == "examples and seeds"
     assert (row["low"], row["high"]) == pytest.approx(tango(1, 0, 10))
     assert (row["localizer"], row["size"], row["n"]) == ("stagewise", 100, 10)
+
+
+def test_a_difference_of_single_models_has_its_discordant_pairs() -> None:
+    """What its p-value is made of; several seeds have Student's t."""
+    a, b = seen(**GRAFT, right="1111110001"), seen("ft", right="0111110100")
+    rows = paired([a, b], [("graft", "ft")])
+    row = row_of(rows, metric="accuracy")
+    assert (row["gained"], row["lost"]) == (2, 1)
+    assert rows[rows["metric"] != "accuracy"][["gained", "lost"]].isna().all(axis=None)
+    back = row_of(turned_round(rows), metric="accuracy")
+    assert (back["gained"], back["lost"], back["value"]) == (1, 2, -row["value"])
+    (p,) = p_values(**{f"{end}s": [row[end]] for end in ("value", "low", "high")}, **known_of(rows.loc[[row.name]]))
+    assert p == pytest.approx(math.erfc(1 / math.sqrt(2 * 3)))
+    more = seen(**GRAFT, seed=1, right=RIGHT)
+    assert pd.isna(row_of(paired([a, more, b], [("graft", "ft")]), metric="accuracy")["gained"])
+    bare = replace(b, answers=None, ends={"accuracy": wilson(6, 10)})
+    assert pd.isna(row_of(paired([a, bare], [("graft", "ft")]), metric="accuracy")["gained"]), "nothing is paired"
 
 
 def test_the_difference_of_a_method_and_itself_is_nothing() -> None:
@@ -266,7 +286,7 @@ def test_a_difference_of_calibration_errors_is_that_of_each_seed() -> None:
     each = [
         metric_difference(one.answers.logits, b.answers.logits, b.answers.labels, "ece") for one in a if one.answers
     ]
-    value, low, high, debiased = np.array(each).T
+    value, low, high, debiased, *_ = np.array(each).T
     wanted = mean_of_intervals(debiased, low, high)
     assert (row["value"], row["debiased"]) == pytest.approx((value.mean(), wanted.value))
     assert (row["low"], row["high"], row["over"]) == (

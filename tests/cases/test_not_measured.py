@@ -135,8 +135,8 @@ def test_a_line_of_verdicts_names_what_was_not_measured() -> None:
     said = chips(verdict_line(rows, "accuracy"))
     assert f"**b** {NO_DIFFERENCE}; **c** and **d** {NOT_MEASURED}" in said
     assert f"**c** {NOT_MEASURED} +10.0 points (no interval)" in chips(lead_words(rows.iloc[2]))
-    assert counted_rows(rows, "accuracy").endswith("2 more are not measured.")
-    assert "not measured" not in counted_rows(rows.head(2), "accuracy")
+    assert counted_rows(rows).endswith("2 more are not measured.")
+    assert "not measured" not in counted_rows(rows.head(2))
 
 
 def test_a_change_without_an_interval_is_neither_lost_nor_gained() -> None:

@@ -129,7 +129,8 @@ def test_the_rate_is_held_on_small_slices() -> None:
         gained = generator.binomial(differ, 0.5)
         low, high = tango(gained, differ - gained, n)
         value = (2 * gained - differ) / n
-        found["mcnemar"] += discoveries(p_values(value, low, high, examples=np.full(30, n))).any()
+        counts = {"gained": gained, "lost": differ - gained, "examples": np.full(30, n)}
+        found["mcnemar"] += discoveries(p_values(value, low, high, **counts)).any()
         found["normal"] += discoveries(p_values(value, low, high)).any()
     assert found["mcnemar"] / 600 <= RATE
     assert found["normal"] / 600 > 2 * RATE, "the normal approximation would pass"
@@ -139,11 +140,13 @@ def test_p_values_have_the_tails_of_their_intervals() -> None:
     for gained, lost, n in ((6, 0, 60), (4, 0, 300), (15, 1, 1800), (0, 6, 300), (3, 3, 60), (60, 30, 300)):
         low, high = tango(gained, lost, n)
         by_hand = math.erfc(abs(gained - lost) / math.sqrt(2 * (gained + lost)))
-        (p,) = p_values([(gained - lost) / n], [low], [high], examples=[n])
+        counts = {"gained": [gained], "lost": [lost], "examples": [n]}
+        (p,) = p_values([(gained - lost) / n], [low], [high], **counts)
         assert p == pytest.approx(by_hand, rel=1e-4) and (p < 0.05) == (low > 0 or high < 0)
     for gained, lost, n, limit in ((6, 0, 60, 0.03), (2, 9, 300, 0.03), (15, 1, 1800, -0.002), (60, 30, 300, 0.03)):
         low, high = tango(gained, lost, n)
-        (p,) = p_values([(gained - lost) / n], [low], [high], examples=[n], limits=limit)
+        counts = {"gained": [gained], "lost": [lost], "examples": [n]}
+        (p,) = p_values([(gained - lost) / n], [low], [high], **counts, limits=limit)
         end = tango(gained, lost, n, 1 - p)[0 if gained / n - lost / n > limit else 1]
         assert end == pytest.approx(limit, abs=1e-5) and (p < 0.05) == (low > limit or high < limit)
     three = np.array([1.0, 2.0, 4.5])
@@ -151,8 +154,10 @@ def test_p_values_have_the_tails_of_their_intervals() -> None:
     (p,) = p_values([interval.value], [interval.low], [interval.high], seeds=[3])
     assert p == pytest.approx(ttest_1samp(three, 0).pvalue)
     plain = p_values([0.3, 0.301], [0.1, 0.1], [0.5, 0.5])
-    assert np.array_equal(p_values([0.3, 0.301], [0.1] * 2, [0.5] * 2, seeds=[1, np.nan], examples=[np.nan, 10]), plain)
-    assert p_values([0.0], [0.0], [0.0], seeds=[3], examples=[10])[0] == 1
+    unknown = {"gained": [np.nan] * 2, "lost": [np.nan] * 2, "examples": [np.nan, 10]}
+    assert np.array_equal(p_values([0.3, 0.301], [0.1] * 2, [0.5] * 2, seeds=[1, np.nan], **unknown), plain)
+    assert p_values([0.0], [0.0], [0.0], seeds=[3])[0] == 1
+    assert p_values([0.0], [0.0], [0.0], gained=[0], lost=[0], examples=[10], limits=0.03)[0] == 1, "the same model"
 
 
 def test_a_rate_that_is_none() -> None:

@@ -257,9 +257,9 @@ def test_compare(made: tuple[Path, dict[str, str]], folder: Path) -> None:
     paired = scores[scores["run"] != "stagewise"].copy()
     paired["value"] -= paired["metric"].map(base)
     accuracy = paired["metric"] == "accuracy"
-    for column, ours in (("only_run_right", True), ("only_baseline_right", False)):
+    for column, ours in (("gained", True), ("lost", False)):
         counts = [((right[run] == ours) & (right["stagewise"] != ours)).sum() for run in paired["run"]]
         paired[column] = np.where(accuracy, counts, np.nan)
     differences = pd.concat([frame for frame in drawn if "p" in frame])
-    numbers = ["value", "only_run_right", "only_baseline_right"]
+    numbers = ["value", "gained", "lost"]
     assert len(differences) == 6 and same(differences, paired, ["run", "metric"], numbers) == []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from skillviz.core.intervals import wilson
+from skillviz.core.intervals import Interval, wilson
 from skillviz.core.metrics import COMPARED, WITHOUT_INTERVAL, metric_names
 from skillviz.runs.held_out import fitted
 from skillviz.runs.metrics import (
@@ -103,7 +103,7 @@ def test_a_gain_of_nothing_is_undefined_and_not_a_number() -> None:
     flat = scores({**logits, "pretrained": logits["finetuned"]}, labels, TASK)
     assert flat.recovered is not None
     assert flat.recovered.value is None and flat.recovered.low is None
-    assert estimate((float("nan"), 0.0, float("inf"))).model_dump() == {"value": None, "low": 0.0, "high": None}
+    assert estimate(Interval(float("nan"), 0.0, float("inf"))).model_dump() == {"value": None, "low": 0.0, "high": None}
 
 
 def test_a_split_with_one_state_has_no_comparison() -> None:

@@ -9,9 +9,11 @@ import pandas as pd
 import pytest
 
 from skillviz.analysis.size_curve import by_size
+from skillviz.core.intervals import metric_difference
 from skillviz.core.localizers.table import OUTCOME_SIZED
 from skillviz.core.metrics import ece
 from skillviz.runs.library import library
+from skillviz.runs.metrics import estimate
 from skillviz.runs.run import Run
 from skillviz.show import measures
 from skillviz.show.entries import DEFAULTS
@@ -42,11 +44,11 @@ def test_the_temperature_scaled_model_is_the_finetuned_one_divided(run: Run) -> 
 
 def test_the_paired_difference_agrees_with_the_one_stored(run: Run) -> None:
     found, labels = measures.state_logits(run.predictions(), run.record, "test", ("grafted", "finetuned"))
-    difference = measures.ece_difference(found["grafted"], found["finetuned"], labels, 15, False)
+    difference = estimate(metric_difference(found["grafted"], found["finetuned"], labels, "ece"))
     stored = run.record.metrics["test"].differences["ece"]
     assert difference.model_dump() == pytest.approx(stored.model_dump())
     assert difference.low < difference.value < difference.high
-    swapped = measures.ece_difference(found["finetuned"], found["grafted"], labels, 15, False)
+    swapped = estimate(metric_difference(found["finetuned"], found["grafted"], labels, "ece"))
     assert swapped.value == pytest.approx(-difference.value), "a dropped sign would show here"
 
 

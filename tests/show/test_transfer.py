@@ -27,6 +27,19 @@ def test_each_task_has_its_verdict() -> None:
     assert words.summary([], "accuracy") == words.ALONE and not words.comparisons([note()], "accuracy")
 
 
+def test_how_many_comparisons_hold_follows_from_the_discordant_pairs() -> None:
+    """Runs that did not store them have the p-value of the interval."""
+
+    def with_pairs(gained: int, lost: int) -> Any:
+        differences = {"accuracy": Estimate(value=0.04, low=0.01, high=0.07, gained=gained, lost=lost)}
+        return note().model_copy(update={"scores": Scores(n=100, states={}, differences=differences)})
+
+    few, many = with_pairs(2, 0), with_pairs(20, 4)  # McNemar's p: 0.16 and 0.001
+    assert "2 exclude zero" in words.comparisons([few, many], "accuracy")
+    assert "1 holds" in words.comparisons([few, many], "accuracy")
+    assert "2 hold" in words.comparisons([note(), note("mr")], "accuracy")
+
+
 def test_both_scores_stand_beside_the_difference() -> None:
     states = {"grafted": {"accuracy": Estimate(value=0.8)}, "finetuned": {"accuracy": Estimate(value=0.76)}}
     one = note()

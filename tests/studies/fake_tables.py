@@ -341,13 +341,16 @@ def note(tasks: Sequence[str], random: np.random.Generator) -> pd.DataFrame:
 EMPTY = (
     "readout", "variant", "search_variant", "recipe_b", "variant_b", "row_localizer", "column_localizer",
 )  # fmt: skip
-"""Columns that are filled only if a study has several values of them."""
+"""Columns that say something only where a study has several of what they tell."""
+UNKNOWN = ("gained", "lost", "change_gained", "change_lost")
+"""Columns that only differences of single models have."""
 
 
 def whole(frame: pd.DataFrame, name: str) -> pd.DataFrame:
-    """Return the frame with its table's columns of EMPTY added."""
-    missing = [column.name for column in TABLES[name].columns if column.name in EMPTY and column.name not in frame]
-    return frame.assign(**dict.fromkeys(missing, ""))
+    """The frame with the columns of EMPTY and UNKNOWN that its table has."""
+    filling = dict.fromkeys(EMPTY, "") | dict.fromkeys(UNKNOWN, pd.NA)
+    missing = {column.name for column in TABLES[name].columns} & filling.keys() - set(frame)
+    return frame.assign(**{column: filling[column] for column in sorted(missing)})
 
 
 def _whole(make: Make) -> Make:

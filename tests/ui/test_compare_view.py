@@ -18,7 +18,7 @@ def entry(run_id: str, **fields) -> Entry:
 
 
 def table(*rows: tuple) -> pd.DataFrame:
-    columns = ["run", "metric", "value", "low", "high", "n", "p", "only_run_right", "only_baseline_right"]
+    columns = ["run", "metric", "value", "low", "high", "n", "p", "gained", "lost"]
     return pd.DataFrame(rows, columns=columns).assign(debiased=float("nan"))
 
 

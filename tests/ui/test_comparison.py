@@ -121,7 +121,7 @@ def test_differences_are_those_of_each_pair(three: tuple[Side, ...]) -> None:
             assert (row["value"], row["low"], row["high"]) == pytest.approx(wanted[:3], rel=1e-9, abs=1e-12)
         test = mcnemar(answers[key].logits, answers[FIRST].logits, answers[FIRST].labels)
         row = table.loc[(key, "accuracy")]
-        assert (row["p"], row["only_run_right"], row["only_baseline_right"]) == (test.p, test.n10, test.n01)
+        assert (row["p"], row["gained"], row["lost"]) == (test.p, test.n10, test.n01)
         assert pd.isna(table.loc[(key, "nll")]["p"]) and row["n"] == 120
     assert FIRST not in table.index.get_level_values("run")
 

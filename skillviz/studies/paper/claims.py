@@ -28,9 +28,9 @@ class Comparison:
 
     `unit` is points (a difference of shares), percent (a share) or times. A verdict needs an interval that excludes
     each of the `limits`: zero, another bound, or both margins of "equally good". For calibration errors the interval is
-    around `debiased`, which is NaN for other metrics. The interval covers `seeds` seeds. `examples` is the number of
-    examples of a difference of shares on the same examples, else NaN. If it is not `is_paired`, the interval is joined
-    from the intervals of two numbers.
+    around `debiased`, which is NaN for other metrics. The interval covers `seeds` seeds. For a difference of two
+    models' shares of the same `examples`, only one of the two is right on `gained` and `lost` of them; else these are
+    NaN. If it is not `is_paired`, the interval is joined from the intervals of two numbers.
     """
 
     where: str
@@ -43,6 +43,8 @@ class Comparison:
     debiased: float = float("nan")
     seeds: int = 1
     examples: float = float("nan")
+    gained: float = float("nan")
+    lost: float = float("nan")
     is_paired: bool = True
 
     @property
@@ -151,9 +153,10 @@ def counted_comparisons(verdicts: Iterable[Verdict]) -> Comparisons:
 
 def _p_value(one: Comparison) -> float:
     """Return the largest p-value over the limits of a comparison; NaN without an interval."""
-    numbers = (one.value, one.low, one.high, one.debiased, one.seeds, one.examples)
-    value, low, high, debiased, seeds, examples = (np.full(len(one.limits), number) for number in numbers)
-    return float(p_values(value, low, high, debiased, seeds=seeds, examples=examples, limits=one.limits).max())
+    names = ("value", "low", "high", "debiased", "seeds", "examples", "gained", "lost")
+    numbers: dict[str, Any] = {name: np.full(len(one.limits), getattr(one, name)) for name in names}
+    value, low, high = (numbers.pop(name) for name in names[:3])
+    return float(p_values(value, low, high, **numbers, limits=one.limits).max())
 
 
 def main_share(scale: str | None) -> float | None:

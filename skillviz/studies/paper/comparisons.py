@@ -15,7 +15,6 @@ from skillviz.analysis.differences import UNPAIRED, turned_round
 from skillviz.analysis.observations import PAIR_RECIPE
 from skillviz.analysis.seeds import SeedsEstimate, apart
 from skillviz.analysis.tables import label, without_variants
-from skillviz.core.metrics import METRICS
 from skillviz.models.finetune.recipes import SGD
 from skillviz.studies.paper.claims import Comparison, StudyTables, at_main, beyond, of_task_metric, within
 from skillviz.studies.paper.published_values import stands_for
@@ -211,6 +210,7 @@ def seeds_of(row: Mapping[Any, Any] | pd.Series) -> int:
 
 def drawn_from(row: Mapping[Any, Any] | pd.Series) -> dict[str, Any]:
     """Return how a row of differences was drawn, for a comparison: seeds, examples, and whether it is paired."""
-    is_share = METRICS[row["metric"]].interval == "wilson"
-    examples = float(row.get("n", np.nan)) if is_share else np.nan
-    return {"seeds": seeds_of(row), "examples": examples, "is_paired": row.get("over") != UNPAIRED}
+    columns = {"examples": "n", "gained": "gained", "lost": "lost"}
+    counts = {name: row.get(column, np.nan) for name, column in columns.items()}
+    counts = {name: np.nan if pd.isna(count) else float(count) for name, count in counts.items()}
+    return {"seeds": seeds_of(row), "is_paired": row.get("over") != UNPAIRED, **counts}

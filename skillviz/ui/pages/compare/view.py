@@ -275,8 +275,8 @@ def mcnemar(differences: pd.DataFrame, baseline: str) -> list[str]:
         p = f"below {SMALL_P}" if row["p"] < SMALL_P else f"= {row['p']:.3f}"
         lines.append(
             f"**{text.plain(row['run'])}**: p {p} (n = {formats.count(int(row['n']))}). Only this run is right on "
-            f"{formats.count(int(row['only_run_right']))}, only {text.plain(baseline)} on "
-            f"{formats.count(int(row['only_baseline_right']))}."
+            f"{formats.count(int(row['gained']))}, only {text.plain(baseline)} on "
+            f"{formats.count(int(row['lost']))}."
         )
     return lines
 

@@ -27,7 +27,8 @@ from skillviz.ui.chart import show, theme
 from skillviz.ui.chip import lead_words, verdict_line
 
 TABLES = ("stages", "scores", "differences")
-ESTIMATE, DRAWN = ("value", "debiased", "low", "high"), ("seeds", "n")
+ESTIMATE, DISCORDANT = ("value", "debiased", "low", "high"), ("gained", "lost")
+DRAWN = ("seeds", "n", *DISCORDANT)
 EXACTLY = "prediction by prediction"
 NAMES = {"naive": "naive training", "grafting": "training within regions"}
 
@@ -139,7 +140,7 @@ def beside_words(stages: pd.DataFrame, differences: pd.DataFrame, metric: str) -
         compared += [_since_learned(rows[rows["mode"] == mode], order), beside] if len(order) > 1 else []
     columns = [*ESTIMATE, *DRAWN]
     known = [frame for one in compared if len(frame := one.reindex(columns=columns).dropna(subset=["value"]))]
-    several = counted_rows(pd.concat(known), metric) if known else ""
+    several = counted_rows(pd.concat(known)) if known else ""
     return "\n".join([*lines, *(["", several] if several else [])])
 
 
@@ -148,7 +149,7 @@ def _since_learned(of_mode: pd.DataFrame, order: list[str]) -> pd.DataFrame:
     last = int(of_mode["stage"].max())
     ends = of_mode[(of_mode["stage"] == last) & of_mode["task"].isin(order[: last - 1])]
     columns = {"task": "task", "n": "n", "value": "at_end", "change": "value"}
-    columns |= {f"change_{end}": end for end in ESTIMATE[1:]}
+    columns |= {f"change_{name}": name for name in (*ESTIMATE[1:], *DISCORDANT)}
     changes = ends.assign(value=centers(ends, 1.0)).reindex(columns=list(columns)).rename(columns=columns)
     return changes.sort_values("task", key=lambda tasks: tasks.map(order.index))
 
