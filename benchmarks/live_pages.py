@@ -16,7 +16,6 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-import psutil
 
 from benchmarks.machine import machine, written
 from skillviz import jobs
@@ -89,7 +88,8 @@ def measure(run: Run, store: Path, searches: int) -> list[dict[str, Any]]:
                 for control in CONTROLS:
                     score(expression, states=[], controls=[control])
     finally:
-        psutil.Process(client.ask("ping")["pid"]).terminate()
+        assert client.process is not None
+        client.process.terminate()
     for number in range(searches):
         with timed(SEARCH):
             search(run, Store(store), number)

@@ -18,7 +18,6 @@ from skillviz.core.region import Region
 from skillviz.core.region_expression import parsed
 from skillviz.core.size import parse_size
 from skillviz.errors import BadData, SkillvizError
-from skillviz.live.protocol import decoded
 from skillviz.models.checkpoint import read_header
 from skillviz.models.local_models import _read as model_config
 from skillviz.models.tokenizer import read_json as tokenizer_content
@@ -54,7 +53,6 @@ REFUSED: dict[str, Callable[[Path, str], object]] = {
     "a region": lambda folder, text: Region.header(with_header(folder / "r.safetensors", "skillviz", text)),
     "a checkpoint": lambda folder, text: Checkpoint.read(with_header(folder / "c.safetensors", "checkpoint", text)),
     "an expression": lambda folder, text: parsed(text),
-    "a message": lambda folder, text: decoded(text.encode()),
     "a tokenizer": lambda folder, text: ((folder / "t.json").write_text(text), tokenizer_content(folder / "t.json")),
     "weights": lambda folder, text: (
         (folder / "w").write_bytes(len(text).to_bytes(8, "little") + text.encode()),

@@ -114,7 +114,6 @@ def worker_kills(number: int, work: Path) -> Iterator[str]:
     """
     store, draw = Store(work / "runs"), np.random.default_rng(43)
     run = _finished(_job_spec(work), store)
-    os.environ["SKILLVIZ_LIVE"] = str(work / "live")
     client, named = Client(store.root), {"run": run.id}
     asks: list[Callable[[], np.ndarray]] = [
         lambda: client.ask("wise", pair=named, path="wise-graft", alpha=0.3)["logits"],
@@ -152,11 +151,9 @@ def _answer(ask: Callable[[], np.ndarray], wanted: np.ndarray, may_end: bool = T
 
 
 def _kill_worker(client: Client) -> None:
-    for process in _children():
-        with suppress(psutil.NoSuchProcess):
-            if str(client.address.folder) in process.cmdline():
-                process.kill()
-                process.wait(PATIENCE)
+    if client.process is not None:
+        client.process.kill()
+        client.process.wait(PATIENCE)
 
 
 def _job_spec(work: Path) -> RunSpec:

@@ -1,27 +1,24 @@
 """The worker's computations: one function per operation, the table of them, and the answer to a request.
 
-Every operation except `ping` takes `pair`: {"run": <run id>}, or {"base", "finetuned", "task", "readout"} and the other
+Every operation takes `pair`: {"run": <run id>}, or {"base", "finetuned", "task", "readout"} and the other
 fields of a spec. `region` is an expression (`core.region_expression`); the default is the run's main region. `text` is
 a sentence, or two for a task of pairs. Splits are train, validation and test; `sample` takes that many of their
-examples.
+examples. Pages offer only arguments that are valid for their run; a request with others is a bug.
 """
 
 from __future__ import annotations
 
 import inspect
-import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
-import psutil
 
-from skillviz import __version__
 from skillviz.core.encoded import Encoded
 from skillviz.core.intervals import Interval, metric_interval
-from skillviz.core.random_entries import CONTROLS, control_of
+from skillviz.core.random_entries import control_of
 from skillviz.core.region import Region
 from skillviz.core.region_parts import ALONE, WITHOUT, grafts_of, parts_of
 from skillviz.core.stratified import stratified
@@ -45,12 +42,10 @@ from skillviz.tasks.sample import sampled
 from skillviz.tasks.task import GENERATION
 from skillviz.tasks.user_file import has_data, task_stamp
 
-METHODS = ("integrated-gradients", "layer-conductance")
+GRADIENTS = "integrated-gradients"
 SHOWN = ("pretrained", "grafted", "finetuned")
-MOST_TEXTS = 1000
 FILLERS = ("a", "1")
-NOT_STORED = ("ping", "open", "encoded_texts")
-STARTED = time.time()
+NOT_STORED = ("open", "encoded_texts")
 
 Answer = dict[str, Any]
 Expression = Mapping[str, Any]
@@ -66,49 +61,18 @@ def answer(worker: Worker, operation: str, arguments: Mapping[str, Any]) -> Answ
     Answers about a run are stored beside it, so that the same request is answered without the model.
     """
     start = time.monotonic()
-    function = OPERATIONS.get(operation)
-    if function is None:
-        raise BadInput(f"'{operation}' is not an operation of the worker; known: {', '.join(OPERATIONS)}.")
-    rest = dict(arguments)
-    if function is ping:
-        return {**ping(worker, **_bound(ping, operation, worker, rest)), "stored": False}
-    request = PairRequest(worker, rest.pop("pair", None))
-    bound = _bound(function, operation, request, rest)
-    key = None if operation in NOT_STORED else request.key(operation, bound)
+    function, request = OPERATIONS[operation], PairRequest(worker, arguments["pair"])
+    given = {name: value for name, value in arguments.items() if name != "pair"}
+    call = inspect.signature(function).bind(request, **given)
+    call.apply_defaults()  # the key of a stored answer has all arguments
+    key = None if operation in NOT_STORED else request.key(operation, dict(list(call.arguments.items())[1:]))
     value = worker.results.get(key, request.run.id) if request.run and key else None
     stored = value is not None
     if value is None:
-        value = function(request, **bound)
+        value = function(*call.args, **call.kwargs)
         if request.run and key:
             worker.results.put(key, value, request.run.id)
     return {**value, "stored": stored, "uncompared": request.uncompared, "seconds": time.monotonic() - start}
-
-
-def _bound(function: Callable[..., Answer], name: str, first: Any, rest: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments with their defaults; raises BadInput for an unknown or a missing one."""
-    signature = inspect.signature(function)
-    known = list(signature.parameters)[1:]
-    unknown = [key for key in rest if key not in known]
-    if unknown:
-        raise BadInput(f"'{unknown[0]}' is not an argument of '{name}'; known: {', '.join(known) or 'none'}.")
-    needed = [key for key in known if signature.parameters[key].default is inspect.Parameter.empty]
-    missing = [key for key in needed if key not in rest]
-    if missing:
-        raise BadInput(f"'{name}' needs the argument '{missing[0]}'.")
-    bound = signature.bind(first, **rest)
-    bound.apply_defaults()
-    return {key: bound.arguments[key] for key in known}
-
-
-def ping(worker: Worker) -> Answer:
-    """Return the worker's process, version, seconds since its start, bytes of memory, and pairs in memory."""
-    return {
-        "pid": os.getpid(),
-        "version": __version__,
-        "seconds": time.time() - STARTED,
-        "memory": psutil.Process().memory_info().rss,
-        "pairs": worker.pairs.names(),
-    }
 
 
 def open_pair(request: PairRequest) -> Answer:
@@ -148,10 +112,8 @@ def _frame_of(request: PairRequest, texts: Sequence[Text]) -> pd.DataFrame:
             f"the task '{request.task.name}' has options of its own for each example, so a typed text has none to be "
             "scored by; look at the run's own examples."
         )
-    if not 1 <= len(texts) <= MOST_TEXTS:
-        raise BadInput(f"{len(texts):,} texts were given; 1 to {MOST_TEXTS:,} are scored at a time.")
-    rows = [list(text) if isinstance(text, list | tuple) else [text] for text in texts]
-    if any(len(row) != n or not all(isinstance(part, str) for part in row) for row in rows):
+    rows = [[text] if isinstance(text, str) else list(text) for text in texts]
+    if any(len(row) != n for row in rows):
         raise BadInput(f"an example of the task '{request.task.name}' has {n} text{'s' * (n - 1)}; give that many.")
     columns = dict(zip(("text_a", "text_b"), zip(*rows, strict=True), strict=False))
     ids = [f"typed-{number}" for number in range(len(rows))]
@@ -168,9 +130,9 @@ def attribute(
     text: Text,
     region: Expression | None = None,
     states: Sequence[str] = SHOWN,
-    method: str = "integrated-gradients",
+    method: str = GRADIENTS,
     baseline: str = attribution.BASELINES[0],
-    target: int | str | None = None,
+    target: int | None = None,
     steps: int = attribution.STEPS,
 ) -> Answer:
     """Return each token's contribution to a class's log-odds, by state.
@@ -182,17 +144,15 @@ def attribute(
     has `values` float64 [token] (integrated gradients), or `parts` {block, attention output, MLP out}: float64
     [layer, token] (layer conductance), with `score`, `reference` and `gap`, the completeness gap, in nats.
     """
-    if method not in METHODS:
-        raise BadInput(f"'{method}' is not a method of attribution; known: {', '.join(METHODS)}.")
     pair, encoded = request.pair, request.encode(_frame_of(request, [text]))
     chosen = _region(request, region, states)
-    label = _target(request, target, encoded)
+    label = int(predict(pair, encoded, "finetuned").argmax()) if target is None else target
     options: dict[str, Any] = {"target": label, "baseline": baseline, "steps": steps}
     by_state: dict[str, Any] = {}
     tokens: tuple[str, ...] = ()
     special = attribution.special(encoded.input_ids[0], pair.tokenizer)
     for state in states:
-        if method == METHODS[0]:
+        if method == GRADIENTS:
             result: Any = attribution.attribute(pair, encoded, state, chosen, **options)
             values: dict[str, Any] = {"values": result.values}
         else:
@@ -236,16 +196,6 @@ def _shared(one: np.ndarray, other: np.ndarray) -> int:
     return int(np.append(one[:n] == other[:n], False).argmin())
 
 
-def _target(request: PairRequest, target: int | str | None, encoded: Encoded) -> int:
-    if target is None:
-        return int(predict(request.pair, encoded, "finetuned").argmax())
-    if isinstance(target, str):
-        if target not in request.task.labels:
-            raise BadInput(f"'{target}' is not a label of the task; its labels: {', '.join(request.task.labels)}.")
-        return request.task.labels.index(target)
-    return target
-
-
 def evaluate_region(
     request: PairRequest,
     region: Expression | None = None,
@@ -260,9 +210,6 @@ def evaluate_region(
     `controls` are random regions of the same size (`core.random_entries.CONTROLS`), grafted on the same examples: each
     is one draw by `seed`, and is in `logits` under its name.
     """
-    unknown = [name for name in controls if name not in CONTROLS]
-    if unknown:
-        raise BadInput(f"'{unknown[0]}' is not a random control; known: {', '.join(CONTROLS)}.")
     chosen, encoded = request.region(region), request.examples(split, sample)
     grafts = {state: chosen for state in states if state == "grafted"}
     grafts |= {name: control_of(chosen, name, request.pair.table.offsets, seed) for name in controls}
@@ -293,13 +240,10 @@ def region_part(
 ) -> Answer:
     """Return class scores of the grafts that measure one part of the run's region (`core.region_parts.grafts_of`).
 
-    `logits` float32 [condition, n, label] in the order of `conditions` and their `draws`. Raises BadInput for a part
-    that has no entries in the region.
+    `logits` float32 [condition, n, label] in the order of `conditions` and their `draws`.
     """
     pair, region, place = request.pair, request.region(None), (layer, kind, head)
-    part = next((one for one in parts_of(region, pair.table, grouping) if one.place == place), None)
-    if part is None:
-        raise BadInput(f"the region has no entries in layer {layer}, {kind or f'head {head}'}; choose another part.")
+    part = next(one for one in parts_of(region, pair.table, grouping) if one.place == place)
     encoded = request.examples(split, sample)
     grafts = list(grafts_of(region, pair.table, part, draws, seed))
     logits: dict[tuple[str, int], np.ndarray] = {}
@@ -502,7 +446,6 @@ def encoded_texts(request: PairRequest) -> Answer:
 
 
 OPERATIONS: dict[str, Callable[..., Answer]] = {
-    "ping": ping,
     "encoded_texts": encoded_texts,
     "open": open_pair,
     "score_text": score_text,
@@ -514,4 +457,4 @@ OPERATIONS: dict[str, Callable[..., Answer]] = {
     "transfer": transfer,
     "union": union,
 }
-"""Each takes the worker (`ping`) or the request's pair, then the request's arguments."""
+"""Each takes the request's pair, then the request's arguments."""

@@ -83,10 +83,6 @@ class PairCache:
         self._let_go(self.most)
         return loaded
 
-    def names(self) -> list[list[str]]:
-        """Return base, fine-tuned model and task of each pair, the most recently used last."""
-        return [[spec.base, spec.finetuned, spec.task] for spec, _ in self._pairs.values()]
-
     def _let_go(self, most: int) -> None:
         sizes = {key: loaded.bytes(spec) for key, (spec, loaded) in self._pairs.items()}
         while len(self._pairs) > most or (len(self._pairs) > 1 and sum(sizes.values()) > self.most_bytes):

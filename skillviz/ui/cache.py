@@ -72,6 +72,7 @@ from skillviz.tasks.task import Files, Task
 from skillviz.tasks.uploaded import Upload, UploadedRows
 from skillviz.tasks.user_file import data_files, task_stamp
 from skillviz.ui import script, sign_in
+from skillviz.ui.downloads import Tab
 
 Arguments = ParamSpec("Arguments")
 Value = TypeVar("Value")
@@ -502,7 +503,11 @@ def _columns(run: Run, split: str) -> pd.DataFrame:
 )
 def answer(run: Run, operation: str, arguments: str, client: Client, topic: str) -> dict[str, Any]:
     """The worker's answer about the run's pair; `arguments` as canonical JSON. Raises the worker's errors."""
-    return client.ask(operation, topic=topic, pair={"run": run.id}, **json.loads(arguments))
+    tab = Tab()
+    return client.ask(
+        operation, topic=f"{tab.id} {topic}", is_wanted=lambda: tab.is_open, pair={"run": run.id},
+        **json.loads(arguments),
+    )  # fmt: skip
 
 
 @remembered(shared, lambda folder: _stamp(*_yaml_files(folder)), max_entries=4)

@@ -24,7 +24,7 @@ from skillviz.errors import (
     Superseded,
     UnsetVariable,
 )
-from skillviz.live.client import Client
+from skillviz.live.client import IDLE_SECONDS, Client
 from skillviz.models.fetch import refuse_absent
 from skillviz.models.preflight import published_base
 from skillviz.runs.record import ModelNote
@@ -40,9 +40,9 @@ from skillviz.tasks.user_file import has_data
 from skillviz.ui import address, cache, controls, fetching, sign_in
 from skillviz.ui.other_tasks import source_of
 
-CLIENTS = "live.clients"  # session key: clients by store
 REMARKS = "live.remarks"  # session key: remarks already on the page, because one page sends several requests
 OWN_SECONDS = 120.0  # seconds without a request after which the worker of one of many users ends
+CLIENTS: dict[Path, Client] = {}  # of all sessions, by store
 NAMED = re.compile(r'"run": "([^"]*)"')  # in the arguments of a request, as JSON
 WAITING = "Running the models; the first time loads them."
 
@@ -218,11 +218,8 @@ def _was_folder(note: ModelNote | None) -> bool:
 
 
 def client(root: Path) -> Client:
-    """This session's client of the worker of a store."""
-    clients: dict[Path, Client] = st.session_state.setdefault(CLIENTS, {})
-    if root not in clients:
-        clients[root] = Client(root, idle_seconds=OWN_SECONDS if user_of(root) else None)
-    return clients[root]
+    """The client of a store's worker, which all sessions share."""
+    return CLIENTS.setdefault(root, Client(root, idle_seconds=OWN_SECONDS if user_of(root) else IDLE_SECONDS))
 
 
 def _store_for(run: Run, arguments: str) -> Path:

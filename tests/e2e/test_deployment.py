@@ -84,7 +84,7 @@ def deployments(folder: Path) -> Iterator[Deploy]:
             secrets.write_text(secrets_toml(provider))
             more = {
                 "SKILLVIZ_RUNS": str(shared), "STREAMLIT_SECRETS_FILES": str(secrets), ROOTS_VARIABLE: "",
-                "SKILLVIZ_LIVE": str(folder / "live"), **variables,
+                **variables,
             }  # fmt: skip
             ids = make_store(shared)
             local = running.enter_context(server.served(PROJECT, folder, more, port))

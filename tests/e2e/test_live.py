@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import Any
 import psutil
 import pytest
 
-from skillviz.live.client import _STARTED, Client
+from skillviz.live.client import Client
 from skillviz.runs.store import Store
 from skillviz.show.sentences import metric_value
 from skillviz.tasks.project import PROJECT
@@ -35,7 +34,7 @@ GROWTH = 12 * 2**20  # allowed difference in bytes of the web process between tw
 
 @dataclass(frozen=True)
 class Dashboard:
-    """A dashboard over one scored run, and direct access to the same worker."""
+    """A dashboard over one scored run, and a client with a worker of its own on the same store."""
 
     server: subprocess.Popen[bytes]
     address: str
@@ -48,13 +47,20 @@ class Dashboard:
         return f"{self.address}/interpolation?run={self.run}&alpha={alpha}&exact=yes"
 
     def numbers(self, alpha: int) -> list[str]:
-        """Return the numbers that the page must show: the worker's own answers to single requests."""
+        """What the page must show there: a worker's answers, asked one by one."""
         shown = []
         for more in ({}, {"task": self.near}):
             for path in ("wise-ft", "wise-graft"):
                 told = self.client.ask("wise", pair={"run": self.run}, path=path, alpha=alpha / 100, **more)
-                shown += [metric_value(metric, told["metrics"][metric]["value"]) for metric in METRICS]
+                rows = [told["metrics"][metric] for metric in METRICS]
+                estimates = [row["value"] if row["debiased"] is None else row["debiased"] for row in rows]
+                shown += [metric_value(*pair) for pair in zip(METRICS, estimates, strict=True)]
         return shown
+
+    def worker(self) -> psutil.Process:
+        """The worker of the dashboard's server."""
+        (worker,) = [one for one in psutil.Process(self.server.pid).children() if "worker" in one.cmdline()]
+        return worker
 
     def memory(self) -> int:
         """Return the memory of the web process in bytes."""
@@ -62,24 +68,19 @@ class Dashboard:
 
 
 @pytest.fixture
-def dashboard(scored_world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Dashboard]:
-    """Start a new server and worker over a copy of the scored run; both end after the test."""
+def dashboard(scored_world: Path, tmp_path: Path) -> Iterator[Dashboard]:
+    """A fresh server over a copy of the scored run; its worker ends with it."""
     store = tmp_path / "runs"
     shutil.copytree(scored_world / "runs", store)
-    workers = tempfile.mkdtemp(prefix="sv-")  # short, because the path of a socket must be
-    monkeypatch.setenv("SKILLVIZ_LIVE", workers)
     (run,) = Store(store).list()
     (near,) = run.record.spec.others
     server, address = started(PROJECT, tmp_path, {"SKILLVIZ_RUNS": str(store)})
-    client, before = Client(store), list(_STARTED)
+    client = Client(store)
     client.ask("open", pair={"run": run.id}, timeout=LONG / 1000)
     yield Dashboard(server, address, run.id, client, near)
-    if client.is_running():
-        psutil.Process(client.ask("ping")["pid"]).kill()
-    for process in (server, *(one for one in _STARTED if one not in before)):
+    for process in filter(None, (server, client.process)):
         process.kill()
         process.wait(20)
-    shutil.rmtree(workers)
 
 
 def slider(page: Any) -> Any:
@@ -126,14 +127,13 @@ def test_two_readers_at_once_get_each_their_own_answers(dashboard: Dashboard, vi
 @pytest.mark.nightly
 def test_a_worker_that_is_killed_is_replaced_by_the_next_move(dashboard: Dashboard, visit: Visit) -> None:
     page = visit(dashboard.page(51))
-    before, pid = numbers(page), dashboard.client.ask("ping")["pid"]
-    worker = psutil.Process(pid)
+    before, worker = numbers(page), dashboard.worker()
     worker.kill()
     until_gone(worker)
     move(page, "ArrowRight", 1, 0)
     expect(page, alpha="52")
     assert numbers(page) == dashboard.numbers(52) != before
-    assert dashboard.client.ask("ping")["pid"] != pid
+    assert dashboard.worker() != worker
 
 
 @pytest.mark.nightly

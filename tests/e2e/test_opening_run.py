@@ -7,17 +7,15 @@ missing, with the reason; any other message about something missing fails.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from io import StringIO
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
 import pandas as pd
-import psutil
 import pytest
 
-from skillviz.live.client import Client
 from skillviz.runs.store import Store
 from skillviz.tasks.project import PROJECT
 from skillviz.ui.page_table import HOME, PAGES
@@ -65,14 +63,11 @@ OTHERS = 4
 
 
 @pytest.fixture
-def newcomer(tmp_path: Path, serve: Serve, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """Return the address of a dashboard over the shipped runs, without other models and data; end its worker after."""
+def newcomer(tmp_path: Path, serve: Serve, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The address of a dashboard over what ships, on a machine without further models and data."""
     monkeypatch.delenv("SKILLVIZ_REAL", raising=False)
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    yield serve(tmp_path / "runs")
-    client = Client(tmp_path / "runs")
-    if client.is_running():
-        psutil.Process(client.ask("ping")["pid"]).kill()
+    return serve(tmp_path / "runs")
 
 
 def text_of(page: Any) -> str:

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
-from skillviz.live.client import Client
 from skillviz.runs.produce import produce
 from skillviz.runs.store import Store
 from skillviz.ui.page_table import PAGES
 from tests.e2e.conftest import settle
 from tests.e2e.test_dashboard import MENU, expect
-from tests.live.conftest import lived, own_workers
+from tests.live.conftest import lived
 from tests.runs.tiny_world import spec_of
 
-__all__ = ["lived", "own_workers"]
+__all__ = ["lived"]
 
 pytestmark = pytest.mark.e2e
 Made = tuple[Path, dict[str, str]]
@@ -41,13 +39,10 @@ def test_a_region_is_compared_with_another_and_the_link_keeps_it(made: Made, add
 
 
 @pytest.fixture
-def unscored(lived: Path, tmp_path: Path) -> Iterator[Path]:
-    """Make a store with one run of a real tiny pair whose path was not scored; its worker is ended."""
+def unscored(lived: Path, tmp_path: Path) -> Path:
+    """A store with one run of a real tiny pair, whose path was not scored."""
     produce(spec_of(lived, sizes=("5%", "20%")), Store(tmp_path / "runs"))
-    yield tmp_path / "runs"
-    client = Client(tmp_path / "runs")
-    if client.is_running():
-        psutil.Process(client.ask("ping")["pid"]).kill()
+    return tmp_path / "runs"
 
 
 @pytest.mark.nightly

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import shutil
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
-from skillviz.live.client import Client
 from skillviz.tasks.project import PROJECT
 from skillviz.ui.page_table import PAGES
 from skillviz.ui.pages.tour.view import STEPS
@@ -30,22 +27,16 @@ SIZE_OF_TYPE = "element => parseFloat(getComputedStyle(element).fontSize)"
 
 
 @pytest.fixture
-def tour(lived: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """Return the bare address of a dashboard with only the tiny pair's run; server and worker end with the test."""
+def tour(lived: Path, tmp_path: Path) -> Iterator[str]:
+    """The bare address of a dashboard on the tiny pair's run, where no other ships; the server ends with the test."""
     project, store = tmp_path / "project", tmp_path / "runs"
     for name in ("skillviz", "pages", ".streamlit"):
         shutil.copytree(PROJECT / name, project / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("dashboard.py", "pyproject.toml"):
         shutil.copy(PROJECT / name, project / name)
     shutil.copytree(lived / "runs", store)
-    workers = tempfile.mkdtemp(prefix="sv-")  # short, because the path of a socket must be
-    monkeypatch.setenv("SKILLVIZ_LIVE", workers)
     with served(store, tmp_path, project) as address:
         yield address
-    client = Client(store)
-    if client.is_running():
-        psutil.Process(client.ask("ping")["pid"]).kill()
-    shutil.rmtree(workers)
 
 
 def heading(page: Any, number: int) -> None:

@@ -1,10 +1,8 @@
-"""Fixtures with a folder for each test's workers, which end with the test, and a client of a worker without models."""
+"""The end of each test's workers; a client of a worker without models."""
 
 from __future__ import annotations
 
-import shutil
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -21,16 +19,13 @@ MakeClient = Callable[..., Client]
 
 
 @pytest.fixture(autouse=True)
-def own_workers(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Return the folder of this test's workers; its path is short, because the path of a socket must be."""
-    folder = Path(tempfile.mkdtemp(prefix="sv-"))
-    monkeypatch.setenv("SKILLVIZ_LIVE", str(folder))
-    before = list(started._STARTED)
-    yield folder
-    for process in [p for p in started._STARTED if p not in before]:
+def own_workers() -> Iterator[None]:
+    """Ends the workers that the test starts."""
+    before = list(started._processes)
+    yield
+    for process in [p for p in started._processes if p not in before]:
         process.kill()
         process.wait()
-    shutil.rmtree(folder)
 
 
 @pytest.fixture(scope="session")

@@ -7,20 +7,19 @@ import os
 import signal
 import time
 from collections.abc import Mapping
-from pathlib import Path
+from multiprocessing.connection import Connection
 from typing import Any
 
 from skillviz.errors import BadSize
-from skillviz.live.address import Address
-from skillviz.live.server import Server, end_on_signals
+from skillviz.live.worker import serve
 
 
 def answer(operation: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the arguments for `echo`, after `sleep` seconds.
-
-    `die`, `fail`, `memory` and `bug` end with these errors; `strange` returns a value that cannot be sent.
-    """
-    time.sleep(arguments.get("sleep", 0))
+    """`echo` gives the arguments back, after `sleep` seconds; `die`, `fail` and `bug` do so. Sleep can be cancelled."""
+    end = time.monotonic() + arguments.get("sleep", 0)
+    while time.monotonic() < end:
+        if connection.poll(0.01):
+            raise KeyboardInterrupt
     if operation == "die":
         os.kill(os.getpid(), signal.SIGKILL)
     if operation == "fail":
@@ -29,17 +28,14 @@ def answer(operation: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
         raise MemoryError
     if operation == "bug":
         raise ZeroDivisionError("a bug")
-    if operation == "strange":
-        return {"value": object()}
     return {"pid": os.getpid(), **arguments}
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
-    parser.add_argument("--address", type=Path)
-    parser.add_argument("--store", type=Path)
-    parser.add_argument("--idle", type=float, default=60)
+    parser.add_argument("--connection", type=int)
+    parser.add_argument("--store")
+    parser.add_argument("--idle", type=float)
     given = parser.parse_args()
-    server = Server(Address(given.address), answer, given.store, given.idle)
-    end_on_signals(server)
-    server.serve()
+    connection = Connection(given.connection)
+    serve(connection, answer, given.idle)

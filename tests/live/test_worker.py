@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -22,6 +21,7 @@ from skillviz.runs.wise import grid_logits
 from skillviz.tasks import registry
 from skillviz.tasks.encode import encode
 from skillviz.tasks.splits import load
+from tests.live.test_client import in_background
 
 pytestmark = pytest.mark.slow
 
@@ -35,22 +35,23 @@ def place(lived: Path, tmp_path: Path) -> Path:
 
 
 def test_a_slider_and_a_sentence(place: Path, lived: Path) -> None:
-    """Make ten fast moves with two clients and a kill: every answer is right or says that there is none."""
+    """Ten rapid moves, two tabs, one that closes, a kill: every answer is right or says that there is none."""
     run = Store(place).list()[0]
     pair = load_pair(lived / "base", lived / "finetuned", task=lived / "task.yaml", device="cpu")
     task = registry.task(lived / "task.yaml")
     encoded = encode(task, load(task).test, pair.tokenizer, "head")
     alphas = [round(0.1 * n, 1) for n in range(10)]
     wanted = {(p, a): z for p, _, a, z in grid_logits(pair, encoded, {0: run.region()}, np.array(alphas))}
-    client, other, named = Client(place), Client(place), {"run": run.id}
-    first = client.ask("ping")
+    client, named = Client(place), {"run": run.id}
     assert client.ask("open", pair=named)["d"] == pair.d
+    assert client.process is not None
+    first = psutil.Process(client.process.pid)
     with ThreadPoolExecutor(12) as pool:
         moves = [
-            pool.submit(client.ask, "wise", topic="alpha", pair=named, path="wise-graft", alpha=alpha)
+            pool.submit(client.ask, "wise", topic="one alpha", pair=named, path="wise-graft", alpha=alpha)
             for alpha in alphas
         ]
-        texts = [pool.submit(other.ask, "score_text", topic="alpha", pair=named, texts=[TEXT])]
+        texts = [pool.submit(client.ask, "score_text", topic="other alpha", pair=named, texts=[TEXT])]
         errors = [move.exception() for move in moves]
         assert all(isinstance(error, Superseded) for error in errors if error) and not all(errors)
         for alpha, move, error in zip(alphas, moves, errors, strict=True):
@@ -59,28 +60,27 @@ def test_a_slider_and_a_sentence(place: Path, lived: Path) -> None:
         assert texts[0].result()["logits"]["grafted"].shape == (1, 2)
     found = client.ask("attribute", pair=named, text=TEXT, steps=10)
     assert set(found["states"]) == {"pretrained", "grafted", "finetuned"}
-    with pytest.raises(BadInput, match="not an operation"):
-        client.ask("eval")
-    kept: list[BaseException] = []
+    with pytest.raises(BadInput, match="wise-ft, wise-graft"):
+        client.ask("wise", pair=named, path="straight", alpha=0.5)
 
-    def long() -> None:
-        try:
-            client.ask("attribute", pair=named, text=TEXT, steps=1000, states=["finetuned"] * 1000)
-        except LiveError as error:
-            kept.append(error)
+    # a tab closes while the worker computes, on a graft: the next answers are exact, by the same worker
+    end = time.monotonic() + 2
+    long = {"pair": named, "text": TEXT, "steps": 1000}
+    with pytest.raises(Superseded):
+        client.ask("attribute", states=["grafted"] * 1000, is_wanted=lambda: time.monotonic() < end, **long)
+    for path, alpha in (("wise-graft", 0.6), ("wise-ft", 0.6)):
+        assert np.array_equal(client.ask("wise", pair=named, path=path, alpha=alpha)["logits"], wanted[path, alpha])
+    assert time.monotonic() < end + 20 and client.process.pid == first.pid and client.process.poll() is None
 
-    process = psutil.Process(first["pid"])
-    time.sleep(0.5)  # the threads of earlier requests are gone
-    worked = process.cpu_times().user
-    thread = threading.Thread(target=long)
-    thread.start()
-    while thread.is_alive() and process.cpu_times().user < worked + 0.5:  # until it computes the answer
+    worked = first.cpu_times().user
+    thread, kept = in_background(lambda: client.ask("attribute", states=["finetuned"] * 1000, **long))
+    while thread.is_alive() and first.cpu_times().user < worked + 0.5:  # until it computes the answer
         time.sleep(0.01)
-    os.kill(first["pid"], signal.SIGKILL)
+    os.kill(first.pid, signal.SIGKILL)
     thread.join()
-    assert "killed" in str(kept[0])
-    again = other.ask("wise", pair=named, path="wise-ft", alpha=0.3)
-    assert np.array_equal(again["logits"], wanted["wise-ft", 0.3]) and other.ask("ping")["pid"] != first["pid"]
+    assert isinstance(kept[0], LiveError) and "killed" in str(kept[0])
+    again = client.ask("wise", pair=named, path="wise-ft", alpha=0.3)
+    assert np.array_equal(again["logits"], wanted["wise-ft", 0.3]) and client.process.pid != first.pid
 
 
 def test_the_command_is_there_but_not_in_the_help() -> None:
@@ -88,4 +88,4 @@ def test_the_command_is_there_but_not_in_the_help() -> None:
 
     assert "worker" not in call("--help").out
     said = call("worker", "--help")
-    assert said.code == 0 and "--address" in said.out and "--idle" in said.out
+    assert said.code == 0 and "--connection" in said.out and "--idle" in said.out

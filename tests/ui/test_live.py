@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from streamlit.testing.v1 import AppTest
@@ -12,6 +16,7 @@ from skillviz.models.fetch import COMMANDS
 from skillviz.runs.library import shipped_root
 from skillviz.runs.store import Store
 from skillviz.show.entries import entry_of, hero
+from skillviz.ui import cache, downloads
 from tests.fake_run import fake_run
 from tests.tiny import tiny_pair
 
@@ -152,3 +157,25 @@ def test_where_the_models_are_here_and_the_data_are_not_it_says_what_needs_none(
 def test_a_pair_that_does_not_fit_is_not_called_absent() -> None:
     told = said(mismatched, REAL)
     assert told == "the weights have changed since."
+
+
+def test_a_request_is_wanted_while_its_tab_is_open(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The topic is the tab's own, so that no tab's request takes the place of another's."""
+    tabs, asked = {"a", "b"}, dict[str, Any]()
+
+    class Worker:
+        store = tmp_path
+
+        def ask(self, operation: str, *, topic: str, is_wanted: Callable[[], bool], **arguments: Any) -> dict[str, Any]:
+            asked[topic] = is_wanted
+            return arguments
+
+    run = fake_run(Store(tmp_path), sizes=("1%",))
+    server = SimpleNamespace(is_active_session=tabs.__contains__)
+    monkeypatch.setattr(downloads, "runtime", SimpleNamespace(exists=lambda: True, get_instance=lambda: server))
+    for tab in ("a", "b"):
+        monkeypatch.setattr(downloads, "get_script_run_ctx", lambda tab=tab: SimpleNamespace(session_id=tab))
+        wanted = json.dumps({"alpha": 0.5, "tab": tab})
+        assert cache.answer(run, "wise", wanted, Worker(), "wise")["pair"] == {"run": run.id}  # type: ignore[arg-type]
+    tabs.remove("a")
+    assert {topic: is_wanted() for topic, is_wanted in asked.items()} == {"a wise": False, "b wise": True}
