@@ -22,11 +22,7 @@ CACHE_VARIABLE = f"{OURS}CACHE"
 ROOTS_VARIABLE, ANCESTORS_VARIABLE = f"{OURS}ROOTS", f"{OURS}FRAME_ANCESTORS"
 """Dashboard settings: folders that a page may read, and sites that may embed it in a frame."""
 QUOTA_VARIABLE, OPEN_JOBS_VARIABLE, LIVE_WORKERS_VARIABLE = f"{OURS}QUOTA", f"{OURS}OPEN_JOBS", f"{OURS}LIVE_WORKERS"
-"""Limits of a multi-user deployment: size of one user's runs, one user's open jobs, all users' live workers."""
-DEPLOYMENT_VARIABLES = (
-    RUNS_VARIABLE, ROOTS_VARIABLE, ANCESTORS_VARIABLE, QUOTA_VARIABLE, OPEN_JOBS_VARIABLE, LIVE_WORKERS_VARIABLE,
-)  # fmt: skip
-"""Variables that set permissions and limits; no file of a pair or a task is found through them."""
+"""Limits of a deployment for many: what one user's runs may hold, the user's open jobs, and all users' live workers."""
 
 
 def importable() -> dict[str, str]:
