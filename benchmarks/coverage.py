@@ -3,7 +3,7 @@
     python -m benchmarks coverage [--repetitions 1000] [--part development] [--tables]
 
 Each row of results/coverage.csv and results/coverage_unseen.csv is a cell: one population and sample size. An
-interrupted run resumes. The tables of docs/statistics.md and docs/coverage.md are made from these files. The second
+interrupted run resumes. docs/statistics.md and docs/research/coverage.md have tables of these files. The second
 grid has populations that were not used while the interval was developed (benchmarks/unseen_populations.py). The third,
 in coverage_later.csv, has pairs that fell short afterwards and changed the interval of differences. The fourth is drawn
 at random, after that change (benchmarks/random_populations.py). Rejected alternatives are measured in
@@ -29,7 +29,7 @@ from skillviz.core.calibration_error import calibration_test, difference_interva
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
-PAGES = (ROOT / "docs" / "statistics.md", ROOT / "docs" / "coverage.md")
+PAGES = (ROOT / "docs" / "statistics.md", ROOT / "docs" / "research" / "coverage.md")
 GRIDS = {"": "development", "_unseen": "unseen", "_later": "later", "_random": "random"}
 """The part after `coverage` in the names of the grids' files, and each grid's name in its rows."""
 LEAST = 0.93

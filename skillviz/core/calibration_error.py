@@ -9,7 +9,7 @@ observed plug-in is `Z` standard deviations from that mean; `debiased` is the ca
 Sources: test inversion with the nuisance at its constrained estimate (Chuang and Lai 2000, hybrid resampling); gaps
 shrink towards the candidate by the non-negative garrote (Breiman 1995); the noise of a bin is Wilson's (1927), taken at
 the candidate. The difference joins two intervals by MOVER (Zou and Donner 2008). The combination and the constants are
-our own: `python -m benchmarks coverage` measures them, and docs/coverage.md has the results.
+our own: `python -m benchmarks coverage` measures them, and docs/research/coverage.md has the results.
 """
 
 from __future__ import annotations
