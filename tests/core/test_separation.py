@@ -71,7 +71,7 @@ def test_no_interval_where_nothing_is_known_of_the_variance() -> None:
     few = auroc(np.arange(FEWEST - 1), np.arange(30) - 10.0)
     assert math.isnan(few.low) and not math.isnan(few.value)
     inside, outside = drawn(3, 30, 30, False)
-    assert auroc_difference(inside, outside, inside, outside) == pytest.approx((0, 0, 0, math.nan), nan_ok=True)
+    assert auroc_difference(inside, outside, inside, outside)[:3] == (0, 0, 0)
     halved = auroc_difference(inside, outside, inside / 2, outside / 2)
     assert (halved.low, halved.high) == (0, 0), "the order of the examples is the same"
     always = auroc_difference(np.arange(20) + 100.0, np.arange(20), np.arange(20), np.arange(20) + 100.0)
