@@ -69,7 +69,7 @@ def test_no_planted_leak_remains(tmp_path: Path) -> None:
 
 
 @pytest.mark.real
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_no_real_leak_remains(real: Path) -> None:
     texts, counts = cleaned(real / "data")
     kept, excluded = set(map(plain, texts)), excluded_texts(real / "data")

@@ -36,7 +36,7 @@ def _cells(kind: str) -> list[dict[str, Any]]:
     return [cell for cell in notebook["cells"] if cell["cell_type"] == kind]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_notebook_runs_and_shows_what_it_says(tmp_path: Path) -> None:
     sources = ["".join(cell["source"]) for cell in _cells("code")]
     done = subprocess.run(

@@ -113,7 +113,7 @@ COMMANDS = {
 }
 
 
-@pytest.mark.cases(4, 6)
+@pytest.mark.cases(4, 3)
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_command_that_writes_refuses_before_it_works_or_asks(
     name: str, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

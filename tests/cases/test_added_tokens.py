@@ -102,7 +102,7 @@ PLACES = {
 }
 
 
-@pytest.mark.cases(2, 6)
+@pytest.mark.cases(2, 3)
 @pytest.mark.parametrize("is_resized", [False, True])
 @pytest.mark.parametrize("place", PLACES)
 def test_added_tokens_are_seen_in_every_file_that_names_them(tmp_path: Path, place: str, is_resized: bool) -> None:

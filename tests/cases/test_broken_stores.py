@@ -74,7 +74,7 @@ def ids(store: Store) -> list[str]:
     return sorted(run.id[-1] for run in store.list())
 
 
-@pytest.mark.cases(4, 5)
+@pytest.mark.cases(4, 2)
 @pytest.mark.parametrize("code", [errno.EIO, errno.EACCES, errno.ESTALE])
 @pytest.mark.parametrize("part", ["", RECORD, "curve.parquet"])
 def test_a_run_that_may_not_be_read_is_listed_and_left(store: Store, refuse: Refuse, part: str, code: int) -> None:

@@ -64,7 +64,7 @@ def answer_of(tmp_path: Path, family: str, readout: str, text: Any, pair: bool =
     return attribute(PairRequest(Worker(tmp_path / "runs"), asked), text, states=["finetuned"], steps=4)
 
 
-@pytest.mark.cases(6, 10)
+@pytest.mark.cases(6, 5)
 @pytest.mark.parametrize(
     ("family", "readout"), [("bert", "head"), ("bert", "prompt"), ("roberta", "prompt"), ("gpt2", "causal")]
 )

@@ -94,7 +94,7 @@ def test_770_columns_are_read(ending: str) -> None:
     assert rows.shape == (50, 770) and list(rows["label"]) == ["0", "1"] * 25
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("ending", ["parquet", "csv"])
 def test_600_000_rows_are_read(ending: str) -> None:
     count = 600_000

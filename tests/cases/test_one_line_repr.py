@@ -64,7 +64,7 @@ NAMES = ("ModelPair", "LeanPair", "Graft", "Region", "Problem", "Encoded", "Spli
          "ParameterTable", "Evaluation", "Run")  # fmt: skip
 
 
-@pytest.mark.cases(5, 7)
+@pytest.mark.cases(5, 3)
 @pytest.mark.parametrize("name", NAMES)
 def test_an_object_is_one_line(name: str, objects: dict[str, Any]) -> None:
     line = repr(objects[name])

@@ -64,7 +64,7 @@ ADDRESSES = {
 }
 
 
-@pytest.mark.cases(2, 4)
+@pytest.mark.cases(2, 2)
 @pytest.mark.parametrize("place", ADDRESSES)
 def test_an_address_names_no_task_outside_the_folders(place: str, run: str, outside: Path) -> None:
     query = {name: value.replace("FILE", str(outside / "beside.yaml")) for name, value in ADDRESSES[place].items()}

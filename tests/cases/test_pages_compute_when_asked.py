@@ -55,7 +55,7 @@ def captions(test: AppTest) -> str:
 RUN_PAGES = [page for page in PAGES if page not in ("home", "launch", "jobs", "studies", "runs", "tour")]
 
 
-@pytest.mark.cases(3, 6)
+@pytest.mark.cases(3, 3)
 @pytest.mark.parametrize("page", RUN_PAGES)
 @pytest.mark.parametrize("name", ["stagewise0", "paraphrase"])
 def test_opening_a_page_asks_for_nothing(page: str, name: str, ids: dict[str, str], questions: Asked) -> None:

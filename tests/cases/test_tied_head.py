@@ -36,7 +36,7 @@ def stored_by_output(folder: Path, embedding: str, output: str) -> None:
     save_file(tensors, path, metadata={"format": "pt"})
 
 
-@pytest.mark.cases(4, 10)
+@pytest.mark.cases(4, 5)
 @pytest.mark.parametrize("which", [("base",), ("finetuned",), ("base", "finetuned")], ids="+".join)
 @pytest.mark.parametrize("family", EMBEDDINGS)
 def test_a_language_model_opens(tmp_path: Path, family: str, which: tuple[str, ...]) -> None:
@@ -85,6 +85,7 @@ def test_an_untied_model_without_its_embedding_is_refused(tmp_path: Path) -> Non
 ONE_EMBEDDING = [family for family in FAMILIES if family not in ("canine", "t5gemma")]
 
 
+@pytest.mark.cases(10, 30)
 @pytest.mark.parametrize("family", first(ONE_EMBEDDING, EMBEDDINGS.__contains__))
 def test_the_embedding_of_every_family_is_known_by_its_name(family: str) -> None:
     model = family_model(family)

@@ -28,7 +28,7 @@ def few_moved(uphill: bool = False) -> tuple[Problem, set[int]]:
     return problem, set(moved.tolist())
 
 
-@pytest.mark.cases(10, 16)
+@pytest.mark.cases(10, 8)
 @pytest.mark.parametrize("uphill", [False, True])
 @pytest.mark.parametrize("name", RANKING)
 def test_no_unmoved_entry_is_chosen_while_a_moved_one_is_left(name: str, uphill: bool) -> None:
@@ -39,7 +39,7 @@ def test_no_unmoved_entry_is_chosen_while_a_moved_one_is_left(name: str, uphill:
         assert not any("moved in fine-tuning" in note for note in found.notes)
 
 
-@pytest.mark.cases(10, 16)
+@pytest.mark.cases(10, 8)
 @pytest.mark.parametrize("uphill", [False, True])
 @pytest.mark.parametrize("name", RANKING)
 def test_a_size_above_the_moved_entries_is_filled_and_said(name: str, uphill: bool) -> None:

@@ -189,7 +189,7 @@ def test_attention_does_with_each_part_what_its_name_says(family: str) -> None:
             assert not seen((both, zero)).any()
 
 
-@pytest.mark.cases(8, 10)
+@pytest.mark.cases(8, 5)
 @pytest.mark.parametrize("family", first(FAMILIES, USUAL.__contains__, lambda family: False))
 def test_a_head_is_what_changes_with_its_part_of_query_key_and_value(family: str) -> None:
     model, table = built(family)

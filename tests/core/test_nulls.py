@@ -46,7 +46,7 @@ def test_every_place_is_equally_likely(n: int) -> None:
     assert ((identity - draws / n) ** 2 / (draws / n)).sum() > freedom + 5 * np.sqrt(2 * freedom) + 5, "it can fail"
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_all_orders_of_four_occur_evenly() -> None:
     orders = Counter(tuple(sources(np.arange(4), 4, seed, 0)) for seed in range(960))
     assert len(orders) == 24

@@ -38,7 +38,7 @@ def test_a_step_is_read(store: Store) -> None:
     assert jobs.steps(store, name) == [STEP] and jobs.progress(store, name).total == 6
 
 
-@pytest.mark.cases(4, 7)
+@pytest.mark.cases(4, 3)
 @pytest.mark.parametrize(
     "change",
     [

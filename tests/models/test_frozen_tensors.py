@@ -104,7 +104,7 @@ def moved_rows(folder: Path, family: str, readout: str, numbers: list[int]) -> t
     return base, tuned, name
 
 
-@pytest.mark.cases(3, 5)
+@pytest.mark.cases(3, 2)
 @pytest.mark.parametrize("dtype", [None, "float16"])
 @pytest.mark.parametrize(("family", "readout"), [("bert", "head"), ("llama", "causal")])
 @pytest.mark.parametrize("chunk", [checkpoint.CHUNK, 100])

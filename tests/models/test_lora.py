@@ -347,7 +347,7 @@ def test_settings_that_peft_cannot_take_are_refused_alike_before_and_at_load(
     assert refusal.value.args[0] == problem
 
 
-@pytest.mark.cases(6, 9)
+@pytest.mark.cases(6, 4)
 @pytest.mark.parametrize("name", lora.FOREIGN)
 def test_other_kinds_of_lora_are_refused_where_they_are_set(base: Path, folder: Path, name: str) -> None:
     change_adapter(folder, **{name: None})

@@ -20,7 +20,7 @@ from tests.models.examples import examples
 from tests.tiny import tiny_pair
 
 
-@pytest.mark.cases(4, 4)
+@pytest.mark.cases(4, 2)
 @pytest.mark.parametrize("kind", NULLS)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_a_null_pair_moves_from_the_same_base(tmp_path: Path, kind: str, dtype: torch.dtype) -> None:
@@ -45,7 +45,7 @@ def test_a_null_pair_moves_from_the_same_base(tmp_path: Path, kind: str, dtype: 
     assert not NULLS[kind].is_drawn or not torch.equal(null.finetuned, null_pair(pair, kind, 1).finetuned)
 
 
-@pytest.mark.cases(4, 4)
+@pytest.mark.cases(4, 2)
 @pytest.mark.parametrize("kind", NULLS)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_lean_null_pairs_are_those_of_the_ordinary_mode(tmp_path: Path, kind: str, dtype: torch.dtype) -> None:

@@ -43,7 +43,7 @@ def wrap(folder: Path, prefix: str) -> None:
     change_weights(folder, lambda tensors: {prefix + name: tensor for name, tensor in tensors.items()})
 
 
-@pytest.mark.cases(2, 4)
+@pytest.mark.cases(2, 2)
 @pytest.mark.parametrize("prefix", WRAPPERS)
 @pytest.mark.parametrize("family", ["bert", "gpt2", "llama"])
 def test_a_wrapped_model_is_the_model_inside(tmp_path: Path, family: str, prefix: str) -> None:
@@ -337,7 +337,7 @@ def test_that_command_converts_a_quantized_model(tmp_path: Path, bits: int) -> N
     assert pair.readout_name == "head"
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_that_command_converts_a_model_in_fp8(tmp_path: Path) -> None:
     """Weights in e4m3 with a scale for each block of 4 x 4, in the format of fine-grained fp8."""
     base, tuned = tiny_pair(tmp_path, "llama")

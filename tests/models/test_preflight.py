@@ -41,7 +41,7 @@ def save(folder: Path, family: str, readout: str, **changes: Any) -> Path:
     return folder
 
 
-@pytest.mark.cases(6, 8)
+@pytest.mark.cases(6, 4)
 @pytest.mark.parametrize(("family", "readout"), FITTING)
 def test_a_fitting_pair_has_no_problem(tmp_path: Path, family: str, readout: str) -> None:
     check = preflight(*tiny_pair(tmp_path, family, readout), task("no", "yes"))

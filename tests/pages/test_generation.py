@@ -47,14 +47,14 @@ def opens(name: str, run_id: str) -> str:
     return said.casefold()
 
 
-@pytest.mark.cases(3, 5)
+@pytest.mark.cases(3, 2)
 @pytest.mark.parametrize("name", RUN_PAGES)
 def test_every_page_of_a_run_opens(name: str, run_id: str) -> None:
     said = opens(name, run_id)
     assert name not in ("overview", "sparsity") or "exact match" in said
 
 
-@pytest.mark.cases(3, 7)
+@pytest.mark.cases(3, 3)
 @pytest.mark.parametrize("name", (*RUN_PAGES, "runs", "compare"))
 def test_every_page_of_a_run_without_predictions_opens(name: str, likelihood_id: str) -> None:
     said = opens(name, likelihood_id)

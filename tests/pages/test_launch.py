@@ -217,7 +217,7 @@ def test_a_hundredth_is_said_in_numbers(small: Path) -> None:
     assert "--max-train 128 --max-validation 100 --max-test 100" in test.code[0].value
 
 
-@pytest.mark.cases(6, 7)
+@pytest.mark.cases(6, 3)
 @pytest.mark.parametrize(
     ("query", "problem"),
     [
@@ -346,7 +346,7 @@ def test_data_of_the_hub_are_read_only_when_asked(small: Path, monkeypatch: pyte
     assert "could not be downloaded from the Hugging Face Hub" in said(test) and button(test, "Start").disabled
 
 
-@pytest.mark.cases(4, 8)
+@pytest.mark.cases(4, 4)
 @pytest.mark.parametrize(
     ("source", "method"),
     [("known", "stagewise"), ("upload", "stagewise"), *(("file", name) for name in LOCALIZERS if name != "expression")],

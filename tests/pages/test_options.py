@@ -27,7 +27,7 @@ def run_id(use: Callable[[Path], None], tmp_path: Path) -> str:
     return fake_run(Store(tmp_path), interpolation=True, **kind, **SMALL).id
 
 
-@pytest.mark.cases(4, 4)
+@pytest.mark.cases(4, 2)
 @pytest.mark.parametrize("name", RUN_PAGES)
 def test_every_page_of_a_run_opens(name: str, run_id: str) -> None:
     run = Store(store_root()).open(run_id)

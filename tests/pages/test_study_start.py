@@ -106,7 +106,7 @@ def test_a_fine_tuned_model_of_one_task_is_not_fine_tuned_again(empty: Path) -> 
     assert "study.start" not in [button.key for button in wrong.button]
 
 
-@pytest.mark.cases(3, 4)
+@pytest.mark.cases(3, 2)
 @pytest.mark.parametrize(
     ("fields", "why"),
     [

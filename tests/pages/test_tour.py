@@ -74,7 +74,7 @@ def metrics(test: AppTest) -> list[tuple[str, str]]:
     return [(metric.label, metric.value) for metric in test.metric]
 
 
-@pytest.mark.cases(2, 4)
+@pytest.mark.cases(2, 2)
 @pytest.mark.parametrize("step", EVERY)
 def test_every_step_has_a_short_text_a_control_a_figure_and_a_question(step: int, skilled: Run) -> None:
     test = opened(step=step)

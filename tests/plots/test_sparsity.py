@@ -91,7 +91,7 @@ def label_places(figure, plot: float) -> list[float]:  # type: ignore[no-untyped
     return sorted(plot * (a.y - bottom) / (top - bottom) - a.ay for a in figure.layout.annotations)
 
 
-@pytest.mark.cases(3, 6)
+@pytest.mark.cases(3, 3)
 @pytest.mark.parametrize("plot", [LEAST_PLOT, 300, 900])
 @pytest.mark.parametrize(
     "levels",

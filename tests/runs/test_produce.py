@@ -29,7 +29,7 @@ from tests.tiers import first
 from tests.tiny import tiny_pair, tiny_task
 
 
-@pytest.mark.cases(2, 4)
+@pytest.mark.cases(2, 2)
 @pytest.mark.parametrize("name", first(LOCALIZERS))
 def test_every_localizer_makes_a_whole_run(world: Path, session: Session, store: Store, name: str) -> None:
     own = {"learned": {"lr": 1e4, "base_share": 0.01}, "expression": {"expression": {"layers": [1]}}}

@@ -97,7 +97,7 @@ def world(request: pytest.FixtureRequest) -> Problem:
     return WORLDS[request.param]()
 
 
-@pytest.mark.cases(8, 12)
+@pytest.mark.cases(8, 6)
 @pytest.mark.parametrize("name", first(BUDGETED))
 def test_exactly_the_size_asked_for(world: Problem, name: str) -> None:
     d = world.d

@@ -18,7 +18,7 @@ def kept_out(problem: Problem, outside: np.ndarray) -> Problem:
     return Problem(problem.flat, problem.base, tuned, problem.train, problem.train, outside=outside)
 
 
-@pytest.mark.cases(6, 8)
+@pytest.mark.cases(6, 4)
 @pytest.mark.parametrize("name", [name for name, row in LOCALIZERS.items() if row.has_null])
 def test_no_search_that_chooses_by_movement_enters_the_region_that_it_is_kept_out_of(name: str) -> None:
     problem = tiny_problem(n=10)

@@ -123,7 +123,7 @@ def test_a_constant_gradient_gives_the_largest_products_with_the_signs_of_descen
     assert float(slope @ problem.flat.theta) == pytest.approx(lowest, abs=1e-4)
 
 
-@pytest.mark.cases(2, 4)
+@pytest.mark.cases(2, 2)
 @pytest.mark.parametrize("name", OPTIONS)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 def test_lean_mode_finds_the_same_entries_and_signs(name: str, dtype: torch.dtype) -> None:
@@ -135,7 +135,7 @@ def test_lean_mode_finds_the_same_entries_and_signs(name: str, dtype: torch.dtyp
     assert torch.equal(ordinary.flat.theta, ordinary.base)
 
 
-@pytest.mark.cases(4, 8)
+@pytest.mark.cases(4, 4)
 @pytest.mark.parametrize("name", OPTIONS)
 @pytest.mark.parametrize("steps", [1, 4, 5, 6])
 def test_a_search_resumes_with_its_signs(name: str, steps: int) -> None:

@@ -138,7 +138,7 @@ def test_every_task_of_the_registry_has_published_rows() -> None:
     assert published_counts(TASKS["sst2"]) == {"train": 6228, "validation": 692, "test": 1821}
 
 
-@pytest.mark.cases(2, 4)
+@pytest.mark.cases(2, 2)
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_a_plan_at_the_papers_scale_is_told_without_its_data(name: str, base: Path, tmp_path: Path) -> None:
     """No data of the registry's tasks are fetched: the numbers of rows are the published ones."""
