@@ -47,8 +47,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if out:
         config.hook.pytest_deselected(items=[item for item in items if item in out])
         items[:] = [item for item in items if item not in out]
-    # Browsers wait the longest: started last, they would keep one worker busy while the others have ended.
-    items.sort(key=lambda item: (item.path.name != "test_opening_run.py", item.get_closest_marker("e2e") is None))
+    # The longest first: started last, they would keep one worker busy while the others have ended. Browsers wait
+    # longest, then come the tests of the whole project (wheel, imports, generated pages), which lie in this folder.
+    items.sort(key=lambda item: (item.path.name != "test_opening_run.py", item.get_closest_marker("e2e") is None,
+                                 item.path.parent != Path(__file__).parent))  # fmt: skip
     for item in items:
         if item.get_closest_marker("real") and (reason := real_missing()):
             item.add_marker(pytest.mark.skip(reason=reason))
