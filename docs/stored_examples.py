@@ -233,7 +233,7 @@ def nulls(store: Store) -> list[str]:
     records = sorted((run.record for run in store.list()), key=lambda one: _order(one, first.record))
     table = beyond.by_run(records, "test")
     runs = [first, *(store.open(one.run_id) for one in beyond.of_other_models(first.record, records))]
-    pooled = beyond.over_models(beyond_of_runs(runs, "test"), len(runs))
+    pooled = beyond.over_models(beyond_of_runs(runs, "test"))
     words = f"The opening run's search was made on fine-tuned models of several seeds. {pooled}"
     return [*formats.markdown_table(table.columns, table.values.tolist()), "", words] if len(table) else [NONE]
 

@@ -293,9 +293,13 @@ def test_the_readme_s_finding_is_that_of_the_stored_run() -> None:
         f"calibration errors are {' and '.join(errors)}.",
     ):
         assert words in opening
-    models = of_other_models(opening_run().record, (run.record for run in Store(PROJECT / "cached_runs").list()))
+
+
+def test_the_readme_s_margin_over_fine_tuned_models_is_that_of_the_stored_runs() -> None:
+    store, opening = Store(PROJECT / "cached_runs"), " ".join(text("README.md").partition("\n![")[0].split())
+    models = of_other_models(opening_run().record, (run.record for run in store.list()))
     models = sorted(models, key=lambda one: one.spec.finetuned)
-    runs = [opening_run(), *(Store(PROJECT / "cached_runs").open(one.run_id) for one in models)]
+    runs = [opening_run(), *(store.open(one.run_id) for one in models)]
     pooled = beyond_of_runs(runs, "test")["accuracy"]
     tests = [one.metrics["test"] for one in models]
     shares = [percent(one.recovered) for one in tests]

@@ -39,18 +39,16 @@ def _search_of(record: RunRecord) -> tuple[object, ...]:
 def of_other_models(record: RunRecord, others: Iterable[RunRecord]) -> list[RunRecord]:
     """The runs with nulls of other fine-tuned models, one run per model: the same base, task, number of training steps,
     search and seed of the search, so that only the seed or the data of fine-tuning differ."""
+    if record.finetuned is None or record.finetuned.steps is None:
+        return []
+    base, own, *search = _search_of(record)
+    wanted = (base, search, record.finetuned.steps, record.spec.seed)
     found: dict[str, RunRecord] = {}
     for one in others:
-        if not one.nulls or record.finetuned is None or one.finetuned is None or record.finetuned.steps is None:
-            continue
-        same_steps = one.finetuned.steps == record.finetuned.steps and one.spec.seed == record.spec.seed
-        base, own, *search = _search_of(record)
-        if (
-            same_steps
-            and _search_of(one) == (base, one.finetuned.fingerprint, *search)
-            and one.finetuned.fingerprint != own
-        ):
-            found.setdefault(one.finetuned.fingerprint, one)
+        if one.nulls and one.finetuned is not None and one.finetuned.fingerprint != own:
+            its_base, model, *its_search = _search_of(one)
+            if (its_base, its_search, one.finetuned.steps, one.spec.seed) == wanted:
+                found.setdefault(str(model), one)
     return list(found.values())
 
 
@@ -131,8 +129,9 @@ def line(record: RunRecord, split: str) -> str:
     return f"{sentence(record, split)} {told.subject} {told.verdict}, {told.difference}."
 
 
-def over_models(found: Mapping[str, SeedsInterval], models: int) -> str:
+def over_models(found: Mapping[str, SeedsInterval]) -> str:
     """A sentence with the margin over several fine-tuned models."""
+    models = next(iter(found.values())).n
     told = " and ".join(metric_row(name).difference(one.value, one.low, one.high) for name, one in found.items())
     return f"Over {models} fine-tuned models: {told}, with intervals over models, draws and examples."
 

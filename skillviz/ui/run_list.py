@@ -7,12 +7,13 @@ from collections.abc import Sequence
 import pandas as pd
 import streamlit as st
 
+from skillviz.analysis.beyond import beyond_of_runs
 from skillviz.analysis.necessity import without_region
 from skillviz.core import formats
 from skillviz.core.metrics import OWN, metric_row
 from skillviz.plots.theme import localizer_style
 from skillviz.runs.run import Run
-from skillviz.show import measures
+from skillviz.show import beyond, measures
 from skillviz.show.entries import DEFAULTS, Entry, pair_labels, repetition_words, setting_labels
 from skillviz.show.glossary import about
 from skillviz.ui import cache, page
@@ -53,6 +54,12 @@ def runs_of(entries: Sequence[Entry]) -> list[Run]:
     """The runs of these entries; shows an explanation and stops if one cannot be read."""
     with page.explained():
         return cache.runs(entry.id for entry in entries)
+
+
+def margin_over_models(runs: Sequence[Run], split: str) -> str:
+    """A sentence with the margin beyond the null, pooled over the runs' fine-tuned models; raises BadData if the runs
+    were scored on different examples."""
+    return beyond.over_models(cache.computed(("beyond the null", split), runs, lambda: beyond_of_runs(runs, split)))
 
 
 def pair_curve(entries: Sequence[Entry], split: str) -> pd.DataFrame:

@@ -9,7 +9,6 @@ import pandas as pd
 import streamlit as st
 
 from skillviz.analysis.answers import Answers
-from skillviz.analysis.beyond import beyond_of_runs
 from skillviz.analysis.differences import less_baseline
 from skillviz.core import formats
 from skillviz.core.metrics import metric_heading
@@ -22,7 +21,7 @@ from skillviz.show.comparisons import counted_rows, holding, legend
 from skillviz.show.entries import headline_split
 from skillviz.show.exhibit import Exhibit
 from skillviz.show.glossary import about
-from skillviz.ui import cache, controls, exports, page, presenter
+from skillviz.ui import cache, controls, exports, page, presenter, run_list
 from skillviz.ui.chart import show, theme
 from skillviz.ui.chip import chip_text, lead_of, lead_words, verdict_line
 from skillviz.ui.empty import missing
@@ -114,8 +113,7 @@ def _pooled(compared: Comparison) -> str | None:
         return None
     split = headline_split(compared.baseline.record)
     with page.explained():
-        found = cache.computed(("beyond the null", split), runs, lambda: beyond_of_runs(runs, split))
-    return beyond.over_models(found, len(runs))
+        return run_list.margin_over_models(runs, split)
 
 
 def not_compared(compared: Comparison) -> None:

@@ -6,7 +6,6 @@ from contextlib import suppress
 
 import streamlit as st
 
-from skillviz.analysis.beyond import beyond_of_runs
 from skillviz.analysis.null_measures import by_measure
 from skillviz.core.localizers.table import has_null
 from skillviz.errors import BadData
@@ -62,18 +61,14 @@ def section(run: Run, split: str) -> None:
 def _other_models(run: Run, split: str) -> None:
     """Draws the margin over all fine-tuned models with the same search, and a link to their comparison, if there are
     several."""
-    alike = [e for e in cache.entries() if (e.localizer, e.size, e.task) == _searched(run) and e.id != run.id]
-    others = beyond.of_other_models(run.record, (cache.run(entry.id).record for entry in alike))
+    searched = (run.spec.localizer, run.record.size, run.record.task_name)
+    alike = [one.id for one in cache.entries() if (one.localizer, one.size, one.task) == searched]
+    others = beyond.of_other_models(run.record, (cache.run(name).record for name in alike))
+    if not others:
+        return
     runs = [run, *(cache.run(one.run_id) for one in others)]
     with suppress(BadData):  # scored on other examples
-        if others:
-            found = cache.computed(("beyond the null", split), runs, lambda: beyond_of_runs(runs, split))
-            st.markdown(beyond.over_models(found, len(runs)))
-            query = {"runs": ",".join(one.id for one in runs)}
-            link = PAGES["compare"].link()
-            st.page_link(link, label="Compare them", icon=":material/compare_arrows:", query_params=query)
-
-
-def _searched(run: Run) -> tuple[str, int | None, str]:
-    """The localizer, main size and task of a run, as its entry names them."""
-    return run.spec.localizer, run.record.size, run.record.task_name
+        st.markdown(run_list.margin_over_models(runs, split))
+        query = {"runs": ",".join(one.id for one in runs)}
+        link = PAGES["compare"].link()
+        st.page_link(link, label="Compare them", icon=":material/compare_arrows:", query_params=query)
