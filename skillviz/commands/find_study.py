@@ -18,7 +18,7 @@ from skillviz.commands.output import note, say
 from skillviz.errors import BadInput, SkillvizError
 from skillviz.runs.artifact import LOCALIZE
 from skillviz.runs.library import library
-from skillviz.runs.plan import notes_before_start
+from skillviz.runs.plan import planned
 from skillviz.runs.session import Session
 from skillviz.runs.store import Store, store_root
 from skillviz.studies.finetuned_model import slug
@@ -97,7 +97,7 @@ def say_notes(at: Snapshot) -> list[str]:
     for step in at.plan.of(LOCALIZE):
         if not at.is_there(step):
             with suppress(SkillvizError):
-                notes |= dict.fromkeys(notes_before_start(step.spec, session))
+                notes |= dict.fromkeys(planned(step.spec, session, library(at.store.root)).notes)
     for line in ("Notes:", *(f"- {one}" for one in notes)) if notes else ():
         say(line)
     return list(notes)

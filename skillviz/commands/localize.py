@@ -18,12 +18,14 @@ from skillviz.core.localizers.table import DEFAULT_LOCALIZER
 from skillviz.core.region_parts import CELLS
 from skillviz.errors import BadInput
 from skillviz.jobs.backend import Backend
-from skillviz.jobs.control import checked
 from skillviz.jobs.slots import slot_of
 from skillviz.jobs.slurm import backend_named
+from skillviz.runs.library import library
+from skillviz.runs.plan import planned
 from skillviz.runs.process import gently
 from skillviz.runs.progress import Progress
 from skillviz.runs.run import Run
+from skillviz.runs.session import Session
 from skillviz.runs.spec import DEFAULT_SIZE, RunSpec, read_spec, usual_nulls
 from skillviz.runs.store import Store, option_of, store_root
 
@@ -125,19 +127,19 @@ def localize(
         start_job(spec, Store(store_root(runs_dir)), as_json, backend_named(cluster))
         return
     store = Store(store_root(runs_dir))
-    if not is_shared:
-        store.refuse_unwritable()
-        checked(spec, store, slot_of(spec.device).partition("-")[0])  # reads headers only and needs no torch
+    store.refuse_unwritable()
+    session = Session()
+    plan = planned(spec, session, library(store.root), slot_of(spec.device).partition("-")[0])
     from skillviz.runs import processes  # imports torch
-    from skillviz.runs.produce import follow, produce  # imports torch
+    from skillviz.runs.produce import follow, made  # imports torch
 
     try:
         with processes.joined(spec.device):
             if not processes.is_first():
-                follow(spec, store)
+                follow(plan, session)
                 processes.leave()
             with progress_bar("localizing", is_whole=False) as advance, gently(reporter(advance)) as progress:
-                run = produce(spec, store, progress)
+                run = made(plan, session, store, progress)
     except KeyboardInterrupt as interrupt:
         for line in getattr(interrupt, "__notes__", ()):
             note(line)

@@ -24,6 +24,8 @@ from skillviz.models.preflight import Preflight
 from skillviz.models.preflight import preflight as check_pair
 from skillviz.runs.estimate import Estimate, Facts, estimate, facts_of
 from skillviz.runs.library import library
+from skillviz.runs.plan import planned
+from skillviz.runs.session import Session
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store, store_root
 from skillviz.runs.suited import refused_lean
@@ -135,13 +137,12 @@ def _rehearsed(spec: RunSpec, result: Preflight, runs_dir: Path | None, is_whole
     Without a task (`is_whole` False) only the models are checked. Raises the SkillvizError with which localize would
     refuse the run.
     """
+    from skillviz.models.device import pick  # imports torch
     from skillviz.models.pair import rehearse  # imports torch
-    from skillviz.runs.produce import prepare  # imports torch
-    from skillviz.runs.session import Session  # imports torch
 
     if is_whole:
         Store(store_root(runs_dir)).refuse_unwritable()
-        return prepare(spec, Session(), library(runs_dir)).notes
+        return planned(spec, Session(), library(runs_dir), pick(spec.device).type).notes
     return rehearse(result)[0].notes
 
 

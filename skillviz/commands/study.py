@@ -271,7 +271,7 @@ def pack(
 def _dry(study: StudySpec, store: Store, workers: int, as_json: bool) -> None:
     """Prints the plan, its time and the notes that its runs will store; nothing is written."""
     at = Snapshot(plan(study), store)
-    check(at, deep=True)
+    check(at)
     frame = find_study.steps(at)
     print_table(study.name, frame[[name for name in STEPS if name != "seconds"]], keep=("state",))
     left = time_left(at, workers)

@@ -5,23 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 
 from skillviz import read_only
-from skillviz.core.localizers.table import EXPRESSION, localizer
-from skillviz.core.size import parse_size
 from skillviz.errors import BadInput, NoCluster, StoreError
 from skillviz.jobs.backend import LOCAL, Backend
 from skillviz.jobs.job import Job
 from skillviz.jobs.kinds import RunJob, StudyJob, backend_of
 from skillviz.jobs.slots import slot_of
 from skillviz.jobs.watch import status
-from skillviz.models.preflight import preflight
 from skillviz.runs import quota
 from skillviz.runs.library import library
-from skillviz.runs.options import key_of_region, named_region
-from skillviz.runs.region_expression import resolved_expression
+from skillviz.runs.plan import checked
+from skillviz.runs.session import Session
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store
-from skillviz.runs.suited import refuse_unsuited
-from skillviz.runs.transfer import refuse_unfit
 from skillviz.runs.users import user_of
 from skillviz.studies.check import check
 from skillviz.studies.plan import plan
@@ -42,10 +37,12 @@ def start(spec: RunSpec, store: Store, device: str | None = None, backend: Backe
     if device is not None:
         spec = spec.model_copy(update={"device": device})
     backend.refuse()
-    size, task = checked(spec, store, slot_of(spec.device).partition("-")[0] if backend is LOCAL else "")
+    session, device_kind = Session(), slot_of(spec.device).partition("-")[0] if backend is LOCAL else ""
+    task = registry.task(spec.task)
+    found = checked(spec, task, session.other_tasks(spec), session.preflight(spec), library(store.root), device_kind)
     with quota.in_turn(store.root):  # of two calls at once, the later one sees a queued job
         quota.refuse_job(store)
-        folder = store.create(spec, size=size, task=task)
+        folder = store.create(spec, size=found.size or 0, task=task.name)
     try:
         RunJob.launch(store.root, folder, Path.cwd(), backend)
     except NoCluster:  # Slurm refused the job: there is nothing to resume
@@ -93,25 +90,6 @@ def refuse_study(store: Store) -> None:
             "Studies cannot be started on a shared dashboard: each keeps the device from everybody for hours. Start "
             "single runs on Launch, or ask whoever runs the dashboard to make the study for all."
         )
-
-
-def checked(spec: RunSpec, store: Store, device: str = "") -> tuple[int, str]:
-    """Returns the main size in entries and the task's name; raises the first reason why the run cannot be made.
-
-    `device` is the kind of device that the run will use, if known.
-    A region made by hand may name runs of the store and the bundled runs.
-    """
-    task = registry.task(spec.task)
-    refuse_unfit(task, {name: registry.task(name) for name in spec.others})
-    report = preflight(spec.base, spec.finetuned, task, spec.readout)
-    report.raise_first()
-    refuse_unsuited(spec, task, report, device)
-    if key_of_region(spec, row := localizer(spec.localizer)) is not None:
-        named_region(spec, row, library(store.root))
-    if spec.localizer == EXPRESSION and report.table is not None:
-        return resolved_expression(spec.options, report.table, library(store.root)).size, task.name
-    sizes = [parse_size(size, report.d or 0) for size in spec.sizes]
-    return sizes[0], task.name
 
 
 def cancel(store: Store, name: str, backend: Backend | None = None) -> Job:

@@ -14,22 +14,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self
 
 from skillviz.core.comparison import Comparison
-from skillviz.core.localizers.table import EXPRESSION, LOCALIZERS, localizer
-from skillviz.core.size import parse_size
+from skillviz.core.localizers.table import EXPRESSION, LOCALIZERS
 from skillviz.errors import BadInput, BadModel, RunNotFound, StoreError, WrongCheckpoint
 from skillviz.runs import estimate
 from skillviz.runs.folder import RunFolder
 from skillviz.runs.library import library
-from skillviz.runs.options import base_region_of, key_of_region, options_of
 from skillviz.runs.pace import passes
+from skillviz.runs.plan import checked, key_of_region
 from skillviz.runs.progress import Report, silent
 from skillviz.runs.record import ModelNote, TaskNote, TransferNote
 from skillviz.runs.region_expression import keys_in
 from skillviz.runs.run import REGION, Run
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store
-from skillviz.runs.suited import refuse_unsuited
-from skillviz.runs.transfer import refuse_unfit
 from skillviz.tasks.definition import compared, definition
 from skillviz.tasks.task import Task
 
@@ -136,8 +133,8 @@ class Artifact(Protocol):
     def all_finished(cls, artifacts: Sequence[Self], store: Store) -> Mapping[str, Finished]:
         """Return the finished ones of these artifacts by key, reading the store once."""
 
-    def check(self, checker: Checker, deep: bool) -> None:
-        """Raise the errors that can be found before computing anything; `deep` includes checks that need torch."""
+    def check(self, checker: Checker) -> None:
+        """Raise the errors that can be found before computing anything."""
 
     def finished(self, store: Store, stored: Stored | None = None) -> Finished | None:
         """Return the finished artifact, if there is one; `changes` tells if it is still current."""
@@ -183,21 +180,11 @@ class RunArtifact:
         """Return the newest finished run of each key."""
         return newest_runs((artifact.spec for artifact in artifacts), store)
 
-    def check(self, checker: Checker, deep: bool) -> None:
-        """Check the pair, the other tasks, the localizer, the sizes and, with `deep`, the localizer's options."""
+    def check(self, checker: Checker) -> None:
+        """Check the pair, the tasks, the localizer, its options and the sizes."""
         spec = self.spec
         pair = checker.pair(spec.base, spec.finetuned, spec.task, spec.readout)
-        if spec.others:
-            refuse_unfit(checker.task(spec.task), {name: checker.task(name) for name in spec.others})
-        row = localizer(spec.localizer)
-        refuse_unsuited(spec, checker.task(spec.task), pair)
-        if row.name == EXPRESSION:
-            return
-        if pair.d is not None:
-            for size in spec.sizes:
-                parse_size(size, pair.d)
-        if deep:
-            options_of(spec, row, base_region_of(spec, row))
+        checked(spec, checker.task(spec.task), {name: checker.task(name) for name in spec.others}, pair, None)
 
     def finished(self, store: Store, stored: Stored | None = None) -> Run | None:
         """Return the run in the named folder."""

@@ -38,8 +38,8 @@ from skillviz.runs.part_scores import (
     store_parts,
     stored_parts,
 )
-from skillviz.runs.plan import Plan
-from skillviz.runs.produce import prepare, problem_of
+from skillviz.runs.plan import Plan, planned
+from skillviz.runs.produce import problem_of
 from skillviz.runs.run import Run
 from skillviz.runs.search import Searched, search
 from skillviz.runs.session import Session
@@ -73,7 +73,7 @@ class OtherRegions:
     @cached_property
     def plan(self) -> Plan:
         """The plan of the run's own search."""
-        return prepare(self.run.spec, self.session, library(self.store.root))
+        return planned(self.run.spec, self.session, library(self.store.root))
 
     @cached_property
     def pair(self) -> ModelPair:

@@ -26,13 +26,12 @@ from skillviz.runs.checkpoint import DEFINITION, Checkpoints
 from skillviz.runs.estimate import PROCESS, facts_from, peak_bytes
 from skillviz.runs.folder import CHECKPOINT, RunFolder
 from skillviz.runs.held_out import data_record, why_not
-from skillviz.runs.library import Library, library
+from skillviz.runs.library import library
 from skillviz.runs.memory import free_memory, refuse_larger
 from skillviz.runs.nulls import NullDraw, kept_null, null_graft, searched_null
-from skillviz.runs.options import other_models_of
 from skillviz.runs.pace import OTHERS, OUTSIDE, Pace, Scored, passes
 from skillviz.runs.passes import FOLDER, Passes
-from skillviz.runs.plan import Plan, planned
+from skillviz.runs.plan import Plan, other_models_of, planned
 from skillviz.runs.progress import Progress, Report, silent
 from skillviz.runs.provenance import architecture_note, commit, model_note, versions
 from skillviz.runs.record_failure import record_failure
@@ -42,7 +41,6 @@ from skillviz.runs.search import Searched, SearchStep, search
 from skillviz.runs.session import EVALUATED, Session
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store
-from skillviz.runs.suited import refuse_unsuited
 from skillviz.tasks.project import expanded
 
 BEAT = 1.0  # seconds between two heartbeats
@@ -57,9 +55,13 @@ def produce(spec: RunSpec, store: Store, progress: Report | None = None, session
     """
     session, report = session or Session(), progress or silent
     report(Progress("check", text="checking the pair, the task and the sizes"))
-    plan = prepare(spec, session, library(store.root))
+    return made(planned(spec, session, library(store.root), pick(spec.device).type), session, store, report)
+
+
+def made(plan: Plan, session: Session, store: Store, report: Report) -> Run:
+    """Make the run of a plan of this session and return it; see `produce`."""
     refuse_too_large(plan, session)
-    folder = store.create(spec, size=plan.size or 0, task=plan.task.name)
+    folder = store.create(plan.spec, size=plan.size or 0, task=plan.task.name)
     with record_failure(folder):
         folder.start()
         return _Production(plan, session, folder, report).run()
@@ -74,21 +76,10 @@ def carry_on(folder: RunFolder, progress: Report | None = None, session: Session
     with record_failure(folder):
         folder.start()
         report(Progress("check", text="checking the pair, the task and the sizes"))
-        plan = prepare(folder.record.spec, session, library(folder.path.parent))
+        spec = folder.record.spec
+        plan = planned(spec, session, library(folder.path.parent), pick(spec.device).type)
         refuse_too_large(plan, session)
         return _Production(plan, session, folder, report).run()
-
-
-def prepare(spec: RunSpec, session: Session, runs: Library) -> Plan:
-    """Return the checked plan of a spec, whose region expression may name the runs of a library; raises SkillvizError.
-
-    It reads configurations, headers and data, but no weights.
-    """
-    device = pick(spec.device)
-    refuse_unsuited(spec, session.task(spec), session.preflight(spec), device.type)
-    plan = planned(spec, session, runs)
-    session.others(spec)
-    return plan
 
 
 def refuse_too_large(plan: Plan, session: Session) -> None:
@@ -126,10 +117,9 @@ def problem_of(plan: Plan, pair: ModelPair, data: Mapping[str, Encoded]) -> tupl
     return problem, options, notes
 
 
-def follow(spec: RunSpec, store: Store) -> None:
+def follow(plan: Plan, session: Session) -> None:
     """Search along with the process that makes the run, nulls too, on a part of every batch; store nothing."""
-    session = Session()
-    plan = prepare(spec, session, library(store.root))
+    spec = plan.spec
     pair, data = session.pair(spec), session.encoded(spec)
     problem, options, _ = problem_of(plan, pair, data)
     for _ in search(plan.row, problem, plan.sizes, spec.seed, options, Searched()):

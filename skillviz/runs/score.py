@@ -226,7 +226,7 @@ class ScoreArtifact:
         scores = {artifact.spec.key(): artifact.finished(store) for artifact in artifacts}
         return {key: score for key, score in scores.items() if score is not None}
 
-    def check(self, checker: Checker, deep: bool) -> None:
+    def check(self, checker: Checker) -> None:
         """Check the pair and the other task."""
         spec = self.spec
         checker.pair(spec.base, spec.finetuned, spec.task, spec.readout)
@@ -265,7 +265,7 @@ def make_score(
     report, started = progress or silent, time.perf_counter()
     report(Progress("load", text="loading both models and the data"))
     run_spec = spec.run_spec(device)
-    session.refuse_unfit(run_spec)
+    refuse_unfit(session.task(run_spec), session.other_tasks(run_spec))
     fields, frame = _computed(spec, run_spec, session, report)
     target = score_path(store.root, spec)
     with written(store.root), folder_lock(target):

@@ -23,7 +23,7 @@ from skillviz.runs.pace import Pace
 from skillviz.runs.provenance import overlap_note
 from skillviz.runs.record import TaskNote
 from skillviz.runs.spec import RunSpec
-from skillviz.runs.transfer import Other, other_examples, refuse_unfit, seen_texts
+from skillviz.runs.transfer import Other, other_examples, seen_texts
 from skillviz.tasks import registry
 from skillviz.tasks.leaks import training_texts
 from skillviz.tasks.project import expanded
@@ -81,11 +81,9 @@ class Session:
         """Return digests of the training texts: the whole split even if a part is searched, as fine-tuning used all."""
         return seen_texts(self.task(spec), self.splits(spec), spec.max_train)
 
-    def refuse_unfit(self, spec: RunSpec) -> None:
-        """Raise BadInput if one of the spec's other tasks cannot be scored; no data are read."""
-        if spec.others:
-            others = {name: registry.task(name, "others") for name in spec.others}
-            refuse_unfit(self.task(spec), others)
+    def other_tasks(self, spec: RunSpec) -> dict[str, Task]:
+        """Return the spec's other tasks by the names in it; `refuse_unfit` tells if they can be scored."""
+        return {name: registry.task(name, "others") for name in spec.others}
 
     def others(self, spec: RunSpec) -> tuple[Other, ...]:
         """Return all test examples of the spec's other tasks; `encoded_others` samples them."""
@@ -94,10 +92,8 @@ class Session:
         def make() -> tuple[Other, ...]:
             source = self.task(spec)
             training = training_texts(source) if spec.others else frozenset()
-            return tuple(
-                other_examples(source, registry.task(name, "others"), readout, training, named=name)
-                for name in spec.others
-            )
+            tasks = self.other_tasks(spec).items()
+            return tuple(other_examples(source, other, readout, training, named=name) for name, other in tasks)
 
         return self._remember("others", (spec.task, readout, spec.others), make)
 

@@ -22,11 +22,10 @@ from skillviz.tasks.project import FINETUNED_VARIABLE, finetuned_root
 from skillviz.tasks.task import Task
 
 
-def check(at: Snapshot, deep: bool = False) -> None:
+def check(at: Snapshot) -> None:
     """Raise the first problem of the missing steps, with the number of its entry in the study.
 
     This reads headers and task files, but no weights and no data. A model that the study makes is checked by its base.
-    `deep` also checks the localizers' options, which imports torch.
     """
     finetuned_root()
     checker = _Checker(at.plan, library(at.store.root))
@@ -35,7 +34,7 @@ def check(at: Snapshot, deep: bool = False) -> None:
     for step in at.plan.steps:
         if step.kind != TABLE and not at.is_there(step):
             with _entry(at.plan, step):
-                checker.step(step, deep)
+                checker.step(step)
 
 
 @dataclass
@@ -50,9 +49,9 @@ class _Checker:
     def __post_init__(self) -> None:
         self.made = {spec.name() for spec in self.plan.finetuned}
 
-    def step(self, step: Step, deep: bool) -> None:
+    def step(self, step: Step) -> None:
         """Raise the first problem of a step."""
-        step.artifact.check(self, deep)
+        step.artifact.check(self)
         for key in step.artifact.regions:
             self.region(key)
 

@@ -86,7 +86,7 @@ def run_study(
     problem that `check` finds, before anything is computed.
     """
     at = Snapshot(plan(study), store)
-    check(at, deep=True)
+    check(at)
     command = rerunnable(study.request.command() if study.request else command, study.name)
     journal = Journal(at, workers, command)
     with journal.open():

@@ -124,7 +124,7 @@ class FineTunedArtifact:
         models = {artifact.spec.key(): artifact.finished(store) for artifact in artifacts}
         return {key: model for key, model in models.items() if model is not None}
 
-    def check(self, checker: Checker, deep: bool) -> None:
+    def check(self, checker: Checker) -> None:
         """Check the tasks, that one model can learn them, and that the base can be fine-tuned with the readout."""
         spec = self.spec
         names = [task_name(task) for task in spec.tasks]

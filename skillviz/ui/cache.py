@@ -41,10 +41,10 @@ from skillviz.models.examples import ExamplePair, example_pairs, table_file, tas
 from skillviz.models.local_models import LocalModels, find_models, roots
 from skillviz.models.preflight import Preflight
 from skillviz.runs import library as libraries
-from skillviz.runs import plan as plans
 from skillviz.runs.estimate import Facts, facts_of
 from skillviz.runs.library import Library
 from skillviz.runs.packed import stamp as packed_stamp
+from skillviz.runs.plan import planned
 from skillviz.runs.record import RunRecord
 from skillviz.runs.run import RECORD as RUN_FILE
 from skillviz.runs.run import Run
@@ -577,7 +577,8 @@ def _data_of(spec: RunSpec) -> RunSpec:
 
 
 def _spec_files(spec: RunSpec) -> Stamp:
-    return _stamp(*_model_files(spec.base, spec.finetuned), *_task_files(spec.task))
+    tasks = (file for task in (spec.task, *spec.others) for file in _task_files(task))
+    return _stamp(*_model_files(spec.base, spec.finetuned), *tasks)
 
 
 @remembered(
@@ -627,11 +628,12 @@ class _KnownTexts(Session):
         return replace(check, notes=tuple(self.by_split.get(PAIR, check.notes))), None
 
 
-@remembered(shared, lambda spec: (_data_of(spec).json_text(), _spec_files(spec)), max_entries=DATA_READ)
+@remembered(shared, lambda spec: (_data_of(spec).json_text(), spec.others, _spec_files(spec)), max_entries=DATA_READ)
 def _rows_read(spec: RunSpec) -> Session:
     """A session that keeps the rows of a run's data, so that another size or localizer does not read them again."""
     session = Session()
     session.overlap(spec)
+    session.others(spec)
     return session
 
 
@@ -642,7 +644,7 @@ def notes_before_start(spec: RunSpec, by_split: Mapping[str, Sequence[str]]) -> 
     `by_split` holds the notes on its texts. Raises a SkillvizError if the run would be refused."""
     session = _KnownTexts(values=dict(_rows_read(spec).values))
     session.by_split = by_split
-    return plans.notes_before_start(spec, session)
+    return planned(spec, session, library()).notes
 
 
 def scored_rows(task: str) -> int | None:

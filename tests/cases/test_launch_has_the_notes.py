@@ -16,7 +16,8 @@ from skillviz.errors import BadLabelWord, LiveError
 from skillviz.layout import KEY, LAYOUT
 from skillviz.live.operations import answer
 from skillviz.live.request import Worker
-from skillviz.runs.plan import notes_before_start
+from skillviz.runs.library import library
+from skillviz.runs.plan import planned
 from skillviz.runs.session import Session
 from skillviz.runs.spec import RunSpec
 from skillviz.show import text
@@ -86,7 +87,7 @@ def test_the_form_lists_what_the_run_will_store(
         return future
 
     monkeypatch.setattr(cache, "encoding_notes", read)
-    expected = notes_before_start(spec_of(small, task, **fields), Session())
+    expected = planned(spec_of(small, task, **fields), Session(), library()).notes
     test = form(small, task, **query)
     assert listed(test) == [text.plain(note) for note in expected] and not button(test, "Start").disabled
     for word in words:

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from skillviz.runs.plan import notes_before_start
+from skillviz.runs.library import library
+from skillviz.runs.plan import planned
 from skillviz.runs.produce import produce
 from skillviz.runs.session import Session
 from skillviz.runs.spec import RunSpec
@@ -42,7 +43,7 @@ def test_every_surface_has_the_notes_of_the_run(case: str, pair: Path, tmp_path:
     members = {"base": str(pair / "base"), "finetuned": str(pair / "finetuned"), "task": str(task), "device": "cpu"}
     spec = RunSpec(**{"localizer": "movement", "sizes": ("5%",), **members, **options})
 
-    before = notes_before_start(spec, Session())
+    before = planned(spec, Session(), library()).notes
     for words in wanted:
         assert any(words in note for note in before), before
     stored = produce(spec, Store(tmp_path / "runs")).record.notes

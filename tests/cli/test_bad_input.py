@@ -284,7 +284,7 @@ def test_memory_that_ran_out_is_a_sentence_and_a_bug_is_not():
 
 
 def test_a_bug_shows_as_one(monkeypatch, pair, task_file):
-    monkeypatch.setattr("skillviz.runs.produce.prepare", lambda *_: 1 / 0)
+    monkeypatch.setattr("skillviz.commands.localize.planned", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         localize(*pair, task_file)
 

@@ -11,7 +11,7 @@ import torch
 from skillviz.core.localizers.table import LEAN_CANDIDATES, LOCALIZERS
 from skillviz.errors import BadInput
 from skillviz.runs.graft_of_run import graft_of_run
-from skillviz.runs.options import options_of
+from skillviz.runs.plan import options_of
 from skillviz.runs.produce import carry_on, produce
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store

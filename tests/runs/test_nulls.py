@@ -20,6 +20,8 @@ from skillviz.models.null_pair import null_pair
 from skillviz.models.predict import predict
 from skillviz.runs import nulls, produce
 from skillviz.runs.folder import RunFolder
+from skillviz.runs.library import library
+from skillviz.runs.plan import planned
 from skillviz.runs.produce import carry_on
 from skillviz.runs.produce import produce as produced
 from skillviz.runs.record import Estimate
@@ -70,7 +72,7 @@ def test_a_null_is_the_same_search_on_the_null_movement(run: Run, world: Path) -
     session = Session()
     pair, data = session.pair(run.spec), session.encoded(run.spec)
     moved = null_pair(pair, "shuffled", 1)
-    plan = produce.prepare(run.spec, session, produce.library(run.path.parent))
+    plan = planned(run.spec, session, library(run.path.parent))
     problem, options, _ = produce.problem_of(plan, moved, data)
     search = plan.row.search(problem, run.record.size, seed=run.spec.seed, options=options)
     while True:
@@ -90,7 +92,7 @@ def test_a_null_is_the_same_search_on_the_null_movement(run: Run, world: Path) -
 def test_learned_signs_are_those_of_the_search(run: Run) -> None:
     session = Session()
     pair, data = session.pair(run.spec), session.encoded(run.spec)
-    plan = produce.prepare(run.spec, session, produce.library(run.path.parent))
+    plan = planned(run.spec, session, library(run.path.parent))
     moved, region = nulls.null_graft(
         pair, data, partial(produce.problem_of, plan), plan, ("learned-signs", 0), lambda step: None
     )

@@ -12,7 +12,7 @@ from skillviz.core.localizers.table import localizer as row_of
 from skillviz.core.region import Region
 from skillviz.errors import BadInput, CorruptFile, RunNotFound
 from skillviz.runs.library import library
-from skillviz.runs.options import base_region_of, named_region, options_of
+from skillviz.runs.plan import named_region, options_of
 from skillviz.runs.spec import RunSpec, region_of
 from skillviz.runs.store import Store
 from tests.fake_run import fake_run
@@ -43,7 +43,7 @@ def test_the_base_of_a_learned_mask_may_be_a_region_file(tmp_path: Path) -> None
     region = Region.from_flat(np.array([3, 9]), {"a": (4, 4)})
     region.save(tmp_path / "r.safetensors")
     run = spec("learned", options={"base": str(tmp_path / "r.safetensors")})
-    region_in_file = base_region_of(run, row_of("learned"))
+    region_in_file = named_region(run, row_of("learned"), None)[0]
     assert region_in_file == region
     options, _ = options_of(run, row_of("learned"), region_in_file)
     assert options.base_indices == (3, 9)
@@ -57,9 +57,9 @@ def test_a_base_that_is_no_region_file_is_one_sentence(tmp_path: Path) -> None:
         (3, BadInput),
     ):
         with pytest.raises(error):
-            base_region_of(spec("learned", options={"base": base}), row_of("learned"))
-    assert base_region_of(spec("learned", options={"base": "empty"}), row_of("learned")) is None
-    assert base_region_of(spec("movement"), row_of("movement")) is None
+            named_region(spec("learned", options={"base": base}), row_of("learned"), None)
+    assert named_region(spec("learned", options={"base": "empty"}), row_of("learned"), None) == (None, ())
+    assert named_region(spec("movement"), row_of("movement"), None) == (None, ())
 
 
 def test_the_matched_draw_takes_a_region_file_or_the_folder_of_a_run(tmp_path: Path) -> None:
@@ -68,11 +68,11 @@ def test_the_matched_draw_takes_a_region_file_or_the_folder_of_a_run(tmp_path: P
     row = row_of("random-matched")
     for named in (tmp_path, tmp_path / "region.safetensors"):
         run = spec("random-matched", options={"reference": str(named)})
-        options, _ = options_of(run, row, base_region_of(run, row))
+        options, _ = options_of(run, row, named_region(run, row, None)[0])
         assert options.reference_indices == (3, 9) and options.reference == "movement"
     with pytest.raises(BadInput, match="'reference' must be movement, or a region file; 'nowhere' is none"):
-        base_region_of(spec("random-matched", options={"reference": "nowhere"}), row)
-    assert base_region_of(spec("random-matched", options={"reference": "movement"}), row) is None
+        named_region(spec("random-matched", options={"reference": "nowhere"}), row, None)
+    assert named_region(spec("random-matched", options={"reference": "movement"}), row, None) == (None, ())
 
 
 def test_a_run_named_by_its_key_is_looked_up_and_missed_in_words(store: Store) -> None:

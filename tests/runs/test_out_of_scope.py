@@ -17,8 +17,8 @@ from skillviz.core.separation import auroc, auroc_difference
 from skillviz.core.temperature import scaled
 from skillviz.errors import BadData, BadInput
 from skillviz.models.predict import predict
-from skillviz.runs.library import Library
-from skillviz.runs.plan import notes_before_start
+from skillviz.runs.library import Library, library
+from skillviz.runs.plan import planned
 from skillviz.runs.produce import produce
 from skillviz.runs.run import Run
 from skillviz.runs.session import Session
@@ -135,10 +135,10 @@ def test_a_file_that_cannot_be_used_is_refused_before_the_run_starts(world: Path
     ):
         named(folder, rows, name)
         with pytest.raises(BadData, match=message):
-            notes_before_start(spec_of(folder), Session())
+            planned(spec_of(folder), Session(), library())
     (folder / "b.jsonl").unlink()
     with pytest.raises(BadData, match=r"there is no file .*b.jsonl \(out_of_scope\); correct the path"):
-        notes_before_start(spec_of(folder), Session())
+        planned(spec_of(folder), Session(), library())
 
 
 def test_a_task_without_classes_takes_none(tmp_path: Path) -> None:

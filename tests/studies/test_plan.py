@@ -456,5 +456,5 @@ def test_tasks_without_a_common_scale_are_refused_before_training(tiny: Path) ->
     study = study_of(tiny, *({"tasks": list(tasks(tiny)), **REGION, **way} for way in ways))
     together, in_turn = (FineTunedArtifact(spec) for spec in plan(study).finetuned)
     with pytest.raises(BadInput, match=r"different scales \(one: accuracy, two: perplexity\)"):
-        together.check(Checked(), deep=False)
-    in_turn.check(Checked(), deep=False)
+        together.check(Checked())
+    in_turn.check(Checked())
