@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable
+from functools import wraps
+from inspect import Parameter, Signature, signature
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -29,6 +31,9 @@ from skillviz.runs.session import Session
 from skillviz.runs.spec import DEFAULT_SIZE, RunSpec, read_spec, usual_nulls
 from skillviz.runs.store import Store, option_of, store_root
 
+NO_TASK = "no task"
+"""The task of a spec whose command was given none."""
+
 
 class ManySizes(TyperCommand):
     """Takes `--size 0.1% 10646 0.001` as well as `--size 0.1% --size 10646 --size 0.001`."""
@@ -53,8 +58,7 @@ def spread(args: list[str], option: str = "--size") -> list[str]:
     return result
 
 
-def localize(
-    ctx: typer.Context,
+def run_spec(
     base: options.Base,
     finetuned: options.Finetuned,
     task: options.TaskName,
@@ -76,6 +80,49 @@ def localize(
     outside: options.Outside = "",
     interpolation: options.Interpolation = False,
     also: options.Also = None,
+    device: options.Device = "auto",
+    dtype: options.Dtype = None,
+    lean: options.Lean = False,
+    data_parallel: options.DataParallel = None,
+    autocast: options.AutocastOption = None,
+    cuda_graphs: options.CudaGraphs = False,
+) -> RunSpec:
+    """The run that these options define, the same for every command that has them. Raises BadInput."""
+    given = dict(
+        base=base, finetuned=finetuned, task=task or NO_TASK, readout=readout and readout.value, localizer=method,
+        sizes=tuple(size or [DEFAULT_SIZE]), steps=steps, batch_size=batch_size, seed=seed,
+        options=read_options(option or []), k_shot=k_shot, data_seed=data_seed, max_train=max_train,
+        max_validation=max_validation, max_test=max_test, nulls=nulls.value if nulls else usual_nulls(method),
+        null_draws=null_draws, gain=gain, outside=outside, interpolation=interpolation, others=tuple(also or []),
+        device=device, dtype=dtype.value if dtype else "own" if lean else "float32", lean=lean,
+        data_parallel=data_parallel or int(os.environ.get("WORLD_SIZE", "1")), autocast=autocast and autocast.value,
+        cuda_graphs=cuda_graphs,
+    )  # fmt: skip
+    return read_spec(given).anchored(Path.cwd())
+
+
+def takes_run(command: Callable[..., None]) -> Callable[..., None]:
+    """A command that has the options of `run_spec` before its own, and gets the run that they define as `spec`.
+
+    An option of its own with the name of one of these takes its place.
+    """
+    shared, own = (dict(signature(one, eval_str=True).parameters) for one in (run_spec, command))
+    del own["spec"]
+
+    @wraps(command)
+    def called(**typed: Any) -> None:
+        spec = run_spec(**{name: typed[name] for name in shared})
+        command(spec, **{name: typed[name] for name in own if name not in shared})
+
+    rows = [row.replace(kind=Parameter.KEYWORD_ONLY) for row in {**shared, **own}.values()]
+    called.__signature__ = Signature(rows)  # type: ignore[attr-defined]
+    called.__annotations__ = {row.name: row.annotation for row in rows}
+    return called
+
+
+@takes_run
+def localize(
+    spec: RunSpec,
     parts: Annotated[
         bool,
         typer.Option(
@@ -84,12 +131,6 @@ def localize(
             help="Also score each part of the region, like parts.",
         ),
     ] = False,
-    device: options.Device = "auto",
-    dtype: options.Dtype = None,
-    lean: options.Lean = False,
-    data_parallel: options.DataParallel = None,
-    autocast: options.AutocastOption = None,
-    cuda_graphs: options.CudaGraphs = False,
     runs_dir: options.RunsDir = None,
     detach: Annotated[
         bool,
@@ -116,7 +157,6 @@ def localize(
 
       python -m skillviz localize --base a/ --finetuned b/ --task task.yaml --size 0.1% 0.01% 1% --method linearized
     """
-    spec = spec_of(ctx.params)
     is_job, is_shared = detach or cluster is not None, "WORLD_SIZE" in os.environ
     which = "--detach" if detach else "--cluster"
     if is_job and parts:
@@ -149,27 +189,6 @@ def localize(
         part_scores.report(run, part_scores.scored(run, CELLS, runs_dir))
     if as_json:
         print_json(run_json(run))
-
-
-def spec_of(typed: Mapping[str, Any]) -> RunSpec:
-    """The run that these parameters of the command line define; `typed` uses the parameter names of `localize`."""
-    same = ("base", "finetuned", "task", "seed", "data_seed", "k_shot", "steps", "batch_size", "device", "max_train",
-            "max_validation", "max_test", "interpolation", "lean", "cuda_graphs", "null_draws", "gain",
-            "outside")  # fmt: skip
-    chosen = {name: typed[name] for name in ("readout", "autocast")}
-    return read_spec(
-        {
-            **{name: typed[name] for name in same},
-            **{name: value and value.value for name, value in chosen.items()},
-            "data_parallel": typed["data_parallel"] or int(os.environ.get("WORLD_SIZE", "1")),
-            "dtype": typed["dtype"].value if typed["dtype"] else "own" if typed["lean"] else "float32",
-            "localizer": typed["method"],
-            "sizes": tuple(typed["size"] or [DEFAULT_SIZE]),
-            "options": read_options(typed["option"] or []),
-            "others": tuple(typed["also"] or []),
-            "nulls": typed["nulls"].value if typed["nulls"] else usual_nulls(typed["method"]),
-        }
-    ).anchored(Path.cwd())
 
 
 def start_job(spec: RunSpec, store: Store, as_json: bool, backend: Backend) -> None:

@@ -12,10 +12,10 @@ import typer
 
 from skillviz.commands import options
 from skillviz.commands.exit_codes import BAD_USE
-from skillviz.commands.localize import spec_of
+from skillviz.commands.localize import NO_TASK, takes_run
 from skillviz.commands.output import note, print_json, say
 from skillviz.core.formats import byte_size, counted
-from skillviz.core.localizers.table import DEFAULT_LOCALIZER, localizer
+from skillviz.core.localizers.table import localizer
 from skillviz.errors import BadInput, SkillvizError
 from skillviz.jobs.devices import chosen, devices
 from skillviz.jobs.slots import slot_of
@@ -33,10 +33,9 @@ from skillviz.tasks import registry
 from skillviz.tasks.project import expanded
 
 
+@takes_run
 def preflight(
-    ctx: typer.Context,
-    base: options.Base,
-    finetuned: options.Finetuned,
+    spec: RunSpec,
     task: Annotated[
         str | None,
         typer.Option(
@@ -46,30 +45,6 @@ def preflight(
             help="Also check this task: its data, its labels, and whether the readout works on it.",
         ),
     ] = None,
-    readout: options.ReadoutOption = None,
-    method: options.Method = DEFAULT_LOCALIZER,
-    size: options.Sizes = None,
-    steps: options.Steps = None,
-    batch_size: options.BatchSize = None,
-    seed: options.Seed = 0,
-    option: options.LocalizerOptions = None,
-    k_shot: options.KShot = None,
-    data_seed: options.DataSeed = 0,
-    max_train: options.MaxTrain = None,
-    max_validation: options.MaxValidation = None,
-    max_test: options.MaxTest = None,
-    nulls: options.Nulls = None,
-    null_draws: options.NullDraws = 1,
-    gain: options.Gain = "1",
-    outside: options.Outside = "",
-    interpolation: options.Interpolation = False,
-    also: options.Also = None,
-    device: options.Device = "auto",
-    dtype: options.Dtype = None,
-    lean: options.Lean = False,
-    data_parallel: options.DataParallel = None,
-    autocast: options.AutocastOption = None,
-    cuda_graphs: options.CudaGraphs = False,
     cluster: options.Cluster = None,
     memory: Annotated[
         str | None,
@@ -96,14 +71,14 @@ def preflight(
 
       python -m skillviz preflight --base roberta-base --finetuned models/sst2-64 --task sst2 --size 0.1% 1%
     """
-    spec = spec_of({**ctx.params, "task": task or "no task"})
-    asked = registry.task(task) if task else None
-    result = check_pair(expanded(base, "base"), expanded(finetuned, "finetuned"), asked, spec.readout)
+    has_task = spec.task != NO_TASK
+    asked = registry.task(spec.task) if has_task else None
+    result = check_pair(expanded(spec.base, "base"), expanded(spec.finetuned, "finetuned"), asked, spec.readout)
     budget = byte_count(memory) if memory else free_bytes(spec.device)
     errors, remarks = list(result.errors), result.notes
     if not errors:
         try:
-            remarks = _rehearsed(spec, result, runs_dir, is_whole=task is not None)
+            remarks = _rehearsed(spec, result, runs_dir, is_whole=has_task)
         except SkillvizError as refused:
             errors = [refused]
     errors += _cluster_refusal(cluster)
@@ -114,7 +89,7 @@ def preflight(
             say(remark)
         say(f"The pair fits: {result.readout} readout, {result.d:,} graftable parameters.")
     expected = None
-    if task and not errors:
+    if has_task and not errors:
         facts = facts_of(spec, slot_of(spec.device).partition("-")[0], result)
         expected = estimate(spec, facts)
         with_nulls = f", with {counted(len(spec.null_searches), 'null')}" if spec.null_searches else ""
