@@ -5,18 +5,21 @@ Exhibits are made from tables alone, without Streamlit: a page draws them as car
 
 from __future__ import annotations
 
-import io
-import pickle
 import threading
 import zlib
-from collections.abc import Callable
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, fields, is_dataclass
 from functools import lru_cache, wraps
 from hashlib import blake2b
 from typing import Any, ParamSpec
 
+import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
+from pandas.util import hash_array, hash_pandas_object
+from pydantic import BaseModel
+
+from skillviz.plots.as_text import from_text, to_text
 
 P = ParamSpec("P")
 MOST_EXHIBITS = 512
@@ -55,7 +58,7 @@ class Exhibit:
 
 
 class _Kept(Exhibit):
-    """An exhibit that stores its figure as bytes and unpickles a new one for each reader.
+    """An exhibit that stores its figure as text and reads a new one for each reader.
 
     A figure is thousands of objects, takes a hundred times the memory, and Python's garbage collector visits each of
     them.
@@ -64,13 +67,13 @@ class _Kept(Exhibit):
     def __init__(self, figure: go.Figure, **others: Any) -> None:  # an exhibit's fields, from dataclasses.replace
         for name, value in others.items():
             object.__setattr__(self, name, value)
-        object.__setattr__(self, "_packed", zlib.compress(pickle.dumps(figure), level=1))
+        object.__setattr__(self, "_packed", zlib.compress(to_text(figure).encode(), level=1))
         object.__setattr__(self, "_fresh", figure)
 
     @property
     def figure(self) -> go.Figure:
         fresh = self.__dict__.pop("_fresh", None)  # the first reader is the page that drew it
-        return fresh if fresh is not None else pickle.loads(zlib.decompress(self.__dict__["_packed"]))  # written above
+        return fresh if fresh is not None else from_text(zlib.decompress(self.__dict__["_packed"]).decode())
 
 
 class _Place:
@@ -105,9 +108,30 @@ def _place(call: bytes) -> _Place:
 
 
 def _digest(call: Any) -> bytes:
-    """A digest that is equal for equal calls. Digests are only compared: the pickle is never read back."""
-    written = io.BytesIO()
-    pickler = pickle.Pickler(written)
-    pickler.fast = True  # otherwise the pickle records shared objects, in which equal calls may differ
-    pickler.dump(call)
-    return blake2b(written.getvalue()).digest()
+    """A digest that is equal for calls of equal content."""
+    digest = blake2b()
+    for part in _content(call):
+        digest.update(len(part).to_bytes(8) + part)
+    return digest.digest()
+
+
+def _content(value: Any) -> Iterator[bytes]:
+    """A value's content in parts: its type, then its rows, fields or items, or its text."""
+    yield type(value).__qualname__.encode()
+    if isinstance(value, pd.DataFrame | pd.Series):
+        yield from _content(dict(value.dtypes.astype(str)) if isinstance(value, pd.DataFrame) else value.name)
+        yield hash_pandas_object(value).to_numpy().tobytes()
+    elif isinstance(value, np.ndarray):
+        yield f"{value.dtype} {value.shape}".encode()
+        yield hash_array(value.ravel()).tobytes()
+    elif is_dataclass(value) or isinstance(value, BaseModel):
+        names = (field.name for field in fields(value)) if is_dataclass(value) else type(value).model_fields
+        yield from _content([getattr(value, name) for name in names])
+    elif isinstance(value, Mapping):
+        yield from _content(list(value.items()))
+    elif isinstance(value, list | tuple | set | frozenset):
+        yield str(len(value)).encode()
+        for item in value:
+            yield from _content(item)
+    else:
+        yield repr(value).encode()

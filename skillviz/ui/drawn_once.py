@@ -8,17 +8,17 @@ fill in.
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import json
 import re
 from collections.abc import Sequence
 from typing import Any, Literal
 
-import numpy as np
 import plotly.graph_objects as go
 from plotly.basedatatypes import BaseFigure
 from plotly.io import to_json
+
+from skillviz.plots.as_text import as_lists
 
 CARTESIAN = {"scatter", "scattergl", "bar", "heatmap"}
 AXIS = re.compile(r"[xy]axis\d*")
@@ -72,22 +72,3 @@ def _merged(defaults: Any, own: Any) -> Any:
     if not isinstance(defaults, dict) or not isinstance(own, dict):
         return own
     return {**defaults, **{name: _merged(defaults.get(name), value) for name, value in own.items()}}
-
-
-def as_lists(value: Any) -> Any:
-    """The value with every array in it as a list, including arrays that plotly has encoded."""
-    if isinstance(value, np.ndarray):
-        return value.tolist()
-    if isinstance(value, dict):
-        if value.keys() >= {"dtype", "bdata"}:
-            return _decoded(value).tolist()
-        return {key: as_lists(part) for key, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [as_lists(part) for part in value]
-    return value
-
-
-def _decoded(encoded: dict[str, Any]) -> Any:
-    array = np.frombuffer(base64.b64decode(encoded["bdata"]), dtype=np.dtype(encoded["dtype"]))
-    shape = encoded.get("shape")
-    return array if shape is None else array.reshape([int(length) for length in str(shape).split(",")])
