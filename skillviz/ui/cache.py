@@ -19,12 +19,11 @@ from collections import ChainMap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial, wraps
-from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Generic, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import pandas as pd
 import streamlit as st
@@ -129,47 +128,9 @@ def remembered(
     return decorate
 
 
-class _Kept:
-    """The last value of a function for one store, with the stamp of its files and the time of reading."""
-
-    def __init__(self) -> None:
-        self.lock, self.stamp, self.read, self.value = threading.Lock(), None, 0.0, None
-
-
 def _name_of(store: Store) -> str:
     """The store's root as text that Streamlit can hash, even if a folder's name is not valid in any encoding."""
     return visible(str(store.root))
-
-
-def kept_for_store(
-    stamp: Callable[[Store], Any], seconds: float = math.inf
-) -> Callable[[Callable[[Store], Value]], Callable[[Store], Value]]:
-    """Return a decorator that keeps a function's last value for each store, until its stamp changes or it expires.
-
-    Pages may not change the value. Only one is kept per store: otherwise every earlier state of a growing list of runs
-    would stay in memory.
-    """
-
-    def decorate(function: Callable[[Store], Value]) -> Callable[[Store], Value]:
-        def place(root: str) -> _Kept:
-            return _Kept()
-
-        place.__qualname__ = function.__qualname__
-        places = shared(place, show_spinner=False, max_entries=STORES)
-
-        @wraps(function)
-        def read(store: Store) -> Value:
-            kept, now = places(_name_of(store)), stamp(store)
-            with kept.lock:
-                if kept.stamp != now or time.monotonic() - kept.read > seconds:
-                    kept.value = function(store)
-                    kept.stamp, kept.read = now, time.monotonic()
-                value: Value = kept.value
-                return value
-
-        return read
-
-    return decorate
 
 
 def library() -> Library:
@@ -177,63 +138,90 @@ def library() -> Library:
     return script.once_read("library", lambda: libraries.library(sign_in.user_root()))
 
 
-@dataclass(frozen=True)
-class _Files:
-    """The run.json files of a store and the packed files of its studies' runs.
+@dataclass
+class _Known:
+    """A finished run, the modification time of its file, and its entries by whether it is the user's own."""
 
-    `changed` maps each run's name to the modification time of its file; `digest` is one hash of all of them."""
+    changed: int
+    run: Run
+    entries: dict[bool, Entry] = field(default_factory=dict)
 
-    changed: Mapping[str, int]
-    digest: str
-
-
-def _run_files(store: Store) -> str:
-    """The digest of a store and its run files."""
-    return _files_of(store).digest
-
-
-def _files_of(store: Store) -> _Files:
-    """The files of a store, cached for a moment: one script run reads them several times, and there are thousands."""
-    if store.root == libraries.shipped_root():  # shipped runs change only with skillviz itself
-        return _shipped_files(store)
-    return script.once_read(f"runs {store.root}", partial(_look_at_files, store))
+    def entry(self, is_of_user: bool) -> Entry:
+        """The run's entry, made once."""
+        if is_of_user not in self.entries:
+            self.entries[is_of_user] = entry_of(self.run, is_of_user=is_of_user)
+        return self.entries[is_of_user]
 
 
-@kept_for_store(lambda store: True, seconds=SCAN_SECONDS)
-def _shipped_files(store: Store) -> _Files:
-    return _look_at_files(store)
+class _Listing:
+    """The runs of one store as they were when its files were last looked at.
+
+    A run is read again only if its file has changed: a store has thousands. `known` has the newest first, `runs` the
+    oldest, both by id; `digest` changes with any file.
+    """
+
+    def __init__(self) -> None:
+        self.lock, self.scanned, self.digest = threading.Lock(), -math.inf, ""
+        self.known: dict[str, _Known] = {}
+        self.runs: dict[str, Run] = {}
+
+    def look(self, store: Store) -> _Listing:
+        """Looks at the store's files and reads the new runs; returns itself.
+
+        Finished runs do not change, so their files are looked at every SCAN_SECONDS only. Shipped runs change only with
+        skillviz itself.
+        """
+        with self.lock:
+            is_due = time.monotonic() - self.scanned > SCAN_SECONDS
+            if not is_due and store.root == libraries.shipped_root():
+                return self
+            if is_due:
+                self.scanned = time.monotonic()
+            changed = _changed(store, {} if is_due else self.known)
+            lines = "\0".join([str(store.root), *(f"{name}\0{time}" for name, time in changed.items())])
+            digest = hashlib.blake2b(os.fsencode(lines), digest_size=16).hexdigest()
+            if digest != self.digest:
+                kept = {name: one for name, one in self.known.items() if changed.get(name) == one.changed}
+                read = store.list(among=[name for name in changed if name not in kept])
+                known = [*kept.values(), *(_Known(changed[run.id], run) for run in read)]
+                known.sort(key=lambda one: (one.run.record.created, one.run.id), reverse=True)
+                self.known, self.digest = {one.run.id: one for one in known}, digest
+                self.runs = {one.run.id: one.run for one in reversed(known)}
+            return self
 
 
-def _look_at_files(store: Store) -> _Files:
+def _changed(store: Store, known: Mapping[str, _Known]) -> dict[str, int]:
+    """The modification times of the run.json files of a store, and of the packed files of its studies' runs, by run.
+
+    The files of `known` runs are not looked at.
+    """
     root, look, changed = str(store.root), os.stat, {}
-    finished = _renewed("runs", _name_of(store)).kept if _is_looked_at(store) else {}  # finished runs do not change
     with suppress(StoreError):  # a store that cannot be listed is reported by `others`
         for name in store.names():
-            if name in finished:
-                changed[name] = finished[name][0]
+            if name in known:
+                changed[name] = known[name].changed
                 continue
             with suppress(OSError):  # not a run, deleted just now, or unreadable
                 changed[name] = look(f"{root}{os.sep}{name}{os.sep}{RUN_FILE}").st_mtime_ns
         for name, path in store.packed().items():
             with suppress(OSError):
                 changed.setdefault(name, packed_stamp(path)[1])
-    lines = "\0".join([root, *(f"{name}\0{time}" for name, time in changed.items())])
-    return _Files(changed, hashlib.blake2b(os.fsencode(lines), digest_size=16).hexdigest())
+    return changed
 
 
 @shared(show_spinner=False, max_entries=STORES)
-def _looks(root: str) -> list[float]:
-    """The time of the last full scan of a store's files, as a list of one value."""
-    return [-math.inf]
+def _listing_of(root: str) -> _Listing:
+    return _Listing()
 
 
-def _is_looked_at(store: Store) -> bool:
-    """True if all of a store's files were scanned in the last SCAN_SECONDS; otherwise the caller must scan them now."""
-    last, now = _looks(_name_of(store)), time.monotonic()
-    if now - last[0] <= SCAN_SECONDS:
-        return True
-    last[0] = now
-    return False
+def _listing(store: Store) -> _Listing:
+    """The runs of a store, looked at once in a script run, which reads them several times."""
+    return script.once_read(f"runs {store.root}", lambda: _listing_of(_name_of(store)).look(store))
+
+
+def _run_files(store: Store) -> str:
+    """The digest of a store and its run files."""
+    return _listing(store).digest
 
 
 def _study_files(store: Store) -> Stamp:
@@ -290,68 +278,20 @@ def _yaml_files(folder: Path) -> list[Path]:
 
 def entries() -> tuple[Entry, ...]:
     """One entry per finished run: the user's own first, and in each store the newest first."""
-    own, *others = library().stores
-    return Entries((*_own_entries_in(own), *chain.from_iterable(map(_shared_entries_in, others))))
-
-
-class _Renewed(Generic[Value]):
-    """Values by run name, each kept until its source changes, so that one change replaces one value."""
-
-    def __init__(self) -> None:
-        self.kept: dict[str, tuple[Any, Value]] = {}
-
-    def of(self, sources: Mapping[str, Any], make: Callable[[Sequence[str]], Mapping[str, Value]]) -> list[Value]:
-        """The values of all names in `sources`; `make` makes the values whose source is new or has changed."""
-        old = {name: kept for name, kept in self.kept.items() if name in sources and kept[0] == sources[name]}
-        new = make([name for name in sources if name not in old])
-        self.kept = {**old, **{name: (sources[name], value) for name, value in new.items()}}
-        return [value for _, value in self.kept.values()]
-
-
-@shared(show_spinner=False, max_entries=2 * STORES)
-def _renewed(what: str, root: str) -> _Renewed[Any]:
-    return _Renewed()
-
-
-@kept_for_store(_run_files)
-def _runs_in(store: Store) -> Sequence[Run]:
-    memory: _Renewed[Run] = _renewed("runs", _name_of(store))
-    runs = memory.of(_files_of(store).changed, lambda names: {run.id: run for run in store.list(among=names)})
-    return sorted(runs, key=lambda run: (run.record.created, run.id), reverse=True)
-
-
-def _entries_in(store: Store, is_of_user: bool) -> Sequence[Entry]:
-    runs = {run.id: run for run in _runs_in(store)}
-    memory: _Renewed[Entry] = _renewed(f"entries {is_of_user}", _name_of(store))
-    entries = memory.of(runs, lambda names: {name: entry_of(runs[name], is_of_user=is_of_user) for name in names})
-    by_id = {entry.id: entry for entry in entries}
-    return [by_id[name] for name in runs]
-
-
-@kept_for_store(_run_files)
-def _own_entries_in(store: Store) -> Sequence[Entry]:
-    return _entries_in(store, is_of_user=True)
-
-
-@kept_for_store(_run_files)
-def _shared_entries_in(store: Store) -> Sequence[Entry]:
-    return _entries_in(store, is_of_user=False)
-
-
-@kept_for_store(_run_files)
-def _runs_by_id_in(store: Store) -> dict[str, Run]:
-    return {run.id: run for run in reversed(_runs_in(store))}
+    listings = enumerate(map(_listing, library().stores))
+    return Entries(one.entry(not number) for number, listing in listings for one in listing.known.values())
 
 
 def _runs_by_id() -> Mapping[str, Run]:
     """All finished runs by id; if two stores have the same id, the user's own run."""
-    return ChainMap(*[_runs_by_id_in(store) for store in library().stores])
+    return ChainMap(*[_listing(store).runs for store in library().stores])
 
 
 def read_shared() -> None:
     """Reads the runs that every visitor sees, so that the first visitor does not wait for them."""
     for store in libraries.library().stores:
-        _shared_entries_in(store)
+        for one in _listing(store).known.values():
+            one.entry(False)
 
 
 def run(run_id: str) -> Run:
@@ -374,7 +314,7 @@ def records() -> list[RunRecord]:
 def own_runs() -> Sequence[Run | Unfinished]:
     """The runs of the user's own store, finished or not."""
     store = user_store()
-    return [*_runs_in(store), *_others_in(store)[0]]
+    return [*reversed(_listing(store).runs.values()), *_others_in(store)[0]]
 
 
 def others() -> tuple[Sequence[Unfinished], Sequence[Unreadable]]:
@@ -383,9 +323,9 @@ def others() -> tuple[Sequence[Unfinished], Sequence[Unreadable]]:
     return [run for runs, _ in found for run in runs], [folder for _, folders in found for folder in folders]
 
 
-@kept_for_store(_run_files, seconds=SCAN_SECONDS)
+@remembered(shared, _run_files, max_entries=STORES, ttl=SCAN_SECONDS)
 def _others_in(store: Store) -> tuple[Sequence[Unfinished], Sequence[Unreadable]]:
-    return store.others({run.id for run in _runs_in(store)})
+    return store.others(set(_listing(store).runs))
 
 
 @remembered(shared, lambda what, subjects, make: (what, [_mark(one) for one in subjects]), max_entries=COMPUTED)
@@ -682,7 +622,7 @@ def studies() -> Sequence[StudyFolder]:
     return list_studies(library(), _studies_in)
 
 
-@kept_for_store(_study_files, seconds=SCAN_SECONDS)
+@remembered(shared, _study_files, max_entries=STORES, ttl=SCAN_SECONDS)
 def _studies_in(store: Store) -> Sequence[StudyFolder]:
     return studies_in(store)
 
@@ -692,7 +632,7 @@ def broken_studies() -> Sequence[Unreadable]:
     return [broken for store in library().stores for broken in _broken_studies_in(store)]
 
 
-@kept_for_store(_study_files, seconds=SCAN_SECONDS)
+@remembered(shared, _study_files, max_entries=STORES, ttl=SCAN_SECONDS)
 def _broken_studies_in(store: Store) -> Sequence[Unreadable]:
     return unreadable_studies(store)
 
