@@ -28,7 +28,7 @@ from skillviz.studies.spec import ExperimentRequest
 PAGE, WORDS = PROJECT / "docs" / "research" / "roberta.md", PROJECT / "docs" / "research" / "roberta_words.md"
 TABLE = "<!-- table -->"
 COMMAND = "python -m skillviz reproduce {} --scale paper"
-COLUMNS = ("experiment", "command", "models", "runs", "scores", "one GPU", "GPU memory", "main memory", "disk")
+COLUMNS = ("experiment", "command", "models", "runs", "scores", "GPU memory", "main memory", "disk")
 
 
 def headers(folder: Path) -> Path:
@@ -69,15 +69,12 @@ def page() -> str:
     rows = [
         [
             EXPERIMENTS[name].title.partition(":")[0], f"`{COMMAND.format(name)}`", str(one.models), str(one.runs),
-            str(one.scores), formats.order_of_magnitude(one.seconds["cuda"]), formats.byte_size(one.device),
+            str(one.scores), formats.byte_size(one.device),
             formats.byte_size(one.host["cuda"]), formats.byte_size(one.disk),
         ]
         for name, one in plans.items()
     ]  # fmt: skip
-    basis = (
-        "Times are orders of magnitude at an assumed speed; once an experiment runs, its own steps tell the time left."
-    )
-    table = "\n".join([*formats.markdown_table(COLUMNS, rows), "", basis])
+    table = "\n".join(formats.markdown_table(COLUMNS, rows))
     return WORDS.read_text(encoding="utf-8").replace(TABLE, table)
 
 

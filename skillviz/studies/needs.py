@@ -1,26 +1,31 @@
-"""Estimate the needs of a study before its start: models, runs, time on CPU and GPU, memory and disk."""
+"""The needs of a study before its start, from headers and row counts: models, runs, scores, memory and disk."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from skillviz.core.formats import byte_size, counted, order_of_magnitude
+from skillviz.core.formats import byte_size, counted
+from skillviz.core.size import parse_size
+from skillviz.errors import SkillvizError
 from skillviz.models.finetune.recipes import CONTINUAL, MULTI_TASK, recipe_row
 from skillviz.models.finetune.training_config import BATCH_SIZE
+from skillviz.models.preflight import preflight
 from skillviz.runs.artifact import FINETUNE, LOCALIZE, SCORE
-from skillviz.runs.estimate import PROCESS, Facts, peak_bytes
+from skillviz.runs.memory import PROCESS, Facts, facts_of, peak_bytes, published_facts
 from skillviz.runs.pace import OTHERS
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store
-from skillviz.studies.estimate import PlanClock, estimates
 from skillviz.studies.finetuned_model import FineTunedSpec
 from skillviz.studies.plan import plan
 from skillviz.studies.spec import StudySpec
 from skillviz.studies.status import Snapshot
 from skillviz.studies.step import TABLE, Step
+from skillviz.tasks import registry
 
 DEVICES = ("cpu", "cuda")
+FIELDS = {FINETUNE: "models", LOCALIZE: "runs", SCORE: "scores"}
+OF_FACTS = {"base", "task", "readout", "k_shot", "data_seed", "max_train", "max_validation", "max_test", "others"}
 CUDA_PROCESS = 3e9  # bytes of host memory of a process with torch and a CUDA context; an assumption, not measured here
 TOKENIZER = 5e6  # bytes of the files beside a model's weights
 RUN_FILES = 1e5  # bytes of a run's or score's small files
@@ -40,17 +45,16 @@ is 5.0.
 
 @dataclass(frozen=True)
 class Needs:
-    """The remaining needs of a study: counts of steps, seconds by device at an assumed speed, peak memory, disk.
+    """The remaining needs of a study: counts of steps, peak memory, disk.
 
     `host` is main memory in bytes by device, `device` the GPU's memory in bytes. `unknown` counts the steps whose
-    models or data could not be read; each counts as a minute and no memory.
+    models or data could not be read; they count as no memory.
     """
 
     models: int
     runs: int
     scores: int
     left: int
-    seconds: Mapping[str, float]
     host: Mapping[str, int]
     device: int
     disk: int
@@ -60,10 +64,9 @@ class Needs:
         """Yield the needs as sentences for the user."""
         yield (
             f"{counted(self.models, 'model')} to fine-tune, {counted(self.runs, 'run')}, "
-            f"{counted(self.scores, 'score')}; {counted(self.left, 'step')} left."
+            f"{counted(self.scores, 'score')}; {counted(self.left, 'step')} left. The time left shows once a step of "
+            "each kind is finished."
         )
-        for name, where in (("cuda", "one GPU"), ("cpu", "the CPU")):
-            yield f"Time on {where}: {order_of_magnitude(self.seconds[name])} (an order of magnitude, not measured)."
         yield (
             f"Memory: {byte_size(self.host['cpu'])} on a CPU; with a GPU {byte_size(self.device)} of its memory and "
             f"{byte_size(self.host['cuda'])} of main memory. From the models' headers, for the largest step."
@@ -72,62 +75,62 @@ class Needs:
         if self.unknown:
             yield (
                 f"Nothing is known yet of {counted(self.unknown, 'step')}, whose models or data could not be read: "
-                "they count as a minute each and no memory."
+                "they count as no memory."
             )
 
 
 def needs(study: StudySpec, store: Store, workers: int = 1) -> Needs:
-    """Return the needs of the missing steps; reads headers and data, no weights.
-
-    Workers share the time; each needs the memory.
-    """
+    """Return the needs of the missing steps; reads headers and data, no weights. Each worker needs the memory."""
     at = Snapshot(plan(study), store)
     left = [step for step in at.plan.steps if not at.is_there(step)]
-    peaks, disk, unknown = {name: 0.0 for name in DEVICES}, 0.0, 0
-    weights = 0.0
-    clocks = {name: PlanClock(at, name) for name in DEVICES}
-    for step in left:
-        if step.kind == TABLE:
-            continue
-        facts = {name: _facts(step, clock) for name, clock in clocks.items()}
-        if (known := facts["cpu"]) is None:
-            unknown += 1
-            continue
-        disk += _disk(step, known)
-        weights = max(weights, 4.0 * known.parameters)
-        for name, one in facts.items():
-            if one is not None:
-                peaks[name] = max(peaks[name], _peak(step, one))
-    timed = {name: estimates(at, name) for name in DEVICES}
-    count = sum(step.kind != TABLE for step in left)
-    beside = max(1, min(workers, count))
-    is_any = count > unknown
+    steps = [step for step in left if step.kind != TABLE]
+    read = dict[str, Facts]()
+    known = [(step, facts) for step in steps if (facts := _facts(step, read)) is not None]
+    peaks = {
+        name: max((_peak(step, replace(facts, device=name)) for step, facts in known), default=0.0) for name in DEVICES
+    }
+    weights = max((4.0 * facts.parameters for _, facts in known), default=0.0)
+    beside = max(1, min(workers, len(steps)))
     return Needs(
-        models=sum(step.kind == FINETUNE for step in left),
-        runs=sum(step.kind == LOCALIZE for step in left),
-        scores=sum(step.kind == SCORE for step in left),
+        **{field: sum(step.kind == kind for step in left) for kind, field in FIELDS.items()},
         left=len(left),
-        seconds={name: round(one.left(left, workers), 1) for name, one in timed.items()},
-        host={"cpu": int(beside * peaks["cpu"]), "cuda": int(beside * (CUDA_PROCESS + 2 * weights)) if is_any else 0},
+        host={"cpu": int(beside * peaks["cpu"]), "cuda": int(beside * (CUDA_PROCESS + 2 * weights)) if known else 0},
         device=int(beside * max(0.0, peaks["cuda"] - PROCESS)),
-        disk=int(disk),
-        unknown=unknown,
+        disk=int(sum(_disk(step, facts) for step, facts in known)),
+        unknown=len(steps) - len(known),
     )
 
 
-def _facts(step: Step, clock: PlanClock) -> Facts | None:
+def _facts(step: Step, read: dict[str, Facts]) -> Facts | None:
     """Return the facts of a step's largest task."""
-    every = [clock.facts(spec, clock.on) for spec in _specs(step, clock.on)]
+    every = [_facts_of(spec, read) for spec in _specs(step)]
     known = [facts for facts in every if facts is not None]
     return max(known, key=lambda facts: (facts.tokens, sum(facts.counts.values()))) if known else None
 
 
-def _specs(step: Step, device: str) -> list[RunSpec]:
+def _facts_of(spec: RunSpec, read: dict[str, Facts]) -> Facts | None:
+    """Return the facts of a run, from the base alone: the fine-tuned model may not exist yet. None if unreadable.
+
+    `read` holds the facts that were read before.
+    """
+    plain = RunSpec(**spec.model_dump(include=OF_FACTS), finetuned=spec.base, sizes=("1",))
+    key = plain.json_text()
+    try:
+        if key not in read:
+            base = preflight(spec.base, spec.base, registry.task(spec.task), spec.readout)
+            read[key] = published_facts(plain, base) or facts_of(plain, check=base)
+        facts = read[key]
+        return replace(facts, sizes=tuple(parse_size(size, facts.d) for size in spec.sizes))
+    except SkillvizError:
+        return None
+
+
+def _specs(step: Step) -> list[RunSpec]:
     """Return runs with a step's models and data."""
     if isinstance(step.spec, RunSpec):
         return [step.spec]
     if not isinstance(step.spec, FineTunedSpec):
-        return [step.spec.run_spec(device)]
+        return [step.spec.run_spec()]
     shared = {name: getattr(step.spec, name) for name in ("base", "readout", "k_shot", "max_train", "max_validation")}
     return [RunSpec(**shared, finetuned=step.spec.base, task=task) for task in step.spec.tasks]
 
