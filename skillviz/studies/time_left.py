@@ -96,17 +96,17 @@ def preview(study: StudySpec, store: Store, workers: int = 1) -> Preview:
 
 
 def time_left(at: Snapshot, workers: int) -> str:
-    """Return `4 of 6 steps to do (1 model, 2 runs, tables): about 3 min left, ...`, for parallel processes."""
+    """Return `4 of 6 steps to do (2 runs, the tables); about 3 min left, ...`, for parallel processes."""
     left = [step for step in at.plan.steps if not at.is_there(step)]
     if not left:
         return "nothing is left"
     side = f", with {workers} processes in parallel" if workers > 1 else ""
     todo = f"{len(left)} of {len(at.plan.steps)} steps to do ({kinds(left)})"
-    return f"{todo}: {measured(at).words(left, workers)}{side}"
+    return f"{todo}; {measured(at).words(left, workers)}{side}"
 
 
 def kinds(steps: Sequence[Step]) -> str:
-    """Return `1 model to fine-tune, 2 runs, 4 scores, the tables`."""
+    """Return `1 model to fine-tune, 2 runs, 4 scores, the tables`, without the kinds that no step has."""
     counts = {kind: sum(step.kind == kind for step in steps) for kind in NOUNS}
     words = [f"{counted(n, NOUNS[kind])}{' to fine-tune' * (kind == FINETUNE)}" for kind, n in counts.items() if n]
     return ", ".join([*words, *(["the tables"] if any(step.kind == TABLE for step in steps) else [])])

@@ -144,7 +144,7 @@ def test_a_pair_that_fits_shows_work_memory_and_the_command(small: Path) -> None
     assert "The two fit: 4,448 graftable parameters in 2 layers" in text and not test.error
     assert "**222 (5%)** of 4,448" in text and "task *tiny*" in text
     assert (
-        "Work: **1 search with " in text
+        "gradients of examples" in text
         and "shows the time left once it is measured" in text
         and "that are free" in text
     )

@@ -248,8 +248,8 @@ def test_what_cannot_be_packed(done: Done, tiny: Path, store: Store) -> None:
         pack(few(tiny), store, Store(store.root / "to"))
 
 
-def test_the_time_left_is_measured_on_the_finished_steps(done: Done, tiny: Path, store: Store) -> None:
-    fresh = plan(few(tiny))
+def test_the_time_left_is_measured_on_the_finished_steps(done: Done, file: Path, tiny: Path, store: Store) -> None:
+    fresh = plan(few(tiny, finetune={"steps": 600}))
     assert measured(Snapshot(fresh, store)).words(fresh.steps) == NOT_MEASURED
     now = Snapshot(plan(done[0]), done[1])
     pace, steps = measured(now), [step for step in now.plan.steps if step.kind != TABLE]

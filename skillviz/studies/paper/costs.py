@@ -28,6 +28,7 @@ CORE_HOURS = {
 Replace a number by the measured one when the experiment has been made on a CPU. The order is that of `reproduce all`:
 the most informative first, because the last ones are lost if time runs out.
 """
+ESTIMATED = "estimated in November 2026 for two cores"
 
 
 @dataclass(frozen=True)
@@ -46,8 +47,8 @@ class ExperimentCost:
 
 def measured_by(name: str, command: str) -> str:
     """Return the sentence with the command that measures an experiment, and its core-hours."""
-    hours = counted(CORE_HOURS[name], "core-hour")
-    return f"`{command}` measures it, in about {hours} (estimated in November 2026 for two cores)."
+    hours = f", in about {counted(CORE_HOURS[name], 'core-hour')} ({ESTIMATED})" if name in CORE_HOURS else ""
+    return f"`{command}` measures it{hours}."
 
 
 def costs(scale: Scale, store: Store) -> dict[str, ExperimentCost]:

@@ -1,4 +1,4 @@
-"""The form that starts a study, an experiment of the paper at a scale or the user's file, with plan and duration."""
+"""The form that starts a study, an experiment of the paper at a scale or the user's file, with its plan."""
 
 from __future__ import annotations
 
