@@ -245,22 +245,26 @@ def _all(scale: str, store: Store, workers: int, core_hours: float | None, dry_r
         if as_json:
             print_json({"scale": scale, "experiments": frame.to_dict("records")})
         return
-    failed = []
+    failed, is_spent = list[str](), False
     for name in known:
         left = None if core_hours is None else core_hours - _spent(known)
-        if left is not None and left <= 0:
+        if is_spent := left is not None and left <= 0:
             break
         _, _, study = study_of(ExperimentRequest(name, scale), store)
         refuse_wrong(study, store)
         write_study(study, store)
         budget = None if left is None else 3600 * left * workers / cores()
-        failed += [name] if _run(study, store, workers, budget).failed else []
+        outcome = _run(study, store, workers, budget)
+        failed += [name] if outcome.failed else []
         known = costs(usual, store)
-    if core_hours is not None and (missing := [name for name, one in known.items() if not one.is_whole]):
+        if is_spent := bool(outcome.not_reached and not outcome.failed):
+            break
+    if is_spent:
         done = ", ".join(name for name, one in known.items() if one.is_whole) or "none"
+        missing = ", ".join(name for name, one in known.items() if not one.is_whole)
         note(
             f"{number(_spent(known), 1)} of {number(core_hours, 1)} core-hours are spent. Finished: {done}. Not "
-            f"finished: {', '.join(missing)}. The same command with more --core-hours goes on from here."
+            f"finished: {missing}. The same command with more --core-hours goes on from here."
         )
     if failed:
         note(f"With failed steps: {', '.join(failed)}.")

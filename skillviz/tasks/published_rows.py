@@ -1,4 +1,4 @@
-"""The numbers of examples in the built-in tasks, so that a plan can be timed before any data are downloaded."""
+"""The numbers of examples in the built-in tasks, so that the needs of a plan are known before data are downloaded."""
 
 from __future__ import annotations
 

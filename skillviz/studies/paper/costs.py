@@ -62,5 +62,6 @@ def costs(scale: Scale, store: Store) -> dict[str, ExperimentCost]:
         left = [step.kind for step in steps if not at.is_there(step)]
         spent = used * sum(at.seconds(step) or 0.0 for step in steps if at.is_there(step)) / 3600
         is_whole = all(map(at.is_there, at.plan.steps))
-        found[name] = ExperimentCost(*map(left.count, (FINETUNE, LOCALIZE, SCORE)), spent, is_whole)
+        models, runs, scores = map(left.count, (FINETUNE, LOCALIZE, SCORE))
+        found[name] = ExperimentCost(models, runs, scores, spent, is_whole)
     return found
