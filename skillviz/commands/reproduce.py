@@ -264,7 +264,7 @@ def _all(scale: str, store: Store, workers: int, core_hours: float | None, dry_r
         missing = ", ".join(name for name, one in known.items() if not one.is_whole)
         note(
             f"{number(_spent(known), 1)} of {number(core_hours, 1)} core-hours are spent. Finished: {done}. Not "
-            f"finished: {missing}. The same command with more --core-hours goes on from here."
+            f"finished: {missing}. The same command with a larger --core-hours goes on from here."
         )
     if failed:
         note(f"With failed steps: {', '.join(failed)}.")
