@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -17,7 +16,6 @@ from skillviz.errors import BadInput
 from skillviz.jobs.slurm import backend_named
 from skillviz.runs.store import Store, store_root
 from skillviz.studies.cores import cores
-from skillviz.studies.needs import needs
 from skillviz.studies.paper.costs import costs
 from skillviz.studies.paper.published_values import beside
 from skillviz.studies.paper.request import refuse_wrong, study_of, write_study
@@ -26,7 +24,7 @@ from skillviz.studies.plan import plan
 from skillviz.studies.spec import ExperimentRequest
 from skillviz.studies.status import Snapshot
 from skillviz.studies.store import open_study, study_path
-from skillviz.studies.time_left import time_left
+from skillviz.studies.time_left import NOUNS, time_left
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -147,7 +145,7 @@ DryRun = Annotated[
     bool,
     typer.Option(
         "--dry-run", rich_help_panel=options.WHERE,
-        help="Say how many models, runs and scores, how much memory and disk; write and start nothing.",
+        help="Say how many models, runs and scores; write and start nothing.",
     ),
 ]  # fmt: skip
 WriteOnly = Annotated[
@@ -208,12 +206,12 @@ def reproduce(
     refuse_wrong(study, store)
     if dry_run:
         _tell(row, chosen)
-        what = needs(study, store, workers)
-        for sentence in what.sentences():
-            say(sentence)
-        notes = find_study.say_notes(Snapshot(plan(study), store))
+        at = Snapshot(plan(study), store)
+        say(f"{study.name}: {time_left(at, workers)}.")
+        notes = find_study.say_notes(at)
         if as_json:
-            print_json({"name": study.name, **asdict(what), "notes": notes})
+            left = {f"{noun}s": sum(not at.is_there(step) for step in at.plan.of(kind)) for kind, noun in NOUNS.items()}
+            print_json({"name": study.name, **left, "notes": notes})
         return
     if cluster is not None:
         if workers > 1:

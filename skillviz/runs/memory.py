@@ -22,7 +22,6 @@ from skillviz.models.preflight import Preflight, preflight
 from skillviz.runs.pace import OTHERS, OUTSIDE
 from skillviz.runs.spec import RunSpec
 from skillviz.tasks import registry
-from skillviz.tasks.published_rows import PUBLISHED_ROWS, published_counts
 from skillviz.tasks.source import out_of_scope
 from skillviz.tasks.splits import load, load_test
 from skillviz.tasks.task import CLASSIFICATION, GENERATION, USUAL_LENGTH, Task
@@ -70,8 +69,7 @@ class Facts:
 def facts_of(spec: RunSpec, device: str = "cpu", check: Preflight | None = None) -> Facts:
     """Return the facts of a spec without reading weights; raises SkillvizError for a wrong pair, task or size.
 
-    `check` is the pair's preflight if it is known, or that of the base alone if the fine-tuned model is still to be
-    made.
+    `check` is the pair's preflight if it is known.
     """
     task = registry.task(spec.task)
     if check is None:
@@ -86,17 +84,6 @@ def facts_of(spec: RunSpec, device: str = "cpu", check: Preflight | None = None)
     if (outside := out_of_scope(task)) is not None:
         counts[OUTSIDE] = min(len(outside), spec.max_test or len(outside))
     return facts_from(spec, task, check, counts, splits.words, device, splits.options)
-
-
-def published_facts(spec: RunSpec, check: Preflight, device: str = "cpu") -> Facts | None:
-    """Return the facts of a spec whose tasks are all published ones, without their data; None for other tasks."""
-    if any(name not in PUBLISHED_ROWS for name in (spec.task, *spec.others)):
-        return None
-    task, others = registry.task(spec.task), [registry.task(name) for name in spec.others]
-    counts = published_counts(task, spec.k_shot, spec.max_train, spec.max_validation, spec.max_test)
-    if others:
-        counts[OTHERS] = sum(published_counts(other, max_test=spec.max_test)["test"] for other in others)
-    return facts_from(spec, task, check, counts, PUBLISHED_ROWS[task.name].words, device)
 
 
 def facts_from(

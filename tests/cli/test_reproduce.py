@@ -90,10 +90,8 @@ def test_fine_tuning_of_other_steps_takes_no_stored_pair(tmp_path: Path) -> None
 def test_a_dry_run_says_what_is_needed_and_writes_nothing(tmp_path: Path) -> None:
     said = call("reproduce", "table1", "--tasks", "mr", "--dry-run", "--runs-dir", tmp_path / "r", "--json")
     assert said.code == 0 and not (tmp_path / "r").exists()
-    assert "Memory: " in said.out and "Disk: " in said.out
     known = said.json
-    assert (known["runs"], known["scores"], known["unknown"]) == (3, 9, 0)
-    assert known["models"] in (9, 10) and min(known["host"]["cpu"], known["disk"], known["device"]) > 0
+    assert (known["runs"], known["scores"]) == (3, 9) and known["models"] in (9, 10)
     other = call("reproduce", "table1", "--tasks", "mr", "--train-steps", 9000, "--dry-run", "--json",
                   "--runs-dir", tmp_path / "r").json  # fmt: skip
     assert other["models"] == 10
