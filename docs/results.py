@@ -9,7 +9,6 @@ import argparse
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +27,7 @@ from skillviz.runs.store import Store
 from skillviz.show.comparisons import counted
 from skillviz.show.paper import NOT_PAIRED
 from skillviz.studies.paper.claims import Verdict, counted_comparisons
-from skillviz.studies.paper.costs import core_hours
+from skillviz.studies.paper.costs import measured_by
 from skillviz.studies.paper.experiment import Experiment
 from skillviz.studies.paper.experiments import EXPERIMENTS
 from skillviz.studies.paper.experiments import verdicts as paper_verdicts
@@ -297,11 +296,9 @@ def _tasks(study: StudyFolder) -> list[str]:
     return list(about.models or about.tasks)
 
 
-@cache
 def _measured_by(row: Experiment) -> str:
-    """Return the command that measures an experiment, and its estimated time."""
-    hours = formats.counted(round(core_hours(row.name, SMALL)), "core-hour")
-    return f"`python -m skillviz reproduce {row.name}` measures it, in about {hours}."
+    """Return the command that measures an experiment, and its core-hours."""
+    return measured_by(row.name, f"python -m skillviz reproduce {row.name}")
 
 
 def _get(words: Mapping[str, Any], *names: str) -> str:

@@ -22,8 +22,9 @@ from skillviz.jobs.slots import slot_of
 from skillviz.jobs.slurm import backend_named
 from skillviz.models.preflight import Preflight
 from skillviz.models.preflight import preflight as check_pair
-from skillviz.runs.estimate import Estimate, Facts, estimate, facts_of
 from skillviz.runs.library import library
+from skillviz.runs.memory import Facts, cost_of, facts_of, peak_bytes
+from skillviz.runs.pace import work_words
 from skillviz.runs.plan import planned
 from skillviz.runs.session import Session
 from skillviz.runs.spec import RunSpec
@@ -62,8 +63,9 @@ def preflight(
     """Check in seconds whether two models make a pair; reads configurations, headers and data, but no weights.
 
     With --task it takes the options of localize, makes every check that localize makes before it reads weights, and
-    says how much memory that run needs, and the order of magnitude of its time. Ends with exit code 2 and one sentence
-    for each thing that does not fit: architecture, shapes, vocabulary, number of labels, a head that would be random.
+    says how many examples that run passes through the model and how much memory it needs. Ends with exit code 2 and one
+    sentence for each thing that does not fit: architecture, shapes, vocabulary, number of labels, a head that would be
+    random.
 
     [bold]Examples[/bold]
 
@@ -88,18 +90,18 @@ def preflight(
         for remark in remarks:
             say(remark)
         say(f"The pair fits: {result.readout} readout, {result.d:,} graftable parameters.")
-    expected = None
+    work = ""
     if has_task and not errors:
         facts = facts_of(spec, slot_of(spec.device).partition("-")[0], result)
-        expected = estimate(spec, facts)
+        work, needed = work_words(spec, cost_of(spec, facts), facts.counts, facts.sizes), int(peak_bytes(spec, facts))
         with_nulls = f", with {counted(len(spec.null_searches), 'null')}" if spec.null_searches else ""
-        say(f"This localization takes {expected.words()}{with_nulls}.")
+        say(f"This localization{with_nulls}: {work}; {byte_size(needed)} of memory.")
         fitting = modes(spec, result, budget, facts)
         say(mode_words(fitting, spec, budget))
     if as_json:
         value = {"fits": not errors, "problems": [str(error.args[0]) for error in errors]}
-        if expected is not None:
-            value |= {"time": expected.time, "bytes": expected.bytes, "memory": budget}
+        if work:
+            value |= {"work": work, "bytes": needed, "memory": budget}
             value["modes"] = {mode.name: mode.as_json() for mode in fitting}
         print_json({**value, "notes": list(remarks), "readout": result.readout, "d": result.d})
     if errors:
@@ -132,19 +134,19 @@ def _cluster_refusal(cluster: options.ClusterName | None) -> list[SkillvizError]
 
 @dataclass(frozen=True)
 class Mode:
-    """One way to make the run: its options and cost; `refused` is the reason if it cannot be used."""
+    """One way to make the run: its options and its memory at the peak; `refused` is the reason if it cannot be used."""
 
     name: str
     flags: str
     spec: RunSpec
-    expected: Estimate
+    bytes: int
     fits: bool
     refused: str = ""
 
     def as_json(self) -> dict[str, Any]:
         """The mode as plain values for --json."""
-        took = {"bytes": self.expected.bytes, "time": self.expected.time}
-        return {**took, "fits": self.fits, "options": self.flags, **({"refused": self.refused} if self.refused else {})}
+        value = {"bytes": self.bytes, "fits": self.fits, "options": self.flags}
+        return {**value, **({"refused": self.refused} if self.refused else {})}
 
 
 def modes(spec: RunSpec, check: Preflight, budget: int, facts: Facts) -> list[Mode]:
@@ -153,20 +155,18 @@ def modes(spec: RunSpec, check: Preflight, budget: int, facts: Facts) -> list[Mo
     found = []
     for name, changes in (("ordinary", {"lean": False, "dtype": dtype}), ("lean", {"lean": True, "dtype": "own"})):
         one = spec.model_copy(update=changes)
-        expected = estimate(one, facts)
+        needed = int(peak_bytes(one, facts))
         error = refused_lean(localizer(spec.localizer), check) if one.lean else None
         flags = "--lean" if one.lean else f"--dtype {dtype}" if dtype != "float32" else ""
-        fits = error is None and expected.bytes <= budget
-        found.append(Mode(name, flags, one, expected, fits, "" if error is None else str(error.args[0])))
+        fits = error is None and needed <= budget
+        found.append(Mode(name, flags, one, needed, fits, "" if error is None else str(error.args[0])))
     return found
 
 
 def mode_words(found: Sequence[Mode], spec: RunSpec, budget: int) -> str:
-    """Sentences on the memory that each mode needs and the memory available, the time, and the mode to use."""
+    """Sentences on the memory that each mode needs and the memory available, and the mode to use."""
     needs = ", ".join(
-        f"{mode.name} mode cannot be used"
-        if mode.refused
-        else f"{mode.name} mode needs {byte_size(mode.expected.bytes)} and takes {mode.expected.time}"
+        f"{mode.name} mode cannot be used" if mode.refused else f"{mode.name} mode needs {byte_size(mode.bytes)}"
         for mode in found
     )
     text = f"Memory: {needs}; {byte_size(budget)} can be used."

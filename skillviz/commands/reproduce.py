@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -16,8 +15,7 @@ from skillviz.core.formats import number
 from skillviz.errors import BadInput
 from skillviz.jobs.slurm import backend_named
 from skillviz.runs.store import Store, store_root
-from skillviz.studies.estimate import time_left
-from skillviz.studies.needs import needs
+from skillviz.studies.cores import cores
 from skillviz.studies.paper.costs import costs
 from skillviz.studies.paper.published_values import beside
 from skillviz.studies.paper.request import refuse_wrong, study_of, write_study
@@ -26,6 +24,7 @@ from skillviz.studies.plan import plan
 from skillviz.studies.spec import ExperimentRequest
 from skillviz.studies.status import Snapshot
 from skillviz.studies.store import open_study, study_path
+from skillviz.studies.time_left import NOUNS, time_left
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -116,7 +115,7 @@ CoreHours = Annotated[
     float | None,
     typer.Option(
         "--core-hours", min=0.0, metavar="H", rich_help_panel=options.WHERE,
-        help="With all: start no experiment that would exceed H core-hours, finished ones included.",
+        help="With all: start no step once H core-hours are spent. Finished steps count with the time that they took.",
     ),
 ]  # fmt: skip
 Steps = Annotated[
@@ -146,13 +145,13 @@ DryRun = Annotated[
     bool,
     typer.Option(
         "--dry-run", rich_help_panel=options.WHERE,
-        help="Say how many models, runs and scores, how long, how much memory and disk; write and start nothing.",
+        help="Say how many models, runs and scores; write and start nothing.",
     ),
 ]  # fmt: skip
 WriteOnly = Annotated[
     bool,
     typer.Option(
-        "--write-only", rich_help_panel=options.WHERE, help="Write the study file, print the estimate, and stop."
+        "--write-only", rich_help_panel=options.WHERE, help="Write the study file, print its steps, and stop."
     ),
 ]
 
@@ -207,12 +206,12 @@ def reproduce(
     refuse_wrong(study, store)
     if dry_run:
         _tell(row, chosen)
-        what = needs(study, store, workers)
-        for sentence in what.sentences():
-            say(sentence)
-        notes = find_study.say_notes(Snapshot(plan(study), store))
+        at = Snapshot(plan(study), store)
+        say(f"{study.name}: {time_left(at, workers)}.")
+        notes = find_study.say_notes(at)
         if as_json:
-            print_json({"name": study.name, **asdict(what), "notes": notes})
+            left = {f"{noun}s": sum(not at.is_there(step) for step in at.plan.of(kind)) for kind, noun in NOUNS.items()}
+            print_json({"name": study.name, **left, "notes": notes})
         return
     if cluster is not None:
         if workers > 1:
@@ -235,7 +234,7 @@ def reproduce(
 
 
 def _all(scale: str, store: Store, workers: int, core_hours: float | None, dry_run: bool, as_json: bool) -> None:
-    """Runs the experiments in order within the limit of core-hours, or prints the cost of each."""
+    """Runs the experiments in order until the core-hours are spent, or prints the missing steps of each."""
     usual = scale_named(scale)
     known = costs(usual, store)
     frame = cost_table(known)
@@ -244,45 +243,47 @@ def _all(scale: str, store: Store, workers: int, core_hours: float | None, dry_r
         if as_json:
             print_json({"scale": scale, "experiments": frame.to_dict("records")})
         return
-    failed = []
+    failed, is_spent = list[str](), False
     for name in known:
-        now = costs(usual, store)
-        total = sum(one.spent for one in now.values()) + now[name].left
-        if core_hours is not None and total > core_hours:
-            note(
-                f"{name} is not started: with it about {number(total, 1)} core-hours would be spent, of "
-                f"{number(core_hours, 1)}. The command goes on from here with more --core-hours."
-            )
+        left = None if core_hours is None else core_hours - _spent(known)
+        if is_spent := left is not None and left <= 0:
             break
         _, _, study = study_of(ExperimentRequest(name, scale), store)
         refuse_wrong(study, store)
         write_study(study, store)
-        failed += [] if _run(study, store, workers).is_whole else [name]
+        budget = None if left is None else 3600 * left * workers / cores()
+        outcome = _run(study, store, workers, budget)
+        failed += [name] if outcome.failed else []
+        known = costs(usual, store)
+        if is_spent := bool(outcome.not_reached and not outcome.failed):
+            break
+    if is_spent:
+        done = ", ".join(name for name, one in known.items() if one.is_whole) or "none"
+        missing = ", ".join(name for name, one in known.items() if not one.is_whole)
+        note(
+            f"{number(_spent(known), 1)} of {number(core_hours, 1)} core-hours are spent. Finished: {done}. Not "
+            f"finished: {missing}. The same command with a larger --core-hours goes on from here."
+        )
     if failed:
         note(f"With failed steps: {', '.join(failed)}.")
         raise typer.Exit(BAD_USE)
 
 
+def _spent(known: Mapping[str, ExperimentCost]) -> float:
+    return sum(one.spent for one in known.values())
+
+
 def cost_table(known: Mapping[str, ExperimentCost]) -> pd.DataFrame:
-    """One row per experiment: the steps that are left by kind, and the core-hours spent and left."""
+    """One row per experiment: the steps that are left by kind, and the core-hours that the finished steps took."""
     import pandas as pd  # heavy: only this table needs it
 
+    kinds = ("models", "runs", "scores")
     rows = [
-        {
-            "experiment": name, "models": one.models, "runs": one.runs, "scores": one.scores,
-            "core-hours spent": round(one.spent, 3), "core-hours left": round(one.left, 3),
-        }
+        {"experiment": name, **{kind: getattr(one, kind) for kind in kinds}, "core-hours spent": round(one.spent, 3)}
         for name, one in known.items()
-    ]  # fmt: skip
-    hours = [sum(one.spent for one in known.values()), sum(one.left for one in known.values())]
-    counts = {kind: sum(getattr(one, kind) for one in known.values()) for kind in ("models", "runs", "scores")}
-    total = {
-        "experiment": "total",
-        **counts,
-        "core-hours spent": round(hours[0], 3),
-        "core-hours left": round(hours[1], 3),
-    }
-    return pd.DataFrame([*rows, total])
+    ]
+    total = {"experiment": "total", **{kind: sum(getattr(one, kind) for one in known.values()) for kind in kinds}}
+    return pd.DataFrame([*rows, {**total, "core-hours spent": round(_spent(known), 3)}])
 
 
 def _tell(row: Experiment, chosen: ScaleRow) -> None:
@@ -292,8 +293,8 @@ def _tell(row: Experiment, chosen: ScaleRow) -> None:
         note(f"{aspect}: {here} (the paper: {paper})")
 
 
-def _run(study: StudySpec, store: Store, workers: int) -> Outcome:
-    outcome = run_here(study, store, workers)
+def _run(study: StudySpec, store: Store, workers: int, budget: float | None = None) -> Outcome:
+    outcome = run_here(study, store, workers, budget=budget)
     say(
         f"{study.name}: {len(outcome.finished)} steps done, {len(outcome.skipped)} done before, "
         f"{len(outcome.failed)} failed, {len(outcome.not_reached)} not reached; in {outcome.path}"

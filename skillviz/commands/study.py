@@ -22,11 +22,11 @@ from skillviz.runs.progress import Progress
 from skillviz.runs.store import Store, store_root
 from skillviz.studies.check import check
 from skillviz.studies.engine import run_study
-from skillviz.studies.estimate import time_left
 from skillviz.studies.pack import pack as packed
 from skillviz.studies.plan import plan
 from skillviz.studies.status import Snapshot
 from skillviz.studies.step import TABLE
+from skillviz.studies.time_left import time_left
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -59,7 +59,7 @@ def run(
             help="Steps to run in parallel, on one device.",
         ),
     ] = 1,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print steps, time, notes; write nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the steps and notes; write nothing.")] = False,
     partial: Annotated[
         bool, typer.Option("--partial", help="Make the tables from what is finished, even if steps failed.")
     ] = False,
@@ -96,7 +96,9 @@ def submit(study: StudySpec, store: Store, cluster: options.ClusterName, as_json
         say(job.name)
 
 
-def run_here(study: StudySpec, store: Store, workers: int = 1, partial: bool = False) -> Outcome:
+def run_here(
+    study: StudySpec, store: Store, workers: int = 1, partial: bool = False, budget: float | None = None
+) -> Outcome:
     """Runs a study in this process (and its workers) with a bar on stderr, holding its devices; returns the outcome."""
     at = Snapshot(plan(study), store)
     check(at)
@@ -124,6 +126,7 @@ def run_here(study: StudySpec, store: Store, workers: int = 1, partial: bool = F
                 on_step=on_step,
                 command=command_line(),
                 partial=partial,
+                budget=budget,
             )
 
 
@@ -164,7 +167,7 @@ def status(
             "--workers",
             min=1,
             metavar="N",
-            help="Estimate the time left with N steps in parallel. Default: as many as the study was started with.",
+            help="The time left with N steps in parallel. Default: as many as the study was started with.",
         ),
     ] = None,
     runs_dir: options.RunsDir = None,
@@ -269,7 +272,7 @@ def pack(
 
 
 def _dry(study: StudySpec, store: Store, workers: int, as_json: bool) -> None:
-    """Prints the plan, its time and the notes that its runs will store; nothing is written."""
+    """Prints the plan, the time left if it is measured, and the notes that its runs will store; nothing is written."""
     at = Snapshot(plan(study), store)
     check(at)
     frame = find_study.steps(at)

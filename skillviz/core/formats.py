@@ -195,12 +195,6 @@ def time_left(seconds: float | None) -> str:
     return f"about {rough_seconds(max(1.0, seconds))} left" if seconds > 0 else "longer than measured so far"
 
 
-def order_of_magnitude(seconds: float) -> str:
-    """A duration known only to its order of magnitude: `about a minute`, `minutes`, `about an hour`."""
-    bounds = ((20, "seconds"), (120, "about a minute"), (1500, "minutes"), (7200, "about an hour"), (86400, "hours"))
-    return next((words for bound, words in bounds if seconds < bound), "days")
-
-
 def byte_size(value: float) -> str:
     """`12.3 GiB`, `87 MiB`, `120 KiB`."""
     if value < 2**20:

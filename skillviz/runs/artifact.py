@@ -1,6 +1,6 @@
 """The artifacts of a study, made once and stored under the hash of their spec: fine-tuned models, runs and scores.
 
-One protocol covers all kinds, so that code that plans, times, makes and counts artifacts need not distinguish them.
+One protocol covers all kinds, so that code that plans, makes and counts artifacts need not distinguish them.
 Runs are defined here, scores in runs/score.py, fine-tuned models in studies/finetuned_store.py. All of this works
 without torch.
 """
@@ -16,10 +16,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self
 from skillviz.core.comparison import Comparison
 from skillviz.core.localizers.table import EXPRESSION, LOCALIZERS
 from skillviz.errors import BadInput, BadModel, RunNotFound, StoreError, WrongCheckpoint
-from skillviz.runs import estimate
 from skillviz.runs.folder import RunFolder
 from skillviz.runs.library import library
-from skillviz.runs.pace import passes
 from skillviz.runs.plan import checked, key_of_region
 from skillviz.runs.progress import Report, silent
 from skillviz.runs.record import ModelNote, TaskNote, TransferNote
@@ -39,8 +37,6 @@ DEFINITION = "the definition of the task '{}' (template, label words, metric or 
 UNSTATED = "the definition of the task '{}' is not stored"
 DATA = "the data of the task '{}' have changed"
 REGIONS = "the regions that it is made of have changed"
-UNKNOWN = 60.0  # seconds, the cost if the facts about an artifact cannot be read
-A_RUN = 2.0  # seconds for the intervals and files of a run or score
 
 
 class Change(NamedTuple):
@@ -69,13 +65,6 @@ class Finished(Protocol):
     @property
     def seconds(self) -> float | None:
         """The seconds that making it took."""
-
-
-class Clock(Protocol):
-    """The source of the facts from which a cost is computed."""
-
-    def facts(self, spec: RunSpec, device: str) -> estimate.Facts | None:
-        """Return the facts about a run from headers and data; None if they cannot be read."""
 
 
 class Checker(Protocol):
@@ -145,9 +134,6 @@ class Artifact(Protocol):
     def make(self, workshop: Workshop, device: str, stored: Stored | None = None) -> None:
         """Make it, completely or not at all. A finished artifact is replaced, an interrupted one is resumed."""
 
-    def cost(self, clock: Clock, device: str) -> float:
-        """Return the seconds that making it takes on cpu or cuda."""
-
 
 @dataclass(frozen=True)
 class RunArtifact:
@@ -209,17 +195,6 @@ class RunArtifact:
                 carry_on(folder, workshop.report, workshop.session)
                 return
         produce(self.spec, workshop.store, workshop.report, workshop.session)
-
-    def cost(self, clock: Clock, device: str) -> float:
-        """Return the seconds of the search and of scoring the grafts.
-
-        Loading and scoring the two models is not included, because the runs of a pair share it.
-        """
-        facts = clock.facts(self.spec, device)
-        if facts is None:
-            return UNKNOWN
-        scored = passes(self.spec, facts.counts, facts.sizes) * estimate.decoding_passes(facts)
-        return estimate.search_seconds(self.spec, facts) + scored * estimate.example_seconds(facts) + A_RUN
 
 
 def newest_runs(specs: Iterable[RunSpec], store: Store) -> dict[str, Run]:

@@ -1,4 +1,7 @@
-"""The time for the rest of a run: the remaining work at the pace measured so far."""
+"""The time for the rest of a run: the remaining work at the pace measured so far.
+
+Before anything is measured, only the counts of work are known; no time is predicted.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import exp
 
+from skillviz.core.formats import counted
 from skillviz.core.gain import GAINS
-from skillviz.core.localizers.table import rest_of
+from skillviz.core.localizers.table import Cost, localizer, rest_of
 from skillviz.runs.points import grid_sizes
 from skillviz.runs.spec import FIT, RunSpec
 
@@ -65,6 +69,20 @@ def passes(spec: RunSpec, counts: Mapping[str, int], sizes: Sequence[int]) -> in
     fits = (len(GAINS) - 1) * counts.get("validation", 0) // 2 if spec.gain == FIT else 0
     fitted = (1 + len(sizes) + nulls) * fits
     return fitted + states * (counts.get("validation", 0) + test) + 4 * others + outside + grid * (test + others)
+
+
+def work_words(spec: RunSpec, cost: Cost, counts: Mapping[str, int], sizes: Sequence[int]) -> str:
+    """Return `6 searches with 6,400 gradients of examples each, and 30,145 examples to score`.
+
+    `cost` is that of one search. Every null is a search of its own. `counts` and `sizes` are as in `passes`.
+    """
+    nulls = len(spec.null_searches)
+    searches = (1 if localizer(spec.localizer).is_one_search else len(sizes)) + nulls
+    ends = (2 + nulls) * (counts.get("validation", 0) + counts.get("test", 0))
+    scored = ends + passes(spec, counts, sizes) + searches * round(cost.forward)
+    each = " each" if searches > 1 else ""
+    gradients = f"{counted(round(cost.backward), 'gradient')} of examples{each}" if cost.backward else "no gradients"
+    return f"{searches:,} search{'es' if searches > 1 else ''} with {gradients}, and {scored:,} examples to score"
 
 
 @dataclass

@@ -23,11 +23,10 @@ from skillviz.models.null_pair import kept_out
 from skillviz.models.pair import ModelPair
 from skillviz.models.task_vectors import summed_movements
 from skillviz.runs.checkpoint import DEFINITION, Checkpoints
-from skillviz.runs.estimate import PROCESS, facts_from, peak_bytes
 from skillviz.runs.folder import CHECKPOINT, RunFolder
 from skillviz.runs.held_out import data_record, why_not
 from skillviz.runs.library import library
-from skillviz.runs.memory import free_memory, refuse_larger
+from skillviz.runs.memory import PROCESS, facts_from, free_memory, peak_bytes, refuse_larger
 from skillviz.runs.nulls import NullDraw, kept_null, null_graft, searched_null
 from skillviz.runs.pace import OTHERS, OUTSIDE, Pace, Scored, passes
 from skillviz.runs.passes import FOLDER, Passes

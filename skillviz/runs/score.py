@@ -20,21 +20,16 @@ from skillviz.models.heads import Readout
 from skillviz.regular_file import has_size, regular
 from skillviz.runs import tables
 from skillviz.runs.artifact import (
-    A_RUN,
     SCORE,
-    UNKNOWN,
     Change,
     Checker,
-    Clock,
     Stored,
     Workshop,
     changes_of,
     pair_words,
 )
-from skillviz.runs.estimate import example_seconds
 from skillviz.runs.folder import now
 from skillviz.runs.metrics import scores
-from skillviz.runs.pace import OTHERS
 from skillviz.runs.progress import Progress, Report, silent
 from skillviz.runs.provenance import architecture_note, commit, model_note, task_note, versions
 from skillviz.runs.record import (
@@ -248,14 +243,6 @@ class ScoreArtifact:
     def make(self, workshop: Workshop, device: str, stored: Stored | None = None) -> None:
         """Compute the scores with the session's pair."""
         make_score(self.spec, workshop.store, workshop.session, device=device, progress=workshop.report)
-
-    def cost(self, clock: Clock, device: str) -> float:
-        """Return the seconds for two models on every example."""
-        facts = clock.facts(self.spec.run_spec(device), device)
-        if facts is None:
-            return UNKNOWN
-        examples = sum(facts.counts.get(name, 0) for name in ("validation", "test", OTHERS))
-        return 2 * examples * example_seconds(facts) + A_RUN
 
 
 def make_score(

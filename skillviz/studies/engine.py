@@ -5,7 +5,6 @@ Finished steps are kept in any case: an interrupted study resumes where it stopp
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -20,7 +19,6 @@ from skillviz.runs.store import Store
 from skillviz.studies.check import check
 from skillviz.studies.command import rerunnable
 from skillviz.studies.cores import cores
-from skillviz.studies.estimate import Estimates, estimates
 from skillviz.studies.execute import FAILED, FINISHED, SKIPPED, Reply, attempt, ensure
 from skillviz.studies.journal import Journal
 from skillviz.studies.make_tables import make_tables
@@ -30,6 +28,7 @@ from skillviz.studies.spec import StudySpec
 from skillviz.studies.status import Snapshot
 from skillviz.studies.step import TABLE, Step
 from skillviz.studies.store import write_tables
+from skillviz.studies.time_left import measured
 from skillviz.studies.workers import Pool, Setup, Worker
 from skillviz.tasks.project import FINETUNED_VARIABLE, finetuned_root
 
@@ -76,10 +75,12 @@ def run_study(
     session: Session | None = None,
     partial: bool = False,
     failures: Mapping[str, Failure] | None = None,
+    budget: float | None = None,
 ) -> Outcome:
     """Run the steps that are not finished and current in the store; a study that is started again resumes.
 
-    Steps in `failures`, by their keys, are not tried.
+    Steps in `failures`, by their keys, are not tried. With a `budget` no step starts once the steps made here took that
+    many seconds, summed over the workers.
 
     If a step fails, only the steps that need it are dropped (with `partial`, the tables are made from the finished
     steps); a full disk and Ctrl-C end the study. Raises BadInput if another process runs the study, and the first
@@ -90,7 +91,7 @@ def run_study(
     command = rerunnable(study.request.command() if study.request else command, study.name)
     journal = Journal(at, workers, command)
     with journal.open():
-        course = _Course(at, journal, on_step or (lambda *_: None), partial, failures or {})
+        course = _Course(at, journal, on_step or (lambda *_: None), partial, failures or {}, budget)
         try:
             if workers > 1 and sum(not at.is_there(step) for step in at.plan.steps) > 2:
                 _side_by_side(course, workers, command)
@@ -98,7 +99,9 @@ def run_study(
         except BaseException as error:
             journal.finish("cancelled" if isinstance(error, KeyboardInterrupt) else FAILED)
             raise
-        journal.finish("finished" if course.outcome.is_whole else FAILED, device=Snapshot(at.plan, store).devices())
+        unfinished = FAILED if course.outcome.failed else "cancelled"
+        status = "finished" if course.outcome.is_whole else unfinished
+        journal.finish(status, device=Snapshot(at.plan, store).devices())
     course.outcome.seconds = journal.record.seconds
     return course.outcome
 
@@ -118,16 +121,16 @@ class _Course:
     on_step: OnStep
     partial: bool = False
     failures: Mapping[str, Failure] = field(default_factory=dict)
+    budget: float | None = None
+    spent: float = 0.0
+    """The seconds that the steps made here took."""
     done: set[str] = field(default_factory=set)
     lost: set[str] = field(default_factory=set)
     waiting: list[Step] = field(default_factory=list)
-    begun: float = field(default_factory=time.monotonic)
-    worked: float = 0.0
-    """The work of the steps done so far, in the unit of `estimates`."""
 
     def __post_init__(self) -> None:
         self.plan: Plan = self.at.plan
-        self.estimated: Estimates = estimates(self.at)
+        self.pace = measured(self.at)
         self.stored: Mapping[str, Stored] = self.at.stored()
         self.waiting = list(self.plan.steps)
         self.outcome = Outcome(self.journal.path)
@@ -163,7 +166,9 @@ class _Course:
         return [s for s in self.waiting if s.kind != TABLE and all(need in self.done for need in s.needs)]
 
     def is_lost(self, step: Step) -> bool:
-        """True if a step that it needs has failed."""
+        """True if a step that it needs has failed, or if the budget is spent."""
+        if self.budget is not None and self.spent >= self.budget and step.kind != TABLE and not self.at.is_there(step):
+            return True
         return not self.lost.isdisjoint(step.needs) and not (step.kind == TABLE and self.partial and self.done)
 
     def drop(self, step: Step) -> None:
@@ -202,8 +207,9 @@ class _Course:
         if reply.change.why and reply.what == SKIPPED:
             self.outcome.unchecked.append((step, reply.change.why))
             self.journal.log(f"{step.title} was kept, but not compared with its sources: {reply.change.why}")
-        if reply.what != SKIPPED:
-            self.worked += self.estimated.steps.get(step.key, 0.0)
+        self.spent += reply.seconds
+        if reply.what == FINISHED:
+            self.pace.add(step, reply.seconds)
         self.tell(step, reply.what, reply.failure)
 
     def tell(self, step: Step, what: str, failure: Failure | None = None) -> None:
@@ -213,12 +219,11 @@ class _Course:
         self.on_step(self.numbers[step.key], len(self.plan.steps), step, what)
 
     def left(self) -> float | None:
-        """The seconds until the study is finished, at the pace of the steps done so far; None before the first."""
+        """The seconds until the study is finished, at the pace of the finished steps; None if it is not measured."""
         gone = self.done | self.lost
         missing = [s for s in self.plan.steps if s.key not in gone and not self.at.is_there(s)]
-        if not self.worked:
-            return None
-        return round(self.estimated.left(missing) * (time.monotonic() - self.begun) / self.worked, 1)
+        left = self.pace.left(missing, self.journal.record.workers)
+        return None if left is None else round(left, 1)
 
 
 def _side_by_side(course: _Course, count: int, command: str | None) -> None:

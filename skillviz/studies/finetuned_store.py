@@ -17,16 +17,13 @@ from skillviz.errors import BadInput, BadModel, RunNotFound, StoreError
 from skillviz.layout import KEY, LAYOUT, refuse_another
 from skillviz.models.checkpoint import read_info
 from skillviz.models.fetch import resolve
-from skillviz.models.finetune.recipes import MULTI_TASK, grid_of, recipe_row
-from skillviz.models.finetune.training_config import BATCH_SIZE, CHECK_EVERY, CHECK_EXAMPLES, default_steps
+from skillviz.models.finetune.recipes import MULTI_TASK
 from skillviz.runs.artifact import (
     DATA,
     FINETUNE,
     REGIONS,
-    UNKNOWN,
     Change,
     Checker,
-    Clock,
     Stored,
     Workshop,
     change_of_definitions,
@@ -34,13 +31,11 @@ from skillviz.runs.artifact import (
     sample_words,
     uncompared,
 )
-from skillviz.runs.estimate import BACKWARD, BEGIN, example_seconds
 from skillviz.runs.folder import now
 from skillviz.runs.library import Library, library
 from skillviz.runs.progress import Progress
 from skillviz.runs.provenance import commit, versions
 from skillviz.runs.record import content_of
-from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store, Unreadable, written
 from skillviz.studies.finetuned_model import FineTunedSpec, folder_of, task_name
 from skillviz.tasks import registry
@@ -173,25 +168,6 @@ class FineTunedArtifact:
 
         workshop.session.values.clear()  # it may hold the previous version of this model, and memory is needed
         make(self.spec, workshop.store, device=device, progress=report, command=workshop.command)
-
-    def cost(self, clock: Clock, device: str) -> float:
-        """Return the seconds of steps, batches and checks on validation data, over all tasks."""
-        return BEGIN[device] / 3 + sum(self._cost_of(task, clock, device) for task in self.spec.tasks)
-
-    def _cost_of(self, task: str, clock: Clock, device: str) -> float:
-        spec = self.spec
-        shared = {name: getattr(spec, name) for name in ("readout", *SAMPLE)}
-        facts = clock.facts(RunSpec(base=spec.base, finetuned=spec.base, task=task, **shared), device)
-        if facts is None:
-            return UNKNOWN
-        batch = spec.batch_size or BATCH_SIZE
-        steps: float = spec.steps or default_steps(facts.labels, spec.k_shot)
-        if spec.steps is not None and spec.recipe == MULTI_TASK:
-            steps = spec.steps / len(spec.tasks)
-        grid = grid_of(recipe_row(spec.recipe), spec.grid, batch, spec.optimizer)
-        batches = [size for size in grid.batch_sizes for _ in grid.rates] if grid else [batch]
-        checks = (steps / CHECK_EVERY + 2) * min(CHECK_EXAMPLES, facts.counts.get("validation", 0))
-        return (BACKWARD * steps * sum(batches) + len(batches) * checks) * example_seconds(facts)
 
 
 def make(

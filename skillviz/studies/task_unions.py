@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,16 +24,13 @@ from skillviz.core.region import Region
 from skillviz.core.seeds_interval import mean_of_intervals
 from skillviz.errors import BadInput
 from skillviz.models.finetune.recipes import MULTI_TASK
-from skillviz.runs.artifact import LOCALIZE
 from skillviz.runs.disk_cache import DiskCache
 from skillviz.runs.metrics import positive
 from skillviz.runs.provenance import task_note
 from skillviz.runs.record import TaskNote
 from skillviz.runs.run import Run
 from skillviz.runs.spec import RunSpec
-from skillviz.studies.plan import Plan
 from skillviz.studies.results import Results
-from skillviz.studies.step import name_of
 from skillviz.tasks.definition import definition
 from skillviz.tasks.family import family
 
@@ -248,31 +245,3 @@ def cached(
 ) -> np.ndarray:
     """Return the array of this key from the cache beside the runs; it is made if it is missing."""
     return DiskCache(store / FOLDER, MOST_BYTES).array(which, make, dtype)
-
-
-class Passes(NamedTuple):
-    """The work of one task's run: passes over its test set, examples with batched gradients, and with single ones."""
-
-    spec: RunSpec
-    scored: int
-    batched: int
-    single: int
-
-
-def passes(plan: Plan) -> Iterator[Passes]:
-    """Yield one for each task of the multi-task model; none if the study has no such model."""
-    from skillviz.core.purify import PurifyOptions  # imports torch
-
-    runs: dict[str, list[RunSpec]] = {}
-    for step in plan.of(LOCALIZE, recipe=MULTI_TASK):
-        runs.setdefault(name_of(step.spec.task), []).append(step.spec)
-    groups = unions(list(runs), {task: family(task) for task in runs})
-    purified = [group for group in groups if is_purified(group, list(runs))]
-    for task, specs in runs.items():
-        seeds, of_task = len(specs), sum(task in group for group in purified)
-        yield Passes(
-            specs[0],
-            scored=2 + seeds * (len(runs) + len(groups) + len(purified)),
-            batched=of_task * seeds * PurifyOptions().steps * BATCH,
-            single=BOOTSTRAPS * EXAMPLES,
-        )

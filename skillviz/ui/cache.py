@@ -40,8 +40,8 @@ from skillviz.models.examples import ExamplePair, example_pairs, table_file, tas
 from skillviz.models.local_models import LocalModels, find_models, roots
 from skillviz.models.preflight import Preflight
 from skillviz.runs import library as libraries
-from skillviz.runs.estimate import Facts, facts_of
 from skillviz.runs.library import Library
+from skillviz.runs.memory import Facts, facts_of
 from skillviz.runs.packed import stamp as packed_stamp
 from skillviz.runs.plan import planned
 from skillviz.runs.record import RunRecord
@@ -52,18 +52,17 @@ from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store, Unfinished, Unreadable
 from skillviz.runs.texts import example_columns, example_texts
 from skillviz.show.entries import Entries, Entry, entry_of
-from skillviz.studies.estimate import Preview, preview
-from skillviz.studies.paper import costs, request
+from skillviz.studies.paper import request
 from skillviz.studies.paper.claims import Verdict
 from skillviz.studies.paper.experiments import verdicts
 from skillviz.studies.paper.request import refuse_wrong
-from skillviz.studies.paper.scales import SMALL
 from skillviz.studies.paper.setting import SettingRow
 from skillviz.studies.plan import plan
 from skillviz.studies.spec import StudySpec
 from skillviz.studies.store import FILE, StudyFolder, list_studies, studies_in, study_folders, unreadable_studies
 from skillviz.studies.store import RECORD as STUDY_RECORD
 from skillviz.studies.subject import Subject, subject
+from skillviz.studies.time_left import Preview, preview
 from skillviz.tasks import registry, uploaded
 from skillviz.tasks.project import expanded, located, project_root
 from skillviz.tasks.splits import load_test
@@ -679,12 +678,6 @@ def is_as_requested(study: StudyFolder) -> bool:
         return False
 
 
-@remembered(shared, lambda experiment: experiment, max_entries=TABLES)
-def core_hours(experiment: str) -> float:
-    """The estimated core-hours of an experiment."""
-    return costs.core_hours(experiment, SMALL)
-
-
 @remembered(shared, _study_file, max_entries=TABLES)
 def setting_differences(study: StudyFolder) -> tuple[SettingRow, ...]:
     """The differences between the study's setting and the paper's; empty if its file cannot be read or planned."""
@@ -701,7 +694,7 @@ def setting_differences(study: StudyFolder) -> tuple[SettingRow, ...]:
     ttl=PREVIEW_SECONDS,
 )
 def study_preview(study: StudySpec, store: Store, workers: int) -> Preview:
-    """The plan and estimated duration of a study, given the stored runs and models; raises a SkillvizError."""
+    """The plan of a study, and the time left if it is measured; raises a SkillvizError."""
     return preview(study, store, workers)
 
 

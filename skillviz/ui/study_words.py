@@ -11,6 +11,7 @@ from pathlib import PurePath
 from skillviz.core import formats
 from skillviz.runs.artifact import FINETUNE, LOCALIZE, SCORE
 from skillviz.show import text
+from skillviz.studies.paper import costs
 from skillviz.studies.paper.experiments import EXPERIMENTS
 from skillviz.studies.paper.scales import SCALES, is_file
 from skillviz.studies.store import FILE, StudyFolder
@@ -124,15 +125,14 @@ def missing(experiments: Sequence[str]) -> str:
     which = f"the experiment **{titles[0]}**" if len(titles) == 1 else f"one of **{formats.listed(titles, 20)}**"
     return (
         f"**No such study is stored yet.** This page shows {which}. A study is a set of fine-tuned models and "
-        f"regions, with intervals over seeds.{with_a_checkout()} Start it on the page Studies, which estimates the "
-        "time, or in a terminal:"
+        f"regions, with intervals over seeds.{with_a_checkout()} Start it on the page Studies, or in a "
+        "terminal:"
     )
 
 
 def measured_by(experiment: str) -> str:
     """The command that measures an experiment, with its core-hours, in Markdown."""
-    hours = formats.number(cache.core_hours(experiment), 1)
-    return f"`{commands((experiment,))}` measures it, in about {hours} core-hours."
+    return costs.measured_by(experiment, commands((experiment,)))
 
 
 def commands(experiments: Sequence[str], scale: str = "small") -> str:

@@ -12,9 +12,8 @@ from benchmarks import memory as shapes
 from skillviz.commands import preflight as command
 from skillviz.errors import NotEnoughMemory
 from skillviz.runs import memory, produce
-from skillviz.runs.estimate import PROCESS, Facts, estimate, facts_of, peak_bytes
 from skillviz.runs.folder import RunFolder
-from skillviz.runs.memory import refuse_larger
+from skillviz.runs.memory import PROCESS, Facts, facts_of, peak_bytes, refuse_larger
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store
 from tests.cli.calls import call
@@ -85,7 +84,7 @@ def test_measured_peaks_are_announced_within_a_fifth(name: str) -> None:
 @pytest.mark.parametrize("lean", [False, True])
 def test_a_process_of_its_own_takes_what_was_announced(tiny: Path, tmp_path: Path, lean: bool) -> None:
     spec = spec_of(tiny, lean=lean, dtype="own" if lean else "float32")
-    assert estimate(spec, facts_of(spec)).bytes == pytest.approx(taken(spec, tmp_path), rel=0.2)
+    assert peak_bytes(spec, facts_of(spec)) == pytest.approx(taken(spec, tmp_path), rel=0.2)
 
 
 @pytest.mark.nightly
@@ -95,7 +94,7 @@ def test_a_larger_process_too(tmp_path: Path, shape: str, lean: bool) -> None:
     shapes.make_pair(shapes.SHAPES[shape], tmp_path)
     tiny_task(tmp_path)
     spec = spec_of(tmp_path, lean=lean, dtype="own" if lean else "float32")
-    assert estimate(spec, facts_of(spec)).bytes == pytest.approx(taken(spec, tmp_path / "runs"), rel=0.2)
+    assert peak_bytes(spec, facts_of(spec)) == pytest.approx(taken(spec, tmp_path / "runs"), rel=0.2)
 
 
 @pytest.mark.cases(1, 2)

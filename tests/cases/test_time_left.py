@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import time
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,6 @@ import pytest
 from skillviz.core.batches import Batches
 from skillviz.jobs.job import JobProgress
 from skillviz.jobs.words import run_progress
-from skillviz.runs.estimate import estimate
 from skillviz.runs.folder import RunFolder
 from skillviz.runs.pace import Pace, Scored
 from skillviz.runs.produce import produce
@@ -115,10 +113,6 @@ def test_longer_texts_take_longer(monkeypatch: pytest.MonkeyPatch) -> None:
     assert scored.left == 5.0, "a tenth of the examples, and five sixths of the tokens"
     scored.add(10, 5000, is_new=False)
     assert scored.left == 0.0 and scored.pace.work == 1000, "an earlier attempt's scores measure nothing"
-
-
-def test_earlier_runs_tell_nothing() -> None:
-    assert list(inspect.signature(estimate).parameters) == ["spec", "facts"]
 
 
 def test_words_say_that_nothing_is_measured() -> None:

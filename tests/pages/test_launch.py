@@ -1,4 +1,4 @@
-"""Tests of the form of a new localization: compatible pairs, the estimate, the command, the start, the address."""
+"""Tests of the form of a new localization: compatible pairs, work and memory, the command, the start, the address."""
 
 from __future__ import annotations
 
@@ -138,12 +138,16 @@ def test_a_public_pair_of_pickled_weights_comes_with_the_command_that_converts_t
     assert downloads == [f"Download {row.base} from the Hugging Face Hub"] and button(test, "Start").disabled
 
 
-def test_a_pair_that_fits_shows_time_memory_and_the_command(small: Path) -> None:
+def test_a_pair_that_fits_shows_work_memory_and_the_command(small: Path) -> None:
     test = opened(**chosen(small, seeds="3"))
     text = said(test)
     assert "The two fit: 4,448 graftable parameters in 2 layers" in text and not test.error
     assert "**222 (5%)** of 4,448" in text and "task *tiny*" in text
-    assert "Time: **seconds**" in text and "order of magnitude" in text and "that are free" in text
+    assert (
+        "gradients of examples" in text
+        and "shows the time left once it is measured" in text
+        and "that are free" in text
+    )
     differences = test.table[0].value.set_index("Aspect")["Here"]
     assert differences["Training examples"] == "all 64" and "Localizer" in differences
     command = test.code[0].value
@@ -153,15 +157,17 @@ def test_a_pair_that_fits_shows_time_memory_and_the_command(small: Path) -> None
     assert devices[0].startswith("auto: ") and devices[1].startswith("cpu: ") and "free" in devices[1]
 
 
-def test_scoring_on_other_tasks_takes_its_time(small: Path, tmp_path: Path) -> None:
+def test_scoring_on_other_tasks_is_counted(small: Path, tmp_path: Path) -> None:
     """Each example of another task counts once for each point of the grid, up to the cap; missing data do not count."""
     also = other_task(tmp_path, "near", rows=4000)
 
-    def told(**query: object) -> str:
-        return said(opened(**chosen(small, interpolation="yes", **query)))
+    def scored(**query: object) -> int:
+        text = said(opened(**chosen(small, interpolation="yes", **query)))
+        return int(re.search(r"and ([\d,]+) examples to score", text)[1].replace(",", ""))  # type: ignore[index]
 
-    assert "**seconds**" in told() and "**seconds**" in told(also=also, max_test=20)
-    assert "**about a minute**" in told(also=also)
+    one = 4 + 1 + 10 * 2  # both models and two states, and the grid's points
+    assert scored(also=also, max_test=20) - scored(max_test=20) == 20 * one
+    assert scored(also=also) - scored() == 4000 * one
     assert "Not included" in said(opened(**chosen(small, also="sst2")))
 
 

@@ -334,18 +334,16 @@ def test_a_study_that_was_cancelled_can_go_on_in_a_later_session(empty: Path) ->
     assert [button.label for button in opened("studies", view="study").button if button.label == "Resume it"]
 
 
-def test_processes_side_by_side_shorten_the_estimate(empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_processes_side_by_side_are_in_the_command(empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("skillviz.ui.pages.studies.start.cores", lambda: 2)
     ways = [opened("studies", **{"new.experiment": "figure6", "new.workers": count}) for count in ("1", "2")]
-    assert all("(an order of magnitude; time left: not measured yet)" in said(test) for test in ways)
+    assert all("Time left: not measured yet" in said(test) for test in ways)
     for count, test in zip((1, 2), ways, strict=True):
         side = " --workers 2" if count == 2 else ""
         assert any(code.value.endswith(f"figure6 --scale small --runs-dir {empty}{side}") for code in test.code)
 
 
-def test_the_form_tells_question_plan_and_minutes_before_the_start(
-    empty: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_form_tells_question_and_plan_before_the_start(empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     started: list[tuple[str, int]] = []
 
     def start(file: Path, where: object, workers: int = 1, backend: object = None) -> Job:
@@ -358,7 +356,7 @@ def test_the_form_tells_question_plan_and_minutes_before_the_start(
     text = said(test)
     assert "No study is stored yet" in text and "Does a tiny region hold the fine-tuned skill" in text
     assert "then the tables:" in text
-    assert "Time: **" in text and "(an order of magnitude; time left: not measured yet)" in text
+    assert "Time left: not measured yet" in text
     assert "python -m skillviz reproduce table2 --scale small" in "\n".join(code.value for code in test.code)
     test.button(key="study.start").click().run()
     assert not test.exception and started == [("study.yaml", 1)]

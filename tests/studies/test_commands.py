@@ -19,10 +19,11 @@ import pytest
 from skillviz import jobs
 from skillviz.analysis.tables import check
 from skillviz.commands import exit_codes
+from skillviz.core.formats import NOT_MEASURED
 from skillviz.errors import BadInput, CorruptRun, RunNotFound, StoreError
 from skillviz.jobs import kinds
 from skillviz.runs import score as scored
-from skillviz.runs.artifact import SCORE
+from skillviz.runs.artifact import LOCALIZE, SCORE
 from skillviz.runs.doctor import findings
 from skillviz.runs.packed import bytes_of, pack_of
 from skillviz.runs.progress import silent
@@ -30,14 +31,14 @@ from skillviz.runs.score import read_score, score_path
 from skillviz.runs.session import Session
 from skillviz.runs.store import Store
 from skillviz.studies.engine import run_study
-from skillviz.studies.estimate import Estimates, estimates
 from skillviz.studies.pack import pack
 from skillviz.studies.plan import plan
 from skillviz.studies.results import Results
 from skillviz.studies.spec import StudySpec
 from skillviz.studies.status import Snapshot, status
 from skillviz.studies.step import TABLE
-from skillviz.studies.store import TABLES_VERSION, list_studies
+from skillviz.studies.store import TABLES_VERSION, list_studies, open_study
+from skillviz.studies.time_left import StudyPace, measured
 from tests.cli.calls import call
 from tests.studies.tiny_study import few, study_of, tasks
 
@@ -73,7 +74,7 @@ def test_a_dry_run_tells_steps_and_minutes_and_writes_nothing(tiny: Path, tmp_pa
     assert said.code == 0, said.err
     assert (
         "fine-tune one (sgd, seed 0)" in said.out
-        and "6 of 6 steps to do: " in said.out
+        and "6 of 6 steps to do (" in said.out
         and "not measured yet" in said.out
     )
     assert {step["state"] for step in said.json["steps"]} == {"missing"}
@@ -247,27 +248,35 @@ def test_what_cannot_be_packed(done: Done, tiny: Path, store: Store) -> None:
         pack(few(tiny), store, Store(store.root / "to"))
 
 
-def test_time_left_is_an_order_of_magnitude_until_a_step_is_finished(done: Done, tiny: Path, store: Store) -> None:
-    fresh = Snapshot(plan(few(tiny)), store)
-    rough = estimates(fresh)
-    assert rough.pace is None and set(rough.steps) == {step.key for step in fresh.plan.steps}
-    assert all(seconds > 0 for seconds in rough.steps.values()) and "not measured yet" in rough.words(fresh.plan.steps)
-    assert rough.left(fresh.plan.steps) == pytest.approx(sum(rough.steps.values()))
-    assert rough.left(fresh.plan.steps, workers=2) == pytest.approx(by_hand(rough, 2))
+def test_the_time_left_is_measured_on_the_finished_steps(done: Done, file: Path, tiny: Path, store: Store) -> None:
+    fresh = plan(few(tiny, finetune={"steps": 600}))
+    assert measured(Snapshot(fresh, store)).words(fresh.steps) == NOT_MEASURED
     now = Snapshot(plan(done[0]), done[1])
-    told, took = estimates(now), {s.key: now.seconds(s) for s in now.plan.steps if s.kind != TABLE and now.is_there(s)}
-    assert told.measured == len(took) >= 3
-    assert told.pace == pytest.approx(sum(took.values()) / sum(told.steps[key] for key in took))
-    assert f"measured on {told.measured} finished steps" in told.words(now.plan.steps)
-    longer = few(tiny, finetune={"steps": 600})
-    slow = next(s for s in plan(longer).steps if s.kind == "finetune")
-    assert estimates(Snapshot(plan(longer), store)).steps[slow.key] > max(rough.steps.values())
+    pace, steps = measured(now), [step for step in now.plan.steps if step.kind != TABLE]
+    took = [now.seconds(step) or 0.0 for step in steps]
+    assert len(pace.measured) == len(took) >= 3
+    assert pace.left(now.plan.steps) == pytest.approx(sum(took)), "a finished step takes as long as it took, on average"
+    assert pace.left(now.plan.steps, workers=2) == pytest.approx(max(sum(took) / 2, *took))
+    assert f"measured on {len(took)} finished steps" in pace.words(now.plan.steps)
 
 
-def by_hand(told: Estimates, workers: int) -> float:
-    """Compute by hand: steps are shared, each a fifth slower, and not split; one process makes the last tables."""
-    steps = [seconds for key, seconds in told.steps.items() if key != TABLE]
-    return max(1.2 * sum(steps) / workers, *steps) + told.steps[TABLE]
+def test_a_kind_without_a_finished_step_is_not_measured(tiny: Path) -> None:
+    steps, pace = plan(few(tiny)).steps, StudyPace()
+    run, *others = [step for step in steps if step.kind == LOCALIZE]
+    pace.add(run, 3.0)
+    assert pace.left(others) == pytest.approx(3.0 * len(others)), "another localizer: the mean of its kind"
+    assert pace.left(steps) is None, "no model is fine-tuned yet"
+
+
+def test_the_budget_stops_between_steps(tiny: Path, store: Store) -> None:
+    study = few(tiny)
+    first = run_study(study, store, budget=1e-9)
+    assert len(first.finished) == 1 and not first.failed and len(first.not_reached) == 5
+    assert status(study, store)["state"].tolist().count("missing") == 5
+    assert open_study(first.path).record.status == "cancelled"  # type: ignore[union-attr]
+    second = run_study(study, store, budget=1e9)
+    assert second.is_whole and (len(second.skipped), len(second.finished)) == (1, 5)
+    assert run_study(study, store, budget=0.0).is_whole, "nothing is left to start"
 
 
 @pytest.mark.slow

@@ -21,7 +21,7 @@ from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store
 from skillviz.studies import task_unions
 from skillviz.studies.paper.experiments import figure8
-from skillviz.studies.task_unions import TaskScores, TaskUnion, mean_relative_gain, passes, unions
+from skillviz.studies.task_unions import TaskScores, TaskUnion, mean_relative_gain, unions
 
 pytestmark = pytest.mark.slow
 
@@ -171,26 +171,6 @@ def test_logits_are_scored_once(results: Any, monkeypatch: pytest.MonkeyPatch) -
     other = [TaskUnion(ONE, (ONE,), (Region.from_flat(run.region().flat()[:-1], run.region().shapes),))]
     with pytest.raises(AssertionError):
         task_unions.scored(results.session, run.spec, other, frozenset(), results.store.root)
-
-
-def test_passes_are_counted_before_the_tables_are_made(
-    results: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The passes announced before are the passes of the tables, each once in an empty store."""
-    asked: list[dict[str, Any]] = []
-
-    def heard(store: Path, which: dict[str, Any], make: Any, dtype: str = "float32") -> np.ndarray:
-        asked.append(which)
-        return cached(store, which, make, dtype)
-
-    cached = task_unions.cached
-    monkeypatch.setattr(task_unions, "cached", heard)
-    figure8.tables(SimpleNamespace(**{**vars(results), "store": Store(tmp_path)}))  # type: ignore[arg-type]
-    steps = [SimpleNamespace(spec=run.spec) for run in results.runs()]
-    told = list(passes(SimpleNamespace(of=lambda kind, recipe: steps)))  # type: ignore[arg-type]
-    assert len(told) == 2 and sum(one.scored for one in told) == sum("state" in which for which in asked)
-    batches = [len(which["tasks"]) * which["purified"]["steps"] * 64 for which in asked if "purified" in which]
-    assert sum(one.batched for one in told) == sum(batches) > 0
 
 
 def test_which_sets_of_tasks_are_united() -> None:

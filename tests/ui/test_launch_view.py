@@ -6,7 +6,6 @@ import pytest
 
 from skillviz.core.localizers.table import LOCALIZERS
 from skillviz.errors import BadInput
-from skillviz.runs.estimate import Estimate
 from skillviz.runs.spec import RunSpec
 from skillviz.studies.paper.setting import READOUT, SEARCH, SIZES
 from skillviz.ui.pages.launch import view
@@ -48,11 +47,11 @@ def test_a_size_of_an_address_is_text() -> None:
     assert r"\!\[\]\(" in plan and "](" not in plan
 
 
-def test_time_and_memory_are_those_of_all_jobs() -> None:
-    needed = Estimate(66.0, 2 * 2**30)
-    one = view.expected(needed, 1, 3 * 2**30, 0)
-    assert "about a minute" in one and "2.0 GiB" in one and "3.0 GiB" in one
-    assert "minutes" in view.expected(needed, 3, 2**20, 1)
+def test_the_work_is_that_of_each_job() -> None:
+    one = view.needs("1 search", 2 * 2**30, 1, 3 * 2**30, 0)
+    assert "**1 search**;" in one and "2.0 GiB" in one and "3.0 GiB" in one
+    several = view.needs("1 search", 2 * 2**30, 3, 2**20, 1)
+    assert "**1 search** in each job;" in several and "1 job ahead in the queue" in several
 
 
 def test_the_papers_own_settings_differ_in_nothing() -> None:

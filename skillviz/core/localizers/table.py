@@ -1,8 +1,8 @@
 """The localizers: one row each, without torch. To add one: docs/CONTRIBUTING.md.
 
 A row has everything about a localizer except its arithmetic: words, options, promises, cost, style. The arithmetic is
-the generator named by `run`; it is imported when a search starts. Commands, pages, figures, studies and estimates of
-time read this table.
+the generator named by `run`; it is imported when a search starts. Commands, pages, figures, studies and
+memory needs read this table.
 """
 
 from __future__ import annotations
@@ -439,7 +439,7 @@ GROUP_SHARE = 0.13
 """The limit of lean mode on the gradients in memory when all are needed, as a share of the model's bytes."""
 
 
-# Costs: the operations of a search on a model, from which runs.estimate computes its duration.
+# Costs: the examples that a search passes through the model, and its memory (runs/memory.py).
 
 SCORED_EXAMPLES = 512  # examples of a split, drawn by class, for each rounded mask that `learned` compares
 

@@ -1,80 +1,67 @@
-"""Estimate the core-hours of the paper's experiments at a scale, in the order in which `reproduce all` runs them.
+"""The missing steps and core-hours of the paper's experiments, in the order of `reproduce all`.
 
-A core-hour is one processor core for an hour. Finished steps count as measured. The rest is estimated from headers and
-row counts, at the pace of the finished steps.
+A core-hour is one processor core for an hour: the seconds of a finished step times the cores that it could use.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
+from skillviz.core.formats import counted
 from skillviz.runs.artifact import FINETUNE, LOCALIZE, SCORE
 from skillviz.runs.store import Store
 from skillviz.studies.cores import cores
-from skillviz.studies.estimate import PlanClock
-from skillviz.studies.paper.experiments import EXPERIMENTS, experiment
+from skillviz.studies.paper.experiments import EXPERIMENTS
 from skillviz.studies.paper.scales import Scale
 from skillviz.studies.plan import plan
 from skillviz.studies.spec import StudySpec
 from skillviz.studies.status import Snapshot
-from skillviz.studies.step import TABLE, Step
+from skillviz.studies.step import TABLE
 
-ORDER = (
-    "localizers", "table2", "figure2", "figure9", "figure10", "figure6", "figure15", "figure4", "sensitivity",
-    "figure7", "table4", "figure8", "table1", "table3", "figure3", "figure5", "table8",
-)  # fmt: skip
-"""The order of the experiments: the most informative first, because the last ones are lost if time runs out."""
-CORES_OF_THE_RATE = 2
-"""The number of cores on which the assumed speed of estimates (runs/estimate.py) was measured."""
+CORE_HOURS = {
+    "localizers": 33, "table2": 16, "figure2": 36, "figure9": 14, "figure10": 14, "figure6": 1, "figure15": 10,
+    "figure4": 8, "sensitivity": 4, "figure7": 10, "table4": 20, "figure8": 15, "table1": 18, "table3": 21,
+    "figure3": 4, "figure5": 13, "table8": 4,
+}  # fmt: skip
+"""Each experiment's core-hours by itself at the scale small, on two cores, estimated on 29 November 2026.
+
+Replace a number by the measured one when the experiment has been made on a CPU. The order is that of `reproduce all`:
+the most informative first, because the last ones are lost if time runs out.
+"""
+ESTIMATED = "estimated in November 2026 for two cores"
 
 
 @dataclass(frozen=True)
 class ExperimentCost:
-    """The steps of an experiment that no earlier one has: the numbers left by kind, and core-hours spent and left."""
+    """The steps of an experiment that no earlier one has: the numbers left by kind, and the core-hours spent.
+
+    `is_whole`: all steps of the experiment are finished, shared ones and tables included.
+    """
 
     models: int
     runs: int
     scores: int
     spent: float
-    left: float
+    is_whole: bool
 
 
-def core_hours(name: str, scale: Scale) -> float:
-    """Return the estimated core-hours of one experiment by itself, with no step finished."""
-    clock = PlanClock(Snapshot(plan(StudySpec(**experiment(name).build(scale))), Store(Path())), "cpu")
-    return CORES_OF_THE_RATE * sum(map(clock.work, clock.plan.steps)) / 3600
+def measured_by(name: str, command: str) -> str:
+    """Return the sentence with the command that measures an experiment, and its core-hours."""
+    hours = f", in about {counted(CORE_HOURS[name], 'core-hour')} ({ESTIMATED})" if name in CORE_HOURS else ""
+    return f"`{command}` measures it{hours}."
 
 
 def costs(scale: Scale, store: Store) -> dict[str, ExperimentCost]:
-    """Return the cost of every experiment in ORDER; a step that several share counts in the first of them."""
-    studies = {name: StudySpec(**EXPERIMENTS[name].build(scale)) for name in ORDER}
-    own: dict[str, list[Step]] = {}
-    work: dict[str, float] = {}  # seconds at the assumed speed
-    measured: dict[str, float] = {}  # core-seconds
-    for name, study in studies.items():
-        at = Snapshot(plan(study), store)
-        clock = PlanClock(at, "cpu")
+    """Return the cost of every experiment in order; a step that several share counts in the first of them."""
+    seen, found = set[str](), {}
+    for name in CORE_HOURS:
+        at = Snapshot(plan(StudySpec(**EXPERIMENTS[name].build(scale))), store)
         used = cores() / (at.folder.record.workers if at.folder is not None else 1)
-        own[name] = [step for step in at.plan.steps if step.kind == TABLE or step.key not in work]
-        for step in own[name]:
-            key = _key(name, step)
-            work[key] = clock.work(step)
-            if at.is_there(step):
-                measured[key] = used * (at.seconds(step) or 0.0)
-    known = sum(work[key] for key in measured)
-    pace = sum(measured.values()) / known if known else CORES_OF_THE_RATE
-    found = {}
-    for name, steps in own.items():
-        left = [step for step in steps if _key(name, step) not in measured]
-        kinds = [sum(step.kind == kind for step in left) for kind in (FINETUNE, LOCALIZE, SCORE)]
-        spent = sum(measured.get(_key(name, step), 0.0) for step in steps) / 3600
-        to_do = pace * sum(work[_key(name, step)] for step in left) / 3600
-        models, runs, scores = kinds
-        found[name] = ExperimentCost(models, runs, scores, spent, to_do)
+        steps = [step for step in at.plan.steps if step.kind == TABLE or step.key not in seen]
+        seen.update(step.key for step in steps)
+        left = [step.kind for step in steps if not at.is_there(step)]
+        spent = used * sum(at.seconds(step) or 0.0 for step in steps if at.is_there(step)) / 3600
+        is_whole = all(map(at.is_there, at.plan.steps))
+        models, runs, scores = map(left.count, (FINETUNE, LOCALIZE, SCORE))
+        found[name] = ExperimentCost(models, runs, scores, spent, is_whole)
     return found
-
-
-def _key(name: str, step: Step) -> str:
-    """Return the key of a step among the steps of all experiments: each experiment has tables of its own."""
-    return f"{name} {step.key}" if step.kind == TABLE else step.key

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,12 +14,10 @@ from skillviz.studies.paper.setting import SettingRow, setting
 if TYPE_CHECKING:
     import pandas as pd
 
-    from skillviz.studies.plan import Plan
     from skillviz.studies.results import Results
-    from skillviz.studies.task_unions import Passes
 
 
-def _nothing(scale_or_plan: Scale | Plan) -> tuple[()]:
+def _nothing(scale: Scale) -> tuple[()]:
     return ()
 
 
@@ -31,8 +29,7 @@ class Experiment:
     study, the main one first. `entries` returns the runs of the study file at a scale, `tables` makes the tables from
     the finished steps, `claims` are the paper's. `differs` returns the experiment's own differences from the paper,
     beyond the scale's. `on_other_data` is true if it scores models on data that they were not tuned on. docs/results.md
-    shows it by its `methods`, else by `shown`, else by its main table. `passes` returns how often its tables run the
-    models again, for the time estimate.
+    shows it by its `methods`, else by `shown`, else by its main table.
     """
 
     name: str
@@ -48,7 +45,6 @@ class Experiment:
     on_other_data: bool = False
     methods: tuple[str, ...] = ()
     shown: str = ""
-    passes: Callable[[Plan], Iterable[Passes]] = _nothing
 
     @property
     def main(self) -> str:

@@ -13,7 +13,6 @@ from skillviz.models.preflight import preflight
 from skillviz.studies.paper.experiments import EXPERIMENTS
 from skillviz.tasks import registry
 from skillviz.tasks.paper import TASKS
-from skillviz.tasks.published_rows import PUBLISHED_ROWS, published_counts
 from tests.cli.calls import PROJECT, call
 from tests.random_roberta import BASE, VOCABULARY, random_roberta, roberta_tokenizer
 from tests.scripts import script
@@ -131,23 +130,10 @@ def test_label_words_of_several_tokens_are_refused_in_a_sentence(
     assert said.code == 2 and "abysmal-ish" in said.err and "Traceback" not in said.err
 
 
-def test_every_task_of_the_registry_has_published_rows() -> None:
-    assert set(PUBLISHED_ROWS) == set(TASKS)
-    assert published_counts(TASKS["qnli"], k_shot=4096) == {"train": 8192, "validation": 8192, "test": 5463}
-    assert published_counts(TASKS["rte"], k_shot=4096, max_test=9) == {"train": 1992, "validation": 498, "test": 9}
-    assert published_counts(TASKS["sst2"]) == {"train": 6228, "validation": 692, "test": 1821}
-
-
 @pytest.mark.cases(2, 2)
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_a_plan_at_the_papers_scale_is_told_without_its_data(name: str, base: Path, tmp_path: Path) -> None:
-    """No data of the registry's tasks are fetched: the numbers of rows are the published ones."""
+    """No data of the registry's tasks are fetched."""
     said = call("reproduce", name, "--scale", "paper", "--base", base, "--dry-run", "--runs-dir", tmp_path, "--json")
     assert said.code == 0, said.err
-    assert said.json["unknown"] == 0 and said.json["seconds"]["cuda"] > 60 and not list(tmp_path.iterdir())
-
-
-@pytest.mark.slow
-def test_the_page_of_needs_is_what_the_command_writes() -> None:
-    page = script("docs/research/roberta.py")
-    assert page.PAGE.read_text(encoding="utf-8") == page.page(), "run `python docs/research/roberta.py`"
+    assert said.json["runs"] > 0 and not list(tmp_path.iterdir())

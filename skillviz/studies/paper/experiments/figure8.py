@@ -222,6 +222,5 @@ FIGURE8 = Experiment(
         ),
     ),
     differs=differs,
-    passes=task_unions.passes,
     shown="overlap and gain",
 )

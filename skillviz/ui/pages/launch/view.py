@@ -1,4 +1,4 @@
-"""The end of the form: a summary of the run, its duration, its differences from the paper, and the start button."""
+"""The end of the form: a summary of the run, its memory, its differences from the paper, and the start button."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from skillviz.jobs.devices import chosen as device_for
 from skillviz.jobs.slots import position_of_next, slot_of
 from skillviz.jobs.slurm import backend_named
 from skillviz.plots.theme import localizer_style
-from skillviz.runs.estimate import Estimate, Facts, estimate
 from skillviz.runs.folder import OPEN
-from skillviz.runs.pace import OTHERS
+from skillviz.runs.memory import Facts, cost_of, peak_bytes
+from skillviz.runs.pace import OTHERS, work_words
 from skillviz.runs.spec import FIT, NO_NULLS, RunSpec, read_spec
 from skillviz.show import text
 from skillviz.show.entries import READOUT_TITLES
@@ -120,7 +120,7 @@ def _facts(choices: Choices) -> Facts | None:
         return None
     names = ("base", "finetuned", "task", "readout", "k_shot", "data_seed")
     try:
-        with st.spinner("Reading the task's data for the estimate."):
+        with st.spinner("Reading the task's data."):
             return cache.facts(read_spec({name: choices.values.get(name) for name in names}))
     except SkillvizError as error:
         choices.refuse(sign_in.sentence_of(error))
@@ -132,7 +132,7 @@ def _may_read(task: str) -> bool:
     tasks: set[str] = st.session_state.setdefault(READ, set())
     if task in tasks:
         return True
-    st.caption("The data of this task come from the hub; without them there is no estimate before the start.")
+    st.caption("The data of this task come from the hub; without them, work and memory are not known before the start.")
     st.button("Read the data now", on_click=tasks.add, args=(task,), icon=":material/cloud_download:")
     return False
 
@@ -154,7 +154,7 @@ def _spec(choices: Choices, facts: Facts | None) -> RunSpec | None:
 
 
 def _show_plan(choices: Choices, spec: RunSpec, facts: Facts | None) -> None:
-    """Draws the summary of the run, its duration, its differences from the paper, and the equivalent command."""
+    """Draws the summary of the run, its work and memory, its differences from the paper, and the equivalent command."""
     d = choices.preflight.d if choices.preflight else None
     try:
         sizes = tuple(parse_size(size, d) for size in spec.sizes) if d else ()
@@ -165,7 +165,7 @@ def _show_plan(choices: Choices, spec: RunSpec, facts: Facts | None) -> None:
     if choices.cluster is not None:
         st.caption("The time depends on the cluster's nodes and queue; the Jobs page shows how many jobs are ahead.")
     elif facts is not None and sizes:
-        _show_estimate(spec, replace(facts, sizes=sizes, counts=_rows_used(facts, spec)), len(choices.seeds))
+        _show_needs(spec, replace(facts, sizes=sizes, counts=_rows_used(facts, spec)), len(choices.seeds))
     if facts is not None:
         _note(choices, spec)
     elif choices.preflight is not None:
@@ -195,18 +195,19 @@ def _rows_used(facts: Facts, spec: RunSpec) -> dict[str, int]:
     return {**counts, OTHERS: sum(min(rows, spec.max_test or rows) for rows in others)}
 
 
-def _show_estimate(spec: RunSpec, facts: Facts, count: int) -> None:
-    """Draws time and memory, and a warning if there is not enough free memory."""
+def _show_needs(spec: RunSpec, facts: Facts, count: int) -> None:
+    """Draws work and memory, and a warning if there is not enough free memory."""
     device = device_for(spec.device, cache.devices())
     if device is None:
         return
-    needed = estimate(spec, replace(facts, device=device.name.partition(":")[0]))
+    facts = replace(facts, device=device.name.partition(":")[0])
+    needed, work = peak_bytes(spec, facts), work_words(spec, cost_of(spec, facts), facts.counts, facts.sizes)
     before = position_of_next(cache.user_store().root, slot_of(spec.device))
-    st.markdown(expected(needed, count, device.free, before))
+    st.markdown(needs(work, needed, count, device.free, before))
     unknown = [text.plain(name) for name in spec.others if cache.scored_rows(name) is None]
     if unknown:
         st.caption(f"Not included, because its data are not downloaded yet: scoring on {formats.listed(unknown, 4)}.")
-    if needed.bytes > device.free > 0:
+    if needed > device.free > 0:
         st.warning(
             "That is more than the free memory, so the job would be refused. Lean mode, bfloat16 or a smaller model "
             "need less.",
@@ -300,14 +301,12 @@ def summary(spec: RunSpec, task: str, sizes: Sequence[int], d: int | None, jobs:
     return f"**{name}** will look for {what}{of} in *{text.plain(pair)}*{named}{runs}.{too}"
 
 
-def expected(needed: Estimate, jobs: int, free: int, queued: int) -> str:
-    """The expected time, as an order of magnitude, and memory."""
-    whole = f", {formats.order_of_magnitude(needed.seconds * jobs)} in all" if jobs > 1 else ""
+def needs(work: str, needed: float, jobs: int, free: int, queued: int) -> str:
+    """The work and the memory of the jobs."""
     waits = f" {formats.counted(queued, 'job')} ahead in the queue." if queued else ""
     return (
-        f"Time: **{needed.time}**{' each' if jobs > 1 else ''}{whole}, an order of magnitude; *Jobs* shows the time "
-        f"left once it is measured. Memory: **{formats.byte_size(needed.bytes)}** of {formats.byte_size(free)} that "
-        f"are free.{waits}"
+        f"Work: **{work}**{' in each job' if jobs > 1 else ''}; *Jobs* shows the time left once it is measured. "
+        f"Memory: **{formats.byte_size(needed)}** of {formats.byte_size(free)} that are free.{waits}"
     )
 
 

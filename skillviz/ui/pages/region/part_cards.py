@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import suppress
 from typing import Any
 
@@ -14,7 +15,7 @@ from skillviz.core.metrics import likelihood_metric, metric_heading, metric_name
 from skillviz.core.region_parts import ALONE, CELLS, EXPERT_KINDS, EXPERTS, HEADS
 from skillviz.errors import BadInput, SkillvizError
 from skillviz.live.part_scores import PartScoring
-from skillviz.runs.estimate import Facts, example_seconds
+from skillviz.runs.pace import Pace
 from skillviz.runs.part_scores import PartScores, stored_parts
 from skillviz.runs.run import Run
 from skillviz.show import part_effects as exhibits
@@ -37,7 +38,7 @@ class _NoAnswerError(Exception):
 
 
 def parts(run: Run) -> None:
-    """Draws the section: the stored scores, or else their cost and the button that computes them."""
+    """Draws the section: the stored scores, or else their number of passes and the button that computes them."""
     st.markdown("## What each part does", help=about("parts", "paired", "discovery"))
     if run.record.task is None:
         return
@@ -140,7 +141,7 @@ def _changed(run: Run, scores: PartScores, strongest: pd.DataFrame, condition: s
 
 
 def _compute(run: Run, grouping: str) -> None:
-    """Shows the cost of scoring the parts, and scores them when the button is pressed."""
+    """Shows the passes that scoring the parts takes, and scores them when the button is pressed."""
     split, task = headline_split(run.record), run.record.task
     total = task.counts.get(split, 0) if task else 0
     offered = [size for size in SAMPLES if size < total] + [total]
@@ -158,12 +159,10 @@ def _compute(run: Run, grouping: str) -> None:
             st.caption(sign_in.sentence_of(error))
             return
         pressed = action("Score the parts", icon=":material/play_arrow:", type="primary")
-    facts = Facts(run.record.d or 1, run.record.d or 1, 0, 0, 0, {}, ())
-    seconds = plan.passes * sample * example_seconds(facts)
     st.caption(
         f"Each of {formats.counted(len(plan.parts), exhibits.NOUNS[grouping])} is grafted alone and left out, beside "
-        f"{plan.draws} random controls: {plan.passes:,} forward passes over {sample:,} examples: "
-        f"{formats.order_of_magnitude(seconds)} on a CPU. The result is kept, and an interrupted one continues."
+        f"{plan.draws} random controls: {plan.passes:,} forward passes over {sample:,} examples. The result is kept, "
+        "and an interrupted one continues."
     )
     if pressed and _scored(run, plan):
         st.rerun()
@@ -171,7 +170,8 @@ def _compute(run: Run, grouping: str) -> None:
 
 def _scored(run: Run, plan: PartScoring) -> bool:
     """Requests part after part from the worker and stores them; False, with the reason shown, if it does not answer."""
-    bar = st.progress(0.0, "Loading the models.")
+    bar, pace = st.progress(0.0, "Loading the models."), Pace()
+    passed, at = 0, 0.0
 
     def ask(operation: str, **arguments: Any) -> dict[str, Any]:
         answer = live.ask(run, operation, topic="parts", timeout=LONGEST, **arguments)
@@ -180,7 +180,13 @@ def _scored(run: Run, plan: PartScoring) -> bool:
         return answer
 
     def advance(done: int) -> None:
-        bar.progress(done / plan.passes, f"{done:,} of {plan.passes:,} forward passes")
+        nonlocal passed, at
+        now = time.perf_counter()
+        if passed:  # the first passes include loading the models
+            pace.add(done - passed, now - at)
+        passed, at = done, now
+        left = formats.time_left(pace.left(plan.passes - done))
+        bar.progress(done / plan.passes, f"{done:,} of {plan.passes:,} forward passes, {left}")
 
     try:
         with page.explained():

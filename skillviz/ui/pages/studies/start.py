@@ -1,4 +1,4 @@
-"""The form that starts a study, an experiment of the paper at a scale or the user's file, with plan and duration."""
+"""The form that starts a study, an experiment of the paper at a scale or the user's file, with its plan."""
 
 from __future__ import annotations
 
@@ -171,17 +171,16 @@ def _file() -> tuple[StudySpec, str] | None:
 
 
 def _plan_and_button(study: StudySpec, command: str) -> None:
-    """Draws the plan and its duration, then the button."""
+    """Draws the plan and the time left if it is measured, then the button."""
     place = st.container()
-    with place, st.spinner("Reading models and data for the estimate."):
+    with place, st.spinner("Reading what is stored."):
         preview = cache.study_preview(study, cache.user_store(), 1)
     chosen = cluster_choice.choose("new.cluster") if preview.left else None
     workers = _workers() if preview.left > 1 and chosen is None else 1
     if workers > 1:
-        with place, st.spinner("Reading models and data for the estimate."):
-            preview = cache.study_preview(study, cache.user_store(), workers)
-    duration = f"Time: **{preview.time}**." if preview.left else "Everything is done already."
-    place.markdown(f"{_counted(preview.plan, preview.left)} {duration}")
+        preview = cache.study_preview(study, cache.user_store(), workers)
+    left = f"**{formats.capital(preview.time)}**." if preview.left else "Everything is done already."
+    place.markdown(f"{_counted(preview.plan, preview.left)} {left}")
     with st.expander("Steps"):
         st.dataframe(preview.steps, hide_index=True, alt="The steps of the study")
         exports.table_menu(preview.steps, file="study-steps", key="planned", caption="Planned steps of the study")
