@@ -119,7 +119,10 @@ def _rehearsed(spec: RunSpec, result: Preflight, runs_dir: Path | None, is_whole
 
     if is_whole:
         Store(store_root(runs_dir)).refuse_unwritable()
-        return planned(spec, Session(), library(runs_dir), pick(spec.device).type).notes
+        session = Session()
+        plan = planned(spec, session, library(runs_dir), pick(spec.device).type)
+        session.others(spec)  # raises if their data cannot be read
+        return plan.notes
     return rehearse(result)[0].notes
 
 

@@ -74,8 +74,7 @@ def planned(spec: RunSpec, session: Session, runs: Library, device: str = "") ->
     splits = session.splits(spec)
     if spec.gain == FIT and (reason := session.against_gain(spec)):
         raise BadInput(why_not(reason, "The gain cannot be fitted", 2 * FEWEST))
-    session.out_of_scope(spec)  # these raise if their data cannot be read
-    session.others(spec)
+    session.out_of_scope(spec)  # raises if its file cannot be read
     notes = (
         *session.rehearsed(spec)[0].notes,
         *splits.notes,

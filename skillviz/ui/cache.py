@@ -516,8 +516,7 @@ def _data_of(spec: RunSpec) -> RunSpec:
 
 
 def _spec_files(spec: RunSpec) -> Stamp:
-    tasks = (file for task in (spec.task, *spec.others) for file in _task_files(task))
-    return _stamp(*_model_files(spec.base, spec.finetuned), *tasks)
+    return _stamp(*_model_files(spec.base, spec.finetuned), *_task_files(spec.task))
 
 
 @remembered(
@@ -567,12 +566,11 @@ class _KnownTexts(Session):
         return replace(check, notes=tuple(self.by_split.get(PAIR, check.notes))), None
 
 
-@remembered(shared, lambda spec: (_data_of(spec).json_text(), spec.others, _spec_files(spec)), max_entries=DATA_READ)
+@remembered(shared, lambda spec: (_data_of(spec).json_text(), _spec_files(spec)), max_entries=DATA_READ)
 def _rows_read(spec: RunSpec) -> Session:
     """A session that keeps the rows of a run's data, so that another size or localizer does not read them again."""
     session = Session()
     session.overlap(spec)
-    session.others(spec)
     return session
 
 
