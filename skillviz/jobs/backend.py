@@ -15,7 +15,8 @@ from typing import Protocol
 import psutil
 
 from skillviz.runs.folder import LOG, WORK
-from skillviz.runs.process import environment, is_alive, name_process, process_of
+from skillviz.runs.liveness import lock_for_child, name_process, process_of
+from skillviz.runs.process import environment
 
 PATIENCE = 1.5  # seconds that a process has to stop by itself
 POLL = 0.02
@@ -29,9 +30,6 @@ class Backend(Protocol):
 
     def start(self, folder: Path, words: Sequence[str], cwd: Path) -> None:
         """Starts `python -m skillviz WORDS` for a folder, from the folder `cwd`; returns at once."""
-
-    def alive(self, folder: Path) -> bool:
-        """True if a process works on the folder."""
 
     def cancel(self, folder: Path) -> None:
         """Ends the work; returns when no process works on the folder any more, or after a few seconds (here two)."""
@@ -49,22 +47,19 @@ class LocalBackend:
     def start(self, folder: Path, words: Sequence[str], cwd: Path) -> None:
         """Spawns the command; its output goes to the folder's log.
 
-        The process id is noted here at once, because on a busy machine the process itself takes a while to note it.
+        The process gets the folder's lock, and its id is noted, at once: on a busy machine it takes a while to start.
         """
         self._reap()
-        with (folder / WORK / LOG).open("ab") as log:
+        work = folder / WORK
+        with (work / LOG).open("ab") as log, lock_for_child(work) as (locks, variables):
             child = subprocess.Popen(
                 [sys.executable, "-m", "skillviz", *words], stdin=subprocess.DEVNULL, stdout=log,
-                stderr=subprocess.STDOUT, cwd=cwd, env=environment(), start_new_session=True,
+                stderr=subprocess.STDOUT, cwd=cwd, env=environment() | variables, pass_fds=locks,
+                start_new_session=True,
             )  # fmt: skip
         self._children.append(child)
-        with contextlib.suppress(psutil.Error, OSError):
-            name_process(folder / WORK, child.pid)
-
-    def alive(self, folder: Path) -> bool:
-        """True if the process noted in the folder is alive."""
-        self._reap()
-        return is_alive(folder / WORK)
+        with contextlib.suppress(OSError):
+            name_process(work, child.pid)
 
     def cancel(self, folder: Path) -> None:
         """Sends SIGTERM, on which the process saves a checkpoint; then SIGKILL if it has not ended in time."""

@@ -21,7 +21,8 @@ from skillviz.jobs.backend import LOCAL, POLL, Backend
 from skillviz.jobs.cluster import ClusterSettings, checked_settings
 from skillviz.runs import slurm_queue
 from skillviz.runs.folder import LOG, WORK
-from skillviz.runs.process import PROCESS, environment, is_alive, jobs_of, name_jobs
+from skillviz.runs.liveness import PROCESS, jobs_of, name_jobs
+from skillviz.runs.process import environment
 from skillviz.runs.slurm_queue import SLURM
 
 PATIENCE = 10.0  # seconds that a cancelled job has to end: its own, plus Slurm's
@@ -71,10 +72,6 @@ class SlurmBackend:
             _scancel(jobs)
             raise
         _name(folder, jobs)
-
-    def alive(self, folder: Path) -> bool:
-        """True if Slurm has a queued or running job for the folder."""
-        return is_alive(folder / WORK)
 
     def cancel(self, folder: Path) -> None:
         """Calls scancel, on which a running job saves a checkpoint; waits for some seconds until Slurm has ended it."""
