@@ -30,10 +30,8 @@ def work(run: Annotated[Path, typer.Argument(metavar="RUN_DIR", help="A queued r
     """
     folder = RunFolder(run)
     before = _stamp(folder.work / CHECKPOINT)
-    if not folder.is_open or not folder.belongs_to_this_process():
-        folder.log(
-            f"nothing to do: {folder.record.status}" if not folder.is_open else "another process is working on it"
-        )
+    if not folder.is_open:
+        folder.log(f"nothing to do: {folder.record.status}")
         return
 
     def on_wait(before: int) -> None:
@@ -51,6 +49,9 @@ def work(run: Annotated[Path, typer.Argument(metavar="RUN_DIR", help="A queued r
 
     try:
         with gently(silent, lambda: folder.is_to_stop) as report, record_failure(folder):
+            if not folder.belongs_to_this_process():
+                folder.log("another process is working on it")
+                return
             if folder.is_to_stop:  # cancelled before this process noted its id
                 raise KeyboardInterrupt
             with turn():

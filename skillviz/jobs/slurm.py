@@ -17,7 +17,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from skillviz.errors import NoCluster
-from skillviz.jobs.backend import LOCAL, POLL, Backend
+from skillviz.jobs.backend import LOCAL, Backend
 from skillviz.jobs.cluster import ClusterSettings, checked_settings
 from skillviz.runs import slurm_queue
 from skillviz.runs.folder import LOG, WORK
@@ -25,6 +25,7 @@ from skillviz.runs.liveness import PROCESS, jobs_of, name_jobs
 from skillviz.runs.process import environment
 from skillviz.runs.slurm_queue import SLURM
 
+POLL = 0.2  # seconds between two looks at a cancelled job
 PATIENCE = 10.0  # seconds that a cancelled job has to end: its own, plus Slurm's
 MOST_TASKS = 1000  # tasks in one array: Slurm's default limit (MaxArraySize) is 1001
 FORWARDED = ("PYTHONPATH", "GOMP_SPINCOUNT")
@@ -82,7 +83,7 @@ class SlurmBackend:
             slurm_queue.forget()
             if not any(slurm_queue.is_open(job) for job in jobs):
                 return
-            time.sleep(10 * POLL)
+            time.sleep(POLL)
 
 
 SLURM_BACKEND = SlurmBackend()
