@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+from filelock import lock_descriptor, unlock_descriptor
 
 from skillviz import json_text
 from skillviz.atomic import write_text
@@ -30,7 +31,8 @@ HOST, PID, JOBS, END = "host", "pid", "jobs", "end"
 """In process.json: the process's machine and number; for a folder on a cluster, its jobs and their end."""
 INHERITED = "SKILLVIZ_LOCK"
 """In a job's environment: the descriptor of the lock that it holds from its start."""
-LOOK = 1.0  # seconds to wait for a lock that another process holds briefly to test it
+LOOK, LOOKS = 0.05, 20  # seconds between looks at a lock, and their number: another process may hold it to test it
+HELD = -1
 
 _held: dict[Path, int] = {}
 """The descriptors of the locks that this process holds, by folder."""
@@ -72,13 +74,10 @@ def hold(work: Path) -> bool:
     """
     job = slurm_queue.own_job()
     if not is_held_here(work):
-        try:
-            handle = _inherited(work) or _locked(work)
-        except BlockingIOError:
-            if job is None:
-                return False
-            handle = None
-        if handle is not None:
+        handle = _inherited(work) or _locked(work)
+        if handle == HELD and job is None:
+            return False
+        if handle > 0:
             _held[work.resolve()] = handle
     name_process(work, os.getpid(), **({} if job is None else {JOBS: [job]}))
     return True
@@ -87,14 +86,14 @@ def hold(work: Path) -> bool:
 @contextmanager
 def lock_for_child(work: Path) -> Iterator[tuple[Sequence[int], dict[str, str]]]:
     """Take the folder's lock; yield the descriptors and variables with which a child process holds it on."""
-    handle = None
-    with suppress(BlockingIOError):  # the child finds that another process works on the folder
-        handle = _locked(work)
+    handle = _locked(work)
+    if handle <= 0:  # the child finds that another process works on the folder, or that there are no locks
+        yield (), {}
+        return
     try:
-        yield ((), {}) if handle is None else ((handle,), {INHERITED: str(handle)})
+        yield (handle,), {INHERITED: str(handle)}
     finally:
-        if handle is not None:
-            os.close(handle)
+        os.close(handle)
 
 
 def name_process(work: Path, pid: int, **fields: Any) -> None:
@@ -118,7 +117,7 @@ def unname(work: Path) -> None:
 def let_go(work: Path) -> None:
     """Release this process's lock on the folder, also for the processes that it forked."""
     if (handle := _held.pop(work.resolve(), None)) is not None:
-        fcntl.flock(handle, fcntl.LOCK_UN)
+        unlock_descriptor(handle)
         os.close(handle)
 
 
@@ -158,36 +157,32 @@ def end_on_cluster(work: Path) -> str | None:
     return state
 
 
-def _locked(work: Path) -> int | None:
-    """Return the descriptor of the folder's lock, taken; None without locks; raises BlockingIOError if it is held."""
-    handle, ends = None, time.monotonic() + LOOK
+def _locked(work: Path) -> int:
+    """Return the descriptor of the folder's lock, taken; HELD if another process holds it, 0 without locks."""
     try:
         handle = os.open(work / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
-        while True:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return 0
+    with suppress(OSError):
+        for _ in range(LOOKS):
+            if lock_descriptor(handle, blocking=False):
                 return handle
-            except BlockingIOError:
-                if time.monotonic() > ends:
-                    raise
-                time.sleep(0.01)
-    except OSError as error:
-        if handle is not None:
-            os.close(handle)
-        if isinstance(error, BlockingIOError):
-            raise
-    return None
+            time.sleep(LOOK)
+        os.close(handle)
+        return HELD
+    os.close(handle)
+    return 0
 
 
-def _inherited(work: Path) -> int | None:
-    """Return the descriptor of the folder's lock that this process was started with."""
+def _inherited(work: Path) -> int:
+    """Return the descriptor of the folder's lock that this process was started with; 0 if there is none."""
     with suppress(OSError, ValueError):
         handle = int(os.environ.get(INHERITED, ""))
         if os.path.samestat(os.fstat(handle), os.stat(work / LOCK)):
             del os.environ[INHERITED]
             os.set_inheritable(handle, False)
             return handle
-    return None
+    return 0
 
 
 def _is_locked(work: Path) -> bool | None:
