@@ -40,7 +40,7 @@ import re
 from dataclasses import dataclass
 from typing import ClassVar
 
-BUG, OUT_OF_MEMORY, KILLED = "bug", "out of memory", "killed"
+BUG, OUT_OF_MEMORY, KILLED, UNKNOWN = "bug", "out of memory", "killed", "unknown"
 TIME_LIMIT, NODE_FAILURE, PREEMPTED = "time limit", "node failure", "preempted"
 """The names, in a record, of ends that are not an error of the tree."""
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -285,6 +285,11 @@ ENDS = {
         "Killed",
         "Resume it: it was killed, or the machine ran out of memory or disk space.",
         "It was killed, or the machine ran out of memory or disk space. It can resume where it stopped.",
+    ),
+    UNKNOWN: End(
+        "It may still run elsewhere",
+        "Resume it only if it has ended there; nothing resumes it by itself.",
+        "Resume it only if it has ended there. Nothing resumes it by itself.",
     ),
     TIME_LIMIT: End(
         "Time limit reached",

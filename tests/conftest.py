@@ -119,11 +119,16 @@ def browser() -> Iterator[Any]:
 
 
 @pytest.fixture
-def sleeper() -> Iterator[subprocess.Popen[bytes]]:
-    """Return a process that may be cancelled."""
+def sleeper() -> Iterator[subprocess.Popen[str]]:
+    """Return a process that may be cancelled. It locks each file whose path it reads, as a job does, and says so."""
+    code = (
+        "import fcntl, sys\nfiles = []\n"
+        "for path in sys.stdin:\n"
+        "    files.append(open(path.strip(), 'w'))\n    fcntl.flock(files[-1], fcntl.LOCK_EX)\n    print(flush=True)\n"
+    )
     child = subprocess.Popen(
-        [sys.executable, "-c", "import time; time.sleep(60)  # a job of skillviz"], start_new_session=True
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
     )
     yield child
     child.kill()
-    child.wait()
+    child.communicate()

@@ -271,7 +271,7 @@ def _sharded(folder: Path) -> None:
 def _of_job(store: Store, run: Run) -> Any:
     """Return a maker of actions on process.json, launch.json and events of a running run."""
     notes = {
-        "process.json": {"pid": 1, "started": 1.5, "host": os.uname().nodename, "ticks": 3},
+        "process.json": {"pid": 1, "host": os.uname().nodename, "jobs": ["12_3"], "end": "FAILED"},
         "launch.json": {"cwd": "/tmp", "slot": "cpu"},
         "events.jsonl": {"time": 1.0, "phase": "search", "step": 1, "total": 3, "search": 1, "searches": 1, "loss": 0.5,
                          "size": 3, "added": 1, "removed": 0, "left": 3.0},

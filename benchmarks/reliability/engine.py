@@ -78,7 +78,6 @@ class FakeEngine:
             saved = {"step": torch.tensor(step), "values": state}
             with checkpoints.saving(searched, lambda saved=saved: saved):
                 folder.event(phase="search", step=step, total=self.steps, search=1, target=self.template.record.size)
-                folder.beat()
         order = torch.argsort(state, stable=True).numpy()
         searched.orders[self.template.record.size or 0] = order
         with checkpoints.saving(searched):

@@ -28,8 +28,7 @@ from benchmarks.reliability.engine import (
 from skillviz import jobs
 from skillviz.errors import SkillvizError, StoreError
 from skillviz.runs.doctor import mended
-from skillviz.runs.folder import WORK, RunFolder
-from skillviz.runs.process import is_alive
+from skillviz.runs.folder import RunFolder
 from skillviz.runs.store import ANSWERS, Store
 
 FIRST = 8  # steps that are always tried: a run gets its folder in these
@@ -204,10 +203,6 @@ class ForkedEngine:
                 note.unlink()
             return
         (self.shared / f"{folder.name}.twice").touch()
-
-    def alive(self, folder: Path) -> bool:
-        """True if the folder's process is running."""
-        return is_alive(folder / WORK)
 
     def cancel(self, folder: Path) -> None:
         """Do nothing: no job is cancelled here."""

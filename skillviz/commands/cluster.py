@@ -17,7 +17,7 @@ from skillviz.errors import NoCluster, advice
 from skillviz.jobs.slurm import SLURM_BACKEND
 from skillviz.runs import slurm_queue
 from skillviz.runs.folder import LOG, WORK
-from skillviz.runs.process import end_on_cluster, jobs_of, unname_process
+from skillviz.runs.liveness import end_on_cluster, is_alive, jobs_of, unname
 from skillviz.runs.store import written
 
 FOLDER = ".cluster"
@@ -38,8 +38,8 @@ def run_there(root: Path) -> None:
     with written(root):
         (folder / WORK).mkdir(parents=True, exist_ok=True)
     place = 0
-    if not SLURM_BACKEND.alive(folder):
-        unname_process(folder / WORK)
+    if not is_alive(folder / WORK):
+        unname(folder / WORK)
         (folder / WORK / LOG).unlink(missing_ok=True)
         SLURM_BACKEND.start(folder, words, cwd)
     job = jobs_of(folder / WORK)[0]
@@ -48,7 +48,7 @@ def run_there(root: Path) -> None:
     )
     said = ""
     try:
-        while SLURM_BACKEND.alive(folder):
+        while is_alive(folder / WORK):
             place = _show(folder, place)
             if (standing := _waits(job)) not in ("", said):
                 note(standing)

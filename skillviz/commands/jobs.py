@@ -33,7 +33,7 @@ def list_jobs(
 ) -> None:
     """List jobs that are not finished, newest first, with their progress; studies in progress too."""
     store = Store(store_root(runs_dir))
-    shown = [job for job in jobs.list(store, finished=every) if job.kind == "run" or job.is_open]
+    shown = [job for job in jobs.list(store, finished=every) if job.kind == "run" or job.is_open or job.error]
     progress = {job.name: jobs.progress(store, job.name) for job in shown}
     rows = [_row(job, progress[job.name]) for job in shown]
     if rows:

@@ -16,7 +16,7 @@ from skillviz.errors import TIME_LIMIT
 from skillviz.jobs.slots import device_for_run, slot_in
 from skillviz.runs import quota, slurm_queue
 from skillviz.runs.folder import CHECKPOINT, RunFolder
-from skillviz.runs.process import Suspended, gently, is_alive
+from skillviz.runs.process import Suspended, gently
 from skillviz.runs.progress import Progress, silent
 from skillviz.runs.record_failure import record_failure
 from skillviz.runs.store import Store, ended_by_cluster
@@ -30,15 +30,12 @@ def work(run: Annotated[Path, typer.Argument(metavar="RUN_DIR", help="A queued r
     """
     folder = RunFolder(run)
     before = _stamp(folder.work / CHECKPOINT)
-    if not folder.is_open or is_alive(folder.work, besides=os.getpid()):
-        folder.log(
-            f"nothing to do: {folder.record.status}" if not folder.is_open else "another process is working on it"
-        )
+    if not folder.is_open:
+        folder.log(f"nothing to do: {folder.record.status}")
         return
 
     def on_wait(before: int) -> None:
-        """Shows that the job is alive while it waits, and stops it on request."""
-        folder.beat()
+        """Stops the job on request while it waits."""
         report(Progress("queue", text=f"{before} before it"))
 
     @contextmanager
@@ -52,7 +49,9 @@ def work(run: Annotated[Path, typer.Argument(metavar="RUN_DIR", help="A queued r
 
     try:
         with gently(silent, lambda: folder.is_to_stop) as report, record_failure(folder):
-            folder.belongs_to_this_process()
+            if not folder.belongs_to_this_process():
+                folder.log("another process is working on it")
+                return
             if folder.is_to_stop:  # cancelled before this process noted its id
                 raise KeyboardInterrupt
             with turn():

@@ -1,14 +1,16 @@
-"""The names of blocks, modules and heads in each model family: data, read by `parameters` and `attention_heads`.
+"""All that is known of each model family, in one row: names of blocks, modules and heads, and how it is read.
 
 A family follows a naming scheme. Names are matched as regular expressions against the part of a parameter's name after
-its block number; the first match wins. Sources: the modeling files of the transformers library, read tensor by tensor.
-docs/architectures.md is this table as it was tested.
+its block number; the first match wins. Names of heads are without the prefix that a model class puts before its body.
+Sources: the modeling files of the transformers library, read tensor by tensor. docs/architectures.md is this table as
+it was tested, and tests/test_architectures.py compares it with the library's model classes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 QUERY, KEY, VALUE, ATTENTION_OUTPUT = "query", "key", "value", "attention output"
 KEY_AND_VALUE = "key and value"
@@ -20,27 +22,9 @@ GATE, UP, MLP_IN, MLP_OUT = "MLP gate", "MLP up", "MLP in", "MLP out"
 ROUTER, EXPERT_GATE, EXPERT_UP, EXPERT_OUT = "router", "expert gate", "expert up", "expert out"
 POSITION, LAYER_NORM, OTHER = "position", "LayerNorm", "other"
 KINDS = (
-    QUERY,
-    KEY,
-    VALUE,
-    KEY_AND_VALUE,
-    ATTENTION_OUTPUT,
-    CROSS_QUERY,
-    CROSS_KEY,
-    CROSS_VALUE,
-    CROSS_OUTPUT,
-    GATE,
-    UP,
-    MLP_IN,
-    MLP_OUT,
-    ROUTER,
-    EXPERT_GATE,
-    EXPERT_UP,
-    EXPERT_OUT,
-    POSITION,
-    LAYER_NORM,
-    OTHER,
-)
+    QUERY, KEY, VALUE, KEY_AND_VALUE, ATTENTION_OUTPUT, CROSS_QUERY, CROSS_KEY, CROSS_VALUE, CROSS_OUTPUT, GATE, UP,
+    MLP_IN, MLP_OUT, ROUTER, EXPERT_GATE, EXPERT_UP, EXPERT_OUT, POSITION, LAYER_NORM, OTHER,
+)  # fmt: skip
 QKV, GATE_UP, EXPERT_GATE_UP = (QUERY, KEY, VALUE), (GATE, UP), (EXPERT_GATE, EXPERT_UP)
 
 ROW, COLUMN = "row", "column"
@@ -92,15 +76,34 @@ CLASS_HEADS = (
 )
 
 
+HEADS_KEYS = (
+    "num_attention_heads", "n_head", "n_heads", "num_heads", "attention_heads", "encoder_attention_heads",
+    "decoder_attention_heads", "encoder.num_attention_heads", "decoder.num_attention_heads",
+)  # fmt: skip
+"""The configurations' names for the number of attention heads; if they disagree, the number is unknown."""
+
+
 @dataclass(frozen=True)
 class Family:
-    """The naming scheme of one model family: its blocks, their modules and its class head.
+    """One model family: the naming scheme of its blocks and modules, its heads, and how its models are read.
 
     `block` ends before a module's name; its numbered groups give the block's number, and a group called `stack` gives
-    its stack, one of `stacks`. `splits` are matched before `kinds`. `buffers` are not parameters, but checkpoints list
-    them beside the parameters. `heads_keys` are the configuration's names for the number of attention heads; if they
-    disagree, the number is unknown. `head_axes` is empty if heads do not lie in equal consecutive parts. In a family
-    with `shared` blocks one block is used several times.
+    its stack, one of `stacks`. `splits` are matched before `kinds`. `head` matches poolers and class heads. `buffers`
+    are not parameters, but checkpoints list them beside the parameters. `head_axes` is empty if heads do not lie in
+    equal consecutive parts. In a family with `shared` blocks one block is used several times.
+
+    `prefix` is the body's, with its dot. `needed` are the tensors of the head of each readout for which the family has
+    a model class. `output` are the names of the matrix that may be tied to the token embedding; `tied` is the family's
+    default. `labels` is the tensor with a row for each class. `unused` are names that a base may have but a classifier
+    of the family does not.
+
+    `masked_head` are the modules that turn a hidden vector into vocabulary scores, in order: they run on the mask's
+    vector alone, where other families compute all positions. The vocabulary scores of a `plain_decoder` are its output
+    embedding times the last hidden state and nothing else, so the embedding runs on the answers' positions alone. The
+    blocks of a `sequential` family take no input from the blocks below except the output of the last. The
+    token-classification class of a family with a `linear_head` computes the paper's bare linear head at the first
+    token. A head that is `read_at_last` reads the last position of its input, padding or not. In a family `without_end`
+    positions are relative, and their number in the files is no limit.
     """
 
     block: str
@@ -108,10 +111,21 @@ class Family:
     head: tuple[str, ...] = CLASS_HEADS
     splits: tuple[Split, ...] = ()
     buffers: str | None = None
-    heads_keys: tuple[str, ...] = ("num_attention_heads",)
     head_axes: Mapping[str, str] = field(default_factory=lambda: HEADED)
     stacks: tuple[str, ...] = ()
     shared: bool = False
+    prefix: str = ""
+    needed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    output: tuple[str, ...] = ()
+    tied: bool = True
+    labels: str = ""
+    unused: tuple[str, ...] = ()
+    masked_head: tuple[str, ...] = ()
+    plain_decoder: bool = False
+    sequential: bool = False
+    linear_head: bool = False
+    read_at_last: bool = False
+    without_end: bool = False
 
 
 # Encoders named as BERT's -----------------------------------------------------------------------------------------
@@ -223,7 +237,6 @@ DISTILBERT = Family(
         (r"ffn\.lin2\.", MLP_OUT),
     ),
     head=(r"^pre_classifier\.", r"^classifier\."),
-    heads_keys=("n_heads",),
 )
 XLM = Family(
     block=r"(?:^|\.)(?:attentions|layer_norm1|ffns|layer_norm2)\.(\d+)\.",
@@ -236,7 +249,6 @@ XLM = Family(
         (r"^lin2\.", MLP_OUT),
         (r"^(weight|bias)$", LAYER_NORM),
     ),
-    heads_keys=("n_heads",),
 )
 XLNET = Family(
     block=r"transformer\.layer\.(\d+)\.|^layer\.(\d+)\.",
@@ -250,7 +262,6 @@ XLNET = Family(
         (r"^ff\.layer_1\.", MLP_IN),
         (r"^ff\.layer_2\.", MLP_OUT),
     ),
-    heads_keys=("n_head",),
     head_axes=dict.fromkeys((QUERY, KEY, VALUE, ATTENTION_OUTPUT), COLUMN),  # [width, head, width of a head]
 )
 FUNNEL = Family(
@@ -265,7 +276,6 @@ FUNNEL = Family(
         (r"^ffn\.linear_1\.", MLP_IN),
         (r"^ffn\.linear_2\.", MLP_OUT),
     ),
-    heads_keys=("n_head",),
     stacks=("encoder", "decoder"),
 )
 MODERNBERT = Family(
@@ -296,7 +306,6 @@ GPT2 = Family(
     head=(r"^score\.",),
     splits=(Split(r"attn\.c_attn\.", QKV, transposed=True),),
     buffers=r"^attn\.(masked_)?bias$",
-    heads_keys=("n_head",),
     head_axes={QUERY: COLUMN, KEY: COLUMN, VALUE: COLUMN, ATTENTION_OUTPUT: ROW},  # its weights are stored transposed
 )
 GPT_BIGCODE = replace(
@@ -314,11 +323,9 @@ GPT_NEO = Family(
         (r"mlp\.(c_proj|fc_out)\.", MLP_OUT),
     ),
     buffers=r"^attn\.(attention\.)?(masked_)?bias$|embed_positions$",
-    heads_keys=("num_heads",),
 )
-GPTJ = replace(GPT_NEO, heads_keys=("n_head",))
 CODEGEN = replace(
-    GPTJ,
+    GPT_NEO,
     splits=(Split(r"attn\.qkv_proj\.", (QUERY, VALUE, KEY), QUARTERS),),
     buffers=r"^attn\.causal_mask$|^attn\.(masked_)?bias$",
 )
@@ -331,7 +338,6 @@ BLOOM = Family(
         (r"^mlp\.dense_4h_to_h\.", MLP_OUT),
     ),
     splits=(Split(r"^self_attention\.query_key_value\.", QKV, BY_GROUP),),
-    heads_keys=("n_head", "num_attention_heads"),
 )
 GPT_NEOX = Family(
     block=r"(?:^|\.)layers\.(\d+)\.",
@@ -354,7 +360,6 @@ MPT = Family(
         (r"^ffn\.down_proj\.", MLP_OUT),
     ),
     splits=(Split(r"^attn\.Wqkv\.", QKV),),
-    heads_keys=("n_heads",),
 )
 CTRL = Family(
     block=GPT_BLOCK,
@@ -367,7 +372,6 @@ CTRL = Family(
         (r"^ffn\.0\.", MLP_IN),
         (r"^ffn\.2\.", MLP_OUT),
     ),
-    heads_keys=("n_head",),
 )
 OPT = Family(
     block=r"decoder\.layers\.(\d+)\.",
@@ -382,7 +386,7 @@ OPT = Family(
     ),
     head=(r"^score\.",),
 )
-XGLM = replace(OPT, block=r"(?:^|\.)layers\.(\d+)\.", heads_keys=("num_attention_heads", "attention_heads"))
+XGLM = replace(OPT, block=r"(?:^|\.)layers\.(\d+)\.")
 
 # Decoders, and some encoders, named as LLaMA's -----------------------------------------------------------------------
 ATTENTION = (
@@ -477,7 +481,6 @@ BART = Family(
         (r"^fc1\.", MLP_IN),
         (r"^fc2\.", MLP_OUT),
     ),
-    heads_keys=("encoder_attention_heads", "decoder_attention_heads", "num_attention_heads"),
     stacks=TWO_STACKS,
 )
 T5 = Family(
@@ -498,7 +501,6 @@ T5 = Family(
         (r"DenseReluDense\.wi\.", MLP_IN),
         (r"DenseReluDense\.wo\.", MLP_OUT),
     ),
-    heads_keys=("num_heads",),
     stacks=TWO_STACKS,
 )
 T5GEMMA = replace(
@@ -512,7 +514,6 @@ T5GEMMA = replace(
         (r"^cross_attn\.o_proj\.", CROSS_OUTPUT),
         *LLAMA.kinds,
     ),
-    heads_keys=("num_attention_heads", "encoder.num_attention_heads", "decoder.num_attention_heads"),
     stacks=TWO_STACKS,
 )
 
@@ -523,55 +524,171 @@ UNKNOWN = Family(
     head_axes={},
 )
 
-SCHEMES: tuple[tuple[Family, tuple[str, ...]], ...] = (
-    (BERT, ("bert", "roberta", "xlm-roberta", "camembert", "electra", "data2vec-text", "roberta-prelayernorm",
-            "xlm-roberta-xl", "xmod", "ernie", "megatron-bert", "rembert", "roc_bert", "roformer", "esm",
-            "big_bird", "nystromformer", "yoso", "fnet")),
-    (IBERT, ("ibert",)),
-    (LONGFORMER, ("longformer",)),
-    (LUKE, ("luke",)),
-    (MOBILEBERT, ("mobilebert",)),
-    (MPNET, ("mpnet",)),
-    (DEBERTA, ("deberta",)),
-    (DEBERTA_V2, ("deberta-v2",)),
-    (CONVBERT, ("convbert",)),
-    (CANINE, ("canine",)),
-    (SQUEEZEBERT, ("squeezebert",)),
-    (ALBERT, ("albert",)),
-    (DISTILBERT, ("distilbert",)),
-    (XLM, ("xlm", "flaubert")),
-    (XLNET, ("xlnet",)),
-    (FUNNEL, ("funnel",)),
-    (MODERNBERT, ("modernbert", "modernbert-decoder")),
-    (GPT2, ("gpt2", "openai-gpt")),
-    (GPT_BIGCODE, ("gpt_bigcode",)),
-    (GPT_NEO, ("gpt_neo",)),
-    (GPTJ, ("gptj",)),
-    (CODEGEN, ("codegen",)),
-    (BLOOM, ("bloom", "falcon")),
-    (GPT_NEOX, ("gpt_neox", "persimmon")),
-    (MPT, ("mpt",)),
-    (CTRL, ("ctrl",)),
-    (OPT, ("opt",)),
-    (XGLM, ("xglm", "biogpt")),
-    (LLAMA, ("llama", "mistral", "ministral", "ministral3", "qwen2", "qwen3", "gemma", "gemma2", "gemma3_text",
-             "vaultgemma", "glm", "glm4", "olmo", "olmo2", "olmo3", "granite", "cohere", "cohere2", "helium",
-             "hunyuan_v1_dense", "smollm3", "seed_oss", "exaone4", "ernie4_5", "cwm", "stablelm", "eurobert",
-             "nomic_bert")),
-    (GTE, ("gte",)),
-    (PHI3, ("phi3",)),
-    (NEMOTRON, ("nemotron", "arcee", "phi", "starcoder2", "jina_embeddings_v3")),
-    (APERTUS, ("apertus",)),
-    (DIFFLLAMA, ("diffllama",)),
-    (MOE, ("mixtral", "qwen2_moe", "qwen3_moe", "olmoe", "flex_olmo", "granitemoe", "phimoe", "glm4_moe",
-           "hunyuan_v1_moe", "minimax_m2", "exaone_moe")),
-    (ERNIE_MOE, ("ernie4_5_moe",)),
-    (GPT_OSS, ("gpt_oss",)),
-    (LATENT_ATTENTION, ("deepseek_v2", "deepseek_v3", "minicpm3", "mistral4")),
-    (JETMOE, ("jetmoe",)),
-    (MINIMAX, ("minimax",)),
-    (BART, ("bart", "mbart", "mvp", "plbart", "bigbird_pegasus")),
-    (T5, ("t5", "mt5", "umt5")),
-    (T5GEMMA, ("t5gemma",)),
-)  # fmt: skip
-FAMILIES: dict[str, Family] = {model_type: family for family, names in SCHEMES for model_type in names}
+# Heads: the tensors that each readout needs, the output matrix, and the tensor with a row for each class --------------
+_BERT_LM = "cls.predictions.transform."
+_CLS = {"prompt": (_BERT_LM + "dense.weight", _BERT_LM + "LayerNorm.weight", "cls.predictions.bias")}
+_LM = {"prompt": ("lm_head.dense.weight", "lm_head.layer_norm.weight", "lm_head.bias")}
+_POOLED = {"head": ("pooler.dense.weight", "classifier.weight", "classifier.bias")}
+_DENSE = {"head": ("classifier.dense.weight", "classifier.out_proj.weight", "classifier.out_proj.bias")}
+_PLAIN = {"head": ("classifier.weight", "classifier.bias")}
+_MODERN = ("head.dense.weight", "head.norm.weight")
+_BIASED = {"head": ("score.weight",), "causal": ("lm_head.bias",)}
+END_HEAD = "classification_head."
+"""The beginning of the names of a head that is read at the end-of-text token, of which a text may have several."""
+
+
+def _heads(
+    needed: Mapping[str, tuple[str, ...]], output: tuple[str, ...], labels: str, tied: bool = True
+) -> dict[str, Any]:
+    return {"needed": needed, "output": output, "labels": labels, "tied": tied}
+
+
+POOLED = _heads(_POOLED | _CLS, ("cls.predictions.decoder.weight",), "classifier.weight")
+DENSE = _heads(_DENSE | _LM, ("lm_head.decoder.weight",), "classifier.out_proj.weight")
+DENSE_CLS = DENSE | {"needed": _DENSE | _CLS, "output": POOLED["output"]}
+GENERATOR = _heads(
+    _DENSE | {"prompt": ("generator_predictions.dense.weight", "generator_lm_head.bias")},
+    ("generator_lm_head.weight",),
+    DENSE["labels"],
+)
+SUMMARY = _heads(
+    {
+        "head": ("sequence_summary.summary.weight", "sequence_summary.summary.bias"),
+        "prompt": ("pred_layer.proj.bias",),
+    },
+    ("pred_layer.proj.weight",),
+    "sequence_summary.summary.weight",
+)
+TIED = _heads({"head": ("score.weight",), "causal": ()}, ("lm_head.weight", "embed_out.weight"), "score.weight")
+UNTIED = TIED | {"tied": False}
+LANGUAGE_ONLY = {"needed": {"causal": ()}}
+TWO_ENDED = _heads(
+    {"head": tuple(END_HEAD + name for name in ("dense.weight", "out_proj.weight", "out_proj.bias"))},
+    ("lm_head.weight",),
+    END_HEAD + "out_proj.weight",
+)
+
+
+def _rows(
+    scheme: Family, heads: Mapping[str, Any], names: str, prefix: str = "model.", **more: Any
+) -> dict[str, Family]:
+    """Return the rows of families that differ in their names alone; `{name}` in the prefix is the family's name."""
+    of = {name: prefix.format(name=name.replace("-", "_")) for name in names.split()}
+    return {name: replace(scheme, prefix=own, **{**heads, **more}) for name, own in of.items()}
+
+
+LM_HEAD: dict[str, Any] = {"masked_head": ("lm_head",), "linear_head": True}
+FAMILIES: dict[str, Family] = {
+    **_rows(BERT, POOLED, "bert", "bert.", masked_head=("cls",), linear_head=True, sequential=True),
+    **_rows(BERT, DENSE, "roberta", "roberta.", sequential=True, **LM_HEAD),
+    **_rows(BERT, DENSE, "xlm-roberta camembert", "roberta.", **LM_HEAD),
+    **_rows(BERT, GENERATOR, "electra", "electra.", linear_head=True),
+    **_rows(BERT, DENSE, "data2vec-text roberta-prelayernorm", "{name}."),
+    **_rows(BERT, DENSE, "xlm-roberta-xl xmod", "roberta."),
+    **_rows(BERT, POOLED, "ernie", "ernie."),
+    **_rows(BERT, POOLED, "megatron-bert", "bert."),
+    **_rows(BERT, POOLED, "rembert", "rembert.", tied=False, needed=_POOLED | {
+        "prompt": ("cls.predictions.dense.weight", "cls.predictions.LayerNorm.weight")}),
+    **_rows(BERT, POOLED, "roc_bert", "roc_bert."),
+    **_rows(BERT, DENSE_CLS, "roformer", "roformer."),
+    **_rows(BERT, DENSE, "esm", "esm."),
+    **_rows(BERT, DENSE_CLS, "big_bird", "bert."),
+    **_rows(BERT, DENSE_CLS, "nystromformer yoso", "{name}."),
+    **_rows(BERT, POOLED, "fnet", "fnet."),
+    **_rows(IBERT, DENSE, "ibert", "ibert."),
+    **_rows(LONGFORMER, DENSE, "longformer", "longformer."),
+    **_rows(LUKE, POOLED, "luke", "luke.", needed=_POOLED | _LM, output=DENSE["output"],
+            unused=("entity_predictions",)),
+    **_rows(MOBILEBERT, POOLED, "mobilebert", "mobilebert.", needed=_PLAIN | _CLS),
+    **_rows(MPNET, DENSE, "mpnet", "mpnet."),
+    **_rows(DEBERTA, POOLED, "deberta", "deberta."),
+    **_rows(DEBERTA_V2, POOLED, "deberta-v2", "deberta."),
+    **_rows(CONVBERT, GENERATOR, "convbert", "convbert."),
+    **_rows(CANINE, POOLED, "canine", "canine.", needed=_POOLED, output=()),
+    **_rows(SQUEEZEBERT, POOLED, "squeezebert", "transformer."),
+    **_rows(ALBERT, POOLED, "albert", "albert.", unused=("sop_classifier",), output=("predictions.decoder.weight",),
+            needed={"head": ("pooler.weight", *_PLAIN["head"]),
+                    "prompt": ("predictions.dense.weight", "predictions.LayerNorm.weight", "predictions.bias")}),
+    **_rows(DISTILBERT, POOLED, "distilbert", "distilbert.", linear_head=True, sequential=True,
+            masked_head=("vocab_transform", "activation", "vocab_layer_norm", "vocab_projector"),
+            output=("vocab_projector.weight",),
+            needed={"head": ("pre_classifier.weight", *_PLAIN["head"]),
+                    "prompt": ("vocab_transform.weight", "vocab_layer_norm.weight", "vocab_projector.bias")}),
+    **_rows(XLM, SUMMARY, "xlm flaubert", "transformer."),
+    **_rows(XLNET, SUMMARY, "xlnet", "transformer.", output=(), labels="logits_proj.weight", unused=("lm_loss",),
+            read_at_last=True, without_end=True,
+            needed={"head": ("sequence_summary.summary.weight", "logits_proj.weight", "logits_proj.bias")}),
+    **_rows(FUNNEL, TIED, "funnel", "funnel.", output=("lm_head.weight",), labels="classifier.linear_out.weight",
+            unused=("decoder",), without_end=True,
+            needed={"head": ("classifier.linear_hidden.weight", "classifier.linear_out.weight",
+                             "classifier.linear_out.bias"),
+                    "prompt": ("lm_head.bias",)}),
+    **_rows(MODERNBERT, POOLED, "modernbert", output=("decoder.weight",),
+            needed={"head": (*_MODERN, *_PLAIN["head"]), "prompt": (*_MODERN, "decoder.bias")}),
+    **_rows(MODERNBERT, POOLED, "modernbert-decoder", output=("decoder.weight",),
+            needed={"head": (*_MODERN, "classifier.weight"),
+                    "causal": ("lm_head.dense.weight", "lm_head.norm.weight", "decoder.bias")}),
+    **_rows(GPT2, TIED, "gpt2", "transformer.", plain_decoder=True, sequential=True),
+    **_rows(GPT2, TIED, "openai-gpt", "transformer."),
+    **_rows(GPT_BIGCODE, TIED, "gpt_bigcode", "transformer."),
+    **_rows(GPT_NEO, TIED, "gpt_neo", "transformer."),
+    **_rows(GPT_NEO, UNTIED, "gptj", "transformer.", needed=_BIASED),
+    **_rows(CODEGEN, UNTIED, "codegen", "transformer.", needed={"causal": ("lm_head.bias",)}),
+    **_rows(BLOOM, TIED, "bloom falcon", "transformer."),
+    **_rows(GPT_NEOX, UNTIED, "gpt_neox", "gpt_neox.", plain_decoder=True, sequential=True),
+    **_rows(GPT_NEOX, UNTIED, "persimmon"),
+    **_rows(MPT, TIED, "mpt", "transformer."),
+    **_rows(CTRL, TIED, "ctrl", "transformer.", labels="classifier.weight",
+            needed={"head": ("classifier.weight",), "causal": ("lm_head.bias",)}),
+    **_rows(OPT, TIED, "opt", plain_decoder=True, sequential=True),
+    **_rows(XGLM, TIED | LANGUAGE_ONLY, "xglm"),
+    **_rows(XGLM, TIED, "biogpt", "biogpt.", output=("output_projection.weight",)),
+    **_rows(LLAMA, UNTIED, "llama", plain_decoder=True, sequential=True),
+    **_rows(LLAMA, UNTIED, "mistral", plain_decoder=True),
+    **_rows(LLAMA, UNTIED, "ministral ministral3"),
+    **_rows(LLAMA, UNTIED, "qwen2 qwen3", plain_decoder=True),
+    **_rows(LLAMA, TIED, "gemma gemma2 gemma3_text"),
+    **_rows(LLAMA, TIED | LANGUAGE_ONLY, "vaultgemma"),
+    **_rows(LLAMA, UNTIED, "glm glm4 olmo olmo2 olmo3"),
+    **_rows(LLAMA, UNTIED | LANGUAGE_ONLY, "granite"),
+    **_rows(LLAMA, TIED | LANGUAGE_ONLY, "cohere cohere2"),
+    **_rows(LLAMA, UNTIED, "helium hunyuan_v1_dense"),
+    **_rows(LLAMA, TIED, "smollm3"),
+    **_rows(LLAMA, UNTIED, "seed_oss exaone4"),
+    **_rows(LLAMA, TIED | LANGUAGE_ONLY, "ernie4_5"),
+    **_rows(LLAMA, UNTIED | LANGUAGE_ONLY, "cwm"),
+    **_rows(LLAMA, UNTIED, "stablelm"),
+    **_rows(LLAMA, POOLED, "eurobert", output=("lm_head.weight",), tied=False,
+            needed={"head": ("dense.weight", "dense.bias", *_PLAIN["head"]), "prompt": ()}),
+    **_rows(LLAMA, POOLED, "nomic_bert", "nomic_bert.",
+            needed=_POOLED | {"prompt": (_BERT_LM + "dense.weight", _BERT_LM + "layer_norm.weight")}),
+    **_rows(GTE, POOLED, "gte", "gte.", needed=_POOLED | {"prompt": _LM["prompt"][:2]}, output=DENSE["output"]),
+    **_rows(PHI3, UNTIED, "phi3"),
+    **_rows(NEMOTRON, UNTIED, "nemotron arcee"),
+    **_rows(NEMOTRON, UNTIED, "phi", needed=_BIASED),
+    **_rows(NEMOTRON, TIED, "starcoder2"),
+    **_rows(NEMOTRON, DENSE, "jina_embeddings_v3", "roberta."),
+    **_rows(APERTUS, UNTIED | LANGUAGE_ONLY, "apertus"),
+    **_rows(DIFFLLAMA, UNTIED, "diffllama"),
+    **_rows(MOE, UNTIED, "mixtral qwen2_moe qwen3_moe"),
+    **_rows(MOE, UNTIED | LANGUAGE_ONLY, "olmoe flex_olmo granitemoe"),
+    **_rows(MOE, UNTIED, "phimoe"),
+    **_rows(MOE, UNTIED | LANGUAGE_ONLY, "glm4_moe"),
+    **_rows(MOE, UNTIED, "hunyuan_v1_moe"),
+    **_rows(MOE, UNTIED | LANGUAGE_ONLY, "minimax_m2 exaone_moe"),
+    **_rows(ERNIE_MOE, TIED | LANGUAGE_ONLY, "ernie4_5_moe"),
+    **_rows(GPT_OSS, UNTIED, "gpt_oss"),
+    **_rows(LATENT_ATTENTION, UNTIED, "deepseek_v2 deepseek_v3"),
+    **_rows(LATENT_ATTENTION, TIED, "minicpm3"),
+    **_rows(LATENT_ATTENTION, UNTIED, "mistral4", needed={"head": ("score.weight",)}),
+    **_rows(JETMOE, TIED, "jetmoe"),
+    **_rows(MINIMAX, UNTIED, "minimax"),
+    **_rows(BART, TWO_ENDED, "bart mbart mvp plbart bigbird_pegasus"),
+    **_rows(T5, TWO_ENDED, "t5 mt5 umt5", "transformer.", without_end=True),
+    **_rows(T5GEMMA, TWO_ENDED, "t5gemma", needed={"head": ("score.out_proj.weight",)}, labels="score.out_proj.weight"),
+}  # fmt: skip
+
+
+def family_of(model_type: str) -> Family:
+    """Return a family's row; for a family that is not in the table, UNKNOWN, which has no heads."""
+    return FAMILIES.get(model_type, UNKNOWN)

@@ -13,10 +13,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from skillviz.core.architectures import family_of
 from skillviz.core.batches import Batches
 from skillviz.core.encoded import Encoded
 from skillviz.core.generation import LOG_LIKELIHOOD, MINUS_TOKENS, Generated, Generation, generated_scores
-from skillviz.core.readout import PLAIN_DECODERS, CausalReadout
+from skillviz.core.readout import CausalReadout
 
 
 @torch.no_grad()
@@ -85,7 +86,7 @@ def _next_scores(model: Any, feed: Tensor, cache: Any, shape: torch.Size) -> tup
     inputs = {"input_ids": feed, "attention_mask": torch.ones(shape, dtype=torch.long, device=feed.device)}
     if cache is not None:
         inputs["past_key_values"] = cache
-    if model.config.model_type in PLAIN_DECODERS:  # the head runs on the last position only
+    if family_of(model.config.model_type).plain_decoder:  # the head runs on the last position only
         out = model.base_model(**inputs, use_cache=True)
         scores = model.get_output_embeddings()(out.last_hidden_state[:, -1])
     else:

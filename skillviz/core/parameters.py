@@ -20,6 +20,7 @@ from skillviz.core.architectures import (
     ATTENTION_OUTPUT,
     BY_GROUP,
     FAMILIES,
+    HEADS_KEYS,
     KINDS,
     LATENT,
     OTHER,
@@ -29,9 +30,9 @@ from skillviz.core.architectures import (
     QUERY_FIRST,
     ROW,
     UNCOMPRESSED,
-    UNKNOWN,
     Family,
     Split,
+    family_of,
 )
 from skillviz.errors import BadModel
 
@@ -160,7 +161,7 @@ class ParameterTable:
     @cached_property
     def head_axes(self) -> Mapping[str, str]:
         """`row` or `column` for each kind of weight that is divided into attention heads; empty if none can be."""
-        return FAMILIES.get(self.model_type, UNKNOWN).head_axes if self.heads else {}
+        return family_of(self.model_type).head_axes if self.heads else {}
 
     @cached_property
     def head_width(self) -> int:
@@ -202,8 +203,8 @@ def graftable(
     BadModel if no parameter is in a numbered block. A tied tensor must appear once in `shapes`.
     """
     config = config or {}
-    family = FAMILIES.get(model_type, UNKNOWN)
-    heads = _heads(family, config)
+    family = family_of(model_type)
+    heads = _heads(config)
     places = {name: place for name in shapes if (place := _place(family, name)) is not None}
     if not places:
         raise BadModel(
@@ -229,14 +230,14 @@ def graftable(
 
 def readout_names(model_type: str, names: Iterable[str]) -> list[str]:
     """Return the names that belong to a pooler or classification head: trained, never graftable."""
-    patterns = FAMILIES.get(model_type, UNKNOWN).head
+    patterns = family_of(model_type).head
     return [name for name in names if any(re.search(p, name) for p in patterns)]
 
 
-def _heads(family: Family, config: Mapping[str, Any]) -> int | None:
+def _heads(config: Mapping[str, Any]) -> int | None:
     """Return the number of attention heads, None if the configuration has none or two different ones."""
     stated = set()
-    for key in dict.fromkeys((*family.heads_keys, "num_attention_heads")):
+    for key in HEADS_KEYS:
         value: Any = config
         for word in key.split("."):
             value = value.get(word) if isinstance(value, Mapping) else None

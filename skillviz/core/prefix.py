@@ -15,12 +15,11 @@ from typing import Any
 import numpy as np
 from torch import Tensor, nn
 
+from skillviz.core.architectures import family_of
 from skillviz.core.objective import Objective
 from skillviz.core.parameters import ParameterTable
 from skillviz.core.region import Region
 
-SEQUENTIAL = ("bert", "roberta", "distilbert", "gpt2", "opt", "gpt_neox", "llama")
-"""Families whose blocks take no input from the blocks below except the output of the last. Each is tested."""
 KEPT_TOKENS = 65_536
 """Padded tokens whose activations at one layer are kept at a time: 100 MB at width 384 in float32."""
 
@@ -55,7 +54,7 @@ def _first_changed(table: ParameterTable, change: Change) -> int:
 
 def blocks_of(model: nn.Module, table: ParameterTable) -> list[nn.Module]:
     """Return the module of each layer, lowest first; empty if lower ones cannot be skipped."""
-    if table.model_type not in SEQUENTIAL or table.stacks or table.repeats > 1:
+    if not family_of(table.model_type).sequential or table.stacks or table.repeats > 1:
         return []
     blocks = []
     for layer in range(table.layers):

@@ -15,25 +15,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
+from skillviz.core.architectures import family_of
 from skillviz.core.batches import Batch
 from skillviz.core.encoded import NO_OPTION, Encoded
-
-# Modules that turn a hidden vector into vocabulary scores, in order: run on the mask's vector alone, not on every
-# position. Other architectures compute all positions.
-MASKED_HEADS: dict[str, tuple[str, ...]] = {
-    "bert": ("cls",),
-    "roberta": ("lm_head",),
-    "xlm-roberta": ("lm_head",),
-    "camembert": ("lm_head",),
-    "distilbert": ("vocab_transform", "activation", "vocab_layer_norm", "vocab_projector"),
-}
-
-# Decoders whose vocabulary scores are their output embedding times the last hidden state and nothing else, so this
-# embedding runs on the answers' positions alone. Other decoders compute all positions.
-PLAIN_DECODERS = ("gpt2", "opt", "gpt_neox", "llama", "mistral", "qwen2", "qwen3")
-
-READ_AT_LAST = ("xlnet",)
-"""Families whose head reads the last position of its input, padding or not: their texts must end there."""
 
 
 class Readout(Protocol):
@@ -64,7 +48,7 @@ class HeadReadout:
 
     def logits(self, model: Any, batch: Batch) -> Tensor:
         """The head's logits [batch, label]."""
-        if model.config.model_type in READ_AT_LAST:
+        if family_of(model.config.model_type).read_at_last:
             logits: Tensor = model(**_padded_before(batch.inputs)).logits
         elif getattr(model.config, "is_encoder_decoder", False):
             logits = _by_ends(model, batch.inputs)
@@ -103,8 +87,8 @@ class PromptReadout:
         """Return scores of the label words at the mask [batch, label]."""
         assert batch.positions is not None
         row = torch.arange(len(batch), device=batch.positions.device)
-        modules = MASKED_HEADS.get(model.config.model_type)
-        if modules is None:
+        modules = family_of(model.config.model_type).masked_head
+        if not modules:
             vocabulary = model(**batch.inputs).logits
             vocabulary = vocabulary[row.to(vocabulary.device), batch.positions.to(vocabulary.device)]
         else:
@@ -144,7 +128,7 @@ class CausalReadout:
 
 def _next_token_scores(model: Any, batch: Batch, where: Tensor) -> Tensor:
     """Return vocabulary scores [tokens, vocabulary], at least float32, before each token selected by `where`."""
-    if model.config.model_type in PLAIN_DECODERS:
+    if family_of(model.config.model_type).plain_decoder:
         hidden = model.base_model(**batch.inputs).last_hidden_state[:, :-1]
         hidden = hidden[where.to(hidden.device)]
         scores = model.get_output_embeddings()(hidden)

@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
@@ -15,10 +15,10 @@ from typing import Protocol
 import psutil
 
 from skillviz.runs.folder import LOG, WORK
-from skillviz.runs.process import environment, is_alive, name_process, process_of
+from skillviz.runs.liveness import lock_for_child, name_process, process_of
+from skillviz.runs.process import environment
 
 PATIENCE = 1.5  # seconds that a process has to stop by itself
-POLL = 0.02
 
 
 class Backend(Protocol):
@@ -30,9 +30,6 @@ class Backend(Protocol):
     def start(self, folder: Path, words: Sequence[str], cwd: Path) -> None:
         """Starts `python -m skillviz WORDS` for a folder, from the folder `cwd`; returns at once."""
 
-    def alive(self, folder: Path) -> bool:
-        """True if a process works on the folder."""
-
     def cancel(self, folder: Path) -> None:
         """Ends the work; returns when no process works on the folder any more, or after a few seconds (here two)."""
 
@@ -40,61 +37,35 @@ class Backend(Protocol):
 class LocalBackend:
     """Gives each job its own process and session: it outlives the browser tab, the server and the terminal."""
 
-    def __init__(self) -> None:
-        self._children: list[subprocess.Popen[bytes]] = []
-
     def refuse(self) -> None:
         """Never raises: this machine is always available."""
 
     def start(self, folder: Path, words: Sequence[str], cwd: Path) -> None:
         """Spawns the command; its output goes to the folder's log.
 
-        The process id is noted here at once, because on a busy machine the process itself takes a while to note it.
+        The process gets the folder's lock, and its id is noted, at once: on a busy machine it takes a while to start.
         """
-        self._reap()
-        with (folder / WORK / LOG).open("ab") as log:
+        work = folder / WORK
+        with (work / LOG).open("ab") as log, lock_for_child(work) as (locks, variables):
             child = subprocess.Popen(
                 [sys.executable, "-m", "skillviz", *words], stdin=subprocess.DEVNULL, stdout=log,
-                stderr=subprocess.STDOUT, cwd=cwd, env=environment(), start_new_session=True,
+                stderr=subprocess.STDOUT, cwd=cwd, env=environment() | variables, pass_fds=locks,
+                start_new_session=True,
             )  # fmt: skip
-        self._children.append(child)
-        with contextlib.suppress(psutil.Error, OSError):
-            name_process(folder / WORK, child.pid)
-
-    def alive(self, folder: Path) -> bool:
-        """True if the process noted in the folder is alive."""
-        self._reap()
-        return is_alive(folder / WORK)
+        threading.Thread(target=child.wait, daemon=True).start()  # reaps the process, so that no zombie remains
+        with contextlib.suppress(OSError):
+            name_process(work, child.pid)
 
     def cancel(self, folder: Path) -> None:
         """Sends SIGTERM, on which the process saves a checkpoint; then SIGKILL if it has not ended in time."""
-        self._reap()
         process = process_of(folder / WORK)
         if process is None:
             return
         for number, patience in ((signal.SIGTERM, PATIENCE), (signal.SIGKILL, 0.4)):
             _send(process.pid, number)
-            ends = time.monotonic() + patience
-            while (is_running := self._is_running(process)) and time.monotonic() < ends:
-                time.sleep(POLL)
-            if not is_running:
+            with contextlib.suppress(psutil.TimeoutExpired):
+                process.wait(patience)  # it closes its run a little before it ends
                 return
-
-    def _is_running(self, process: psutil.Process) -> bool:
-        """True if the process itself still exists: it closes its run a little before it ends.
-
-        The process's main thread may end before its other threads. A child of this process is gone once it is reaped.
-        """
-        self._reap()
-        if any(child.pid == process.pid for child in self._children):
-            return True
-        with contextlib.suppress(psutil.NoSuchProcess):
-            return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
-        return False
-
-    def _reap(self) -> None:
-        """Reaps children that have ended, so that no zombies remain."""
-        self._children = [child for child in self._children if child.poll() is None]
 
 
 LOCAL = LocalBackend()

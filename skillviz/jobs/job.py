@@ -9,15 +9,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-from skillviz.errors import StoreError
+from skillviz.errors import UNKNOWN, StoreError
 from skillviz.jobs.backend import Backend
 from skillviz.runs.folder import OPEN
 from skillviz.runs.record import Failure, RunRecord
 from skillviz.runs.spec import RunSpec
 
 Kind = Literal["run", "study"]
-JobStatus = Literal["queued", "running", "finished", "failed", "cancelled", "stopped"]
-RESUMABLE = ("failed", "cancelled", "stopped")
+JobStatus = Literal["queued", "running", "finished", "failed", "cancelled", "stopped", "unknown"]
+RESUMABLE = ("failed", "cancelled", "stopped", UNKNOWN)
 
 Event = dict[str, Any]
 
@@ -28,7 +28,8 @@ class Job(ABC):
 
     `name` is the run's id or the study's name. A run waits for the device `slot`; `position` counts the jobs ahead of
     it while it is queued or running: 0 has the device (or is about to), 1 is next. A study whose process ended early
-    without a cancel is `stopped`.
+    without a cancel is `stopped`. `unknown` is a job whose process cannot be seen from this machine: only a user may
+    resume it.
     """
 
     kind: ClassVar[Kind]
@@ -50,7 +51,7 @@ class Job(ABC):
 
     @property
     def is_resumable(self) -> bool:
-        """True if the job ended early, so that it can continue from there."""
+        """True if a user may resume the job: it ended early, or may have."""
         return self.status in RESUMABLE
 
     @property
@@ -70,7 +71,7 @@ class Job(ABC):
 
     @property
     def error(self) -> Failure | None:
-        """The reason why the whole job failed, and a hint on how to continue; None if it did not."""
+        """The reason why the whole job failed or is unknown, and a hint on how to continue; None if it did not."""
         return None
 
     @property

@@ -9,18 +9,19 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from skillviz.atomic import write_text
-from skillviz.errors import NoCluster, SkillvizError, StoreError
+from skillviz.errors import UNKNOWN, NoCluster, SkillvizError, StoreError
 from skillviz.jobs.backend import Backend
 from skillviz.jobs.job import Event, Job, JobProgress, JobStatus, Kind, seconds_left
 from skillviz.jobs.slots import give_up_ticket, position, slot_in, slot_of, take_ticket
 from skillviz.jobs.slurm import SlurmBackend, backend_named
 from skillviz.runs import slurm_queue
 from skillviz.runs.folder import CANCEL, EVENTS, LOG, OPEN, WORK, RunFolder
-from skillviz.runs.process import CLUSTER, is_alive, jobs_of, launch_of, note_launch, unname_process
+from skillviz.runs.liveness import ALIVE, is_alive, jobs_of, life, unname
+from skillviz.runs.process import CLUSTER, launch_of, note_launch
 from skillviz.runs.record import Failure, RunRecord
 from skillviz.runs.record_failure import failure_of
 from skillviz.runs.slurm_queue import SLURM
-from skillviz.runs.store import Store, is_awaited, written
+from skillviz.runs.store import UNSEEN, Store, is_awaited, written
 from skillviz.studies.array import ENDED, begin, cancelled
 from skillviz.studies.check import check
 from skillviz.studies.plan import plan
@@ -61,7 +62,7 @@ class RunJob(Job):
             folder.log(f"queued for {slot}")
         backend.start(folder.path, ["work", str(folder.path.resolve())], cwd)
         if not folder.is_open:  # the run may have ended already
-            unname_process(folder.work)
+            unname(folder.work)
 
     @property
     def title(self) -> str:
@@ -173,6 +174,11 @@ class StudyJob(Job):
         return f"the study '{self.name}'"
 
     @property
+    def error(self) -> Failure | None:
+        """The reason why the study's status is unknown; failures are those of its steps."""
+        return UNSEEN if self.status == UNKNOWN else None
+
+    @property
     def failed_steps(self) -> Mapping[str, str]:
         """Title of each failed step to the reason."""
         notes = self.record.steps.values() if self.record else ()
@@ -218,7 +224,7 @@ class StudyJob(Job):
         if jobs_of(self.path / WORK):
             cancelled(self.path)
         if not is_alive(self.path / WORK):
-            unname_process(self.path / WORK)
+            unname(self.path / WORK)
             (self.path / WORK / CANCEL).unlink(missing_ok=True)
 
 
@@ -234,8 +240,11 @@ def _place_on_cluster(jobs: Sequence[str]) -> tuple[str, int | None]:
 
 
 def _status(path: Path, record: StudyRecord | None) -> JobStatus:
-    if is_alive(path / WORK):
+    state = life(path / WORK)
+    if state == ALIVE:
         return "running"
+    if state == UNKNOWN and (record is None or record.status == "running"):
+        return "unknown"
     if record is None:  # the study could not begin, unless it was never run or was ended before
         log = path / WORK / LOG
         last = end_of(log).rstrip() if log.is_file() else ""  # empty: the process ended before it printed anything

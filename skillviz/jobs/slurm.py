@@ -17,13 +17,15 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from skillviz.errors import NoCluster
-from skillviz.jobs.backend import LOCAL, POLL, Backend
+from skillviz.jobs.backend import LOCAL, Backend
 from skillviz.jobs.cluster import ClusterSettings, checked_settings
 from skillviz.runs import slurm_queue
 from skillviz.runs.folder import LOG, WORK
-from skillviz.runs.process import PROCESS, environment, is_alive, jobs_of, name_jobs
+from skillviz.runs.liveness import PROCESS, jobs_of, name_jobs
+from skillviz.runs.process import environment
 from skillviz.runs.slurm_queue import SLURM
 
+POLL = 0.2  # seconds between two looks at a cancelled job
 PATIENCE = 10.0  # seconds that a cancelled job has to end: its own, plus Slurm's
 MOST_TASKS = 1000  # tasks in one array: Slurm's default limit (MaxArraySize) is 1001
 FORWARDED = ("PYTHONPATH", "GOMP_SPINCOUNT")
@@ -72,10 +74,6 @@ class SlurmBackend:
             raise
         _name(folder, jobs)
 
-    def alive(self, folder: Path) -> bool:
-        """True if Slurm has a queued or running job for the folder."""
-        return is_alive(folder / WORK)
-
     def cancel(self, folder: Path) -> None:
         """Calls scancel, on which a running job saves a checkpoint; waits for some seconds until Slurm has ended it."""
         jobs = jobs_of(folder / WORK)
@@ -85,7 +83,7 @@ class SlurmBackend:
             slurm_queue.forget()
             if not any(slurm_queue.is_open(job) for job in jobs):
                 return
-            time.sleep(10 * POLL)
+            time.sleep(POLL)
 
 
 SLURM_BACKEND = SlurmBackend()

@@ -39,7 +39,7 @@ def study_progress(progress: JobProgress) -> str:
 
 
 def status_words(status: str) -> str:
-    """`is running`, `has failed`, `was cancelled`."""
+    """`is running`, `has failed`, `was cancelled`, `is unknown`."""
     verbs = {"finished": "has", "failed": "has", "stopped": "has", "cancelled": "was"}
     return f"{verbs.get(status, 'is')} {status}"
 

@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from skillviz.core.architectures import ATTENTION_OUTPUT, EXPERT_OUT, FAMILIES, MLP_OUT, UNKNOWN
+from skillviz.core.architectures import ATTENTION_OUTPUT, EXPERT_OUT, MLP_OUT, family_of
 from skillviz.core.encoded import Encoded
 from skillviz.core.parameters import ParameterTable
 from skillviz.core.region import Region
@@ -90,7 +90,7 @@ def module_names(table: ParameterTable) -> dict[tuple[str, int], str]:
 
     A part is left out if a layer has several of it, or if it belongs to one of several experts.
     """
-    block = FAMILIES.get(table.model_type, UNKNOWN).block
+    block = family_of(table.model_type).block
     modules: dict[tuple[str, int], str] = {}
     kinds = Counter((p.kind, p.layer) for p in table.parameters if not p.is_bias)
     for parameter in table.parameters:

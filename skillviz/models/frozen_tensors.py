@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from skillviz.atomic import whole_folder
+from skillviz.core.architectures import family_of
 from skillviz.core.formats import counted
 from skillviz.errors import BadInput, CorruptFile, OtherVersion, SkillvizError, WrongBase
 from skillviz.layout import KEY, LAYOUT, refuse_another
 from skillviz.models.checkpoint import SINGLE, ModelInfo, Rows, Stored, read_info
 from skillviz.models.fetch import resolve
-from skillviz.models.heads import HEADS
 
 if TYPE_CHECKING:
     import torch
@@ -222,8 +222,7 @@ def check_single(info: ModelInfo) -> None:
 
 def _alike(info: ModelInfo, base: ModelInfo) -> dict[str, str]:
     """Return name in the fine-tuned model -> name in the base, for tensors with equal dtype and shape."""
-    heads = HEADS.get(base.model_type)
-    prefix = f"{heads.prefix}." if heads else ""
+    prefix = family_of(base.model_type).prefix
     base_names = {name.removeprefix(prefix): name for name in base.tensors}
     alike = {}
     for name, stored in info.tensors.items():

@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from skillviz.core.architectures import FAMILIES, family_of
 from skillviz.core.comparison import Comparison
 from skillviz.core.formats import listed
 from skillviz.errors import BadModel, PairMismatch, RandomHead, SkillvizError, first_line
 from skillviz.models.checkpoint import ModelInfo, read_info
 from skillviz.models.fetch import hub_name, is_local, may_be_hub_id, resolve
-from skillviz.models.heads import HEADS, LINEAR_HEAD, choose_readout, is_head, missing_head, own_shapes, prefix_of
+from skillviz.models.heads import LINEAR_HEAD, choose_readout, is_head, missing_head, own_shapes, prefix_of
 from skillviz.tasks.refusals import NAME, refused
 
 if TYPE_CHECKING:
@@ -104,8 +105,7 @@ class _Settings(BaseModel):
 def adapter_readout(adapter: ModelInfo, base: ModelInfo, readout: str | None) -> str:
     """Return the given readout, or the readout of the adapter's task type, of its saved head, or of the base."""
     kind = READOUT_OF.get(str((adapter.adapter or {}).get("task_type")))
-    heads = HEADS.get(base.model_type)
-    if readout is None and kind is None and heads is not None and heads.labels in saved(adapter, base):
+    if readout is None and kind is None and family_of(base.model_type).labels in saved(adapter, base):
         kind = "head"
     return choose_readout(base, readout or kind)
 
@@ -117,14 +117,12 @@ def is_linear_adapter(adapter: ModelInfo) -> bool:
 
 def label_tensor(adapter: ModelInfo, base: ModelInfo) -> str | None:
     """Return the name of the head's tensor with one row per label; None for a family that is not in the table."""
-    heads = HEADS.get(base.model_type)
-    return LINEAR_HEAD[0] if is_linear_adapter(adapter) else heads.labels if heads else None
+    return LINEAR_HEAD[0] if is_linear_adapter(adapter) else family_of(base.model_type).labels or None
 
 
 def saved(adapter: ModelInfo, base: ModelInfo) -> dict[str, tuple[int, ...]]:
     """Return the shapes of the adapter's whole tensors (its head), named without the body's prefix."""
-    heads = HEADS.get(base.model_type)
-    prefix = f"{heads.prefix}." if heads else ""
+    prefix = family_of(base.model_type).prefix
     whole = {name: shape for name, shape in adapter.shapes.items() if ".lora_" not in name}
     return {_plain(name).removeprefix(prefix): shape for name, shape in whole.items()}
 
@@ -371,9 +369,8 @@ def _unfitting(adapter: ModelInfo, base: ModelInfo) -> Iterator[str]:
 
     Heads may have another number of labels.
     """
-    heads = HEADS.get(base.model_type)
-    prefix = f"{heads.prefix}." if heads else ""
-    shapes = own_shapes(base)
+    prefix, shapes = family_of(base.model_type).prefix, own_shapes(base)
+    is_known = base.model_type in FAMILIES
     for name, down in adapter.shapes.items():
         if not name.endswith(".lora_A.weight"):
             continue
@@ -386,7 +383,7 @@ def _unfitting(adapter: ModelInfo, base: ModelInfo) -> Iterator[str]:
         elif set(shapes[target]) != {up[0], down[-1]}:
             yield f"'{target}' is {shapes[target]} in the base and {(up[0], down[-1])} in the adapter"
     for name, shape in saved(adapter, base).items():
-        if name in shapes and shapes[name] != shape and not (heads and is_head(base.model_type, name)):
+        if name in shapes and shapes[name] != shape and not (is_known and is_head(base.model_type, name)):
             yield (
                 f"'{name}' is {shapes[name]} in the base and {shape} in the adapter. If tokens were added, merge the "
                 "adapter with peft (merge_and_unload), and give the folder of the merged model with its tokenizer"

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from skillviz.core.architectures import UNKNOWN
+from skillviz.core.architectures import FAMILIES, UNKNOWN, family_of
 from skillviz.core.comparison import Comparison
 from skillviz.core.formats import counted, listed
 from skillviz.core.parameters import ParameterTable, graftable
@@ -21,7 +21,6 @@ from skillviz.models.checkpoint import FLOATS, ModelInfo, own_dtype, read_info
 from skillviz.models.class_order import ClassOrder, class_order
 from skillviz.models.fetch import is_local, refuse_absent, resolve
 from skillviz.models.heads import (
-    HEADS,
     LINEAR_FAMILIES,
     NAMES,
     choose_readout,
@@ -290,8 +289,7 @@ def _table(info: ModelInfo, errors: list[SkillvizError]) -> ParameterTable | Non
     except BadModel as error:
         errors.append(error)
         return None
-    heads = HEADS.get(info.model_type)
-    prefix = f"{heads.prefix}." if heads else ""
+    prefix = family_of(info.model_type).prefix
     return replace(table, parameters=tuple(replace(p, name=prefix + p.name) for p in table.parameters))
 
 
@@ -359,7 +357,7 @@ def _is_linear(finetuned: ModelInfo) -> bool:
 
 def _base_head(base: ModelInfo) -> str:
     """Return the beginning of a sentence about the base's classification head, as far as its files show."""
-    if base.model_type not in HEADS:
+    if base.model_type not in FAMILIES:
         return "Whatever classification head the base has,"
     has_none = missing_head(base, "head")
     return f"The base has {'no classification head' if has_none else 'a classification head of its own'}:"
@@ -470,7 +468,7 @@ def dequantizing(info: ModelInfo) -> str:
 
 def _check_shapes(base: ModelInfo, finetuned: ModelInfo) -> Iterator[BadModel]:
     """Yield errors for a different number of blocks, and for tensors outside the heads that differ in name or shape."""
-    body = _body if base.model_type in HEADS else _in_blocks
+    body = _body if base.model_type in FAMILIES else _in_blocks
     one, other = body(base), body(finetuned)
     if (blocks := _blocks(one)) != (other_blocks := _blocks(other)):
         yield PairMismatch(
@@ -606,8 +604,7 @@ def _rows_note(
 
 def _check_tying(base: ModelInfo, finetuned: ModelInfo, readout: str) -> Iterator[BadModel]:
     """Yield an error for a base with an output matrix of its own beside a fine-tuned model that has none."""
-    heads = HEADS.get(base.model_type)
-    has_output = heads is not None and any(name in own_shapes(base) for name in heads.output)
+    has_output = any(name in own_shapes(base) for name in family_of(base.model_type).output)
     if readout != "head" and has_output and not is_tied(base) and is_tied(finetuned):
         yield PairMismatch(
             "the fine-tuned model ties its output matrix to the embedding and the base does not; the pair does not fit."
@@ -622,7 +619,7 @@ def _check_heads(base: ModelInfo, finetuned: ModelInfo, readout: str) -> Iterato
     if not supported(base.model_type, readout):
         yield BadModel(
             f"the {readout} readout does not exist for '{base.model_type}' models; "
-            f"possible: {', '.join(HEADS[base.model_type].needed)}."
+            f"possible: {', '.join(FAMILIES[base.model_type].needed)}."
         )
         return
     if readout == "head" and is_linear(finetuned.architectures) and base.model_type not in LINEAR_FAMILIES:

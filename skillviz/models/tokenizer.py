@@ -13,6 +13,7 @@ from typing import Any
 import pandas as pd
 
 from skillviz import json_text
+from skillviz.core.architectures import family_of
 from skillviz.core.encoded import Encoded
 from skillviz.core.formats import counted
 from skillviz.errors import BadInput, BadModel, CorruptFile, ModelNotFound, PairMismatch
@@ -50,8 +51,6 @@ MOST_GROWTH = 1_000
 """The maximum factor by which a normalizer may lengthen a text; those of known models replace a letter by one."""
 TRIAL = "A trial: é ☃ 😀 123."
 """A test text for a loaded tokenizer, with letters that vocabularies have and letters that they lack."""
-WITHOUT_END = ("t5", "mt5", "umt5", "xlnet", "funnel")
-"""Families with relative positions, where the number of positions in the files is no limit."""
 MAX_LENGTH = "skillviz_max_length"
 """The field of config.json with the longest input, in tokens, of a model's fine-tuning or a graft."""
 POSITION_TABLE = re.compile(
@@ -345,7 +344,7 @@ class _LightTokenizer:
 def positions(folder: Path) -> int | None:
     """Return the rows of the position table of the folder's model; None if its configuration does not say."""
     config = read_json(folder / "config.json") if (folder / "config.json").is_file() else {}
-    if config.get("model_type") in WITHOUT_END:
+    if family_of(str(config.get("model_type"))).without_end:
         return None
     return next((int(config[key]) for key in POSITIONS if isinstance(config.get(key), int)), None)
 

@@ -20,8 +20,8 @@ from skillviz.errors import NotReadable, OtherVersion, StoreError
 from skillviz.layout import refuse_another
 from skillviz.regular_file import reading
 from skillviz.runs.folder import CHECKPOINT, LOG, WORK, RunFolder, artifacts
+from skillviz.runs.liveness import DEAD, life
 from skillviz.runs.packed import STUDIES, packed_runs, packs
-from skillviz.runs.process import is_alive
 from skillviz.runs.record import content_of
 from skillviz.runs.run import RECORD, REGION, Run, read_record
 from skillviz.runs.store import NOTES, PARTS, Store, Unfinished, Unreadable, option_of, problems_of, written
@@ -86,7 +86,7 @@ def _readable(path: Path, look: Callable[[], Iterator[Finding]]) -> Iterator[Fin
 
 
 def _leftovers(folder: Path) -> Iterator[Finding]:
-    if not is_alive(folder / WORK) and not is_alive(folder):
+    if life(folder / WORK) == life(folder) == DEAD:
         for path in abandoned(folder):
             clear = partial(clear_abandoned, folder)
             yield Finding(path, "It was left by a process that was killed.", "cleaned", clear)
@@ -143,7 +143,7 @@ def _of_run(store: Store, path: Path) -> Iterator[Finding]:
     if isinstance(entry, Unreadable):
         yield _of_unreadable(store, entry)
         return
-    if any(left.name != LOG for left in _children(path / WORK)) and not is_alive(path / WORK):
+    if any(left.name != LOG for left in _children(path / WORK)) and life(path / WORK) == DEAD:
         yield Finding(path / WORK, "The run is finished and needs it no more.", "cleaned", RunFolder(path).clear_work)
     problems = problems_of(entry)
     changed = [problem.sentence for problem in problems if not problem.is_foreign]

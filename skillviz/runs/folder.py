@@ -10,7 +10,6 @@ other sizes. All tables are declared in runs/tables.py. A study may keep its run
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -26,13 +25,12 @@ from skillviz.atomic import disk_errors, remove, sha256, write_file, write_text
 from skillviz.core.region import Region, index_dtype
 from skillviz.errors import DiskFull, StoreError, visible
 from skillviz.runs import tables
-from skillviz.runs.process import PROCESS, is_alive, jobs_of, let_go, name_jobs, name_process, unname_process
+from skillviz.runs.liveness import PROCESS, hold, is_alive, jobs_of, let_go, name_jobs, unname
 from skillviz.runs.record import Failure, FileNote, RunRecord, Status
 from skillviz.runs.run import RANKING, RECORD, REGION, Run, read_record, with_checksum
 
 WORK = "work"
 EVENTS = "events.jsonl"
-HEARTBEAT = "heartbeat"
 LOG = "log.txt"
 CHECKPOINT = "checkpoint.safetensors"
 CANCEL = "cancel"
@@ -73,9 +71,9 @@ class RunFolder:
         self.belongs_to_this_process()
         self.update(status="running", started=now())
 
-    def belongs_to_this_process(self) -> None:
-        """Record the process that makes the run, so that others can see if it is alive."""
-        name_process(self.work, os.getpid())
+    def belongs_to_this_process(self) -> bool:
+        """Hold the run's lock, so that others can see that it is being made; False if another process holds it."""
+        return hold(self.work)
 
     def reopen(self) -> None:
         """Set the status back to queued. Half-made files are removed; checkpoint, events and log are kept.
@@ -127,11 +125,6 @@ class RunFolder:
         with disk_errors(self.work / EVENTS), (self.work / EVENTS).open("a", encoding="utf-8") as file:
             file.write(line + "\n")
 
-    def beat(self) -> None:
-        """Mark the run as alive by touching work/heartbeat."""
-        with disk_errors(self.work / HEARTBEAT):
-            (self.work / HEARTBEAT).touch()
-
     def log(self, line: str) -> None:
         """Append one line to the log, the only part of work/ that is kept."""
         with disk_errors(self.work / LOG), (self.work / LOG).open("a", encoding="utf-8") as file:
@@ -182,7 +175,7 @@ class RunFolder:
     def _close(self, status: Status, **fields: Any) -> None:
         self.update(status=status, finished=now(), **fields)
         self._has_closed = True
-        unname_process(self.work)
+        unname(self.work)
 
     def _fail_aloud(self, failure: Failure) -> None:
         """Call `fail`, after adding a line to the log if there is room."""

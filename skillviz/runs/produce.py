@@ -42,7 +42,7 @@ from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store
 from skillviz.tasks.project import expanded
 
-BEAT = 1.0  # seconds between two heartbeats
+BEAT = 1.0  # seconds between two reports of scored examples
 
 
 def produce(spec: RunSpec, store: Store, progress: Report | None = None, session: Session | None = None) -> Run:
@@ -137,7 +137,6 @@ class _Production:
     folder: RunFolder
     report: Report
     seconds: dict[str, float] = field(default_factory=dict)
-    beaten: float = 0.0
     searched: Searched = field(default_factory=Searched)
     told: float = 0.0
     phase_name: str = ""
@@ -211,7 +210,6 @@ class _Production:
         step = searching.step
         self.time_step()
         left = None if step.total is None else self.steps.left(step.total - step.step + self.ahead * step.total)
-        self.beat()
         self.report(Progress("evaluate", step.step, step.total, text, step.finite_loss, step.size, left))
 
     def time_step(self) -> None:
@@ -260,7 +258,6 @@ class _Production:
                 removed=step.removed, total=step.total, search=searching.number, searches=searching.searches,
                 left=left,
             )  # fmt: skip
-            self.beat()
             text = f"{self.plan.row.title}, {target:,} entries"
             self.report(Progress("search", step.step, step.total, text, step.finite_loss, step.size, left))
 
@@ -301,7 +298,6 @@ class _Production:
         left = None if left is None or nulls is None else round(left + nulls, 1)
         self.told = time.monotonic()
         self.folder.event(phase=phase, step=scored.done, total=scored.examples, left=left)
-        self.beat()
         self.report(Progress(phase, scored.done, scored.examples, text, left=left))
 
     def region_header(self, gain: float) -> dict[str, Any]:
@@ -354,9 +350,3 @@ class _Production:
         begun = time.perf_counter()
         yield
         self.seconds[name] = round(time.perf_counter() - begun, 3)
-
-    def beat(self) -> None:
-        """Write a heartbeat, at most once per second."""
-        if time.monotonic() - self.beaten > BEAT:
-            self.folder.beat()
-            self.beaten = time.monotonic()

@@ -18,7 +18,8 @@ from skillviz.runs.packed import file_of
 from skillviz.runs.spec import RunSpec
 from skillviz.tasks.task import CLASSIFICATION, GENERATION
 
-Status = Literal["queued", "running", "finished", "failed", "cancelled"]
+Status = Literal["queued", "running", "finished", "failed", "cancelled", "unknown"]
+"""`unknown` is shown for an open run whose process cannot be seen from here; it is never stored."""
 SPLITS = ("validation", "test")
 MOST_LETTERS = 100  # of a field's name in an error message
 

@@ -19,11 +19,11 @@ from typing import Any
 
 from skillviz import read_only
 from skillviz.atomic import clear_abandoned, disk_errors, remove_folder, whole_folder, write_text
-from skillviz.errors import CorruptRun, NotReadable, RunNotFound, StoreError, advice, visible
+from skillviz.errors import UNKNOWN, CorruptRun, NotReadable, RunNotFound, StoreError, advice, visible
 from skillviz.regular_file import folder_names, is_regular, may_be_regular, reading
 from skillviz.runs import packed
 from skillviz.runs.folder import OPEN, WORK, RunFolder, artifacts, now, record_text
-from skillviz.runs.process import PROCESS, end_on_cluster, is_alive
+from skillviz.runs.liveness import ALIVE, PROCESS, end_on_cluster, is_alive, life
 from skillviz.runs.record import Failure, RunRecord
 from skillviz.runs.run import RECORD, Run, forget_all_but, is_as_written, read_record
 from skillviz.runs.slurm_queue import CANCELLED, FAILURES
@@ -38,6 +38,12 @@ KILLED = Failure(
     message="The process of this run has stopped.",
     hint="It was killed, ran out of memory, or the disk was full; "
     "`python -m skillviz jobs resume` continues where it stopped.",
+)
+UNSEEN = Failure(
+    kind=UNKNOWN,
+    message="Whether this job still runs cannot be seen from here: it was started on another machine, or its folder is "
+    "on a file system without locks.",
+    hint=advice(UNKNOWN).hint,
 )
 STARTUP = 60.0  # seconds within which the process of a queued run records itself
 
@@ -112,7 +118,7 @@ class Store:
         return [entry for entry in self._scan(among=among) if isinstance(entry, Run)]
 
     def unfinished(self) -> Sequence[Unfinished]:
-        """Return the unfinished runs, newest first; an open one without a living process counts as failed (killed)."""
+        """Return the unfinished runs, newest first. An open one counts as failed (killed) if its process is gone."""
         return [entry for entry in self._scan() if isinstance(entry, Unfinished)]
 
     def unreadable(self) -> Sequence[Unreadable]:
@@ -378,10 +384,11 @@ def _entry(path: Path) -> Run | Unfinished | Unreadable:
 
 def _readable_entry(path: Path) -> Run | Unfinished:
     record = read_record(path)
-    if record.status in OPEN and not _has_somebody(path, record):
+    if record.status in OPEN and (state := _life(path, record)) != ALIVE:
         record = read_record(path)  # it may have ended between the two reads
         if record.status in OPEN:
-            record = record.model_copy(update=_end(path))
+            unseen = {"status": UNKNOWN, "error": UNSEEN}
+            record = record.model_copy(update=unseen if state == UNKNOWN else _end(path))
     if record.run_id != path.name:
         raise CorruptRun(f"the folder is called {path.name}, its run.json says {record.run_id}.")
     if record.status != "finished":
@@ -410,20 +417,21 @@ def ended_by_cluster(kind: str) -> Failure:
     return Failure(kind=kind, message=f"The cluster ended this job: {kind}.", hint=advice(kind).hint)
 
 
-def _has_somebody(path: Path, record: RunRecord) -> bool:
-    """True if a process works on an open run, or is about to: a new run's process has not recorded itself yet."""
+def _life(path: Path, record: RunRecord) -> str:
+    """Return the life of an open run's process. A new run counts as alive: its process has not recorded itself yet."""
     if record.status == "queued" and not (path / WORK / PROCESS).exists():
         with suppress(OSError):
             age = time.time() - (path / RECORD).stat().st_mtime
-            return abs(age) < STARTUP  # far below 0 the clock was set back, and the run would wait too long
-    return is_alive(path / WORK)
+            if abs(age) < STARTUP:  # far below 0 the clock was set back, and the run would wait too long
+                return ALIVE
+    return life(path / WORK)
 
 
 def is_awaited(path: Path) -> bool:
     """True if a run folder is queued or running, and a process works on it or is about to."""
     with suppress(StoreError, OSError):
         record = read_record(path)
-        return record.status in OPEN and _has_somebody(path, record)
+        return record.status in OPEN and _life(path, record) == ALIVE
     return False
 
 

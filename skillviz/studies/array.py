@@ -19,7 +19,7 @@ from skillviz.locks import lock_at
 from skillviz.runs import slurm_queue
 from skillviz.runs.artifact import FINETUNE, LOCALIZE, Workshop
 from skillviz.runs.folder import CANCEL, CHECKPOINT, WORK, now
-from skillviz.runs.process import jobs_of
+from skillviz.runs.liveness import jobs_of
 from skillviz.runs.progress import Report
 from skillviz.runs.record import Failure
 from skillviz.runs.store import KILLED, Store, ended_by_cluster

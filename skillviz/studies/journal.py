@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from filelock import Timeout
-
 from skillviz.atomic import disk_errors, write_text
 from skillviz.errors import BadInput, visible
-from skillviz.locks import lock_at
 from skillviz.runs import slurm_queue
 from skillviz.runs.folder import CANCEL, EVENTS, LOG, WORK, now
-from skillviz.runs.process import CLUSTER, is_alive, jobs_of, launch_of, name_process, note_launch, unname_process
+from skillviz.runs.liveness import hold, is_alive, is_held_here, jobs_of, unname
+from skillviz.runs.process import CLUSTER, launch_of, note_launch
 from skillviz.runs.provenance import commit, versions
 from skillviz.runs.record import Failure, FileNote
 from skillviz.runs.store import written
@@ -26,7 +23,6 @@ from skillviz.studies.status import Snapshot
 from skillviz.studies.step import Step
 from skillviz.studies.store import FILE, StepNote, StudyRecord, open_study, study_path, write_record
 
-LOCK = "lock"
 EVERY = 3.0  # seconds between two writings of study.json
 
 
@@ -54,33 +50,25 @@ class Journal:
                 f"the study '{self.plan.study.name}' is running on a cluster; wait for it, or cancel it with "
                 f"`python -m skillviz jobs cancel {self.plan.study.name}`."
             )
-        lock = lock_at(work / LOCK)
-        try:
-            lock.acquire(blocking=False)
-        except Timeout as error:
+        cluster = launch_of(work).get(CLUSTER) if slurm_queue.own_job() else None
+        if is_held_here(work) or not hold(work):
             raise BadInput(
                 f"the study '{self.plan.study.name}' is running in another process in {self.path.parent.parent}; "
                 "wait for it, or cancel it."
-            ) from error
+            )
         try:
-            self._begin(work)
+            self._note_begin(work, Path.cwd(), {CLUSTER: cluster} if cluster else {})
             yield
         finally:
-            unname_process(work)
-            lock.release()
+            unname(work)
 
     def submit(self, cwd: Path, cluster: str) -> None:
         """Begin a study whose steps run as processes on a cluster."""
         work = self.path / WORK
         work.mkdir(parents=True, exist_ok=True)
-        unname_process(work)
+        unname(work)
         (work / CANCEL).unlink(missing_ok=True)
         self._note_begin(work, cwd, {CLUSTER: cluster})
-
-    def _begin(self, work: Path) -> None:
-        cluster = launch_of(work).get(CLUSTER) if slurm_queue.own_job() else None
-        name_process(work, os.getpid())
-        self._note_begin(work, Path.cwd(), {CLUSTER: cluster} if cluster else {})
 
     def _note_begin(self, work: Path, cwd: Path, place: Mapping[str, str]) -> None:
         note_launch(work, cwd, workers=self.record.workers, **place)

@@ -12,7 +12,7 @@ import pandas as pd
 from skillviz.regular_file import has_size
 from skillviz.runs.artifact import LOCALIZE, Finished, Stored
 from skillviz.runs.folder import OPEN, WORK
-from skillviz.runs.process import is_alive
+from skillviz.runs.liveness import is_alive
 from skillviz.runs.store import Store, Unfinished
 from skillviz.studies.plan import Plan, plan
 from skillviz.studies.spec import StudySpec

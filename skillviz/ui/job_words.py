@@ -30,6 +30,7 @@ STATUS = {
     "failed": ("red", ":material/error:"),
     "cancelled": ("orange", ":material/cancel:"),
     "stopped": ("orange", ":material/pause_circle:"),
+    "unknown": ("orange", ":material/help:"),
 }
 COLUMNS = ("localizer", "step", "loss", "size", "added", "removed")
 MOST_POINTS = 60

@@ -15,7 +15,7 @@ import streamlit as st
 from skillviz import jobs
 from skillviz.core import formats
 from skillviz.core.localizers.table import EXPRESSION
-from skillviz.errors import RunNotFound, SkillvizError
+from skillviz.errors import UNKNOWN, RunNotFound, SkillvizError
 from skillviz.jobs import words
 from skillviz.jobs.job import Job, JobProgress, Kind
 from skillviz.plots.history import search_history
@@ -31,6 +31,7 @@ from skillviz.ui.chart import chart, theme
 from skillviz.ui.job_words import Steps
 
 EVERY = 1.0  # seconds between updates of an open job
+SHOWN = (*OPEN, UNKNOWN)  # the statuses of jobs that have a card without being chosen
 LOG_LINES = 15
 STEPS, PROBLEM = "jobs.steps", "jobs.problem"
 HEADINGS: dict[Kind, str] = {"run": "## Jobs", "study": "## Under way"}
@@ -126,13 +127,13 @@ def _hidden(kind: Kind) -> set[str]:
 
 
 def _open_jobs(kind: Kind) -> list[str]:
-    """The open jobs of the user's own store; runs oldest first."""
+    """The open jobs of the user's own store, and those whose process cannot be seen from here; runs oldest first."""
     store = cache.user_store()
     if kind == "study":
-        return [job.name for job in jobs.list(store, kind="study") if job.is_open]
+        return [job.name for job in jobs.list(store, kind="study") if job.status in SHOWN]
     root = store.root.resolve()
     unfinished = cache.others()[0]
-    return [run.id for run in reversed(unfinished) if run.record.status in OPEN and run.path.parent.resolve() == root]
+    return [run.id for run in reversed(unfinished) if run.record.status in SHOWN and run.path.parent.resolve() == root]
 
 
 def _now(kind: Kind, names: Sequence[str]) -> list[Job]:
@@ -262,6 +263,13 @@ def _ended_early(job: Job) -> None:
     _again(job)
 
 
+def _unknown(job: Job) -> None:
+    if job.error is not None:
+        title, advice = job_words.failure(job.error.kind)
+        st.warning(f"**{title}.** {job.error.message} {advice}", icon=":material/help:")
+    _again(job)
+
+
 def _again(job: Job) -> None:
     """Draws Resume, a link to try other settings, and Hide."""
     with st.container(horizontal=True, vertical_alignment="center"):
@@ -288,7 +296,7 @@ def _settings_link(spec: RunSpec) -> None:
 
 _BODIES: dict[str, Callable[[Job], None]] = {
     "queued": _queued, "running": _running, "finished": _finished, "failed": _failed, "cancelled": _ended_early,
-    "stopped": _ended_early,
+    "stopped": _ended_early, "unknown": _unknown,
 }  # fmt: skip
 
 

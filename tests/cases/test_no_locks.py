@@ -15,7 +15,8 @@ from skillviz import locks
 from skillviz.atomic import folder_lock
 from skillviz.jobs.slots import device_for_run, devices_for_study, queue, take_ticket
 from skillviz.locks import NO_LOCKS, lock_at
-from skillviz.runs import process, quota
+from skillviz.runs import quota
+from skillviz.runs.liveness import DEAD, UNKNOWN, hold, life, process_of, unname
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store
 
@@ -58,12 +59,11 @@ def _interrupted(slot: str) -> None:
     raise InterruptedError
 
 
-def test_a_process_that_lives_is_seen_and_one_that_is_gone_is_not(without_locks: int, tmp_path: Path) -> None:
-    assert not process._is_held(tmp_path)
-    process._hold(tmp_path)
-    assert process._is_held(tmp_path)
-    process.let_go(tmp_path)
-    assert not process._is_held(tmp_path)
+def test_whether_a_process_lives_is_unknown(without_locks: int, tmp_path: Path) -> None:
+    assert life(tmp_path) == DEAD
+    assert hold(tmp_path) and life(tmp_path) == UNKNOWN and process_of(tmp_path) is None
+    unname(tmp_path)
+    assert life(tmp_path) == DEAD
 
 
 def test_the_file_of_a_process_that_was_killed_stands_in_nobody_s_way(without_locks: int, tmp_path: Path) -> None:

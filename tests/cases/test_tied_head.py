@@ -10,7 +10,7 @@ from safetensors.torch import load_file, save_file
 
 from skillviz.core.architectures import FAMILIES
 from skillviz.errors import PairMismatch
-from skillviz.models.heads import HEADS, TOKEN_EMBEDDING
+from skillviz.models.heads import TOKEN_EMBEDDING
 from skillviz.models.lean_pair import load_lean
 from skillviz.models.pair import load_pair
 from skillviz.models.preflight import preflight
@@ -64,7 +64,7 @@ def test_the_base_of_a_classifier_opens(tmp_path: Path, family: str) -> None:
     path = base / "model.safetensors"
     tensors = load_file(path)
     (name,) = (n for n in tensors if TOKEN_EMBEDDING.search(n) and "encoder" not in n and "decoder" not in n)
-    stored_by_output(base, name, HEADS[family].output[0])
+    stored_by_output(base, name, FAMILIES[family].output[0])
     pair = load_pair(base, tuned, device="cpu")
     assert torch.equal(pair.base, before.base) and set(pair.outside) == set(before.outside)
     with pair.at("pretrained"), before.at("pretrained"):

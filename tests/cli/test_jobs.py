@@ -15,13 +15,10 @@ import pytest
 
 from skillviz.jobs import control, kinds, start_study
 from skillviz.jobs.backend import LocalBackend
-from skillviz.runs.process import name_process
 from skillviz.runs.store import Store
 from tests.cli.calls import call
 from tests.fake_run import fake_run
-from tests.studies.fake_study import fake_running, fake_study
-
-NOBODY = 2**22 - 1  # the number of no process
+from tests.studies.fake_study import fake_running, fake_study, works_on
 
 
 @dataclass(frozen=True)
@@ -48,10 +45,10 @@ def begun(monkeypatch: pytest.MonkeyPatch) -> list[Started]:
     return started
 
 
-def test_a_study_under_way_is_listed_and_others_are_not(empty: Path, sleeper: subprocess.Popen[bytes]) -> None:
+def test_a_study_under_way_is_listed_and_others_are_not(empty: Path, sleeper: subprocess.Popen[str]) -> None:
     fake_study(empty, "table1")
     assert "No job is queued or running" in call("jobs", "list").out
-    fake_running(empty, sleeper.pid)
+    fake_running(empty, sleeper)
     said = call("jobs", "list", "--json")
     assert "Nothing waits" not in said.out and "table1-small" not in said.out
     assert "table2-small" in said.out and "step 4 of 31" in said.out
@@ -59,43 +56,44 @@ def test_a_study_under_way_is_listed_and_others_are_not(empty: Path, sleeper: su
     assert (told["study"], told["status"], told["step"], told["steps"]) == ("table2-small", "running", 4, 31)
 
 
-def test_a_study_under_way_is_cancelled_by_its_name(empty: Path, sleeper: subprocess.Popen[bytes]) -> None:
-    fake_running(empty, sleeper.pid)
+def test_a_study_under_way_is_cancelled_by_its_name(empty: Path, sleeper: subprocess.Popen[str]) -> None:
+    fake_running(empty, sleeper)
     said = call("jobs", "cancel", "table2-small")
-    assert said.code == 0 and said.out.startswith("table2-small is stopped") and sleeper.wait(10) < 0
+    assert said.code == 0 and said.out.startswith("table2-small is stopped") and sleeper.wait(10) is not None
     assert call("jobs", "list", "--json").json == {"jobs": [], "studies": []}
     again = call("jobs", "cancel", "table2-small")
     assert again.code == 2 and "only a queued or running job can be cancelled" in again.err.replace("\n", " ")
 
 
 def test_a_name_that_a_run_has_too_means_the_run_unless_the_study_runs(
-    empty: Path, sleeper: subprocess.Popen[bytes]
+    empty: Path, sleeper: subprocess.Popen[str]
 ) -> None:
     run = fake_run(Store(empty), task="sst2")
     fake_study(empty, "table1", name=run.id)
     assert f"run {run.id} is finished" in call("jobs", "cancel", run.id).err.replace("\n", " ")
-    fake_running(empty, sleeper.pid, run.id[:5])
-    assert call("jobs", "cancel", run.id[:5]).out.startswith(f"{run.id[:5]} is stopped") and sleeper.wait(10) < 0
+    fake_running(empty, sleeper, run.id[:5])
+    assert call("jobs", "cancel", run.id[:5]).out.startswith(f"{run.id[:5]} is stopped")
+    assert sleeper.wait(10) is not None
 
 
 def test_watching_a_study_ends_with_it(empty: Path) -> None:
     fake_study(empty, "table1")
     whole = call("jobs", "watch", "table1-small", "--json")
     assert whole.code == 0 and whole.json["status"] == "finished"
-    fake_running(empty, NOBODY)
+    fake_running(empty, None)
     cut = call("jobs", "watch", "table2-small")
     assert cut.code == 2 and "table2-small has stopped." in cut.out
 
 
 def test_the_log_of_a_study_is_printed(empty: Path) -> None:
-    fake_running(empty, NOBODY)
+    fake_running(empty, None)
     said = call("jobs", "log", "table2-small")
     assert said.out == "3 of 31 finished: fine-tune mr\n"
     assert "table2-small has stopped." in said.err and "`python -m skillviz jobs resume table2-small`" in said.err
 
 
-def test_the_log_says_what_the_page_says(empty: Path, sleeper: subprocess.Popen[bytes]) -> None:
-    fake_running(empty, sleeper.pid)
+def test_the_log_says_what_the_page_says(empty: Path, sleeper: subprocess.Popen[str]) -> None:
+    fake_running(empty, sleeper)
     assert "table2-small is running: step 4 of 31: " in call("jobs", "log", "table2-small").err
     run = fake_run(Store(empty), seed=1)
     record = run.path / "run.json"
@@ -106,7 +104,7 @@ def test_the_log_says_what_the_page_says(empty: Path, sleeper: subprocess.Popen[
     assert f"{run.id} has failed." in said and "BadData: no rows Add some." in said and "resume" in said
     record.write_text(json.dumps({**content, "status": "running"}))
     (run.path / "work").mkdir(exist_ok=True)
-    name_process(run.path / "work", sleeper.pid)
+    works_on(sleeper, run.path / "work")
     step = {"phase": "search", "search": 1, "searches": 1, "step": 31, "total": 50, "size": 9, "added": 1, "removed": 0,
             "loss": 0.412, "time": time.time(), "left": 75, "target": 9}  # fmt: skip
     (run.path / "work" / "events.jsonl").write_text(json.dumps(step) + "\n")
@@ -115,7 +113,7 @@ def test_the_log_says_what_the_page_says(empty: Path, sleeper: subprocess.Popen[
 
 
 def test_a_study_that_was_cut_goes_on_with_as_many_processes(empty: Path, begun: list[Started]) -> None:
-    folder = fake_running(empty, NOBODY)
+    folder = fake_running(empty, None)
     record = folder / "study.json"
     record.write_text(record.read_text().replace('"workers": 1', '"workers": 3'))
     assert call("jobs", "resume", "table2-small").out == "table2-small\n"
@@ -126,7 +124,7 @@ def test_a_study_that_was_cut_goes_on_with_as_many_processes(empty: Path, begun:
 
 
 def test_a_study_that_never_began_takes_as_many_as_the_command(empty: Path, begun: list[Started]) -> None:
-    (fake_running(empty, NOBODY) / "study.json").unlink()
+    (fake_running(empty, None) / "study.json").unlink()
     call("jobs", "resume", "table2-small")
     assert begun[0].workers == 1
 
@@ -137,7 +135,7 @@ def test_a_study_goes_on_from_the_folder_it_was_started_in(
     """Relative names in a study's file refer to the same files, from any folder in which it is resumed."""
     (first := tmp_path / "first").mkdir()
     (second := tmp_path / "second").mkdir()
-    file = fake_running(empty, NOBODY) / "study.yaml"
+    file = fake_running(empty, None) / "study.yaml"
     monkeypatch.chdir(first)
     start_study(file, Store(empty), workers=2)
     monkeypatch.chdir(second)

@@ -16,8 +16,6 @@ from skillviz.studies.store import list_studies
 from tests.cli.calls import call
 from tests.studies.fake_study import fake_running, fake_study
 
-NOBODY = 2**22 + 1  # no process has this number
-
 
 @pytest.fixture(scope="module")
 def made(pair: tuple[Path, Path], task_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Store:
@@ -117,7 +115,7 @@ def test_a_study_begun_anew_is_the_one_whose_status_is_told(tmp_path: Path, monk
     own, root = tmp_path / "runs", tmp_path / "shipped"
     monkeypatch.setattr("skillviz.runs.library.shipped_root", lambda: root)
     shelved = fake_study(root, "table2")
-    fake_running(own, NOBODY)
+    fake_running(own, None)
     status = call("study", "status", "table2-small", "--json")
     assert status.json["store"] == str(own) and "without tables yet" in status.out
     assert f"One of this name that has tables ships in {shelved}" in status.out

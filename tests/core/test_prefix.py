@@ -10,7 +10,8 @@ import pytest
 import torch
 
 from skillviz.core import prefix
-from skillviz.core.prefix import SEQUENTIAL, Change, blocks_of, logits_of, lowest_layer
+from skillviz.core.architectures import FAMILIES, UNKNOWN
+from skillviz.core.prefix import Change, blocks_of, logits_of, lowest_layer
 from skillviz.core.problem import Problem
 from skillviz.core.region import Region
 from tests.core.problems import tiny_problem
@@ -41,7 +42,10 @@ def whole_passes(problem: Problem, changes: list[Change]) -> list[np.ndarray]:
     return found
 
 
-KINDS = [(family, torch.float32) for family in SEQUENTIAL] + [("bert", torch.bfloat16), ("gpt2", torch.bfloat16)]
+KINDS = [(family, torch.float32) for family, row in FAMILIES.items() if row.sequential] + [
+    ("bert", torch.bfloat16),
+    ("gpt2", torch.bfloat16),
+]
 
 
 @pytest.mark.cases(4, 3)
@@ -99,7 +103,7 @@ def test_other_families_make_whole_passes(monkeypatch: pytest.MonkeyPatch) -> No
     problem = problem_of("bert")
     changes = changes_of(problem)
     wanted = whole_passes(problem, changes)
-    monkeypatch.setattr(prefix, "SEQUENTIAL", ())
+    monkeypatch.setattr(prefix, "family_of", lambda model_type: UNKNOWN)
     assert blocks_of(problem.flat.model, problem.table) == []
     found = list(logits_of(problem.train, changes))
     assert all(np.array_equal(one, other) for one, other in zip(found, wanted, strict=True))

@@ -15,9 +15,10 @@ from skillviz.errors import BadInput, NoCluster
 from skillviz.jobs import cluster, kinds, slurm
 from skillviz.jobs.cluster import VARIABLE, ClusterSettings, checked_settings, seconds_of, settings
 from skillviz.jobs.slurm import SLURM_BACKEND
-from skillviz.runs import process, slurm_queue
+from skillviz.runs import liveness, slurm_queue
 from skillviz.runs.folder import RunFolder
-from skillviz.runs.process import Suspended, gently, is_alive, jobs_of, name_jobs, name_process
+from skillviz.runs.liveness import hold, is_alive, jobs_of, name_jobs
+from skillviz.runs.process import Suspended, gently
 from skillviz.runs.progress import Progress, silent
 from skillviz.runs.record_failure import record_failure
 from skillviz.runs.slurm_queue import ahead, jobs_ahead, read, state_of
@@ -263,13 +264,11 @@ def test_a_process_of_an_earlier_attempt_on_a_lost_node_is_gone(
 ) -> None:
     monkeypatch.setenv(slurm_queue.BATCH, "slurm")
     monkeypatch.setenv("SLURM_JOB_ID", "13")
-    name_process(tmp_path, os.getpid())
-    assert is_alive(tmp_path)
-    monkeypatch.setattr(process, "_place", lambda: {"boot": "another", "space": "s"})
-    assert is_alive(tmp_path), "it holds the folder's lock, which nobody else could"
-    monkeypatch.setenv("SLURM_RESTART_COUNT", "1")
-    assert not is_alive(tmp_path)
-    process.let_go(tmp_path)
+    assert hold(tmp_path) and is_alive(tmp_path)
+    monkeypatch.setattr(liveness, "_held", held := dict(liveness._held))
+    held.clear()
+    assert not is_alive(tmp_path), "the lock of the lost node may still be held"
+    assert hold(tmp_path), "Slurm starts a job once at a time"
 
 
 def test_words_without_the_option() -> None:

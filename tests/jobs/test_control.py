@@ -9,13 +9,13 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-import psutil
 import pytest
 
 from skillviz import jobs
 from skillviz.errors import BadInput, BadSize, ModelNotFound, RunNotFound, StoreError, UnknownTask
 from skillviz.jobs import backend, control
 from skillviz.runs.folder import RunFolder
+from skillviz.runs.liveness import let_go
 from skillviz.runs.record import Failure
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store
@@ -39,9 +39,6 @@ class Paper:
     def start(self, folder: Path, words: Sequence[str], cwd: Path) -> None:
         assert list(words) == ["work", str(folder.resolve())]
         self.started.append((folder.name, cwd))
-
-    def alive(self, folder: Path) -> bool:
-        return False
 
     def cancel(self, folder: Path) -> None:
         self.cancelled.append(folder.name)
@@ -164,11 +161,15 @@ def test_a_queued_job_whose_process_died_or_never_came_has_failed(store: Store, 
     os.utime(job.path / "run.json", (then, then))
     assert jobs.status(store, job.run_id).error.kind == "killed" and jobs.status(store, job.run_id).is_resumable
     jobs.resume(store, job.run_id, backend=paper)
-    own = {"pid": os.getpid(), "started": psutil.Process().create_time(), "host": os.uname().nodename}
-    (job.path / "work" / "process.json").write_text(json.dumps(own))
-    assert jobs.status(store, job.run_id).status == "queued"
-    (job.path / "work" / "process.json").write_text(json.dumps({**own, "started": 5.0}))
+    assert RunFolder(job.path).belongs_to_this_process() and jobs.status(store, job.run_id).status == "queued"
+    let_go(job.path / "work")
     assert jobs.status(store, job.run_id).error.kind == "killed"
+    (job.path / "work" / "process.json").write_text('{"pid": 1, "host": "elsewhere"}')
+    unknown = jobs.status(store, job.run_id)
+    assert (unknown.status, unknown.error.kind, unknown.is_open) == ("unknown", "unknown", False)
+    with pytest.raises(StoreError, match="is unknown: only a queued or running job can be cancelled"):
+        jobs.cancel(store, job.run_id, backend=paper)
+    assert jobs.resume(store, job.run_id, backend=paper).status == "queued"
 
 
 def told(job: jobs.Job, *events: object) -> None:

@@ -16,7 +16,7 @@ from skillviz.jobs.cluster import VARIABLE
 from skillviz.jobs.slurm import SLURM_BACKEND
 from skillviz.runs import checkpoint, slurm_queue
 from skillviz.runs.folder import CHECKPOINT
-from skillviz.runs.process import jobs_of
+from skillviz.runs.liveness import jobs_of
 from skillviz.runs.run import Run
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store, Unfinished

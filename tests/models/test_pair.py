@@ -13,12 +13,13 @@ from huggingface_hub import split_torch_state_dict_into_shards
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForSequenceClassification
 
+from skillviz.core.architectures import FAMILIES
 from skillviz.core.graft import Graft
 from skillviz.core.region import Region
 from skillviz.errors import BadInput, BadModel, PairMismatch, RandomHead
 from skillviz.models import pair as loading
 from skillviz.models.applied import applied
-from skillviz.models.heads import HEADS, is_head
+from skillviz.models.heads import is_head
 from skillviz.models.load import load_model
 from skillviz.models.pair import ModelPair, load_pair
 from skillviz.models.predict import predict
@@ -30,7 +31,7 @@ from tests.tiny import tiny_model, tiny_pair, tiny_task, tiny_tokenizer
 
 def stored(pair: ModelPair, folder: Path) -> torch.Tensor:
     """Return the graftable values of the file as one vector in table order, in the file's dtype."""
-    prefix = HEADS[pair.table.model_type].prefix + "."
+    prefix = FAMILIES[pair.table.model_type].prefix
     tensors = {name.removeprefix(prefix): t for name, t in load_file(folder / "model.safetensors").items()}
     return torch.cat([tensors[name.removeprefix(prefix)].reshape(-1) for name in pair.table.names])
 

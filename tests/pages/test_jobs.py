@@ -14,6 +14,7 @@ from skillviz.runs.store import Store
 from skillviz.ui import page_table
 from skillviz.ui.page_table import PAGES
 from skillviz.ui.pages.jobs.view import row
+from tests.cli.calls import call
 from tests.fake_run import fake_run
 from tests.tiny import tiny_pair, tiny_task
 
@@ -57,6 +58,21 @@ def test_an_open_job_has_a_card_and_is_counted_and_a_cancelled_one_is_kept(store
     jobs.cancel(store, waiting)
     names = opened().dataframe[0].value
     assert dict(zip(names["Name"], names["Status"], strict=True)) == {waiting: "cancelled", done.id: "finished"}
+
+
+def test_a_job_of_another_machine_is_unknown_and_only_a_user_resumes_it(store: Store, tmp_path: Path) -> None:
+    job = queued(store, tmp_path)
+    (store.root / job / "work" / "process.json").write_text('{"pid": 1, "host": "elsewhere"}')
+    test = opened()
+    (warning,) = test.warning
+    assert warning.value.startswith("**It may still run elsewhere.** Whether this job still runs cannot be seen")
+    assert not [button for button in test.button if button.label == "Cancel"] and page_table._badge("jobs") == ""
+    said = call("jobs", "list", "--json")
+    (listed,) = said.json["jobs"]
+    assert (listed["status"], listed["error"]["kind"]) == ("unknown", "unknown") and "cannot be seen" in said.out
+    assert f"{job} is unknown." in call("jobs", "log", job).err
+    next(button for button in test.button if button.label == "Resume").click().run()
+    assert jobs.status(store, job).status == "queued" and not test.exception
 
 
 def test_a_row_says_what_the_job_made_and_when(store: Store) -> None:

@@ -34,7 +34,6 @@ from tests.studies.fake_tables import FAKE_TABLES, TASKS
 from tests.tiny import tiny_pair, tiny_task
 
 CHARTS = {"methods": 7, "studies": 15, "paper": 2}
-NOBODY = 2**22 - 1  # the number of no process
 BROKEN = {"kind": "BadModel", "message": "the model finetuned/x cannot be read.", "hint": ""}
 
 
@@ -86,7 +85,7 @@ def test_without_a_study_a_page_says_what_it_needs_and_how_to_make_it(empty: Pat
 
 
 def test_a_study_without_tables_is_named_and_not_shown(empty: Path) -> None:
-    fake_running(empty, NOBODY, "table1-small")
+    fake_running(empty, None, "table1-small")
     record = empty / "studies" / "table1-small" / "study.json"
     record.write_text(json.dumps({**json.loads(record.read_text()), "experiment": "table1"}))
     test = opened("methods")
@@ -275,10 +274,10 @@ def test_a_failed_study_names_its_steps_and_can_go_on(empty: Path) -> None:
 
 
 def test_a_study_under_way_tells_step_and_time_and_can_be_cancelled(
-    empty: Path, sleeper: subprocess.Popen[bytes]
+    empty: Path, sleeper: subprocess.Popen[str]
 ) -> None:
     _, _, study = study_of(ExperimentRequest("table2"), Store(empty))
-    write_study(study, Store(fake_running(empty, sleeper.pid).parents[1]))
+    write_study(study, Store(fake_running(empty, sleeper).parents[1]))
     test = opened("studies", view="new")
     assert not test.exception
     bars = test.get("progress")
@@ -287,14 +286,14 @@ def test_a_study_under_way_tells_step_and_time_and_can_be_cancelled(
         assert "step 4 of 31: localize mr with stagewise, about 2 min left" in bar.proto.text
     assert "study.start" not in [button.key for button in test.button] and "[Log and cancel](#under-way)" in said(test)
     next(button for button in test.button if button.label == "Cancel").click().run()
-    assert sleeper.wait(10) < 0 and not test.exception
+    assert sleeper.wait(10) is not None and not test.exception
     assert list(opened("studies").dataframe[0].value["state"]) == ["stopped"] and not test.get("progress")
     assert "It stopped before finishing a step" in said(test) and "It was **stopped** before its end" in said(test)
     assert "study.start" in [button.key for button in test.button]
 
 
-def test_another_study_under_way_leaves_the_button(empty: Path, sleeper: subprocess.Popen[bytes]) -> None:
-    fake_running(empty, sleeper.pid)
+def test_another_study_under_way_leaves_the_button(empty: Path, sleeper: subprocess.Popen[str]) -> None:
+    fake_running(empty, sleeper)
     test = opened("studies", **{"new.experiment": "figure6"})
     assert len(test.get("progress")) == 1 and test.button(key="study.start").label == "Start"
 
@@ -309,7 +308,7 @@ def test_a_cancelled_study_is_called_so(empty: Path) -> None:
 
 
 def test_a_study_that_ended_early_says_so(empty: Path) -> None:
-    fake_running(empty, NOBODY)
+    fake_running(empty, None)
     test = opened("studies")
     assert not test.get("progress") and list(test.dataframe[0].value["state"]) == ["stopped"]
 
@@ -320,7 +319,7 @@ def test_a_stored_study_stands_until_the_one_begun_anew_has_tables(
 ) -> None:
     monkeypatch.setattr("skillviz.runs.library.shipped_root", lambda: tmp_path / "shipped")
     fake_study(tmp_path / "shipped", "table2")
-    fake_running(empty, NOBODY)
+    fake_running(empty, None)
     assert "not measured" in opened("paper").markdown[0].value
     assert copied(opened("paper", item="table2"))["study"] == "table2-small"
     assert list(opened("studies").dataframe[0].value["state"]) == ["finished"], "the list is of the one that ships"
@@ -330,7 +329,7 @@ def test_a_stored_study_stands_until_the_one_begun_anew_has_tables(
 
 
 def test_a_study_that_was_cancelled_can_go_on_in_a_later_session(empty: Path) -> None:
-    fake_running(empty, NOBODY)
+    fake_running(empty, None)
     assert [button.label for button in opened("studies", view="study").button if button.label == "Resume it"]
 
 

@@ -40,7 +40,6 @@ def fill(folder: RunFolder) -> Run:
     folder.write_ranking(np.array([5, 1, 17, 2]), 20)
     folder.write_table("curve", empty("curve"))
     folder.event(step=1)
-    folder.beat()
     folder.log("found")
     return folder.finish(size=3)
 

@@ -202,19 +202,6 @@ def test_a_run_whose_process_is_gone_counts_as_killed(store: Store, spec: RunSpe
     store.delete(folder.id)
 
 
-def test_a_process_number_used_again_is_not_taken_for_the_run(store: Store, spec: RunSpec) -> None:
-    folder = store.create(spec)
-    folder.start()
-    assert store.unfinished()[0].record.status == "running"
-    path = folder.work / "process.json"
-    own = json.loads(path.read_text())
-    path.write_text(json.dumps({**own, "ticks": own["ticks"] - 1}))
-    assert store.unfinished()[0].record.status == "failed"
-    path.write_text(json.dumps({**own, "started": own["started"] - 60, "host": "renamed"}))
-    assert store.unfinished()[0].record.status == "running", "neither the clock nor the machine's name decides"
-    assert own["pid"] == os.getpid()
-
-
 def test_another_version_says_so(store: Store, run: Run) -> None:
     edit_record(run, layout=99, spec={"of": "the future"})
     assert store.list() == []

@@ -5,16 +5,16 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-import os
+import subprocess
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import psutil
 
 from skillviz.analysis.tables import check
+from skillviz.runs.liveness import LOCK, name_process
 from skillviz.studies.store import StudyRecord, write_record
 from tests.studies.fake_tables import FAKE_TABLES, TASKS
 
@@ -80,14 +80,25 @@ def _yaml(name: str, experiment: str, scale: str) -> str:
     )
 
 
-def fake_running(root: Path, pid: int, name: str = "table2-small", *, step: int = 4, of: int = 31) -> Path:
-    """Make a study that process `pid` works on; a cancel ends it. Without such a process the study is stopped."""
+def works_on(process: subprocess.Popen[str], work: Path) -> None:
+    """Let a `sleeper` work on a folder: it holds the folder's lock."""
+    assert process.stdin is not None and process.stdout is not None
+    name_process(work, process.pid)
+    print(work / LOCK, file=process.stdin, flush=True)
+    process.stdout.readline()
+
+
+def fake_running(
+    root: Path, process: subprocess.Popen[str] | None, name: str = "table2-small", *, step: int = 4, of: int = 31
+) -> Path:
+    """Make a study that a `sleeper` works on; a cancel ends it. Without a process the study is stopped."""
     folder = fake_study(root, "table2", name=name, tables=(), status="running")
     work = folder / "work"
     work.mkdir()
-    started = psutil.Process(pid).create_time() if psutil.pid_exists(pid) else 0.0
-    own = {"pid": pid, "started": started, "host": os.uname().nodename}
-    (work / "process.json").write_text(json.dumps(own), encoding="utf-8")
+    if process is None:
+        name_process(work, 2**22 - 1)
+    else:
+        works_on(process, work)
     told = {"step": step, "of": of, "key": "x", "kind": "localize", "title": "localize mr with stagewise"}
     line = {"time": time.time(), **told, "what": "started", "left": 150.0}
     (work / "events.jsonl").write_text(json.dumps(line) + "\n", encoding="utf-8")

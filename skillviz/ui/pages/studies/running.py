@@ -19,6 +19,7 @@ ENDED = {
     "failed": "It **failed**",
     "cancelled": "It was **cancelled**",
     "stopped": "It was **stopped** before its end",
+    "unknown": "It **may still run** on another machine",
 }
 UNDER_WAY = "You can close this page; the study keeps running. [Log and cancel](#under-way)"
 
