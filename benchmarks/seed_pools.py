@@ -21,7 +21,7 @@ SEEDS, ATOMS = 120, 4000
 SURENESS = 0.15  # standard deviation over seeds of the log of a factor on all logits
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Pool:
     """Logits [method, seed, example, class] and labels [example]; the same seed of two methods is a pair."""
 

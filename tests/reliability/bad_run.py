@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.reliability.mutations import NASTY, of_bytes, of_json
 from skillviz import jobs
 from skillviz.runs.doctor import mended
 from skillviz.runs.library import Library
@@ -19,6 +18,7 @@ from skillviz.runs.record import RunRecord
 from skillviz.runs.run import Run
 from skillviz.runs.store import Store
 from tests.fake_run import fake_run
+from tests.reliability.mutations import NASTY, of_bytes, of_json
 
 GOOD = 3
 Damage = Callable[[Path, np.random.Generator], object]
