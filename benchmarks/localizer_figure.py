@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from benchmarks.localizer import LABELS, METHODS, RESULTS, ROOT, SIZES, Stored
+from benchmarks.frame import RESULTS, ROOT, Rows
+from benchmarks.localizer import LABELS, METHODS, SIZES
 from benchmarks.localizer_report import in_order, pair_name
 from skillviz.plots.theme import GRID, INK, SOFT_INK, localizer_style, state_style
 
@@ -24,15 +25,12 @@ MARKERS = {"judged": "D", "judged, a quarter": "d", "nested": "s", "learned": "o
 COLUMNS = 4
 
 
-def write(folder: Path = RESULTS, docs: Path = DOCS) -> None:
-    """Write localizers-development.png and, if regions are measured, localizers-evaluation.png."""
-    tried = pd.read_csv(folder / "localizer_development.csv", keep_default_na=False)
-    tried["method"] = tried["setting"].replace(TRIED)
-    tried["accuracy"] = tried["accuracy"].astype(float)
-    draw(tried, docs / "localizers-development.png")
-    rows = pd.DataFrame([row for row in Stored(folder).rows if row["method"] != LABELS])
-    if len(rows) and (rows["size"] != "").any():
-        draw(in_order(rows), docs / "localizers-evaluation.png")
+def write(rows: Rows, docs: Path = DOCS) -> None:
+    """Write localizers-development.png and localizers-evaluation.png."""
+    tried = pd.read_csv(RESULTS / "localizer_development.csv", keep_default_na=False)
+    draw(tried.assign(method=tried["setting"].replace(TRIED)), docs / "localizers-development.png")
+    regions = pd.DataFrame([row for row in rows.rows if row["method"] != LABELS])
+    draw(in_order(regions), docs / "localizers-evaluation.png")
 
 
 def draw(rows: pd.DataFrame, path: Path) -> None:

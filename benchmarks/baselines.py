@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
+import typer
 
-from benchmarks.between_marks import fill
+from benchmarks.frame import ROOT, fill
 from skillviz.analysis.differences import turned_round
 from skillviz.analysis.method_points import under_the_tuned_head
 from skillviz.analysis.necessity import study_areas
@@ -27,7 +28,6 @@ from skillviz.core.verdicts import NO_DIFFERENCE, NOT_MEASURED
 from skillviz.show.comparisons import MARK, counted_rows, holding, legend
 from skillviz.studies.store import StudyFolder, open_study
 
-ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "research" / "baselines.md"
 STUDIES = ROOT / "cached_runs" / "studies"
 GRAFT, LORA = "graft", "lora"
@@ -179,9 +179,15 @@ def parts(study: StudyFolder) -> dict[str, list[str]]:
 
 def write(studies: Path = STUDIES, page: Path = PAGE) -> list[str]:
     """Write the board of every study with marks on the page and tables in the folder, and return their names."""
-    text, written = page.read_text(encoding="utf-8"), []
-    for folder in sorted(studies.iterdir()):
-        if f"<!-- {folder.name} board:" in text and (study := open_study(folder)) is not None:
-            fill(page, parts(study), "python -m benchmarks baselines")
-            written.append(study.name)
-    return written
+    text = page.read_text(encoding="utf-8")
+    marked = [folder for folder in sorted(studies.iterdir()) if f"<!-- {folder.name} board:" in text]
+    opened = [study for folder in marked if (study := open_study(folder)) is not None]
+    for study in opened:
+        fill(page, parts(study), "python -m benchmarks baselines")
+    return [study.name for study in opened]
+
+
+def main(studies: Annotated[Path, typer.Option(help="Folder of the stored studies.")] = STUDIES) -> None:
+    """Write the tables of docs/research/baselines.md from the stored studies, without running a model."""
+    names = write(studies)
+    typer.echo(f"Wrote the tables of {', '.join(names) or 'no study'} to docs/research/baselines.md.")
