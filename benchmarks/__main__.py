@@ -10,7 +10,7 @@ import typer
 
 NAMES = (
     "speed", "memory", "page-speed", "visitors", "library", "constants", "minilm", "coverage", "beyond",
-    "gain", "localizer", "planted", "baselines", "masked-lm", "reliability",
+     "localizer", "planted", "baselines", "masked-lm", "reliability",
 )  # fmt: skip
 """The benchmarks; each is the function `main` of its own module, because some import browsers and some import torch."""
 

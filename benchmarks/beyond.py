@@ -1,6 +1,6 @@
 """Measure how often the 95% interval of *beyond the null* contains the truth: simulation on scores with known means.
 
-    python -m benchmarks beyond [--repetitions 1000] [--results FOLDER]
+    python -m benchmarks coverage --part beyond
 
 Each row of results/coverage_beyond.csv is a cell: a score, the numbers of examples, fine-tuned models and draws, and
 the spread of models and draws. With one model and one draw the interval is about that draw; in all other cells it is
@@ -11,27 +11,22 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
-from typing import Annotated
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-import typer
 
-from benchmarks.frame import RESULTS, ROOT, Rows, fill, measure
+from benchmarks.frame import Cells
 from skillviz.core.beyond import beyond_of_models
 from skillviz.core.formats import counted, markdown_table
 
-PAGE = ROOT / "docs" / "research" / "coverage.md"
-FILE, COMMAND = "coverage_beyond.csv", "python -m benchmarks beyond"
 EXAMPLES, MODELS, DRAWS, SPREADS = (300, 1000), (1, 3), (1, 2, 5, 10), (0.0, 0.06)
 Scores = tuple[list[np.ndarray], list[np.ndarray], float]
 
 
-@dataclass(frozen=True)
-class Cell:
+class Cell(NamedTuple):
     """Scores of `n` examples; the levels of models and of draws have the standard deviation `spread`."""
 
     score: str
@@ -95,7 +90,7 @@ def measured(cell: Cell, repetitions: int, seed: int) -> list[dict[str, object]]
         found = beyond_of_models(grafts, nulls)
         held += found.low <= true <= found.high
         widths.append(found.high - found.low)
-    return [{**asdict(cell), "repetitions": repetitions, "coverage": round(held / repetitions, 4),
+    return [{**cell._asdict(), "repetitions": repetitions, "coverage": round(held / repetitions, 4),
              "width": round(float(np.median(widths)), 4)}]  # fmt: skip
 
 
@@ -116,13 +111,8 @@ def table(rows: pd.DataFrame) -> list[str]:
     ]  # fmt: skip
 
 
-def main(
-    repetitions: Annotated[int, typer.Option(min=1, help="Samples drawn for each cell.")] = 1000,
-    results: Annotated[Path, typer.Option(help="Folder of the CSV. Its cells are not measured again.")] = RESULTS,
-) -> None:
-    """Measure how often the interval of *beyond the null* contains the truth, for docs/research/coverage.md."""
+def cells(repetitions: int) -> Cells:
+    """Yield every cell, with the function for its row."""
     grid = itertools.starmap(Cell, itertools.product(SCORES, EXAMPLES, MODELS, DRAWS, SPREADS))
-    cells = ((asdict(cell), partial(measured, cell, repetitions, seed)) for seed, cell in enumerate(grid))
-    rows = measure(Rows(results / FILE, ["score", "n", "models", "draws", "spread"]), cells)
-    if results.resolve() == RESULTS:
-        fill(PAGE, {"beyond": table(rows)}, COMMAND)
+    for seed, cell in enumerate(grid):
+        yield cell._asdict(), partial(measured, cell, repetitions, seed)

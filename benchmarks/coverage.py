@@ -15,14 +15,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 import pandas as pd
 import typer
 
-from benchmarks import comparators, grids, other_intervals
-from benchmarks.frame import RESULTS, ROOT, Rows, fill, measure
+from benchmarks import beyond, comparators, gain, grids, other_intervals
+from benchmarks.frame import RESULTS, ROOT, Cells, Rows, fill, measure
 from benchmarks.grids import Case
 from benchmarks.populations import stored_side, two_class_logits
 from skillviz.core.calibration_error import calibration_test, difference_interval, error_interval
@@ -34,7 +34,7 @@ GRIDS: dict[str, tuple[str, Callable[[], Iterator[Case]]]] = {
     "_random": ("random", grids.drawn),
 }  # fmt: skip
 """By the part after `coverage` in the names of their files: each grid's name in its rows, and its cells."""
-PARTS = (*(name for name, _ in GRIDS.values()), "tried", "others")
+PARTS = (*(name for name, _ in GRIDS.values()), "tried", "others", "beyond", "gain")
 KEY = ["population", "classes", "n", "quantity", "wanted"]
 LEAST = 0.93
 """An interval with a cell below this falls short."""
@@ -61,16 +61,14 @@ def measured(case: Case, n: int, repetitions: int, seed: int) -> list[dict[str, 
     }]  # fmt: skip
 
 
-def cells(
-    cases: Iterable[Case], repetitions: int
-) -> Iterator[tuple[dict[str, Any], Callable[[], list[dict[str, object]]]]]:
+def cells(cases: Iterable[Case], repetitions: int) -> Cells:
     """Yield every case at every size, with the function for its row."""
     for seed, (n, case) in enumerate(itertools.product(SIZES, list(cases))):
         values = case.population.name, case.classes, n, case.quantity, case.wanted
         yield dict(zip(KEY, values, strict=True)), partial(measured, case, n, repetitions, seed)
 
 
-def rejections(repetitions: int) -> Iterator[tuple[dict[str, Any], Callable[[], list[dict[str, object]]]]]:
+def rejections(repetitions: int) -> Cells:
     """Yield the cells of the test of calibration: how often it rejects at 5%, for several true errors."""
     for shift, n in itertools.product((0.0, 0.02, 0.05), (300, 1821)):
         yield {"error": 100 * shift, "n": n}, partial(rejected, shift, n, repetitions)
@@ -210,14 +208,14 @@ TABLES: dict[str, tuple[str, Callable[[pd.DataFrame], list[str]]]] = {
     "later": ("_later", summary), "later worst": ("_later", partial(worst, count=3)),
     "tried": ("_tried", comparators.table), "others": ("_other", other_intervals.table),
     "seeds": ("_other", other_intervals.seeds_table), "unseen seeds": ("_other", other_intervals.unseen_seeds_table),
-    "test": ("_test", tests),
+    "test": ("_test", tests), "beyond": ("_beyond", beyond.table), "gain": ("_gain", gain.table),
 }  # fmt: skip
 """The tables of one file, by the names of their marks: the part of the file's name, and the function for the lines."""
 
 
 def results_of(results: Path = RESULTS) -> dict[str, pd.DataFrame]:
     """Return the rows of each existing file of results, by the part after `coverage` in its name."""
-    paths = {name: results / f"coverage{name}.csv" for name in (*GRIDS, "_tried", "_other", "_test")}
+    paths = {name: results / f"coverage{name}.csv" for name in (*GRIDS, *dict(TABLES.values()))}
     return {name: pd.read_csv(path) for name, path in paths.items() if path.is_file()}
 
 
@@ -272,6 +270,10 @@ def main(
             measure(Rows(results / f"coverage{name}.csv", KEY), cells(cases(), repetitions))
     if "development" in parts:
         measure(Rows(results / "coverage_test.csv", ["error", "n"]), rejections(max(1, repetitions // 2)))
+    if "beyond" in parts:
+        measure(Rows(results / "coverage_beyond.csv", list(beyond.Cell._fields)), beyond.cells(-(-repetitions // 2)))
+    if "gain" in parts:
+        measure(Rows(results / "coverage_gain.csv", gain.KEY), gain.cells(max(2, repetitions * 2 // 5)))
     if "tried" in parts:
         comparators.run(max(2, repetitions * 3 // 10), results / "coverage_tried.csv")
     if "others" in parts:

@@ -18,6 +18,8 @@ from skillviz.errors import BadInput
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS, README = ROOT / "benchmarks" / "results", ROOT / "benchmarks" / "README.md"
+Cells = Iterable[tuple[Mapping[str, Any], Callable[[], Iterable[Mapping[str, Any]]]]]
+"""Cells of a grid: the key of each, and a function for its rows."""
 SECONDS = 20.0  # seconds between two lines on the progress of a grid
 
 
@@ -60,14 +62,10 @@ class Rows:
         write_file(self.table, partial(frame.to_csv, index=False))
 
 
-def measure(
-    rows: Rows,
-    cells: Iterable[tuple[Mapping[str, Any], Callable[[], Iterable[Mapping[str, Any]]]]],
-    say: Callable[[str], object] = print,
-) -> pd.DataFrame:
+def measure(rows: Rows, cells: Cells, say: Callable[[str], object] = print) -> pd.DataFrame:
     """Make the rows of each cell that has none, and return all rows of the file, which are in the order of the cells.
 
-    A cell is its key, and a function for its rows. A line tells the progress, at most every 20 seconds.
+    A line tells the progress, at most every 20 seconds.
     """
     every: dict[tuple[str, ...], Callable[[], Iterable[Mapping[str, Any]]]] = {}
     for key, make in cells:

@@ -1,6 +1,6 @@
 """Measure how often the 95% interval of a fitted gain contains the truth: simulation on grafts with known best gain.
 
-    python -m benchmarks gain [--repetitions 400] [--results FOLDER]
+    python -m benchmarks coverage --part gain
 
 Each row of results/coverage_gain.csv is a cell: a kind of graft, its best gain and a number of validation examples for
 the fit. The truth is the same estimate on 400,000 examples. docs/research/coverage.md has the table.
@@ -10,19 +10,15 @@ from __future__ import annotations
 
 import itertools
 from functools import cache, partial
-from pathlib import Path
-from typing import Annotated
 
 import numpy as np
 import pandas as pd
-import typer
 
-from benchmarks.frame import RESULTS, ROOT, Rows, fill, measure
+from benchmarks.frame import Cells
 from skillviz.core.formats import markdown_table
 from skillviz.core.gain import GAINS, STEPS, gain_fit
 
-PAGE = ROOT / "docs" / "research" / "coverage.md"
-FILE, COMMAND = "coverage_gain.csv", "python -m benchmarks gain"
+KEY = ["kind", "best", "n"]
 KINDS, BEST, EXAMPLES, POPULATION = ("steep", "flat"), (1.0, 4.0, 16.0), (50, 100, 300, 1000), 400_000
 
 
@@ -69,16 +65,7 @@ def table(rows: pd.DataFrame) -> list[str]:
     ))  # fmt: skip
 
 
-def main(
-    repetitions: Annotated[int, typer.Option(min=1, help="Samples drawn for each cell.")] = 400,
-    results: Annotated[Path, typer.Option(help="Folder of the CSV. Its cells are not measured again.")] = RESULTS,
-) -> None:
-    """Measure how often the interval of a fitted gain contains the truth, for docs/research/coverage.md."""
-    key = ["kind", "best", "n"]
-    cells = (
-        (dict(zip(key, cell, strict=True)), partial(measured, *cell, repetitions, seed))
-        for seed, cell in enumerate(itertools.product(KINDS, BEST, EXAMPLES))
-    )
-    rows = measure(Rows(results / FILE, key), cells)
-    if results.resolve() == RESULTS:
-        fill(PAGE, {"gain": table(rows)}, COMMAND)
+def cells(repetitions: int) -> Cells:
+    """Yield every cell, with the function for its row."""
+    for seed, cell in enumerate(itertools.product(KINDS, BEST, EXAMPLES)):
+        yield dict(zip(KEY, cell, strict=True)), partial(measured, *cell, repetitions, seed)

@@ -52,20 +52,21 @@ def draw(rows: pd.DataFrame, path: Path) -> None:
     labelled: dict[str, object] = {}
     for axis, ((task, is_early), pair) in zip(axes.flat, pairs, strict=False):
         sizes = [size for size in (*SIZES, "10%") if (pair["size"] == size).any()]
-        for name, style in ENDS.items():
-            if len(end := pair[pair["method"] == name]):
-                labelled[name] = axis.axhline(end["accuracy"].mean(), color=style.color, linestyle="--", linewidth=1)
-        present = [name for name in METHODS if (pair["method"] == name).any()]
+        of = dict(iter(pair.groupby("method")))
+        for name in (name for name in ENDS if name in of):
+            level = of[name]["accuracy"].mean()
+            labelled[name] = axis.axhline(level, color=ENDS[name].color, linestyle="--", linewidth=1)
+        present = [name for name in METHODS if name in of]
         for number, name in enumerate(present):
-            method = pair[pair["method"] == name].groupby("size")["accuracy"].agg(["mean", "min", "max"])
+            method = of[name].groupby("size")["accuracy"].agg(["mean", "min", "max"])
             method = method.loc[[size for size in sizes if size in method.index]]
             at = [sizes.index(size) + 0.06 * (number - (len(present) - 1) / 2) for size in method.index]
-            spread = [method["mean"] - method["min"], method["max"] - method["mean"]]
             labelled[name] = axis.errorbar(
-                at, method["mean"], yerr=spread, color=localizer_style(METHODS[name].localizer).color, markersize=5,
-                marker=MARKERS.get(name, "."), linestyle=DASHES.get(name, "-"), linewidth=1.2, capsize=2,
+                at, method["mean"], yerr=[method["mean"] - method["min"], method["max"] - method["mean"]],
+                color=localizer_style(METHODS[name].localizer).color, markersize=5, marker=MARKERS.get(name, "."),
+                linestyle=DASHES.get(name, "-"), linewidth=1.2, capsize=2,
             )  # fmt: skip
-        axis.set_title(pair_name(task, is_early in (True, "True")), fontsize=10, color=INK["light"])
+        axis.set_title(pair_name(task, is_early), fontsize=10, color=INK["light"])
         axis.set_xticks(range(len(sizes)), sizes)
         axis.set_xlim(-0.4, max(len(sizes), 2) - 0.6)
         axis.tick_params(labelsize=8, colors=SOFT_INK["light"], length=0)

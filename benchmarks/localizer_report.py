@@ -195,7 +195,7 @@ def no_bad_seed(answers: Answers) -> Verdict:
     for group in answers.groups:
         for model, regions in _by_model(answers.of(group, OURS)):
             if len(regions) >= 3:
-                middle = sorted(regions, key=lambda mask: regions[mask].mean())[(len(regions) - 1) // 2]  # noqa: B023
+                middle = sorted(regions, key=lambda mask: regions[mask].mean())[(len(regions) - 1) // 2]
                 compared += len(regions)
                 single = {mask: _single(right, regions[middle]) for mask, right in regions.items()}
                 bad += [

@@ -16,8 +16,9 @@ import json
 import math
 import time
 from collections import defaultdict
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from itertools import count, islice
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -77,18 +78,13 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class Point:
-    """A point of the curve: steps, core-seconds, texts and tokens (without padding) so far, and the held-out scores.
+class Progress:
+    """Steps, core-seconds, texts, and tokens without padding so far."""
 
-    `accuracy` is the share of masked words that are right.
-    """
-
-    step: int
-    core_seconds: float
-    texts: int
-    tokens: int
-    accuracy: float
-    perplexity: float
+    step: int = 0
+    core_seconds: float = 0.0
+    texts: int = 0
+    tokens: int = 0
 
 
 # Texts
@@ -231,14 +227,14 @@ def at_masks(model: Any, batch: Batch) -> tuple[Tensor, Tensor]:
 
 
 @torch.inference_mode()
-def evaluate(predict: Callable[[Batch], tuple[Tensor, Tensor]], batches: Sequence[Batch]) -> tuple[float, float]:
-    """Return accuracy and perplexity of `predict`, which is as `at_masks`, over all masked places."""
-    right, loss, places = 0, 0.0, 0
-    for logits, words in map(predict, batches):
-        right += int((logits.argmax(-1) == words).sum())
-        loss += float(cross_entropy(logits, words, reduction="sum"))
-        places += len(words)
-    return right / places, math.exp(loss / places)
+def evaluate(predict: Callable[[Batch], tuple[Tensor, Tensor]], batches: Sequence[Batch]) -> tuple[int, float, float]:
+    """Return the number of masked places, and accuracy and perplexity there of `predict`, which is as `at_masks`."""
+    found = [
+        (len(words), int((logits.argmax(-1) == words).sum()), float(cross_entropy(logits, words, reduction="sum")))
+        for logits, words in map(predict, batches)
+    ]
+    places, right, loss = map(sum, zip(*found, strict=True))
+    return int(places), right / places, math.exp(loss / places)
 
 
 def judged(texts: Sequence[str], tokenizer: Any) -> list[Batch]:
@@ -249,10 +245,11 @@ def judged(texts: Sequence[str], tokenizer: Any) -> list[Batch]:
 
 
 def train(
-    model: Any, tokenizer: Any, texts: Sequence[Tensor], held_out: Sequence[Batch], settings: Settings, entry: Entry,
-    clock: Callable[[], float] = time.process_time,
-) -> Generator[Point, None, None]:  # fmt: skip
-    """Yield the points of the curve until the core-hours are spent; first come those of earlier calls.
+    model: Any, tokenizer: Any, texts: Sequence[Tensor], settings: Settings, entry: Entry,
+    evaluate: Callable[[Progress], object], clock: Callable[[], float] = time.process_time,
+) -> None:  # fmt: skip
+    """Train until the core-hours are spent; `evaluate` is called before the first step, from time to time, and at the
+    end.
 
     `entry` keeps the state. Training resumes from it and reaches the same weights as without an interruption, if the
     `clock` of core-seconds returns the same values. Raises BadInput if the state is of other settings or texts.
@@ -265,54 +262,39 @@ def train(
         {"params": [p for p in trained if p.ndim > 1], "weight_decay": 0.01},
         {"params": [p for p in trained if p.ndim == 1], "weight_decay": 0.0},
     ]
-    optimizer = torch.optim.AdamW(groups, betas=(0.9, 0.98), eps=1e-6)
-    curve, step, spent, seen, read = list[dict[str, Any]](), 0, 0.0, 0, 0
-    if kept is not None:
-        *curve, now = kept.history
-        step, spent, seen, read = (now[name] for name in ("step", "core_seconds", "texts", "tokens"))
-        with torch.no_grad():
-            for parameter, value in zip(trained, kept.values, strict=True):
-                parameter.copy_(value)
+    optimizer, done = torch.optim.AdamW(groups, betas=(0.9, 0.98), eps=1e-6), Progress()
+    if kept is None:
+        evaluate(done)
+    else:
+        done = Progress(**kept.history[-1])
+        torch.nn.utils.vector_to_parameters(torch.cat([value.flatten() for value in kept.values]), trained)
         restore_optimizer(optimizer, kept.optimizer)
-    yield from (Point(**fields) for fields in curve)
 
-    def progress() -> dict[str, Any]:
-        return {"step": step, "core_seconds": spent, "texts": seen, "tokens": read}
+    def store() -> None:
+        values = [parameter.detach() for parameter in trained]
+        entry.save(TrainingState([asdict(done)], None, (), values, states_of(optimizer)))
 
-    def point() -> Point:
-        accuracy, perplexity = evaluate(lambda batch: at_masks(model, batch), held_out)
-        return Point(**progress(), accuracy=accuracy, perplexity=perplexity)
-
-    def state() -> TrainingState:
-        return TrainingState([*curve, progress()], None, (), [p.detach() for p in trained], states_of(optimizer))
-
-    lengths, before, begun = [len(row) for row in texts], spent, clock()
-    for rows in islice(batches_of(lengths, settings.batch_size, settings.seed), step, None):
-        if not curve or spent // settings.evaluate_seconds > curve[-1]["core_seconds"] // settings.evaluate_seconds:
-            curve.append(asdict(last := point()))
-            yield last
-        if spent >= 3600 * settings.core_hours:
+    lengths, before, begun, evaluated = [len(row) for row in texts], done.core_seconds, clock(), done
+    for rows in islice(batches_of(lengths, settings.batch_size, settings.seed), done.step, None):
+        if done.core_seconds >= 3600 * settings.core_hours:
             break
         # the seeds are past those of the held-out batches
-        batch = masked_batch([texts[row] for row in rows], tokenizer, (settings.seed + 1) * 1_000_003 + step)
+        batch = masked_batch([texts[row] for row in rows], tokenizer, (settings.seed + 1) * 1_000_003 + done.step)
         for group in optimizer.param_groups:
-            group["lr"] = settings.rate_at(spent)
+            group["lr"] = settings.rate_at(done.core_seconds)
         optimizer.zero_grad()
         cross_entropy(*at_masks(model, batch)).backward()
         torch.nn.utils.clip_grad_norm_(trained, 1.0)
         optimizer.step()
-        step, spent, seen, read = (
-            step + 1,
-            before + clock() - begun,
-            seen + len(rows),
-            read + sum(lengths[r] for r in rows),
-        )
+        tokens = done.tokens + sum(lengths[row] for row in rows)
+        done = Progress(done.step + 1, before + clock() - begun, done.texts + len(rows), tokens)
+        if done.core_seconds // settings.evaluate_seconds > evaluated.core_seconds // settings.evaluate_seconds:
+            evaluate(evaluated := done)
         if entry.is_due:
-            entry.save(state())
-    if curve[-1]["step"] < step:
-        curve.append(asdict(last := point()))
-        yield last
-    entry.save(state())
+            store()
+    if done != evaluated:
+        evaluate(done)
+    store()
 
 
 def save(model: Any, tokenizer: Any, folder: Path, card: str) -> None:
@@ -336,26 +318,25 @@ def run(
     tokenizer = load_tokenizer(base)
     rows, held_out = encoded(rest, tokenizer), judged(others, tokenizer)
     unigram = frequencies(rows, tokenizer, int(read_info(base).vocab_size or 0))
-    model, words = opened(base, settings.seed, unigram), sum(int((one["labels"] != -100).sum()) for one in held_out)
+    model, table = opened(base, settings.seed, unigram), Rows(results / "masked_lm.csv", ["model", "step"])
+
+    def score(name: str, predict: Callable[[Batch], tuple[Tensor, Tensor]], progress: Mapping[str, Any]) -> None:
+        words, accuracy, perplexity = evaluate(predict, held_out)
+        row = {"model": name, "masked_words": words, "accuracy": accuracy, "perplexity": perplexity, **progress}
+        table.add(*(() if table.has(row) else (row,)))
+        say(f"{', '.join(f'{name} {value}' for name, value in row.items())}")
 
     def by_frequency(batch: Batch) -> tuple[Tensor, Tensor]:
         targets = batch["labels"][batch["labels"] != -100]
         return unigram.log().expand(len(targets), -1), targets
 
-    accuracy, perplexity = evaluate(by_frequency, held_out)
-    say(f"{len(rest):,} of {len(texts):,} texts to train on ({sum(map(len, rows)):,} tokens); {words:,} masked words "
-        f"held out; by frequency {100 * accuracy:.1f}%, perplexity {perplexity:,.0f}")  # fmt: skip
+    score(UNIGRAM, by_frequency, {name: "" for name in asdict(Progress())})
     journal = Journal(out / "state", pause=SAVE_SECONDS)
     digest = hashlib.sha256("\0".join(rest).encode()).hexdigest()
     journal.belongs_to(read_info(base).fingerprint, digest, settings.rate, settings.batch_size, settings.seed)
-    results.mkdir(parents=True, exist_ok=True)
     write_file(results / "masked_lm_texts.csv", lambda path: counts.to_csv(path, index=False))
-    table = Rows(results / "masked_lm.csv", [])
-    table.rows = [{"model": UNIGRAM, "masked_words": words, "accuracy": accuracy, "perplexity": perplexity}]
-    for point in train(model, tokenizer, rows, held_out, settings, journal.begin()):
-        table.add({"model": MODEL, "masked_words": words, **asdict(point)})
-        say(f"step {point.step:,}, {point.core_seconds / 60:.1f} core-minutes, {point.texts:,} texts: "
-            f"{100 * point.accuracy:.1f}%, perplexity {point.perplexity:,.0f}")  # fmt: skip
+    entry = journal.begin()
+    train(model, tokenizer, rows, settings, entry, lambda done: score(MODEL, partial(at_masks, model), asdict(done)))
     save(model, load_tokenizer(base), out / "model", masked_lm_report.card(counts))
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import itertools
 import zlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache, lru_cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -87,8 +86,7 @@ Answer = tuple[float, float, float]
 Once = Callable[[np.random.Generator], dict[str, Answer]]
 
 
-@dataclass(frozen=True)
-class Cell:
+class Cell(NamedTuple):
     """One simulation: its function returns the answers of one sample, by quantity.
 
     `samples` is the number drawn for one repetition: below 1 if a sample takes long.
@@ -99,11 +97,6 @@ class Cell:
     n: int
     once: Once
     samples: float = 1.0
-
-    @property
-    def key(self) -> tuple[str, str, int]:
-        """Its key in the table."""
-        return self.population, self.detail, self.n
 
 
 def cells() -> Iterator[Cell]:
@@ -170,9 +163,7 @@ POOLS: dict[str, Callable[[], Pool]] = {
 def shares(run: str, n: int, random: np.random.Generator) -> dict[str, Answer]:
     """Return Wilson intervals of accuracy and agreement."""
     graft, tuned, labels = _sample(run, n, random, ("grafted", "finetuned"))
-    right = correct(graft, labels)
-    same = agreement_interval(graft, tuned)
-    truth = _truth(run)
+    same, right, truth = agreement_interval(graft, tuned), correct(graft, labels), _truth(run)
     return {
         "accuracy": (*wilson(float(right.sum()), n), truth["accuracy"]),
         "agreement": (same.low, same.high, truth["agreement"]),
@@ -589,7 +580,7 @@ def _path(run: str) -> dict[str, np.ndarray]:
 
 def measured(cell: Cell, repetitions: int) -> list[dict[str, object]]:
     """Return the rows of a cell, one per quantity that has an interval; the draws depend on the cell's name alone."""
-    random = np.random.default_rng(zlib.crc32(repr(cell.key).encode()))
+    random = np.random.default_rng(zlib.crc32(repr(cell[:3]).encode()))
     count = max(2, round(cell.samples * repetitions))
     with mock.patch.object(intervals, "draws", _same_draws):
         answers = [cell.once(random) for _ in range(count)]
@@ -625,31 +616,26 @@ def run(repetitions: int, out: Path, again: Collection[str] = ()) -> pd.DataFram
     changed = {rows.key_of(row) for row in rows.rows if row["quantity"] in again}
     rows.rows = [row for row in rows.rows if rows.key_of(row) not in changed]
     rows.keys -= changed
-    keys = ((dict(zip(rows.key, cell.key, strict=True)), cell) for cell in cells())
+    keys = ((dict(zip(rows.key, cell[:3], strict=True)), cell) for cell in cells())
     return measure(rows, ((key, partial(measured, cell, repetitions)) for key, cell in keys))
 
 
 KINDS = {
-    "accuracy, difference": "Tango", "accuracy, difference of nearly equal models": "Tango",
-    "f1, difference": "bootstrap and Tango", "f1, difference of nearly equal models": "bootstrap and Tango",
-    "share of the gain of nearly equal models": "bootstrap and Tango",
-    "accuracy": "Wilson", "agreement": "Wilson", "mean IoU": "jackknife", "overlap": "jackknife",
-    "union's gain": "examples and seeds", "part less controls": "examples and seeds",
-    "accuracy, difference on a slice": "Tango", "AUROC": "DeLong, on the logit", "AUROC, difference": "DeLong, paired",
-    "share of the gain": "paired bootstrap", "size at which 50% of the gain is back": "where the curve's ends cross",
-    "size at which 95% of the gain is back": "where the curve's ends cross",
+    "accuracy, difference": "Tango", "f1, difference": "bootstrap and Tango",
+    "share of the gain of nearly": "bootstrap and Tango", "share of the gain": "paired bootstrap",
+    "size at which": "where the curve's ends cross", "union's gain": "examples and seeds",
+    "part less controls": "examples and seeds", "AUROC, difference": "DeLong, paired", "AUROC": "DeLong, on the logit",
+    "mean IoU": "jackknife", "overlap": "jackknife", "ECE": "test inversion, paired", "precision": "Wilson",
+    "recall": "Wilson", "accuracy": "Wilson", "agreement": "Wilson",
+    "best of 61, interval": "Tango, Bonferroni", "best of 61 independent, interval": "Tango, Bonferroni",
+    "best of": "Tango", "nll, difference": "paired bootstrap", "brier, difference": "paired bootstrap",
+    "perplexity, difference": "paired bootstrap",
 }  # fmt: skip
-"""The method of a quantity's interval, if its name does not contain it."""
+"""The method of a quantity's interval, by the beginning of its name, the longer first; the others are bootstraps."""
 
 
 def _kind(quantity: str) -> str:
-    if quantity.startswith("ECE"):
-        return "test inversion, paired"
-    if quantity.startswith("best of"):
-        return "Tango, Bonferroni" if quantity.endswith("all 61") else "Tango"
-    if quantity.startswith(("precision", "recall")):
-        return "Wilson"
-    return KINDS.get(quantity, "paired bootstrap" if "difference" in quantity else "bootstrap")
+    return next((kind for beginning, kind in KINDS.items() if quantity.startswith(beginning)), "bootstrap")
 
 
 def table(rows: pd.DataFrame) -> list[str]:

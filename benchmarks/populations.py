@@ -80,12 +80,8 @@ class Population:
 def _sums(number: np.ndarray, sure: np.ndarray, right: np.ndarray) -> Binned:
     rows = len(number)
     cell = (number + np.arange(rows)[:, None] * BINS).ravel()
-
-    def total(weights: np.ndarray | None) -> np.ndarray:
-        flat = None if weights is None else weights.ravel()
-        return np.bincount(cell, weights=flat, minlength=rows * BINS).reshape(rows, BINS).astype(np.float64)
-
-    return Binned(total(None), total(sure), total(right), total(sure**2), total((sure - right) ** 2))
+    every = np.ones_like(sure), sure, right, sure**2, (sure - right) ** 2
+    return Binned(*(np.bincount(cell, one.ravel(), rows * BINS).reshape(rows, BINS) for one in every))
 
 
 def _error(sure: np.ndarray, chance: np.ndarray) -> float:

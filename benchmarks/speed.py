@@ -33,7 +33,6 @@ from torch.utils.flop_counter import FlopCounterMode
 from transformers import AutoConfig, AutoModelForSequenceClassification
 
 from benchmarks.frame import README, RESULTS, fill, machine
-from benchmarks.reference_loop import BATCH, STEPS, ReferenceLoop
 from skillviz.core.batches import Batch
 from skillviz.core.encoded import Encoded
 from skillviz.core.flat import FlatModel
@@ -53,6 +52,7 @@ from skillviz.models.device import pick
 from skillviz.models.pair import ModelPair
 from skillviz.models.predict import predict
 from skillviz.runs.wise import grid_logits
+from tests.reference.published_loop import BATCH, STEPS, ReferenceLoop
 
 STORED = {"cpu": RESULTS / "speed", "cuda": RESULTS / "speed-gpu"}
 TITLES = {"cpu": "### On a CPU", "cuda": "### On a GPU"}

@@ -22,16 +22,12 @@ import shutil
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import psutil
-import websockets
 from playwright.async_api import async_playwright
-from streamlit.proto.BackMsg_pb2 import BackMsg
-from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 
 from benchmarks.frame import RESULTS, ROOT, machine, store, verdict
 from benchmarks.page_speed import bare as bare_app
@@ -39,62 +35,15 @@ from skillviz.core.formats import markdown_table
 from skillviz.runs.store import Store
 from skillviz.ui.page_table import HOME, PAGES
 from tests.e2e.server import PATIENCE, STILL, started
+from tests.e2e.websocket import LIVE_PAGES, STORED_PAGES, WAIT, Seen, Visitor
 
 BUSY, TURNS = 12, 3
 READERS, LIVE, BROWSERS = 12, 5, 3
 READS = (2.0, 12.0)  # seconds that a reader of the class stays on a page
-LIVE_PAGES = ("surgery", "tour", "interpolation")
 SCORED = "score=yes"  # in the address of the page Surgery, as after a press of its button
-STORED_PAGES = tuple(name for name in PAGES if name not in LIVE_PAGES)
 BARE_PAGES = ("zero", "one", "two")
 TIMES_BARE, SLOPE = 2.0, 1.0
 """Targets: the 95th percentile of a busy page over the bare app's, and the growth of memory in MiB per minute."""
-WAIT = PATIENCE / 1000
-
-
-@dataclass
-class Seen:
-    """The visitors' record: seconds of each page, the pages' titles, and the errors."""
-
-    seconds: list[float] = field(default_factory=list)
-    titles: list[str] = field(default_factory=list)
-    errors: list[str] = field(default_factory=list)
-
-
-class Visitor:
-    """A browser as the server sees it: one websocket, one session."""
-
-    def __init__(self, address: str) -> None:
-        self.url = f"{address.replace('http', 'ws', 1)}/_stcore/stream"
-        self.pages: dict[str, str] = {}
-
-    async def __aenter__(self) -> Visitor:
-        self.socket = await websockets.connect(self.url, subprotocols=["streamlit"], max_size=None, open_timeout=WAIT)
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.socket.close()
-
-    async def visit(self, page: str, query: str, seen: Seen) -> None:
-        """Request a page and wait until its script has ended; record the seconds, and an error that the page shows."""
-        message, begun = BackMsg(), time.monotonic()
-        message.rerun_script.query_string = query
-        message.rerun_script.page_name = page
-        message.rerun_script.page_script_hash = self.pages.get(page, "")
-        await self.socket.send(message.SerializeToString())
-        while True:
-            answer = ForwardMsg()
-            answer.ParseFromString(await asyncio.wait_for(self.socket.recv(), WAIT))
-            kind = answer.WhichOneof("type")
-            if kind == "navigation":
-                self.pages = {one.url_pathname: one.page_script_hash for one in answer.navigation.app_pages}
-            elif kind == "delta" and answer.delta.new_element.WhichOneof("type") == "exception":
-                seen.errors.append(f"{page}?{query}: {answer.delta.new_element.exception.message}")
-            elif kind == "delta" and answer.delta.new_element.heading.tag == "h1":
-                seen.titles.append(answer.delta.new_element.heading.body)
-            elif kind == "script_finished" and answer.script_finished != ForwardMsg.FINISHED_EARLY_FOR_RERUN:
-                break
-        seen.seconds.append(time.monotonic() - begun)
 
 
 async def visits(
