@@ -35,8 +35,6 @@ from skillviz.core.size import parse_size
 from skillviz.tasks.project import expanded
 
 if TYPE_CHECKING:  # imports torch
-    import torch
-
     from skillviz.core.objective import Objective
     from skillviz.core.problem import Problem
 
@@ -60,12 +58,11 @@ ROUNDS = ((0, 0), (1, 1), (2, 2), (0, 1), (1, 2), (2, 0), (0, 2), (1, 0), (2, 1)
 """Fine-tuning and mask seed of each round."""
 
 
-@dataclass(frozen=True)
-class Method:
+class Method(NamedTuple):
     """A localizer with its options."""
 
     localizer: str
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = {}
 
     @property
     def is_seeded(self) -> bool:
@@ -161,13 +158,17 @@ class Opened:
     problem: Problem
     test: Objective
     labels: int
+    device: str
     searched: dict[tuple[str, int], tuple[np.ndarray, float]] = field(default_factory=dict)
     """By method and mask seed: the order of a search that serves all sizes, and its seconds."""
 
 
 def opened(pair: Pair, work: Path, base: str, device: str, *, on_validation: bool = False) -> Opened:
     """Return the pair, fine-tuned first if the work folder has no such model; `test` may be the validation examples."""
-    from skillviz.models.finetune.run import finetune  # these import torch
+    import torch  # heavy, like the imports below: the tables are written without them
+
+    from skillviz.models.device import describe
+    from skillviz.models.finetune.run import finetune
     from skillviz.models.finetune.training_config import TrainingConfig
     from skillviz.models.pair import load_pair
     from skillviz.tasks.encode import encode
@@ -183,7 +184,8 @@ def opened(pair: Pair, work: Path, base: str, device: str, *, on_validation: boo
     models, splits = load_pair(base, folder, task=task, device=device), load(task)
     judges = splits.validation if on_validation else splits.test
     train, test = (encode(task, f, models.tokenizer, models.readout_name) for f in (splits.train, judges))
-    return Opened(models.problem(train), models.objective(test), len(task.labels))
+    made_on = describe(models.device) + (", TF32" if torch.get_float32_matmul_precision() == TF32 else "")
+    return Opened(models.problem(train), models.objective(test), len(task.labels), made_on)
 
 
 def measured(cell: Cell, ready: Opened) -> list[dict[str, object]]:
@@ -203,7 +205,7 @@ def measured(cell: Cell, ready: Opened) -> list[dict[str, object]]:
     return [{
         **cell._asdict(), "entries": size, **scored(ready, order[:size]),
         "gradients": round(cost.backward), "forward": round(cost.forward), "seconds": round(seconds, 1),
-        "device": made_on(ready.problem.device),
+        "device": ready.device,
     }]  # fmt: skip
 
 
@@ -228,15 +230,6 @@ def ends(pair: Pair, ready: Opened) -> Iterator[dict[str, object]]:
 def as_bytes(classes: np.ndarray) -> bytes:
     """Return the classes [n] as they are stored."""
     return classes.astype(np.uint8).tobytes()
-
-
-def made_on(device: torch.device) -> str:
-    """Return the device in words, with a note if its matrix products were rounded to TF32."""
-    import torch  # heavy
-
-    from skillviz.models.device import describe
-
-    return describe(device) + (", TF32" if torch.get_float32_matmul_precision() == TF32 else "")
 
 
 def scored(ready: Opened, entries: np.ndarray) -> dict[str, object]:
@@ -313,11 +306,10 @@ def develop(table: Path, open_pair: Callable[[Pair], Opened]) -> None:
 
 def _developed(pair: Pair) -> list[Cell]:
     """Return both ends of a pair and each region of the development."""
-    only = {"judged": SIZES[1:], "judged, region full at 60% of the steps": SIZES[1:]}
-    of = {
-        name: SIZES if localizer(one.localizer).nested else only.get(name, SIZES[1:2]) for name, one in SETTINGS.items()
-    }
-    sizes = {"base": ("",), "fine-tuned": ("",), **of}
+    sizes: dict[str, tuple[str, ...]] = {"base": ("",), "fine-tuned": ("",)}
+    for name, method in SETTINGS.items():
+        is_judged = name in ("judged", "judged, region full at 60% of the steps")
+        sizes[name] = SIZES if localizer(method.localizer).nested else SIZES[1:] if is_judged else SIZES[1:2]
     return [Cell(*pair, 0, size, name) for name, each in sizes.items() for size in each]
 
 

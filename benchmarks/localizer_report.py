@@ -7,8 +7,7 @@ models (each by its mean over mask seeds); its 95% interval is over those models
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import NamedTuple
 
@@ -18,7 +17,7 @@ import pandas as pd
 from benchmarks.frame import RESULTS, ROOT, Rows, fill
 from benchmarks.localizer import AS_PUBLISHED, KEY, LABELS, METHODS, SIZES, TASKS, Cell, plan
 from skillviz.core.formats import markdown_table
-from skillviz.core.localizers.table import LOCALIZERS, Localizer, Workload
+from skillviz.core.localizers.table import LOCALIZERS, Workload
 from skillviz.core.many_comparisons import RATE, expected_by_chance
 from skillviz.core.seeds_interval import seeds_and_examples
 from skillviz.show.comparisons import compared_rows, counted_rows
@@ -33,6 +32,8 @@ ALL_SIZES = (*SIZES, "10%")
 MET, NOT_MET, UNDECIDED = "met", "not met", "undecided"
 OURS, QUARTER, NESTED, LEARNED = "judged", "judged, a quarter", "nested", "learned"
 DEFAULT = "stagewise"
+SIZED = {(False, False): "an outcome", (True, False): "exact", (True, True): "exact; one search for all sizes"}
+"""The size of a localizer's region, by whether it has a budget and nested regions."""
 COMPARED = ((DEFAULT, LEARNED), (OURS, DEFAULT), (OURS, AS_PUBLISHED))
 """Methods that are compared beside the goals."""
 
@@ -62,8 +63,7 @@ class Difference(NamedTuple):
         return f"{self.value:+.1f} ({self.low:.1f} to {self.high:.1f})".replace("-", "−")
 
 
-@dataclass(frozen=True)
-class Verdict:
+class Verdict(NamedTuple):
     """The verdict on a goal from the comparisons so far, with the reasons; `planned` is their final number."""
 
     goal: str
@@ -93,21 +93,17 @@ class Answers:
     """
 
     def __init__(self, rows: pd.DataFrame) -> None:
+        cells = [Cell(*(row[name] for name in KEY)) for row in rows.to_dict("records")]
+        classes = [np.frombuffer(predicted, np.uint8) for predicted in rows["predicted"]]
+        labels = {cell.pair: own for cell, own in zip(cells, classes, strict=True) if cell.method == LABELS}
         self.right: dict[tuple[Group, str], dict[tuple[int, int], np.ndarray]] = {}
-        labels = {}
-        cells = [(Cell(*(row[name] for name in KEY)), row["predicted"]) for row in rows.to_dict("records")]
-        for cell, predicted in cells:
-            if cell.method == LABELS:
-                labels[cell.pair] = np.frombuffer(predicted, np.uint8)
-        for cell, predicted in cells:
+        for cell, own in zip(cells, classes, strict=True):
             if cell.size:
-                group = Group(cell.task, cell.is_early, cell.size)
-                right = np.frombuffer(predicted, np.uint8) == labels[cell.pair]
-                self.right.setdefault((group, cell.method), {})[cell.finetune_seed, cell.mask_seed] = right
-        order = {size: number for number, size in enumerate(ALL_SIZES)}
-        pairs = list(dict.fromkeys(cell.pair[:2] for cell, _ in cells))
+                of = self.right.setdefault((Group(cell.task, cell.is_early, cell.size), cell.method), {})
+                of[cell.finetune_seed, cell.mask_seed] = own == labels[cell.pair]
+        pairs = list(dict.fromkeys(cell.pair[:2] for cell in cells))
         groups = {group for group, _ in self.right}
-        self.groups = sorted(groups, key=lambda group: (pairs.index(group[:2]), order[group.size]))
+        self.groups = sorted(groups, key=lambda group: (pairs.index(group[:2]), ALL_SIZES.index(group.size)))
 
     def of(self, group: Group, method: str) -> dict[tuple[int, int], np.ndarray]:
         """Return the regions of a method in a group; {} if there are none."""
@@ -189,56 +185,47 @@ def beats_learned(size: str, found: dict[str, Difference]) -> Verdict:
     return Verdict(goal, verdict, len(found), tasks, tuple(f"{t}: {d.text()}" for t, d in found.items()))
 
 
+def each_region(
+    answers: Answers, rival: Callable[[Group, int, dict[int, np.ndarray]], np.ndarray | None]
+) -> dict[str, Difference]:
+    """Return the difference of each of our regions, by its name, to the answers that `rival` returns for its group,
+    fine-tuned model, and that model's regions by mask seed."""
+    found: dict[str, Difference] = {}
+    for group in answers.groups:
+        regions = answers.of(group, OURS)
+        for model in sorted({model for model, _ in regions}):
+            own = {mask: right for (one, mask), right in regions.items() if one == model}
+            name, other = f"{pair_name(*group[:2])} {group.size}, model {model}, seed", rival(group, model, own)
+            if other is not None:
+                found |= {
+                    f"{name} {mask}": _difference((right.astype(float) - other)[None], 1) for mask, right in own.items()
+                }
+    return found
+
+
 def no_bad_seed(answers: Answers) -> Verdict:
     """Judge: no mask seed more than BAD_SEED points below the median seed, with an interval that excludes 0."""
-    bad, compared = [], 0
-    for group in answers.groups:
-        for model, regions in _by_model(answers.of(group, OURS)):
-            if len(regions) >= 3:
-                middle = sorted(regions, key=lambda mask: regions[mask].mean())[(len(regions) - 1) // 2]
-                compared += len(regions)
-                single = {mask: _single(right, regions[middle]) for mask, right in regions.items()}
-                bad += [
-                    _named(group, model, *one) for one in single.items() if one[1].value < -BAD_SEED and one[1].is_worse
-                ]
+
+    def median(group: Group, model: int, regions: dict[int, np.ndarray]) -> np.ndarray | None:
+        return sorted(regions.values(), key=np.mean)[(len(regions) - 1) // 2] if len(regions) >= 3 else None
+
+    found = each_region(answers, median)
+    bad = tuple(f"{n}: {d.text()}" for n, d in found.items() if d.value < -BAD_SEED and d.is_worse)
     seeds = [[model for model, _ in of] for of in planned().values()]
     count = sum(of.count(model) for of in seeds for model in set(of) if of.count(model) >= 3)
-    return _none_of("No seed more than two points below the median seed", bad, compared, count)
+    verdict = NOT_MET if bad else MET if found else UNDECIDED
+    return Verdict("No seed more than two points below the median seed", verdict, len(found), count, bad)
 
 
 def not_below_movement(answers: Answers) -> Verdict:
     """Judge: no region worse than top movement of its size."""
-    worse, compared = [], 0
-    for group in answers.groups:
-        movement = answers.of(group, "movement")
-        for (model, mask), right in answers.of(group, OURS).items():
-            if (model, 0) in movement:
-                compared += 1
-                difference = _single(right, movement[model, 0])
-                worse += [_named(group, model, mask, difference)] if difference.is_worse else []
-    found = _none_of(
-        "No region worse than top movement of its size", worse, compared, sum(map(len, planned().values()))
-    )
-    if not worse:
-        return found
-    by_chance = (
-        expected_by_chance(compared) / 2
-    )  # an interval is on this side of zero half as often as it excludes zero
-    told = f"{len(worse)} in all; chance alone would give about {by_chance:.1f} were all level"
-    return replace(found, reasons=(*found.reasons, told))
-
-
-def _single(right: np.ndarray, other: np.ndarray) -> Difference:
-    return _difference((right.astype(float) - other)[None], 1)
-
-
-def _named(group: Group, model: int, mask: int, difference: Difference) -> str:
-    return f"{pair_name(group.task, group.is_early)} {group.size}, model {model}, seed {mask}: {difference.text()}"
-
-
-def _none_of(goal: str, bad: list[str], compared: int, planned: int) -> Verdict:
-    """Return NOT_MET if there is an exception, MET if there is none among the comparisons."""
-    return Verdict(goal, NOT_MET if bad else MET if compared else UNDECIDED, compared, planned, tuple(bad))
+    found = each_region(answers, lambda group, model, regions: answers.of(group, "movement").get((model, 0)))
+    worse = [f"{n}: {d.text()}" for n, d in found.items() if d.is_worse]
+    verdict, count = NOT_MET if worse else MET if found else UNDECIDED, sum(map(len, planned().values()))
+    if worse:  # by chance an interval is on this side of zero half as often as it excludes zero
+        by_chance = expected_by_chance(len(found)) / 2
+        worse.append(f"{len(worse)} in all; chance alone would give about {by_chance:.1f} were all level")
+    return Verdict("No region worse than top movement of its size", verdict, len(found), count, tuple(worse))
 
 
 def at_least_as_good(goal: str, found: dict[str, Difference], planned: int) -> Verdict:
@@ -247,11 +234,6 @@ def at_least_as_good(goal: str, found: dict[str, Difference], planned: int) -> V
     is_below = any(difference.high < -MARGIN for difference in short.values())
     verdict = NOT_MET if is_below else MET if found and not short else UNDECIDED
     return Verdict(goal, verdict, len(found), planned, tuple(f"{n}: {d.text()}" for n, d in short.items()))
-
-
-def _by_model(regions: dict[tuple[int, int], np.ndarray]) -> Iterator[tuple[int, dict[int, np.ndarray]]]:
-    for model in sorted({model for model, _ in regions}):
-        yield model, {mask: right for (one, mask), right in regions.items() if one == model}
 
 
 def pair_name(task: str, is_early: bool) -> str:
@@ -269,10 +251,10 @@ def goals_table(found: Sequence[Verdict]) -> list[str]:
 def default_line(answers: Answers) -> list[str]:
     """Markdown that compares the default search with the learned mask, on every fully fine-tuned task and size."""
     found = [d for group, d in answers.differences(DEFAULT, LEARNED).items() if not group.is_early]
-    counts = compared_rows(pd.DataFrame(found))
+    counts, worse = compared_rows(pd.DataFrame(found)), sum(difference.is_worse for difference in found)
     return [
         f"- **`{DEFAULT}`** is the default. In the [evaluation](#the-evaluation) it was better than the learned mask "
-        f"in {sum(d.is_better for d in found)} of {counts.n} comparisons and worse in {sum(d.is_worse for d in found)}, "
+        f"in {sum(d.is_better for d in found)} of {counts.n} comparisons and worse in {worse}, "
         f"with half of the gradients. {counts.held} of these differences hold at a false discovery rate of {RATE:.0%}."
     ]
 
@@ -329,16 +311,10 @@ def overview() -> list[str]:
             "examples forward")  # fmt: skip
     costs = {row.name: row.cost(row.options(), MINILM) for row in LOCALIZERS.values()}
     return markdown_table(head, (
-        (f"`{row.name}`", row.title, row.sentence, row.source, _size(row), f"{costs[row.name].backward:,.0f}",
-         f"{costs[row.name].forward:,.0f}")
+        (f"`{row.name}`", row.title, row.sentence, row.source, SIZED[row.budgeted, row.nested],
+         f"{costs[row.name].backward:,.0f}", f"{costs[row.name].forward:,.0f}")
         for row in LOCALIZERS.values()
     ))  # fmt: skip
-
-
-def _size(row: Localizer) -> str:
-    if not row.budgeted:
-        return "an outcome"
-    return "exact; one search for all sizes" if row.nested else "exact"
 
 
 def tables(rows: Rows) -> dict[str, list[str]]:

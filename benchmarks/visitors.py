@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import psutil
 from playwright.async_api import async_playwright
 
@@ -128,18 +129,13 @@ def busy(dashboard: Server, bare: Server, queries: Sequence[str], seconds: float
     """Measure both apps by turns; return one row each."""
     of_turn(dashboard, tuple(PAGES), queries, seconds / 2)  # a warm-up: files that are read once are then read
     of_turn(bare, BARE_PAGES, [""], seconds / 10)
-    turns: dict[str, list[dict[str, Any]]] = {"dashboard": [], "bare app": []}
-    for _ in range(TURNS):
-        turns["dashboard"].append(of_turn(dashboard, tuple(PAGES), queries, seconds))
-        turns["bare app"].append(of_turn(bare, BARE_PAGES, [""], seconds))
-    return [busy_row(name, of) for name, of in turns.items()]
-
-
-def busy_row(name: str, turns: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return one row for all turns of an app."""
-    seconds, errors = ([one for turn in turns for one in turn[of]] for of in ("seconds", "errors"))
-    rate, processor = (float(np.median([turn[of] for turn in turns])) for of in ("rate", "processor"))
-    return {**row_of(name, BUSY, seconds, errors), "rate": round(rate, 2), "processor": round(processor, 4)}
+    apps = {"dashboard": (dashboard, tuple(PAGES), queries), "bare app": (bare, BARE_PAGES, [""])}
+    turns = pd.DataFrame([{"app": name, **of_turn(*of, seconds)} for _ in range(TURNS) for name, of in apps.items()])
+    return [
+        {**row_of(name, BUSY, of["seconds"].sum(), of["errors"].sum()), "rate": round(float(of["rate"].median()), 2),
+         "processor": round(float(of["processor"].median()), 4)}
+        for name, of in turns.groupby("app", sort=False)
+    ]  # fmt: skip
 
 
 def row_of(name: str, visitors: int, seconds: Sequence[float], errors: Sequence[str]) -> dict[str, Any]:
@@ -180,10 +176,9 @@ async def lesson(server: Server, queries: Sequence[str], minutes: float) -> dict
 
 def minute_by_minute(rows: Sequence[tuple[float, float]]) -> list[int]:
     """Return the median reading of each minute, in MiB."""
-    minutes: dict[int, list[float]] = {}
-    for moment, size in rows:
-        minutes.setdefault(int((moment - rows[0][0]) // 60), []).append(size)
-    return [round(float(np.median(sizes)) / 2**20) for sizes in minutes.values()]
+    table = pd.DataFrame(rows, columns=["moment", "size"])
+    sizes = table["size"].groupby((table["moment"] - table["moment"].min()) // 60).median()
+    return (sizes / 2**20).round().astype(int).tolist()
 
 
 def slope(rows: Sequence[tuple[float, float]]) -> float | None:

@@ -21,9 +21,10 @@ import pandas as pd
 PROJECT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(PROJECT))
 
-from benchmarks import baselines, localizer, localizer_report, minilm
+from benchmarks import localizer, localizer_report
 from benchmarks.frame import RESULTS
 from docs import lesson_plan, results, stored_examples
+from docs.research import baselines, minilm
 from skillviz.analysis.tables import TABLES, check
 from skillviz.errors import SkillvizError
 from skillviz.runs.store import Store

@@ -9,15 +9,15 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
+from benchmarks.progress import Progress
+from benchmarks.random_populations import drawn
+from benchmarks.unseen_populations import unseen
 from typer.testing import CliRunner
 
 from benchmarks import __main__ as command
 from benchmarks import beyond_coverage, comparators, coverage, gain_coverage, other_intervals
 from benchmarks.populations import Population, Side, pair, single, two_class_logits
-from benchmarks.progress import Progress
-from benchmarks.random_populations import drawn
 from benchmarks.seed_pools import Pool
-from benchmarks.unseen_populations import unseen
 from skillviz.core.intervals import bootstrap, paired_bootstrap
 from skillviz.core.metrics import ece
 

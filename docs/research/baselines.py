@@ -6,15 +6,18 @@ intervals over seeds and examples); nothing is typed in.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
-import typer
 
-from benchmarks.frame import ROOT, fill
+PROJECT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(PROJECT))
+
+from benchmarks.frame import fill
 from skillviz.analysis.differences import turned_round
 from skillviz.analysis.method_points import under_the_tuned_head
 from skillviz.analysis.necessity import study_areas
@@ -28,8 +31,8 @@ from skillviz.core.verdicts import NO_DIFFERENCE, NOT_MEASURED
 from skillviz.show.comparisons import MARK, counted_rows, holding, legend
 from skillviz.studies.store import StudyFolder, open_study
 
-PAGE = ROOT / "docs" / "research" / "baselines.md"
-STUDIES = ROOT / "cached_runs" / "studies"
+PAGE = PROJECT / "docs" / "research" / "baselines.md"
+STUDIES = PROJECT / "cached_runs" / "studies"
 GRAFT, LORA = "graft", "lora"
 AREAS = {"graft": "grafted", "without the region": "complement"}
 
@@ -181,11 +184,9 @@ def write(studies: Path = STUDIES, page: Path = PAGE) -> list[str]:
     marked = [folder for folder in sorted(studies.iterdir()) if f"<!-- {folder.name} board:" in text]
     opened = [study for folder in marked if (study := open_study(folder)) is not None]
     for study in opened:
-        fill(page, parts(study), "python -m benchmarks baselines")
+        fill(page, parts(study), "python docs/research/baselines.py")
     return [study.name for study in opened]
 
 
-def main(studies: Annotated[Path, typer.Option(help="Folder of the stored studies.")] = STUDIES) -> None:
-    """Write the tables of docs/research/baselines.md from the stored studies, without running a model."""
-    names = write(studies)
-    typer.echo(f"Wrote the tables of {', '.join(names) or 'no study'} to docs/research/baselines.md.")
+if __name__ == "__main__":
+    write()

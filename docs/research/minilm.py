@@ -1,18 +1,19 @@
-"""Write the tables of docs/research/minilm.md from the stored runs of two studies; nothing is typed in.
-
-    python -m benchmarks minilm
+"""Write the tables of docs/research/minilm.md from the stored runs of two studies: `python docs/research/minilm.py`.
 
 The first study fills the main tables, the second the section on other fine-tunes.
 """
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pandas as pd
-import typer
 
-from benchmarks.frame import ROOT, fill
+PROJECT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(PROJECT))
+
+from benchmarks.frame import fill
 from skillviz.analysis import run_tables
 from skillviz.analysis.seeds import difference_over_seeds
 from skillviz.core.formats import markdown_table
@@ -26,7 +27,7 @@ from skillviz.studies.plan import plan
 from skillviz.studies.spec import read_study
 from skillviz.studies.status import Snapshot
 
-PAGE, COMMAND = ROOT / "docs" / "research" / "minilm.md", "python -m benchmarks minilm"
+PAGE, COMMAND = PROJECT / "docs" / "research" / "minilm.md", "python docs/research/minilm.py"
 STUDIES = ("minilm-sst2", "minilm-sst2-others")
 MINUS = "\N{MINUS SIGN}"
 
@@ -105,14 +106,17 @@ def text(runs: list[Run]) -> list[str]:
 
 def tables(runs_dir: Path) -> dict[str, list[str]]:
     """Return the content of the page's marks: the first study, and each pair of the second under its folder's name."""
-    store, files = Store(runs_dir), [ROOT / "benchmarks" / "studies" / f"{name}.yaml" for name in STUDIES]
+    store, files = Store(runs_dir), [PROJECT / "benchmarks" / "studies" / f"{name}.yaml" for name in STUDIES]
     first, second = (list(Snapshot(plan(read_study(file)), store).of(LOCALIZE).values()) for file in files)
     pairs = run_tables.grouped(second, lambda run: run.spec.finetuned)
     others = [line for name, runs in pairs.items() for line in ("", f"`{name}`", "", *text(runs))]
     return {"results": text(first), "others": others[1:]}
 
 
-def main(runs_dir: Path = ROOT / "cached_runs") -> None:
-    """Write the tables of docs/research/minilm.md from the stored runs of two studies."""
+def main(runs_dir: Path = PROJECT / "cached_runs") -> None:
+    """Write the tables of the page."""
     fill(PAGE, tables(runs_dir), COMMAND)
-    typer.echo(f"Wrote {PAGE.relative_to(ROOT)}.")
+
+
+if __name__ == "__main__":
+    main()
