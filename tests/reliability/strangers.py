@@ -27,10 +27,10 @@ from skillviz.show.report import page
 from skillviz.tasks.project import ROOTS_VARIABLE, located
 from skillviz.ui import visitor
 from tests.fake_run import fake_run
+from tests.reliability.engine import SMALL
 from tests.show.reading import read
 from tests.test_read_only import DOORS, contents
 
-SMALL = {"n": {"validation": 20, "test": 30}, "layers": 1, "width": 8, "steps": 4, "sizes": ("5%",)}
 SECRET, SECRET_VALUE = "SECRET_OF_THE_MACHINE", "s3cret"
 UNDER = ("", "sub", "sub/deeper")
 REPORTED = 25  # one try in this number makes a whole report, the others the summary card of a notebook
