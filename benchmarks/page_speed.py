@@ -171,7 +171,8 @@ def measure(runs: int, servers: int, rounds: int) -> dict[str, Any]:
     ranked = [run for run in shipped if RANKING in run.files][:runs]  # studies' runs ship without rankings
     shown = next(run for run in ranked if run.spec.interpolation and run.record.transfers)  # every page has its figure
     chromium = shutil.which("chromium") or shutil.which("google-chrome")
-    with sync_playwright() as playwright, dashboard([run.path for run in ranked]) as project, bare() as least:
+    folders = [run.path for run in ranked if run.path.is_dir()]  # packed runs come with their studies
+    with sync_playwright() as playwright, dashboard(folders) as project, bare() as least:
         browser = playwright.chromium.launch(executable_path=chromium)
         first = first_figures(browser, project, least, servers)
         with served(project, more=own(project)) as address, served(least) as other:
