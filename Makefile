@@ -33,7 +33,7 @@ numbers:  ## remake every stored table and page that rests on an interval, from 
 
 nightly:  ## every test there is, without a bound on its time; the log goes to docs/nightly.log
 	bash -c 'set -o pipefail; { worst=0; $(PYTHON) -m pytest -q -ra || worst=1; \
-	$(PYTHON) -m pytest -q -ra -m "e2e or slow or nightly" || worst=1; \
+	$(PYTHON) -m pytest -q -ra -m "e2e or slow or nightly or reliability" || worst=1; \
 	$(PYTHON) -m pytest -q -ra -n 0 -m "slurm and (slurm or nightly)" || worst=1; \
 	$(PYTHON) -m pytest -q -ra -n 0 -m bench || worst=1; exit $$worst; } 2>&1 | tee docs/nightly.log'
 

@@ -7,17 +7,19 @@ chapter 5). The normal interval is about the plug-in less the bias of folded nor
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from scipy.special import ndtr, ndtri
 
+from benchmarks.frame import Rows, measure
 from benchmarks.populations import Population, Side, stored_side, two_class_logits
-from benchmarks.progress import Progress
 from skillviz.core.bins import BINS, bin_numbers, equal_width_edges
 from skillviz.core.calibration_error import calibration_difference, calibration_error
+from skillviz.core.formats import markdown_table
 from skillviz.core.intervals import draws
 
 RUN = "sst2-sentences-minilm-l6-stagewise-10646-s0"
@@ -36,45 +38,34 @@ def populations() -> list[Population]:
 
 
 def run(repetitions: int, out: Path) -> pd.DataFrame:
-    """Return one row per population, sample size and interval; rows in `out` are not measured again."""
-    rows = pd.read_csv(out).to_dict("records") if out.is_file() else []
-    have = {(row["quantity"], row["true"], row["n"]) for row in rows}
-    todo = [(one, n) for one in populations() for n in SIZES if (one.name, _true(one), n) not in have]
-    progress = Progress(out.name, len(todo))
-    for population, n in todo:
-        rows += measured(population, n, repetitions)
-        pd.DataFrame(rows).to_csv(out, index=False)
-        progress.step()
-    progress.end()
-    return pd.DataFrame(rows)
-
-
-def _true(population: Population) -> float:
-    errors = population.errors()
-    return round(100 * (errors[0] - errors[1] if len(errors) == 2 else errors[0]), 2)
+    """Measure every population and sample size that has no rows in `out`: a row for each interval."""
+    cells = (
+        ({"quantity": one.name, "true": round(100 * one.true(), 2), "n": n}, partial(measured, one, n, repetitions))
+        for one in populations() for n in SIZES
+    )  # fmt: skip
+    return measure(Rows(out, ["quantity", "true", "n"]), cells)
 
 
 def measured(population: Population, n: int, repetitions: int) -> list[dict[str, object]]:
     """Return coverage and median width in points of each interval."""
-    errors = population.errors()
-    true = errors[0] - errors[1] if len(errors) == 2 else errors[0]
-    random, answers = np.random.default_rng(n), []
+    true, random, answers = population.true(), np.random.default_rng(n), []
     for _ in range(repetitions):
         drawn = random.integers(0, len(population.sides[0].sure), n)
         luck = random.random((2, n))
         right = [u <= side.chance[drawn] for u, side in zip(luck, population.sides, strict=False)]
-        answers.append(intervals([side.sure[drawn] for side in population.sides], right))
-    ends = np.array([[answer[method] for method in METHODS] for answer in answers])
-    rows: list[dict[str, object]] = []
-    for method, (low, high) in zip(METHODS, ends.transpose(1, 2, 0), strict=True):
-        holds = (low <= true + 1e-12) & (true <= high + 1e-12)
-        rows.append({
-            "quantity": population.name, "true": _true(population), "n": n, "interval": method,
-            "repetitions": repetitions, "coverage": round(float(holds.mean()), 4),
-            "above": round(float((low > true + 1e-12).mean()), 4),
-            "width": round(100 * float(np.median(high - low)), 3),
-        })  # fmt: skip
-    return rows
+        found = intervals([side.sure[drawn] for side in population.sides], right)
+        answers.append([found[method] for method in METHODS])
+    low, high = np.array(answers).T
+    above = low > true + 1e-12
+    holds = ~above & (true <= high + 1e-12)
+    about = {"quantity": population.name, "true": round(100 * true, 2), "n": n}
+    return [
+        about | {
+            "interval": method, "repetitions": repetitions, "coverage": round(float(holds[i].mean()), 4),
+            "above": round(float(above[i].mean()), 4), "width": round(100 * float(np.median((high - low)[i])), 3),
+        }
+        for i, method in enumerate(METHODS)
+    ]  # fmt: skip
 
 
 def intervals(sure: Sequence[np.ndarray], right: Sequence[np.ndarray]) -> dict[str, tuple[float, float]]:
@@ -84,11 +75,9 @@ def intervals(sure: Sequence[np.ndarray], right: Sequence[np.ndarray]) -> dict[s
     numbers = [bin_numbers(s, equal_width_edges(BINS)) for s in sure]
     weights = np.concatenate([np.ones((1, n)), _weights(n)])
     sums = [_by_bin(weights, gap, number) for gap, number in zip(gaps, numbers, strict=True)]
-    each = np.stack([np.abs(one).sum(1) for one in sums])
-    values = each[0] - each[1] if len(each) == 2 else each[0]
+    values = _less([np.abs(one).sum(1) for one in sums])
     sd = np.sqrt(_variance(weights, gaps, numbers, sums, values) / n)
-    without = [_without_one(gap, number, one[0]) for gap, number, one in zip(gaps, numbers, sums, strict=True)]
-    jackknife = without[0] - without[1] if len(without) == 2 else without[0]
+    jackknife = _less([_without_one(*one, total[0]) for *one, total in zip(gaps, numbers, sums, strict=True)])
     value, drawn = float(values[0]), values[1:]
     low, high = np.quantile(drawn, [0.025, 0.975])
     smallest = 0.5 / len(drawn)
@@ -96,8 +85,7 @@ def intervals(sure: Sequence[np.ndarray], right: Sequence[np.ndarray]) -> dict[s
     lean = jackknife.mean() - jackknife
     acceleration = float((lean**3).sum() / (6 * (lean**2).sum() ** 1.5)) if (lean**2).sum() > 0 else 0.0
     t_low, t_high = np.quantile((drawn - value) / np.maximum(sd[1:], 1e-12), [0.025, 0.975])
-    signs = (1, -1) if len(each) == 2 else (1,)
-    folded = sum(sign * _folding(gap, number) for sign, gap, number in zip(signs, gaps, numbers, strict=True))
+    folded = _less([_folding(gap, number) for gap, number in zip(gaps, numbers, strict=True)])
     logits = [two_class_logits(s, r) for s, r in zip(sure, right, strict=True)]
     labels = np.zeros(n, dtype=int)
     shipped = calibration_difference(*logits, labels) if len(logits) == 2 else calibration_error(logits[0], labels)
@@ -108,6 +96,11 @@ def intervals(sure: Sequence[np.ndarray], right: Sequence[np.ndarray]) -> dict[s
         "normal": (value - folded - 1.96 * sd[0], value - folded + 1.96 * sd[0]),
         "shipped": (shipped.low, shipped.high),
     }  # fmt: skip
+
+
+def _less(values: Sequence[Any]) -> Any:
+    """Return the one value, or the first of two less the second."""
+    return values[0] - values[1] if len(values) == 2 else values[0]
 
 
 @lru_cache
@@ -161,9 +154,10 @@ def _folding(gap: np.ndarray, number: np.ndarray) -> float:
 
 def table(rows: pd.DataFrame) -> list[str]:
     """Return coverage and width of every interval, with one row per population and sample size."""
-    lines = [f"| quantity | true, points | n | {' | '.join(METHODS)} |", "|" + " --- |" * (3 + len(METHODS))]
-    for (quantity, true, n), cells in rows.groupby(["quantity", "true", "n"], sort=False):
-        found = cells.set_index("interval").loc[list(METHODS)]
-        shown = [f"{100 * c:.0f}%, {w:.1f}" for c, w in zip(found["coverage"], found["width"], strict=True)]
-        lines.append(f"| {quantity} | {true:.1f} | {n:,} | {' | '.join(shown)} |")
-    return lines
+    shown = rows.assign(
+        shown=[f"{100 * c:.0f}%, {w:.1f}" for c, w in zip(rows["coverage"], rows["width"], strict=True)]
+    )
+    return markdown_table(("quantity", "true, points", "n", *METHODS), (
+        (quantity, f"{true:.1f}", f"{n:,}", *cells.set_index("interval")["shown"].loc[list(METHODS)])
+        for (quantity, true, n), cells in shown.groupby(["quantity", "true", "n"], sort=False)
+    ))  # fmt: skip

@@ -1,38 +1,33 @@
 """Score searches on validation data, to choose the localizers' constants and the default localizer.
 
-    python benchmarks/constants.py --base B --finetuned F --task T [--size 0.1%] [--seed 0] [--only stagewise]
+    python -m benchmarks constants --base B --finetuned F --task T [--size 0.1%] [--seed 0] [--only stagewise]
 
-Each setting has one row: validation accuracy and NLL of the graft, and the seconds of the search. No test example is
-read. Results are added to benchmarks/results/constants.json and shown as a table.
+Each setting has one row of results/constants.json: validation accuracy and NLL of the graft, and the seconds of the
+search. No test example is read. The table goes to README.md; without --base nothing is measured.
 """
 
 from __future__ import annotations
 
 import json
 import platform
-import sys
-import time
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 import torch
 import typer
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-
+from benchmarks.frame import README, RESULTS, fill
+from benchmarks.localizer import scores_of, searched
+from skillviz.core.formats import markdown_table
 from skillviz.core.localizers.table import localizer
-from skillviz.core.metrics import ece
 from skillviz.core.problem import Problem
-from skillviz.core.scores import accuracy, nll
 from skillviz.core.size import parse_size
 from skillviz.models.pair import load_pair
 from skillviz.tasks.encode import encode
 from skillviz.tasks.registry import task as find_task
 from skillviz.tasks.splits import load
 
-RESULTS = Path(__file__).parent / "results" / "constants.json"
-
+FILE = RESULTS / "constants.json"
 SETTINGS: list[tuple[str, dict[str, Any]]] = [
     ("movement", {}),
     ("stagewise", {}),
@@ -54,60 +49,50 @@ SETTINGS: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-def searched(problem: Problem, name: str, given: dict[str, Any], size: int, seed: int) -> np.ndarray:
-    """Return the chosen entries, best first."""
-    row = localizer(name)
-    search = row.search(problem, size, seed=seed, options=row.make_options(given))
-    while True:
-        try:
-            next(search)
-        except StopIteration as end:
-            return end.value.order
-
-
-def row_of(problem: Problem, pair: str, name: str, given: dict[str, Any], size: int, seed: int) -> dict[str, Any]:
+def scored(problem: Problem, name: str, given: dict[str, Any], size: int, seed: int) -> dict[str, Any]:
     """Return one setting's scores on validation."""
-    begun = time.perf_counter()
-    order = searched(problem, name, given, size, seed)
-    seconds = time.perf_counter() - begun
-    judged = problem.selection
-    assert judged is not None
-    problem.set_region(torch.as_tensor(order))
-    logits = judged.logits()
-    problem.reset()
+    row = localizer(name)
+    order, seconds = searched(row, problem, size, seed, row.make_options(given))
+    assert problem.selection is not None
+    found = scores_of(problem, problem.selection, order)[0]
+    digits = {"n": 0, "accuracy": 2, "nll": 4, "ece": 2}
     return {
-        "finetuned": pair, "localizer": name, "options": given, "size": len(order), "seed": seed, "n": judged.n,
-        "accuracy": round(100 * accuracy(logits, judged.labels), 2),
-        "nll": round(nll(logits, judged.labels), 4), "ece": round(100 * ece(logits, judged.labels), 2),
-        "seconds": round(seconds, 1), "torch": torch.__version__, "threads": torch.get_num_threads(),
+        **{name: round(found[name], of or None) for name, of in digits.items()}, "seconds": round(seconds, 1),
+        "torch": torch.__version__, "threads": torch.get_num_threads(),
         "machine": platform.processor() or platform.machine(),
     }  # fmt: skip
 
 
+def table(rows: list[dict[str, Any]]) -> list[str]:
+    """Return the tested settings of each localizer by pair and size, the lowest loss first."""
+    head = ("pair", "size", "localizer", "setting", "accuracy, %", "NLL, nats", "ECE, %", "search, s")
+    return markdown_table(head, (
+        (r["finetuned"], f"{r['size']:,}", r["localizer"],
+         ", ".join(f"{name} {value:g}" for name, value in r["options"].items()) or "as shipped",
+         f"{r['accuracy']:.1f}", f"{r['nll']:.3f}", f"{r['ece']:.1f}", f"{r['seconds']:.0f}")
+        for r in sorted(rows, key=lambda r: (r["finetuned"], r["size"], r["seed"], r["nll"]))
+    ))  # fmt: skip
+
+
 def main(
-    base: Annotated[str, typer.Option()],
-    finetuned: Annotated[str, typer.Option()],
-    task: Annotated[str, typer.Option()],
-    size: Annotated[str, typer.Option()] = "0.1%",
-    seed: Annotated[int, typer.Option()] = 0,
+    base: str | None = None,
+    finetuned: str = "",
+    task: str = "",
+    size: str = "0.1%",
+    seed: int = 0,
     only: Annotated[str | None, typer.Option(help="One localizer's settings.")] = None,
 ) -> None:
-    """Score every setting on validation data and keep the rows."""
-    found = find_task(task)
-    pair, splits = load_pair(base, finetuned, task=found), load(found)
-    train, validation = (encode(found, f, pair.tokenizer, pair.readout_name) for f in (splits.train, splits.validation))
-    problem = pair.problem(train, validation)
-    rows = json.loads(RESULTS.read_text()) if RESULTS.exists() else []
-    RESULTS.parent.mkdir(exist_ok=True)
-    name_of_pair, count = Path(finetuned).name, parse_size(size, problem.d)
-    for name, given in SETTINGS:
-        asked = {"finetuned": name_of_pair, "localizer": name, "options": given, "size": count, "seed": seed}
-        if any(asked.items() <= row.items() for row in rows) or (only and name != only):
-            continue
-        rows.append(row_of(problem, name_of_pair, name, given, count, seed))
-        print(json.dumps(rows[-1]), flush=True)
-        RESULTS.write_text(json.dumps(rows, indent=1) + "\n")
-
-
-if __name__ == "__main__":
-    typer.run(main)
+    """Score every setting on validation data, keep the rows, and write their table."""
+    rows = json.loads(FILE.read_text())
+    if base is not None:
+        found = find_task(task)
+        pair, splits = load_pair(base, finetuned, task=found), load(found)
+        both = (encode(found, one, pair.tokenizer, pair.readout_name) for one in (splits.train, splits.validation))
+        problem = pair.problem(*both)
+        for name, given in SETTINGS:
+            key = {"finetuned": Path(finetuned).name, "localizer": name, "options": given,
+                   "size": parse_size(size, problem.d), "seed": seed}  # fmt: skip
+            if only in (None, name) and not any(key.items() <= row.items() for row in rows):
+                rows.append(key | scored(problem, name, given, key["size"], seed))
+                FILE.write_text(json.dumps(rows, indent=1) + "\n")
+    fill(README, {"constants": table(rows)}, "python -m benchmarks constants")

@@ -1,40 +1,33 @@
 """Measure a run's overhead beside its computing, and the speed of the library with many runs.
 
-    python benchmarks/library.py [--runs 200] [--repetitions 7] [--out benchmarks]
+    python -m benchmarks library [--runs 200] [--repetitions 7] [--results FOLDER]
 
 - *Overhead*: 200 runs of a tiny pair, by the localizer random, one after the other in one process, as in a study. The
   overhead is the clock time of a run beside its phases search and evaluate; the processor time is of the whole run.
 - *Library*: copies of one of these runs, 100 and 1,000, in two folders of runs. The page Runs, `Store.list` and `runs
   list` read each of them in turn. For the page, the first visit reads every run once; a visitor usually waits for a
   later visit.
-
-Writes library.json into results/, and the table into README.md beside this file.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import shutil
 import statistics
-import sys
 import tempfile
 import time
+from collections import defaultdict
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
-
-os.environ.setdefault("OMP_NUM_THREADS", "1")
-PROJECT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(PROJECT))
 
 from streamlit.testing.v1 import AppTest
 from typer.testing import CliRunner
 
-from benchmarks.machine import machine, written
+from benchmarks.frame import RESULTS, ROOT, machine, store, verdict
 from skillviz.cli import app
+from skillviz.core.formats import markdown_table
 from skillviz.runs.produce import produce
 from skillviz.runs.run import with_checksum
 from skillviz.runs.session import Session
@@ -43,7 +36,6 @@ from skillviz.tasks.project import RUNS_VARIABLE
 from tests.runs.tiny_world import spec_of
 from tests.tiny import tiny_pair, tiny_task
 
-NAME = "library"
 FEW, MANY = 100, 1000
 TARGET = 1.5  # the largest ratio of the page's time with MANY runs to that with FEW
 COMPUTING = ("search", "evaluate")
@@ -82,75 +74,46 @@ def seconds(act: Callable[[], Any]) -> float:
     return time.process_time() - begun
 
 
-def measure(roots: dict[int, Path], repetitions: int) -> dict[str, dict[int, list[float]]]:
+def measure(roots: dict[int, Path], repetitions: int) -> dict[str, dict[str, list[float]]]:
     """Return processor seconds by action and number of runs; the two folders take turns."""
-    pages = {count: AppTest.from_file(str(PROJECT / "pages" / "runs.py"), default_timeout=600) for count in roots}
-    times: dict[str, dict[int, list[float]]] = {}
-
-    def take(what: str, count: int, act: Callable[[], Any]) -> None:
-        times.setdefault(what, {}).setdefault(count, []).append(seconds(act))
-
+    pages = {count: AppTest.from_file(str(ROOT / "pages" / "runs.py"), default_timeout=600) for count in roots}
+    times: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for turn in range(repetitions + 1):
         for count, root in roots.items():
             os.environ[RUNS_VARIABLE] = str(root)
-            take("page Runs, first visit" if turn == 0 else "page Runs", count, pages[count].run)
-            assert not pages[count].exception, pages[count].exception
-            take("Store.list", count, partial(listed, root, count))
-            take("runs list", count, partial(printed, root))
+            page, listed = pages[count], ["runs", "list", "--runs-dir", str(root)]
+            times["page Runs" if turn else "page Runs, first visit"][str(count)].append(seconds(page.run))
+            assert not page.exception, page.exception
+            times["Store.list"][str(count)].append(seconds(Store(root).list))
+            times["runs list"][str(count)].append(seconds(lambda words=listed: CliRunner().invoke(app, words)))
     return times
 
 
-def listed(root: Path, count: int) -> None:
-    """Read every run."""
-    assert len(Store(root).list()) == count
-
-
-def printed(root: Path) -> None:
-    """Print the table of the runs."""
-    assert CliRunner().invoke(app, ["runs", "list", "--runs-dir", str(root)]).exit_code == 0
-
-
-def table(found: dict[str, Any]) -> str:
+def table(found: dict[str, Any]) -> list[str]:
     """Return the table of the measurements, for README.md."""
-    lines = [
-        f"| processor seconds, median | {FEW} runs | {MANY:,} runs | ratio | target |",
-        "| --- | --- | --- | --- | --- |",
-    ]
+    lines = []
     for what, times in found["library"].items():
         few, many = (statistics.median(times[str(count)]) for count in (FEW, MANY))
-        target = f"{TARGET}, {'met' if many <= TARGET * few else 'missed'}" if what == "page Runs" else ""
-        lines.append(f"| {what} | {few:.3f} | {many:.3f} | {many / few:.2f} | {target} |")
+        target = verdict(many / few, TARGET) if what == "page Runs" else ""
+        lines.append((what, f"{few:.3f}", f"{many:.3f}", f"{many / few:.2f}", target))
     beside, at = found["overhead"], found["machine"]
-    lines += [
-        "",
+    head = ("processor seconds, median", f"{FEW} runs", f"{MANY:,} runs", "ratio", "target")
+    return [
+        *markdown_table(head, lines), "",
         f"Overhead of a run, median of {found['runs']}: {beside['beside']:.2f} s beside search and scores, "
         f"{beside['cpu']:.2f} processor seconds in all. {at['cpu']}, {at['cores']} cores, load at the start "
         f"{at['load']}; {found['repetitions']} repetitions in turn.",
-    ]
-    return "\n".join(lines) + "\n"
+    ]  # fmt: skip
 
 
-def main() -> None:
-    """Take the measurements and write them."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--runs", type=int, default=200)
-    parser.add_argument("--repetitions", type=int, default=7)
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent)
-    options, at = parser.parse_args(), machine()
+def main(runs: int = 200, repetitions: int = 7, results: Path = RESULTS) -> None:
+    """Measure a run's overhead beside its computing, and the speed of the library with many runs."""
+    at = machine()
     with tempfile.TemporaryDirectory(prefix="skillviz-library-") as folder:
         work = Path(folder)
-        rows = overhead(work, options.runs)
+        rows = overhead(work, runs)
         one = next(iter(Store(work / "runs").list())).path
-        roots = {count: copies(one, work / f"of-{count}", count) for count in (FEW, MANY)}
-        times = measure(roots, options.repetitions)
-    found = {
-        "machine": at, "runs": options.runs, "repetitions": options.repetitions,
-        "overhead": {name: statistics.median(row[name] for row in rows) for name in ("cpu", "clock", "beside")},
-        "library": {what: {str(n): values for n, values in by.items()} for what, by in times.items()},
-    }  # fmt: skip
-    written(NAME, found, table(found), options.out)
-    print(table(found))
-
-
-if __name__ == "__main__":
-    main()
+        times = measure({count: copies(one, work / f"of-{count}", count) for count in (FEW, MANY)}, repetitions)
+    overheads = {name: statistics.median(row[name] for row in rows) for name in ("cpu", "clock", "beside")}
+    found = {"machine": at, "runs": runs, "repetitions": repetitions, "overhead": overheads, "library": times}
+    store("library", found, table(found), results)

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from benchmarks.localizer import LABELS, METHODS, RESULTS, ROOT, SIZES, Stored
+from benchmarks.frame import RESULTS, ROOT, Rows
+from benchmarks.localizer import LABELS, METHODS, SIZES
 from benchmarks.localizer_report import in_order, pair_name
 from skillviz.plots.theme import GRID, INK, SOFT_INK, localizer_style, state_style
 
@@ -24,15 +25,12 @@ MARKERS = {"judged": "D", "judged, a quarter": "d", "nested": "s", "learned": "o
 COLUMNS = 4
 
 
-def write(folder: Path = RESULTS, docs: Path = DOCS) -> None:
-    """Write localizers-development.png and, if regions are measured, localizers-evaluation.png."""
-    tried = pd.read_csv(folder / "localizer_development.csv", keep_default_na=False)
-    tried["method"] = tried["setting"].replace(TRIED)
-    tried["accuracy"] = tried["accuracy"].astype(float)
-    draw(tried, docs / "localizers-development.png")
-    rows = pd.DataFrame([row for row in Stored(folder).rows if row["method"] != LABELS])
-    if len(rows) and (rows["size"] != "").any():
-        draw(in_order(rows), docs / "localizers-evaluation.png")
+def write(rows: Rows, docs: Path = DOCS) -> None:
+    """Write localizers-development.png and localizers-evaluation.png."""
+    tried = pd.read_csv(RESULTS / "localizer_development.csv", keep_default_na=False)
+    draw(tried.assign(method=tried["setting"].replace(TRIED)), docs / "localizers-development.png")
+    regions = pd.DataFrame([row for row in rows.rows if row["method"] != LABELS])
+    draw(in_order(regions), docs / "localizers-evaluation.png")
 
 
 def draw(rows: pd.DataFrame, path: Path) -> None:
@@ -54,20 +52,21 @@ def draw(rows: pd.DataFrame, path: Path) -> None:
     labelled: dict[str, object] = {}
     for axis, ((task, is_early), pair) in zip(axes.flat, pairs, strict=False):
         sizes = [size for size in (*SIZES, "10%") if (pair["size"] == size).any()]
-        for name, style in ENDS.items():
-            if len(end := pair[pair["method"] == name]):
-                labelled[name] = axis.axhline(end["accuracy"].mean(), color=style.color, linestyle="--", linewidth=1)
-        present = [name for name in METHODS if (pair["method"] == name).any()]
+        of = dict(iter(pair.groupby("method")))
+        for name in (name for name in ENDS if name in of):
+            level = of[name]["accuracy"].mean()
+            labelled[name] = axis.axhline(level, color=ENDS[name].color, linestyle="--", linewidth=1)
+        present = [name for name in METHODS if name in of]
         for number, name in enumerate(present):
-            method = pair[pair["method"] == name].groupby("size")["accuracy"].agg(["mean", "min", "max"])
+            method = of[name].groupby("size")["accuracy"].agg(["mean", "min", "max"])
             method = method.loc[[size for size in sizes if size in method.index]]
             at = [sizes.index(size) + 0.06 * (number - (len(present) - 1) / 2) for size in method.index]
-            spread = [method["mean"] - method["min"], method["max"] - method["mean"]]
             labelled[name] = axis.errorbar(
-                at, method["mean"], yerr=spread, color=localizer_style(METHODS[name].localizer).color, markersize=5,
-                marker=MARKERS.get(name, "."), linestyle=DASHES.get(name, "-"), linewidth=1.2, capsize=2,
+                at, method["mean"], yerr=[method["mean"] - method["min"], method["max"] - method["mean"]],
+                color=localizer_style(METHODS[name].localizer).color, markersize=5, marker=MARKERS.get(name, "."),
+                linestyle=DASHES.get(name, "-"), linewidth=1.2, capsize=2,
             )  # fmt: skip
-        axis.set_title(pair_name(task, is_early in (True, "True")), fontsize=10, color=INK["light"])
+        axis.set_title(pair_name(task, is_early), fontsize=10, color=INK["light"])
         axis.set_xticks(range(len(sizes)), sizes)
         axis.set_xlim(-0.4, max(len(sizes), 2) - 0.6)
         axis.tick_params(labelsize=8, colors=SOFT_INK["light"], length=0)

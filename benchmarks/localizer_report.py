@@ -7,17 +7,17 @@ models (each by its mean over mask seeds); its 95% interval is over those models
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Callable, Sequence
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from benchmarks.between_marks import fill
-from benchmarks.localizer import AS_PUBLISHED, KEY, LABELS, METHODS, RESULTS, ROOT, SIZES, TASKS, Pair, Stored, plan
-from skillviz.core.localizers.table import LOCALIZERS, Localizer, Workload
+from benchmarks.frame import RESULTS, ROOT, Rows, fill
+from benchmarks.localizer import AS_PUBLISHED, KEY, LABELS, METHODS, SIZES, TASKS, Cell, plan
+from skillviz.core.formats import markdown_table
+from skillviz.core.localizers.table import LOCALIZERS, Workload
 from skillviz.core.many_comparisons import RATE, expected_by_chance
 from skillviz.core.seeds_interval import seeds_and_examples
 from skillviz.show.comparisons import compared_rows, counted_rows
@@ -32,6 +32,8 @@ ALL_SIZES = (*SIZES, "10%")
 MET, NOT_MET, UNDECIDED = "met", "not met", "undecided"
 OURS, QUARTER, NESTED, LEARNED = "judged", "judged, a quarter", "nested", "learned"
 DEFAULT = "stagewise"
+SIZED = {(False, False): "an outcome", (True, False): "exact", (True, True): "exact; one search for all sizes"}
+"""The size of a localizer's region, by whether it has a budget and nested regions."""
 COMPARED = ((DEFAULT, LEARNED), (OURS, DEFAULT), (OURS, AS_PUBLISHED))
 """Methods that are compared beside the goals."""
 
@@ -61,8 +63,7 @@ class Difference(NamedTuple):
         return f"{self.value:+.1f} ({self.low:.1f} to {self.high:.1f})".replace("-", "−")
 
 
-@dataclass(frozen=True)
-class Verdict:
+class Verdict(NamedTuple):
     """The verdict on a goal from the comparisons so far, with the reasons; `planned` is their final number."""
 
     goal: str
@@ -76,50 +77,56 @@ class Verdict:
         return f"{self.verdict} so far" if self.verdict == MET and self.comparisons < self.planned else self.verdict
 
 
+class Group(NamedTuple):
+    """The regions of one size on all fine-tuned models of a task."""
+
+    task: str
+    is_early: bool
+    size: str
+
+
 class Answers:
-    """The right and wrong answers of each region on the test examples, from the stored rows."""
+    """The right and wrong answers of each region on the test examples, from the stored rows.
+
+    `right` has them [n] by group and method, and then by fine-tuning and mask seed; a method without mask seeds has one
+    region for all.
+    """
 
     def __init__(self, rows: pd.DataFrame) -> None:
-        self.rows = rows
-        self.right: dict[tuple[object, ...], np.ndarray] = {}
-        labels = {
-            (row.task, row.is_early, row.finetune_seed): np.frombuffer(row.predicted, np.uint8)
-            for row in rows[rows["method"] == LABELS].itertuples()
-        }
-        for row in rows[rows["method"] != LABELS].to_dict("records"):
-            wanted = labels[row["task"], row["is_early"], row["finetune_seed"]]
-            self.right[tuple(row[name] for name in KEY)] = np.frombuffer(row["predicted"], np.uint8) == wanted
+        cells = [Cell(*(row[name] for name in KEY)) for row in rows.to_dict("records")]
+        classes = [np.frombuffer(predicted, np.uint8) for predicted in rows["predicted"]]
+        labels = {cell.pair: own for cell, own in zip(cells, classes, strict=True) if cell.method == LABELS}
+        self.right: dict[tuple[Group, str], dict[tuple[int, int], np.ndarray]] = {}
+        for cell, own in zip(cells, classes, strict=True):
+            if cell.size:
+                of = self.right.setdefault((Group(cell.task, cell.is_early, cell.size), cell.method), {})
+                of[cell.finetune_seed, cell.mask_seed] = own == labels[cell.pair]
+        pairs = list(dict.fromkeys(cell.pair[:2] for cell in cells))
+        groups = {group for group, _ in self.right}
+        self.groups = sorted(groups, key=lambda group: (pairs.index(group[:2]), ALL_SIZES.index(group.size)))
 
-    @property
-    def pairs(self) -> list[tuple[str, bool]]:
-        """Tasks, full and early-stopped, in the order of the rows."""
-        return list(dict.fromkeys(zip(self.rows["task"], self.rows["is_early"], strict=True)))
+    def of(self, group: Group, method: str) -> dict[tuple[int, int], np.ndarray]:
+        """Return the regions of a method in a group; {} if there are none."""
+        return self.right.get((group, method), {})
 
-    def sizes(self, task: str, is_early: bool) -> list[str]:
-        """Return the sizes that have regions, smallest first."""
-        rows = self.rows[(self.rows["task"] == task) & (self.rows["is_early"] == is_early) & (self.rows["size"] != "")]
-        return sorted(set(rows["size"]), key=lambda size: float(size.rstrip("%")))
-
-    def of(self, task: str, is_early: bool, size: str, method: str) -> dict[tuple[int, int], np.ndarray]:
-        """Right answers [n] by fine-tuning and mask seed; a method without mask seeds has one region for all."""
-        return {
-            (key[2], key[3]): right
-            for key, right in self.right.items()
-            if (key[0], key[1], key[4], key[5]) == (task, is_early, size, method)
-        }  # type: ignore[misc]
-
-    def difference(self, task: str, is_early: bool, one: tuple[str, str], other: tuple[str, str]) -> Difference | None:
-        """Return the accuracy of one (size, method) minus another's on a pair; None if there is nothing to compare."""
-        left, right = self.of(task, is_early, *one), self.of(task, is_early, *other)
+    def difference(self, group: Group, one: str, other: str, size: str = "") -> Difference | None:
+        """Return the accuracy of one method minus another's, whose regions may be of another size; None if there is
+        nothing to compare."""
+        right = self.of(group._replace(size=size or group.size), other)
         by_model: dict[int, list[np.ndarray]] = {}
-        for (model, mask), answers in left.items():
-            against = right.get((model, mask if METHODS[other[1]].is_seeded else 0))
+        for (model, mask), answers in self.of(group, one).items():
+            against = right.get((model, mask if METHODS[other].is_seeded else 0))
             if against is not None:
                 by_model.setdefault(model, []).append(answers.astype(float) - against)
         if not by_model:
             return None
         models = np.array([np.mean(found, axis=0) for found in by_model.values()])
         return _difference(models, sum(map(len, by_model.values())))
+
+    def differences(self, one: str, other: str, **at: str) -> dict[Group, Difference]:
+        """Return the difference of every group that has both methods."""
+        found = {group: self.difference(group, one, other, **at) for group in self.groups}
+        return {group: difference for group, difference in found.items() if difference is not None}
 
 
 def _difference(models: np.ndarray, regions: int) -> Difference:
@@ -132,168 +139,123 @@ def _difference(models: np.ndarray, regions: int) -> Difference:
 
 def verdicts(answers: Answers) -> list[Verdict]:
     """Return each goal's verdict, in the order of the page."""
+    against, quarter = answers.differences(OURS, LEARNED), answers.differences(QUARTER, LEARNED)
+    movement = answers.differences(OURS, "movement", size="1%")
     return [
-        *(beats_learned(answers, size) for size in ALL_SIZES),
-        level_with_a_quarter(answers),
-        tenth_of_movement(answers),
+        *(beats_learned(size, {g.task: d for g, d in against.items() if (g.is_early, g.size) == (False, size)})
+          for size in ALL_SIZES),
+        at_least_as_good(
+            "Level with the learned mask or better, with a quarter of its gradients",
+            {f"{g.task} {g.size}": d for g, d in quarter.items() if not g.is_early},
+            sum(not group.is_early for group in planned()),
+        ),
+        at_least_as_good(
+            "At 0.1% at least as good as top movement at 1%, on every pair",
+            {pair_name(g.task, g.is_early): d for g, d in movement.items() if g.size == "0.1%"},
+            len({group[:2] for group in planned()}),
+        ),
         no_bad_seed(answers),
         not_below_movement(answers),
-        nested_loses_little(answers),
-    ]
+        at_least_as_good(
+            "One nested search loses at most one point to a search for each size",
+            {f"{pair_name(g.task, g.is_early)} {g.size}": d for g, d in answers.differences(NESTED, OURS).items()},
+            len(planned()),
+        ),
+    ]  # fmt: skip
 
 
-def beats_learned(answers: Answers, size: str) -> Verdict:
+@cache
+def planned() -> dict[Group, list[tuple[int, int]]]:
+    """Return fine-tuning and mask seed of each of our regions in the whole plan, by group."""
+    groups: dict[Group, list[tuple[int, int]]] = {}
+    for cell in plan():
+        if cell.method == OURS:
+            group = Group(cell.task, cell.is_early, cell.size)
+            groups.setdefault(group, []).append((cell.finetune_seed, cell.mask_seed))
+    return groups
+
+
+def beats_learned(size: str, found: dict[str, Difference]) -> Verdict:
     """Judge: better than the learned mask on the majority of tasks, worse on none, at one size."""
-    found = {
-        task: difference
-        for task, is_early in answers.pairs
-        if not is_early and (difference := answers.difference(task, False, (size, OURS), (size, LEARNED)))
-    }
-    better = [task for task, difference in found.items() if difference.is_better]
-    worse = [task for task, difference in found.items() if difference.is_worse]
-    level = [t for t, d in found.items() if -MARGIN < d.low <= 0 <= d.high < MARGIN]
-    tasks = _tasks(size)
-    half = tasks / 2
-    verdict = NOT_MET if worse or len(level) >= half else MET if len(better) > half else UNDECIDED
+    better, worse = (sum(getattr(d, name) for d in found.values()) for name in ("is_better", "is_worse"))
+    level = sum(-MARGIN < d.low <= 0 <= d.high < MARGIN for d in found.values())
+    tasks = sum((group.is_early, group.size) == (False, size) for group in planned())
+    verdict = NOT_MET if worse or level >= tasks / 2 else MET if better > tasks / 2 else UNDECIDED
     goal = f"At {size}: better than the learned mask on most tasks, worse on none, with half of its gradients"
     return Verdict(goal, verdict, len(found), tasks, tuple(f"{t}: {d.text()}" for t, d in found.items()))
 
 
-def _tasks(size: str) -> int:
-    """Return the number of tasks for which the plan has regions of a size."""
-    return len({pair.task for pair, of in _by_group() if of == size and not pair.is_early})
-
-
-def level_with_a_quarter(answers: Answers) -> Verdict:
-    """Judge: at least level with the learned mask, with a quarter of its gradients, on every task and size."""
-    found = {
-        f"{task} {size}": difference
-        for task, is_early in answers.pairs
-        if not is_early
-        for size in ALL_SIZES
-        if (difference := answers.difference(task, False, (size, QUARTER), (size, LEARNED)))
-    }
-    return _at_least_as_good(
-        "Level with the learned mask or better, with a quarter of its gradients", found, sum(map(_tasks, ALL_SIZES))
-    )
-
-
-def tenth_of_movement(answers: Answers) -> Verdict:
-    """Judge: at 0.1% at least as good as top movement at 1%, on every pair."""
-    found = {
-        pair_name(*pair): difference
-        for pair in answers.pairs
-        if (difference := answers.difference(*pair, ("0.1%", OURS), ("1%", "movement")))
-    }
-    goal = "At 0.1% at least as good as top movement at 1%, on every pair"
-    return _at_least_as_good(goal, found, len({(pair.task, pair.is_early) for pair, _ in _by_group()}))
+def each_region(
+    answers: Answers, rival: Callable[[Group, int, dict[int, np.ndarray]], np.ndarray | None]
+) -> dict[str, Difference]:
+    """Return the difference of each of our regions, by its name, to the answers that `rival` returns for its group,
+    fine-tuned model, and that model's regions by mask seed."""
+    found: dict[str, Difference] = {}
+    for group in answers.groups:
+        regions = answers.of(group, OURS)
+        for model in sorted({model for model, _ in regions}):
+            own = {mask: right for (one, mask), right in regions.items() if one == model}
+            name, other = f"{pair_name(*group[:2])} {group.size}, model {model}, seed", rival(group, model, own)
+            if other is not None:
+                found |= {
+                    f"{name} {mask}": _difference((right.astype(float) - other)[None], 1) for mask, right in own.items()
+                }
+    return found
 
 
 def no_bad_seed(answers: Answers) -> Verdict:
     """Judge: no mask seed more than BAD_SEED points below the median seed, with an interval that excludes 0."""
-    bad, compared = [], 0
-    for pair in answers.pairs:
-        for size in answers.sizes(*pair):
-            for model, group in _by_model(answers.of(*pair, size, OURS)):
-                if len(group) < 3:
-                    continue
-                accuracies = {mask: float(right.mean()) for mask, right in group.items()}
-                middle = sorted(accuracies, key=accuracies.__getitem__)[(len(group) - 1) // 2]
-                for mask, right in group.items():
-                    compared += 1
-                    difference = _difference((right.astype(float) - group[middle])[None], 1)
-                    if difference.value < -BAD_SEED and difference.is_worse:
-                        bad.append(f"{pair_name(*pair)} {size}, model {model}, seed {mask}: {difference.text()}")
-    verdict = NOT_MET if bad else MET if compared else UNDECIDED
-    planned = sum(len(regions) for regions in _by_group().values() if len(regions) >= 3)
-    return Verdict("No seed more than two points below the median seed", verdict, compared, planned, tuple(bad))
+
+    def median(group: Group, model: int, regions: dict[int, np.ndarray]) -> np.ndarray | None:
+        return sorted(regions.values(), key=np.mean)[(len(regions) - 1) // 2] if len(regions) >= 3 else None
+
+    found = each_region(answers, median)
+    bad = tuple(f"{n}: {d.text()}" for n, d in found.items() if d.value < -BAD_SEED and d.is_worse)
+    seeds = [[model for model, _ in of] for of in planned().values()]
+    count = sum(of.count(model) for of in seeds for model in set(of) if of.count(model) >= 3)
+    verdict = NOT_MET if bad else MET if found else UNDECIDED
+    return Verdict("No seed more than two points below the median seed", verdict, len(found), count, bad)
 
 
 def not_below_movement(answers: Answers) -> Verdict:
     """Judge: no region worse than top movement of its size."""
-    worse, compared = [], 0
-    for pair in answers.pairs:
-        for size in answers.sizes(*pair):
-            movement = answers.of(*pair, size, "movement")
-            for (model, mask), right in answers.of(*pair, size, OURS).items():
-                if (model, 0) in movement:
-                    compared += 1
-                    difference = _difference((right.astype(float) - movement[model, 0])[None], 1)
-                    if difference.is_worse:
-                        worse.append(f"{pair_name(*pair)} {size}, model {model}, seed {mask}: {difference.text()}")
-    verdict = NOT_MET if worse else MET if compared else UNDECIDED
-    planned = sum(map(len, _by_group().values()))
+    found = each_region(answers, lambda group, model, regions: answers.of(group, "movement").get((model, 0)))
+    worse = [f"{n}: {d.text()}" for n, d in found.items() if d.is_worse]
+    verdict, count = NOT_MET if worse else MET if found else UNDECIDED, sum(map(len, planned().values()))
     if worse:  # by chance an interval is on this side of zero half as often as it excludes zero
-        by_chance = expected_by_chance(compared) / 2
+        by_chance = expected_by_chance(len(found)) / 2
         worse.append(f"{len(worse)} in all; chance alone would give about {by_chance:.1f} were all level")
-    return Verdict("No region worse than top movement of its size", verdict, compared, planned, tuple(worse))
+    return Verdict("No region worse than top movement of its size", verdict, len(found), count, tuple(worse))
 
 
-def nested_loses_little(answers: Answers) -> Verdict:
-    """Judge: one search for all sizes is within the margin of a search for each."""
-    found = {
-        f"{pair_name(*pair)} {size}": difference
-        for pair in answers.pairs
-        for size in answers.sizes(*pair)
-        if (difference := answers.difference(*pair, (size, NESTED), (size, OURS)))
-    }
-    goal = "One nested search loses at most one point to a search for each size"
-    return _at_least_as_good(goal, found, len({(pair.task, pair.is_early, size) for pair, size in _by_group()}))
-
-
-def _by_group() -> dict[tuple[Pair, str], list[int]]:
-    """Return the mask seeds of every fine-tuned model and size of our regions in the whole plan."""
-    groups: dict[tuple[Pair, str], list[int]] = {}
-    for cell in plan():
-        if cell.method == OURS:
-            groups.setdefault((cell.pair, cell.size), []).append(cell.mask_seed)
-    return groups
-
-
-def _at_least_as_good(goal: str, found: dict[str, Difference], planned: int) -> Verdict:
+def at_least_as_good(goal: str, found: dict[str, Difference], planned: int) -> Verdict:
     """Return MET if every interval is above minus the margin, NOT_MET if one is below it, else UNDECIDED."""
-    if any(difference.high < -MARGIN for difference in found.values()):
-        verdict = NOT_MET
-    else:
-        verdict = MET if found and all(difference.low > -MARGIN for difference in found.values()) else UNDECIDED
-    open_or_worse = {name: d for name, d in found.items() if d.low <= -MARGIN}
-    return Verdict(goal, verdict, len(found), planned, tuple(f"{n}: {d.text()}" for n, d in open_or_worse.items()))
-
-
-def _by_model(
-    regions: dict[tuple[int, int], np.ndarray],
-) -> Iterator[tuple[int, dict[int, np.ndarray]]]:
-    for model in sorted({model for model, _ in regions}):
-        yield model, {mask: right for (one, mask), right in regions.items() if one == model}
+    short = {name: d for name, d in found.items() if d.low <= -MARGIN}
+    is_below = any(difference.high < -MARGIN for difference in short.values())
+    verdict = NOT_MET if is_below else MET if found and not short else UNDECIDED
+    return Verdict(goal, verdict, len(found), planned, tuple(f"{n}: {d.text()}" for n, d in short.items()))
 
 
 def pair_name(task: str, is_early: bool) -> str:
     return f"{task}, stopped early" if is_early else task
 
 
-def goals_table(found: Iterable[Verdict]) -> list[str]:
+def goals_table(found: Sequence[Verdict]) -> list[str]:
     """Markdown with one row per goal; `details` has all differences if the goal is per task, else the exceptions."""
-    lines = ["| goal | verdict | comparisons | details, points |", "|" + " --- |" * 4]
-    for row in found:
-        lines.append(
-            f"| {row.goal} | **{row.words()}** | {row.comparisons:,} of {row.planned:,} | {'; '.join(row.reasons)} |"
-        )
-    return lines
+    return markdown_table(("goal", "verdict", "comparisons", "details, points"), (
+        (row.goal, f"**{row.words()}**", f"{row.comparisons:,} of {row.planned:,}", "; ".join(row.reasons))
+        for row in found
+    ))  # fmt: skip
 
 
 def default_line(answers: Answers) -> list[str]:
     """Markdown that compares the default search with the learned mask, on every fully fine-tuned task and size."""
-    found = [
-        difference
-        for task, is_early in answers.pairs
-        for size in ALL_SIZES
-        if not is_early and (difference := answers.difference(task, False, (size, DEFAULT), (size, LEARNED)))
-    ]
-    counts, worse = compared_rows(pd.DataFrame(found, columns=Difference._fields)), sum(d.is_worse for d in found)
+    found = [d for group, d in answers.differences(DEFAULT, LEARNED).items() if not group.is_early]
+    counts, worse = compared_rows(pd.DataFrame(found)), sum(difference.is_worse for difference in found)
     return [
         f"- **`{DEFAULT}`** is the default. In the [evaluation](#the-evaluation) it was better than the learned mask "
-        f"in {sum(d.is_better for d in found)} of {counts.n} comparisons and worse in {worse}, with half of the "
-        f"gradients. {counts.held} of these differences hold at a false discovery rate of {RATE:.0%}."
+        f"in {sum(d.is_better for d in found)} of {counts.n} comparisons and worse in {worse}, "
+        f"with half of the gradients. {counts.held} of these differences hold at a false discovery rate of {RATE:.0%}."
     ]
 
 
@@ -302,109 +264,80 @@ def comparisons_table(answers: Answers) -> list[str]:
 
     Below the table is the number of each two methods' comparisons that chance alone would decide.
     """
-    lines = [
-        "| one minus the other | size | better | worse | no clear difference | by task, points |",
-        "|" + " --- |" * 6,
-    ]
-    tasks, counts_of = [task for task, is_early in answers.pairs if not is_early], []
+    lines, counts = [], []
     for one, other in COMPARED:
-        made: list[Difference] = []
+        every = {group: d for group, d in answers.differences(one, other).items() if not group.is_early}
+        made = []
         for size in ALL_SIZES:
-            found = {
-                task: difference
-                for task in tasks
-                if (difference := answers.difference(task, False, (size, one), (size, other)))
-            }
-            better, worse = (sum(d.is_better for d in found.values()), sum(d.is_worse for d in found.values()))
+            found = {group.task: difference for group, difference in every.items() if group.size == size}
+            better, worse = (sum(getattr(d, name) for d in found.values()) for name in ("is_better", "is_worse"))
             texts = "; ".join(f"{task}: {difference.text()}" for task, difference in found.items())
             made += found.values()
             if found:
-                counts = f"{better} | {worse} | {sum(d.low <= 0 <= d.high for d in found.values())}"
-                lines.append(f"| {one} − {other} | {size} | {counts} | {texts} |")
-        if len(made) > 1:
-            counts_of.append(f"- {one} − {other}: {counted_rows(pd.DataFrame(made))}")
-    return [*lines, "", *counts_of] if counts_of else lines
+                numbers = (str(better), str(worse), str(len(found) - better - worse))
+                lines.append((f"{one} − {other}", size, *numbers, texts))
+        counts += [f"- {one} − {other}: {counted_rows(pd.DataFrame(made))}"] if len(made) > 1 else []
+    head = ("one minus the other", "size", "better", "worse", "no clear difference", "by task, points")
+    return [*markdown_table(head, lines), "", *counts]
 
 
 def in_order(rows: pd.DataFrame) -> pd.DataFrame:
     """Return the rows by pair, size and method, in the plan's order rather than the order in which they were made."""
-    ranks = {
-        "task": {name: number for number, name in enumerate(TASKS)},
-        "size": {name: number for number, name in enumerate(("", *SIZES, "10%"))},
-        "method": {name: number for number, name in enumerate(("base", "fine-tuned", *METHODS))},
-    }
+    ranks = {"task": list(TASKS), "size": ["", *ALL_SIZES], "method": ["base", "fine-tuned", *METHODS]}
     return rows.sort_values(
-        ["task", "is_early", "size", "method"],
-        kind="stable",
-        key=lambda values: values.map(ranks.get(values.name, int)),
-    )
+        ["task", "is_early", "size", "method"], kind="stable",
+        key=lambda values: values.map(ranks[values.name].index) if values.name in ranks else values,
+    )  # fmt: skip
 
 
 def scores_table(rows: pd.DataFrame) -> list[str]:
     """Markdown: mean accuracy of each method by pair and size, the spread of its regions, gradients and seconds."""
-    lines = [
-        "| task | size | method | regions | accuracy, % | lowest region | spread (sd) | NLL | ECE, % "
-        "| gradients | seconds |",
-        "|" + " --- |" * 11,
-    ]
+    head = ("task", "size", "method", "regions", "accuracy, %", "lowest region", "spread (sd)", "NLL", "ECE, %",
+            "gradients", "seconds")  # fmt: skip
     regions = in_order(rows[rows["method"] != LABELS]).fillna({"gradients": 0, "seconds": 0})
-    for (task, is_early, size, method), group in regions.groupby(["task", "is_early", "size", "method"], sort=False):
-        spread = f"{group['accuracy'].std():.1f}" if len(group) > 1 else ""
-        lines.append(
-            f"| {pair_name(task, is_early)} | {size} | {method} | {len(group)} | {group['accuracy'].mean():.1f} | "
-            f"{group['accuracy'].min():.1f} | {spread} | {group['nll'].mean():.3f} | {group['ece'].mean():.1f} | "
-            f"{group['gradients'].mean():,.0f} | {group['seconds'].mean():,.0f} |"
-        )
-    return lines
+    return markdown_table(head, (
+        (pair_name(task, is_early), size, method, str(len(group)), f"{group['accuracy'].mean():.1f}",
+         f"{group['accuracy'].min():.1f}", f"{group['accuracy'].std():.1f}" if len(group) > 1 else "",
+         f"{group['nll'].mean():.3f}", f"{group['ece'].mean():.1f}", f"{group['gradients'].mean():,.0f}",
+         f"{group['seconds'].mean():,.0f}")
+        for (task, is_early, size, method), group in
+        regions.groupby(["task", "is_early", "size", "method"], sort=False)
+    ))  # fmt: skip
 
 
 def overview() -> list[str]:
     """Return Markdown: each localizer's method, and the number of examples that one search runs through the model."""
-    lines = [
-        "| localizer | on pages | what it does | source | size | examples forward and backward | examples forward |",
-        "|" + " --- |" * 7,
-    ]
-    for row in LOCALIZERS.values():
-        cost = row.cost(row.options(), MINILM)
-        lines.append(
-            f"| `{row.name}` | {row.title} | {row.sentence} | {row.source} | {_size(row)} | {cost.backward:,.0f} "
-            f"| {cost.forward:,.0f} |"
-        )
-    return lines
+    head = ("localizer", "on pages", "what it does", "source", "size", "examples forward and backward",
+            "examples forward")  # fmt: skip
+    costs = {row.name: row.cost(row.options(), MINILM) for row in LOCALIZERS.values()}
+    return markdown_table(head, (
+        (f"`{row.name}`", row.title, row.sentence, row.source, SIZED[row.budgeted, row.nested],
+         f"{costs[row.name].backward:,.0f}", f"{costs[row.name].forward:,.0f}")
+        for row in LOCALIZERS.values()
+    ))  # fmt: skip
 
 
-def _size(row: Localizer) -> str:
-    if not row.budgeted:
-        return "an outcome"
-    return "exact; one search for all sizes" if row.nested else "exact"
-
-
-def tables(stored: Stored) -> dict[str, list[str]]:
+def tables(rows: Rows) -> dict[str, list[str]]:
     """Return the content between the marks of docs/localizers.md, by the name of the mark."""
-    found = {"overview": overview(), "development": development_table()}
-    regions = [row for row in stored.rows if row["size"]]
-    found["state"] = [f"{len(regions):,} of {len(plan()):,} regions are measured."]
-    if regions:
-        rows = pd.DataFrame(stored.rows)
-        answers = Answers(rows)
-        found |= {"goals": goals_table(verdicts(answers)), "comparisons": comparisons_table(answers)}
-        found["default"] = default_line(answers)
-        found["scores"] = scores_table(rows)
-    return found
+    regions, frame = sum(bool(row["size"]) for row in rows.rows), pd.DataFrame(rows.rows)
+    answers = Answers(frame)
+    return {
+        "overview": overview(), "development": development_table(),
+        "state": [f"{regions:,} of {len(plan()):,} regions are measured."],
+        "goals": goals_table(verdicts(answers)), "comparisons": comparisons_table(answers),
+        "default": default_line(answers), "scores": scores_table(frame),
+    }  # fmt: skip
 
 
-def development_table(path: Path = RESULTS / "localizer_development.csv") -> list[str]:
+def development_table() -> list[str]:
     """Return Markdown: the settings that were tried before the configuration was frozen, on validation data."""
-    lines = ["| task | size | setting | seed | accuracy, % | NLL |", "|" + " --- |" * 6]
-    for row in pd.read_csv(path, keep_default_na=False).to_dict("records"):
-        name = pair_name(row["task"], row["is_early"] in (True, "True"))
-        lines.append(
-            f"| {name} | {row['size']} | {row['setting']} | {row['mask_seed']} | {float(row['accuracy']):.1f} | "
-            f"{float(row['nll']):.3f} |"
-        )
-    return lines
+    rows = pd.read_csv(RESULTS / "localizer_development.csv", keep_default_na=False)
+    return markdown_table(("task", "size", "setting", "seed", "accuracy, %", "NLL"), (
+        (row["task"], row["size"], row["setting"], str(row["mask_seed"]), f"{row['accuracy']:.1f}", f"{row['nll']:.3f}")
+        for row in rows.to_dict("records")
+    ))  # fmt: skip
 
 
-def write_tables(folder: Path = RESULTS, page: Path = PAGE) -> None:
-    """Write every table between its marks in the page; a mark without results keeps its content."""
-    fill(page, tables(Stored(folder)), "python -m benchmarks localizer")
+def write(rows: Rows) -> None:
+    """Write every table between its marks in the page."""
+    fill(PAGE, tables(rows), "python -m benchmarks localizer")

@@ -1,10 +1,12 @@
-"""Train a masked language model: the layers of MiniLM and a head for masked words, on texts without leaks.
+"""Train a masked language model on texts without leaks, and compare prompts on it with a head.
 
     python -m benchmarks masked-lm train --core-hours 10
+    python -m benchmarks masked-lm compare
+    python -m benchmarks masked-lm report
 
-`cleaned` returns the texts of the train files that occur in no test, validation, out-of-scope or k-shot development
-file; `train` yields one record per step and resumes from its last state; `save` writes a folder for
-`BertForMaskedLM.from_pretrained`.
+The model has the layers of MiniLM and a head for masked words. `cleaned` returns the texts of the train files that
+occur in no test, validation, out-of-scope or k-shot development file; `train` yields its progress and resumes from its
+last state; the model is an ordinary folder for `BertForMaskedLM.from_pretrained`.
 """
 
 from __future__ import annotations
@@ -14,21 +16,25 @@ import json
 import math
 import time
 from collections import defaultdict
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from functools import partial
-from itertools import islice
+from itertools import count, islice
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import pandas as pd
 import torch
+import typer
 from torch import Tensor
 from torch.nn.functional import cross_entropy
-from torch.nn.utils.rnn import pad_sequence
 from transformers import DataCollatorForLanguageModeling
+from transformers.trainer_pt_utils import get_length_grouped_indices
 
+from benchmarks import masked_lm_compare, masked_lm_report
+from benchmarks.frame import RESULTS, ROOT, Rows
+from benchmarks.masked_lm_report import MODEL, UNIGRAM
 from skillviz.atomic import whole_folder, write_file
 from skillviz.errors import BadInput
 from skillviz.models.checkpoint import read_info
@@ -36,8 +42,8 @@ from skillviz.models.finetune.journal import Entry, Journal, TrainingState, rest
 from skillviz.models.load import load_model
 from skillviz.models.tokenizer import load_tokenizer
 from skillviz.tasks.leaks import plain
+from skillviz.tasks.project import expanded
 
-ROOT = Path(__file__).resolve().parents[1]
 SHIPPED = ROOT / "examples" / "data"
 PART = 20
 """The least number of letters and digits for which a text inside another one counts as the same."""
@@ -50,7 +56,8 @@ HELD_OUT = 1000
 """The number of cleaned texts on which the curve is measured; none of them is trained on."""
 SAVE_SECONDS = 180.0
 """Clock seconds between two stored states."""
-UNIGRAM, MODEL = "unigram", "masked-lm"
+Batch = Mapping[str, Tensor]
+"""Inputs of BertForMaskedLM [text, place] with words masked; `labels` has the original words there, -100 elsewhere."""
 
 
 @dataclass(frozen=True)
@@ -60,8 +67,7 @@ class Settings:
     core_hours: float = 10.0
     rate: float = 1e-3
     """The largest learning rate, after the warm-up; it falls linearly to 0 as the core-hours end."""
-    batch_tokens: int = 2048
-    """The most tokens of a batch, padding included."""
+    batch_size: int = 64
     seed: int = 0
     evaluate_seconds: float = 900.0
 
@@ -72,30 +78,13 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class Point:
-    """One step. `texts` and `tokens`, without padding, are the totals so far; `loss` is the batch's, in nats.
-
-    `accuracy`, the share of masked words that are right, and `perplexity` are measured on held-out texts, if the step
-    was followed by an evaluation.
-    """
+class Progress:
+    """Steps, core-seconds, texts, and tokens without padding so far."""
 
     step: int = 0
     core_seconds: float = 0.0
     texts: int = 0
     tokens: int = 0
-    loss: float | None = None
-    accuracy: float | None = None
-    perplexity: float | None = None
-
-
-@dataclass(frozen=True)
-class Batch:
-    """Inputs [text, place] with words masked; `targets` are the original words at the masked places, in order."""
-
-    inputs: Tensor
-    attention: Tensor
-    masked: Tensor
-    targets: Tensor
 
 
 # Texts
@@ -185,39 +174,22 @@ def encoded(texts: Sequence[str], tokenizer: Any) -> list[Tensor]:
     return [torch.tensor(row) for row in rows]
 
 
-def batch_rows(lengths: np.ndarray, batch_tokens: int, seed: int) -> Iterator[np.ndarray]:
-    """Yield endless batches of row numbers of similar length, at most `batch_tokens` each, every row once per epoch.
-
-    Each epoch draws again which rows of a length are together, and the order of batches.
-    """
-    draw = np.random.default_rng(seed)
-    while True:
-        order = draw.permutation(len(lengths))
-        order = order[np.argsort(lengths[order], kind="stable")]
-        cuts = [0]
-        for place, row in enumerate(order):
-            if (place + 1 - cuts[-1]) * lengths[row] > batch_tokens and place > cuts[-1]:
-                cuts.append(place)
-        batches = np.split(order, cuts[1:])
-        yield from (batches[number] for number in draw.permutation(len(batches)))
+def batches_of(lengths: Sequence[int], size: int, seed: int) -> Iterator[list[int]]:
+    """Yield endless batches of row numbers of similar length, every row once per epoch, drawn anew in each epoch."""
+    for epoch in count():
+        order = get_length_grouped_indices(lengths, size, generator=torch.Generator().manual_seed(epoch + 1000 * seed))
+        starts = range(0, len(order), size)
+        yield from (order[start : start + size] for start in np.random.default_rng(epoch).permutation(starts))
 
 
-def masked_batch(rows: Sequence[Tensor], tokenizer: Any, seed: int, *, mask_all: bool = False) -> Batch:
+def masked_batch(rows: Sequence[Tensor], tokenizer: Any, seed: int, **shares: float) -> Batch:
     """Return the texts with MASKED of their words masked, drawn by the seed.
 
-    80% of the masked words become [MASK], 10% another word, and 10% are unchanged; with `mask_all` every one is [MASK].
+    80% of the masked words become [MASK], 10% another word, and 10% are unchanged, unless `shares` say otherwise.
     """
-    collator = DataCollatorForLanguageModeling(
-        tokenizer, mlm_probability=MASKED, mask_replace_prob=1.0 if mask_all else 0.8,
-        random_replace_prob=0.0 if mask_all else 0.1,
-    )  # fmt: skip
+    collator = DataCollatorForLanguageModeling(tokenizer, mlm_probability=MASKED, **shares)
     collator.generator = torch.Generator().manual_seed(seed)
-    whole = pad_sequence(list(rows), batch_first=True, padding_value=tokenizer.pad_token_id)
-    attention = pad_sequence([torch.ones_like(row) for row in rows], batch_first=True)
-    special = torch.isin(whole, torch.tensor(tokenizer.all_special_ids))
-    inputs, labels = collator.torch_mask_tokens(whole, special_tokens_mask=special)
-    masked = labels != -100
-    return Batch(inputs, attention, masked, labels[masked])
+    return collator([{"input_ids": row} for row in rows])
 
 
 # Model
@@ -246,44 +218,41 @@ def frequencies(rows: Iterable[Tensor], tokenizer: Any, words: int) -> Tensor:
     return (counts + 1) / (counts + 1).sum()
 
 
-def scores(model: Any, batch: Batch) -> Tensor:
-    """Return the scores of all words [masked place, word] at the masked places alone, a seventh of the head's work."""
-    hidden = model.base_model(input_ids=batch.inputs, attention_mask=batch.attention).last_hidden_state
-    logits: Tensor = model.cls(hidden[batch.masked])
-    return logits
-
-
-def summed_loss(model: Any, batch: Batch) -> Tensor:
-    """Return the sum of the cross-entropy at the masked places, in nats."""
-    return cross_entropy(scores(model, batch), batch.targets, reduction="sum")
+def at_masks(model: Any, batch: Batch) -> tuple[Tensor, Tensor]:
+    """Return the scores of all words [masked place, word] at the masked places alone, a seventh of the head's work, and
+    the original words there."""
+    hidden = model.base_model(input_ids=batch["input_ids"], attention_mask=batch["attention_mask"]).last_hidden_state
+    masked = batch["labels"] != -100
+    return model.cls(hidden[masked]), batch["labels"][masked]
 
 
 @torch.inference_mode()
-def evaluate(predict: Callable[[Batch], Tensor], batches: Sequence[Batch]) -> tuple[float, float]:
-    """Return accuracy and perplexity of `predict`, which returns scores of all words, over all masked places."""
-    right, loss, places = 0, 0.0, sum(len(batch.targets) for batch in batches)
-    for batch in batches:
-        logits = predict(batch)
-        right += int((logits.argmax(-1) == batch.targets).sum())
-        loss += float(cross_entropy(logits, batch.targets, reduction="sum"))
-    return right / places, math.exp(loss / places)
+def evaluate(predict: Callable[[Batch], tuple[Tensor, Tensor]], batches: Sequence[Batch]) -> tuple[int, float, float]:
+    """Return the number of masked places, and accuracy and perplexity there of `predict`, which is as `at_masks`."""
+    found = [
+        (len(words), int((logits.argmax(-1) == words).sum()), float(cross_entropy(logits, words, reduction="sum")))
+        for logits, words in map(predict, batches)
+    ]
+    places, right, loss = map(sum, zip(*found, strict=True))
+    return int(places), right / places, math.exp(loss / places)
 
 
 def judged(texts: Sequence[str], tokenizer: Any) -> list[Batch]:
     """Return held-out texts in batches; every masked word is replaced by [MASK], the same ones at every evaluation."""
     rows = sorted(encoded(texts, tokenizer), key=len)
-    return [masked_batch(rows[at : at + 32], tokenizer, at, mask_all=True) for at in range(0, len(rows), 32)]
+    all_masked = {"mask_replace_prob": 1.0, "random_replace_prob": 0.0}
+    return [masked_batch(rows[at : at + 32], tokenizer, at, **all_masked) for at in range(0, len(rows), 32)]
 
 
 def train(
-    model: Any, tokenizer: Any, texts: Sequence[Tensor], held_out: Sequence[Batch], settings: Settings, entry: Entry,
-    clock: Callable[[], float] = time.process_time,
-) -> Generator[Point, None, None]:  # fmt: skip
-    """Yield one record per step until the core-hours are spent; first come the evaluated ones of earlier calls.
+    model: Any, tokenizer: Any, texts: Sequence[Tensor], settings: Settings, entry: Entry,
+    evaluate: Callable[[Progress], object], clock: Callable[[], float] = time.process_time,
+) -> None:  # fmt: skip
+    """Train until the core-hours are spent; `evaluate` is called before the first step, from time to time, and at the
+    end.
 
-    The last record is evaluated. `entry` keeps the state. Training resumes from it and reaches the same weights as
-    without an interruption, if the `clock` of core-seconds returns the same values. Raises BadInput if the state is of
-    other settings or texts.
+    `entry` keeps the state. Training resumes from it and reaches the same weights as without an interruption, if the
+    `clock` of core-seconds returns the same values. Raises BadInput if the state is of other settings or texts.
     """
     kept = entry.restored()
     if kept is None and entry.path.is_file():
@@ -293,52 +262,39 @@ def train(
         {"params": [p for p in trained if p.ndim > 1], "weight_decay": 0.01},
         {"params": [p for p in trained if p.ndim == 1], "weight_decay": 0.0},
     ]
-    optimizer = torch.optim.AdamW(groups, betas=(0.9, 0.98), eps=1e-6)
-    lengths = np.array([len(row) for row in texts])
-    batches = batch_rows(lengths, settings.batch_tokens, settings.seed)
-
-    def judge() -> tuple[float, float]:
-        return evaluate(lambda batch: scores(model, batch), held_out)
-
+    optimizer, done = torch.optim.AdamW(groups, betas=(0.9, 0.98), eps=1e-6), Progress()
     if kept is None:
-        curve = [last := Point(0, 0.0, 0, 0, None, *judge())]
+        evaluate(done)
     else:
-        *curve, last = (Point(**fields) for fields in kept.history)
-        with torch.no_grad():
-            for parameter, value in zip(trained, kept.values, strict=True):
-                parameter.copy_(value)
+        done = Progress(**kept.history[-1])
+        torch.nn.utils.vector_to_parameters(torch.cat([value.flatten() for value in kept.values]), trained)
         restore_optimizer(optimizer, kept.optimizer)
-    yield from curve
 
-    def state() -> TrainingState:
-        done = [asdict(point) for point in (*curve, last)]
-        return TrainingState(done, None, (), [p.detach() for p in trained], states_of(optimizer))
+    def store() -> None:
+        values = [parameter.detach() for parameter in trained]
+        entry.save(TrainingState([asdict(done)], None, (), values, states_of(optimizer)))
 
-    spent, begun, budget, every = last.core_seconds, clock(), 3600 * settings.core_hours, settings.evaluate_seconds
-    for rows in islice(batches, last.step, None):
-        if last.core_seconds >= budget:
+    lengths, before, begun, evaluated = [len(row) for row in texts], done.core_seconds, clock(), done
+    for rows in islice(batches_of(lengths, settings.batch_size, settings.seed), done.step, None):
+        if done.core_seconds >= 3600 * settings.core_hours:
             break
-        seed = settings.seed * 1_000_003 + 1_000_000 + last.step  # past the seeds of the held-out batches
-        batch = masked_batch([texts[row] for row in rows], tokenizer, seed)
-        optimizer.zero_grad()
-        loss = summed_loss(model, batch) / max(1, len(batch.targets))
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(trained, 1.0)
+        # the seeds are past those of the held-out batches
+        batch = masked_batch([texts[row] for row in rows], tokenizer, (settings.seed + 1) * 1_000_003 + done.step)
         for group in optimizer.param_groups:
-            group["lr"] = settings.rate_at(last.core_seconds)
+            group["lr"] = settings.rate_at(done.core_seconds)
+        optimizer.zero_grad()
+        cross_entropy(*at_masks(model, batch)).backward()
+        torch.nn.utils.clip_grad_norm_(trained, 1.0)
         optimizer.step()
-        now = spent + clock() - begun
-        due = now // every > last.core_seconds // every
-        seen = last.texts + len(rows), last.tokens + int(lengths[rows].sum())
-        last = Point(last.step + 1, now, *seen, float(loss.detach()), *(judge() if due else ()))
-        curve += [last] if due else []
-        with entry.saving(state):
-            yield last
-    if last.accuracy is None:
-        accuracy, perplexity = judge()
-        curve.append(last := replace(last, accuracy=accuracy, perplexity=perplexity))
-        yield last
-    entry.save(state())
+        tokens = done.tokens + sum(lengths[row] for row in rows)
+        done = Progress(done.step + 1, before + clock() - begun, done.texts + len(rows), tokens)
+        if done.core_seconds // settings.evaluate_seconds > evaluated.core_seconds // settings.evaluate_seconds:
+            evaluate(evaluated := done)
+        if entry.is_due:
+            store()
+    if done != evaluated:
+        evaluate(done)
+    store()
 
 
 def save(model: Any, tokenizer: Any, folder: Path, card: str) -> None:
@@ -350,9 +306,8 @@ def save(model: Any, tokenizer: Any, folder: Path, card: str) -> None:
 
 
 def run(
-    base: Path, data: Path, out: Path, results: Path, settings: Settings, card: Callable[[pd.DataFrame], str],
-    say: Callable[[str], object] = print,
-) -> None:  # fmt: skip
+    base: Path, data: Path, out: Path, results: Path, settings: Settings, say: Callable[[str], object] = print
+) -> None:
     """Train until the core-hours are spent; write `out`/model, and into `results` the curve and counts of texts.
 
     Training resumes from `out`/state. If the core-hours are already spent, the model is written as it is.
@@ -363,28 +318,46 @@ def run(
     tokenizer = load_tokenizer(base)
     rows, held_out = encoded(rest, tokenizer), judged(others, tokenizer)
     unigram = frequencies(rows, tokenizer, int(read_info(base).vocab_size or 0))
-    model, words = opened(base, settings.seed, unigram), sum(len(batch.targets) for batch in held_out)
-    reference = evaluate(lambda batch: unigram.log().expand(len(batch.targets), -1), held_out)
-    say(
-        f"{len(texts):,} texts, {len(rest):,} to train on ({sum(map(len, rows)):,} tokens); {words:,} masked "
-        f"words held out; unigram {100 * reference[0]:.1f}%, perplexity {reference[1]:,.0f}"
-    )
+    model, table = opened(base, settings.seed, unigram), Rows(results / "masked_lm.csv", ["model", "step"])
+
+    def score(name: str, predict: Callable[[Batch], tuple[Tensor, Tensor]], progress: Mapping[str, Any]) -> None:
+        words, accuracy, perplexity = evaluate(predict, held_out)
+        row = {"model": name, "masked_words": words, "accuracy": accuracy, "perplexity": perplexity, **progress}
+        table.add(*(() if table.has(row) else (row,)))
+        say(f"{', '.join(f'{name} {value}' for name, value in row.items())}")
+
+    def by_frequency(batch: Batch) -> tuple[Tensor, Tensor]:
+        targets = batch["labels"][batch["labels"] != -100]
+        return unigram.log().expand(len(targets), -1), targets
+
+    score(UNIGRAM, by_frequency, {name: "" for name in asdict(Progress())})
     journal = Journal(out / "state", pause=SAVE_SECONDS)
     digest = hashlib.sha256("\0".join(rest).encode()).hexdigest()
-    journal.belongs_to(read_info(base).fingerprint, digest, settings.rate, settings.batch_tokens, settings.seed)
-    table = [{"model": UNIGRAM, "masked_words": words, "accuracy": reference[0], "perplexity": reference[1]}]
-    results.mkdir(parents=True, exist_ok=True)
+    journal.belongs_to(read_info(base).fingerprint, digest, settings.rate, settings.batch_size, settings.seed)
     write_file(results / "masked_lm_texts.csv", lambda path: counts.to_csv(path, index=False))
-    for point in train(model, tokenizer, rows, held_out, settings, journal.begin()):
-        if point.accuracy is None or point.perplexity is None:
-            continue
-        table.append({"model": MODEL, "masked_words": words, **asdict(point)})
-        frame = pd.DataFrame(table)
-        write_file(results / "masked_lm.csv", partial(frame.to_csv, index=False))
-        seconds = max(point.core_seconds, 1e-9)
-        say(
-            f"step {point.step:,}, {point.core_seconds / 60:.1f} core-minutes: {100 * point.accuracy:.1f}%, perplexity "
-            f"{point.perplexity:,.0f}; {point.texts / seconds:.1f} texts and {point.tokens / seconds:,.0f} tokens a "
-            "core-second"
-        )
-    save(model, load_tokenizer(base), out / "model", card(counts))
+    entry = journal.begin()
+    train(model, tokenizer, rows, settings, entry, lambda done: score(MODEL, partial(at_masks, model), asdict(done)))
+    save(model, load_tokenizer(base), out / "model", masked_lm_report.card(counts))
+
+
+def main(
+    step: Annotated[Literal["train", "compare", "report"], typer.Argument(help="In this order; all resume.")],
+    core_hours: Annotated[float, typer.Option(min=0, help="Processor hours in all, earlier calls included.")] = 10.0,
+    base: Annotated[Path, typer.Option(help="The encoder.")] = ROOT / "examples" / "models" / "minilm-l6",
+    data: Annotated[str, typer.Option(help="Folder of the data files.")] = "${SKILLVIZ_REAL}/data",
+    out: Annotated[Path, typer.Option(help="Folder of the state and, in the end, of the model.")] = Path(
+        "models/masked-lm"
+    ),
+    rate: Annotated[float, typer.Option(help="The largest learning rate.")] = 1e-3,
+    evaluate_seconds: Annotated[float, typer.Option(help="Core-seconds between two points of the curve.")] = 900.0,
+    results: Annotated[Path, typer.Option(help="Folder of the CSV files.")] = RESULTS,
+) -> None:
+    """Train the model; compare prompt and head on it, and score it zero-shot; write the tables of
+    docs/research/masked-lm.md."""
+    if step == "train":
+        settings = Settings(core_hours, rate, evaluate_seconds=evaluate_seconds)
+        run(base, Path(expanded(data, "data")), out, results, settings)
+    elif step == "compare":
+        masked_lm_compare.run(out / "model", results, out / "cells")
+    else:
+        typer.echo(f"{masked_lm_report.write(results)}: {masked_lm_report.PAGE.name}.")

@@ -10,17 +10,16 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable
 from dataclasses import asdict, astuple, dataclass
+from functools import partial
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 import torch
 
-from skillviz.atomic import write_file
+from benchmarks.frame import ROOT, Rows, measure
 from skillviz.core.batches import Batches
 from skillviz.core.readout import make_readout
 from skillviz.models.finetune.recipes import paper_steps
@@ -35,7 +34,6 @@ from skillviz.tasks.registry import task as find_task
 from skillviz.tasks.splits import load, load_test
 from skillviz.tasks.task import LabelWords, Task
 
-ROOT = Path(__file__).resolve().parents[1]
 TASKS, SHOTS, SEEDS = ("mr", "cr", "subj"), (16, 64), (0, 1, 2, 3, 4)
 RATES = {"prompt": (1e-3, 5e-3, 2e-2), "head": (1e-2, 4e-2, 1e-1)}
 """The rates in each readout's trial; in the middle are the paper's rate and the one in docs/localizers.md."""
@@ -60,64 +58,39 @@ WORDS = {
 
 @dataclass(frozen=True)
 class Cell:
-    """The key of a row: a part of the comparison, with `rate` None if the trial chooses it."""
+    """The key of a row."""
 
     part: str
     task: str
     readout: str
     k: int = 0
     seed: int = 0
-    rate: float | None = None
+    rate: float = 0.0
 
 
 KEY = ["part", "task", "readout", "k", "seed", "rate"]
 
 
-def plan() -> list[Cell]:
-    """Return every cell in the order of computation: seed by seed, so that an interruption treats all tasks alike."""
+def rows_in(results: Path) -> Rows:
+    """Return the rows so far, with predicted and true classes as bytes."""
+    return Rows(results / "masked_lm_kshot.csv", KEY, results / "masked_lm_predictions.parquet")
+
+
+def first_cells() -> list[Cell]:
+    """Return the zero-shot cells and those of the trial, which chooses the rates of the others."""
     zero = [Cell(ZERO_SHOT, task, words) for task, words in product(TASKS, ("one word", "ten words"))]
-    trial = [
-        Cell(TRIAL, task, readout, SHOTS[0], TRIAL_SEED, rate)
-        for readout, rates in RATES.items()
-        for task, rate in product(TASKS, rates)
-    ]
-    test = [Cell(TEST, task, name, k, seed) for seed, k, task, name in product(SEEDS, SHOTS, TASKS, RATES)]
-    return [*zero, *trial, *test]
+    every = [(readout, rate) for readout, rates in RATES.items() for rate in rates]
+    return zero + [Cell(TRIAL, task, name, SHOTS[0], TRIAL_SEED, rate) for task, (name, rate) in product(TASKS, every)]
 
 
-class Stored:
-    """The rows so far; the CSV has them without the classes."""
+def test_cells(rows: pd.DataFrame) -> list[Cell]:
+    """Return the tested cells, seed by seed, so that an interruption treats all tasks alike.
 
-    def __init__(self, folder: Path) -> None:
-        self.path, self.table = folder / "masked_lm_predictions.parquet", folder / "masked_lm_kshot.csv"
-        rows = pd.read_parquet(self.path).to_dict("records") if self.path.is_file() else []
-        self.rows: list[dict[Any, Any]] = [*rows]
-
-    @property
-    def cells(self) -> set[tuple[object, ...]]:
-        """The cells that have a row; a tested cell counts at any rate, because the trial chooses it."""
-        return {tuple(row[name] for name in KEY[:5]) + (row["rate"] * (row["part"] == TRIAL),) for row in self.rows}
-
-    def has(self, cell: Cell) -> bool:
-        """True if the cell has its row."""
-        return (*astuple(cell)[:5], cell.rate or 0.0) in self.cells
-
-    def rate(self, readout: str) -> float:
-        """Return the smallest rate with the largest mean validation accuracy over the trial's tasks."""
-        rows = pd.DataFrame([row for row in self.rows if row["part"] == TRIAL and row["readout"] == readout])
-        means = rows.groupby("rate")["accuracy"].mean()
-        return float(means.index[int(means.argmax())])
-
-    def add(
-        self, cell: Cell, rate: float, scores: dict[str, object], predicted: np.ndarray, labels: np.ndarray
-    ) -> None:
-        """Add a row, with predicted and true classes [n]; both files are written atomically."""
-        classes = {"predicted": predicted.astype(np.uint8).tobytes(), "labels": labels.astype(np.uint8).tobytes()}
-        self.rows.append({**asdict(cell), "rate": rate, **scores, **classes})
-        frame = pd.DataFrame(self.rows)
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        write_file(self.path, lambda path: frame.to_parquet(path, index=False))
-        write_file(self.table, lambda path: frame.drop(columns=list(classes)).to_csv(path, index=False))
+    A readout's rate is the smallest one with the largest mean validation accuracy over the trial's tasks.
+    """
+    means = rows[rows["part"] == TRIAL].groupby(["readout", "rate"])["accuracy"].mean()
+    rates = {readout: float(means[readout].idxmax()) for readout in RATES}
+    return [Cell(TEST, task, name, k, seed, rates[name]) for seed, k, task, name in product(SEEDS, SHOTS, TASKS, RATES)]
 
 
 def of_ten_words(task: Task) -> Task:
@@ -140,40 +113,39 @@ def zero_shot(base: Path, task: Task, words: str) -> tuple[np.ndarray, np.ndarra
     return of_class.argmax(1).numpy(), examples.labels
 
 
-def tuned(base: Path, task: Task, cell: Cell, rate: float, work: Path) -> tuple[np.ndarray, np.ndarray]:
+def tuned(base: Path, task: Task, cell: Cell, work: Path) -> tuple[np.ndarray, np.ndarray]:
     """Predicted and true classes [n] of a fine-tuned model, on validation examples for a trial, else on the test."""
     is_trial, head = cell.part == TRIAL, "linear" if cell.readout == "head" else "own"
     config = TrainingConfig(
-        readout=cell.readout, head=head, steps=STEPS, lr=rate, seed=cell.seed, keep="last" if is_trial else "best"
+        readout=cell.readout, head=head, steps=STEPS, lr=cell.rate, seed=cell.seed, keep="last" if is_trial else "best"
     )
-    few: dict[str, Any] = (
-        {"max_train": 2 * cell.k, "max_validation": TRIAL_EXAMPLES} if is_trial else {"k_shot": cell.k}
-    )
-    folder = work / "-".join(map(str, astuple(cell)[:5]))
-    if not folder.is_dir():  # an existing folder remains from an interruption before its row was written
-        finetune(str(base), [task], config, DataSettings(data_seed=cell.seed, **few), out=folder, device="cpu")
-    pair = load_pair(str(base), folder, task=task, device="cpu")
+    few = {"max_train": 2 * cell.k, "max_validation": TRIAL_EXAMPLES} if is_trial else {"k_shot": cell.k}
+    if not work.is_dir():  # an existing folder remains from an interruption before its row was written
+        finetune(str(base), [task], config, DataSettings(data_seed=cell.seed, **few), out=work, device="cpu")
+    pair = load_pair(str(base), work, task=task, device="cpu")
     # the same test examples for every seed, so that differences are paired
     frame = load(task, seed=cell.seed, **few).validation if is_trial else load_test(task, max_test=MOST_TEST)[0]
     examples = encode(task, frame, pair.tokenizer, pair.readout_name)
     return predict(pair, examples, "finetuned").argmax(1), examples.labels
 
 
-def run(base: Path, results: Path, work: Path, say: Callable[[str], object] = print) -> None:
+def made(base: Path, cell: Cell, work: Path) -> list[dict[str, object]]:
+    """Return the row of a cell."""
+    begun, task = time.process_time(), find_task(ROOT / "benchmarks" / "tasks" / f"{cell.task}.yaml")
+    folder = work / "-".join(map(str, astuple(cell)))
+    predicted, labels = (
+        zero_shot(base, task, cell.readout) if cell.part == ZERO_SHOT else tuned(base, task, cell, folder)
+    )
+    shutil.rmtree(folder, ignore_errors=True)
+    return [{
+        **asdict(cell), "n": len(labels), "accuracy": float(np.mean(predicted == labels)),
+        "core_seconds": round(time.process_time() - begun, 1), "predicted": predicted.astype(np.uint8).tobytes(),
+        "labels": labels.astype(np.uint8).tobytes(),
+    }]  # fmt: skip
+
+
+def run(base: Path, results: Path, work: Path) -> None:
     """Make the missing rows."""
-    stored = Stored(results)
-    tasks = {name: find_task(ROOT / "benchmarks" / "tasks" / f"{name}.yaml") for name in TASKS}
-    cells = plan()
-    for number, cell in enumerate(cells, start=1):
-        if stored.has(cell):
-            continue
-        begun = time.process_time()
-        rate = 0.0 if cell.part == ZERO_SHOT else cell.rate or stored.rate(cell.readout)
-        task, place = tasks[cell.task], work / f"{cell.part}-{rate:g}"
-        predicted, labels = (
-            zero_shot(base, task, cell.readout) if cell.part == ZERO_SHOT else tuned(base, task, cell, rate, place)
-        )
-        accuracy, seconds = float(np.mean(predicted == labels)), round(time.process_time() - begun, 1)
-        stored.add(cell, rate, {"n": len(labels), "accuracy": accuracy, "core_seconds": seconds}, predicted, labels)
-        shutil.rmtree(place, ignore_errors=True)
-        say(f"{number} of {len(cells)}: {', '.join(map(str, astuple(cell)[:5]))}: {100 * accuracy:.1f}%, {seconds} s")
+    rows = rows_in(results)
+    table = measure(rows, ((asdict(cell), partial(made, base, cell, work)) for cell in first_cells()))
+    measure(rows, ((asdict(cell), partial(made, base, cell, work)) for cell in test_cells(table)))

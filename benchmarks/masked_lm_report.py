@@ -11,8 +11,7 @@ import numpy as np
 import pandas as pd
 
 from benchmarks import masked_lm_compare as compare
-from benchmarks.between_marks import fill
-from benchmarks.masked_lm import MODEL, ROOT, UNIGRAM
+from benchmarks.frame import ROOT, fill
 from skillviz.analysis.answers import Answers
 from skillviz.analysis.seeds import Scored, difference_over_seeds, mean_over_seeds, scored_on
 from skillviz.core import formats
@@ -21,7 +20,7 @@ from skillviz.core.metrics import metric_row
 from skillviz.core.verdicts import NOT_MEASURED
 
 PAGE, COMMAND = ROOT / "docs" / "research" / "masked-lm.md", "python -m benchmarks masked-lm report"
-METRIC = "accuracy"
+METRIC, UNIGRAM, MODEL = "accuracy", "unigram", "masked-lm"
 SHIP, KEEP = "ship", "keep the numbers, ship no model"
 TRAIN_HOURS, COMPARE_HOURS = 10, 5
 """Core-hours of the two commands; the second is an estimate."""
@@ -146,7 +145,7 @@ def prompts(rows: pd.DataFrame, compared: pd.DataFrame) -> list[str]:
 def tables(results: Path) -> dict[str, list[str]]:
     """Return the lines between each pair of marks."""
     of_training, files = results / "masked_lm.csv", results / "masked_lm_texts.csv"
-    rows = pd.DataFrame(compare.Stored(results).rows)
+    rows = pd.DataFrame(compare.rows_in(results).rows)
     is_trained, is_compared = of_training.is_file() and files.is_file(), not rows.empty
     compared = differences(rows) if is_compared else pd.DataFrame(columns=["low", "high"])
     untrained, uncompared = missing("train", TRAIN_HOURS), missing("compare", COMPARE_HOURS)

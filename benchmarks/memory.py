@@ -1,40 +1,36 @@
 """Measure the memory of a localization, relative to the model's own bytes, by localizer and by size of the model.
 
-    python benchmarks/memory.py [--shapes 11M 45M 134M 470M 1100M] [--localizers stagewise movement] [--out benchmarks]
-    python benchmarks/memory.py --gpu [--out benchmarks]
+    python -m benchmarks memory [--shape 11M --shape 45M] [--localizer stagewise] [--results FOLDER]
+    python -m benchmarks memory --gpu
 
 Each row is measured in its own process. A pair of random weights of a Llama's shape (BERT's for the smallest) is
 written to files, opened and searched. The row has the process's peak of resident memory less the memory after loading
 the interpreter and its libraries. For the activations, another process makes a bare forward and backward pass of the
 same batches on the same model, and frees every gradient immediately; its peak beyond the model is the activations. With
 --gpu a pair of 7 B is searched on a GPU limited to 24 GB; the peak is of the memory that torch holds there. Rows of
-other shapes stay as they are stored. After each row it writes memory.json, and the table into README.md beside this
-file and into docs/large-models.md.
+other shapes stay as they are stored. After each row memory.json is written, and the table into benchmarks/README.md and
+docs/large-models.md.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter, process_time
-from typing import Any
+from typing import Annotated, Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import typer
 
-from benchmarks.machine import machine, marks, written
-from skillviz.core.formats import byte_size
+from benchmarks.frame import RESULTS, ROOT, machine, store
+from skillviz.core.formats import byte_size, markdown_table
 
-NAME = "memory"
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "large-models.md"
-BOUND = 1.35
+PAGE = ROOT / "docs" / "large-models.md"
 SIZE_SHARE = 0.001
 STEPS, BATCH, TOKENS = 1, 4, 16
 LOCALIZERS = ("stagewise", "frank-wolfe", "first-order", "movement", "random")
@@ -79,6 +75,7 @@ SHAPES = {
 }
 SEVEN = Shape("7B", "llama", 4096, 32, 32, 11008, 32000, "bfloat16")
 """Not measured on a CPU, where its rows are extrapolated."""
+EVERY = {**SHAPES, SEVEN.name: SEVEN}
 
 
 @dataclass(frozen=True)
@@ -96,15 +93,20 @@ class Measured:
     parameters: int
     d: int
 
+    def over_model(self, bare: Measured) -> float:
+        """Return the peak without the activations, by the bare pass of the shape, over the model's bytes."""
+        return (self.peak - bare.activations) / self.model
+
     @property
-    def told_seconds(self) -> float:
-        """Seconds of one processor, independent of other work on the machine; on a GPU clock seconds."""
-        return self.seconds if self.mode == ON_GPU else self.processor
+    def activations(self) -> int:
+        """The bytes of a bare pass beyond its model."""
+        return max(0, self.peak - self.model)
 
-
-def shape_of(name: str) -> Shape:
-    """Return the shape of this name."""
-    return SEVEN if name == SEVEN.name else SHAPES[name]
+    def cells(self, model: str, size: float, peak: float, bare: Measured, factor: float = 1) -> tuple[str, ...]:
+        """Return the row of the table; seconds are of one processor, independent of other work, on a GPU of a clock."""
+        seconds = self.seconds if self.mode == ON_GPU else self.processor
+        return (model, EVERY[self.shape].dtype, self.what, self.mode, byte_size(size), byte_size(peak),
+                f"{self.over_model(bare):.2f}", f"{seconds * factor:,.0f}")  # fmt: skip
 
 
 def make_pair(shape: Shape, folder: Path, device: str = "cpu") -> None:
@@ -148,9 +150,8 @@ def child(shape: Shape, folder: Path, what: str, mode: str) -> Measured:
     from transformers import AutoModelForSequenceClassification  # noqa: F401 the libraries come before the ruler
 
     is_gpu = mode == ON_GPU
-    device, steps, batch, tokens = (
-        ("cuda:0", GPU_STEPS, GPU_BATCH, GPU_TOKENS) if is_gpu else ("cpu", STEPS, BATCH, TOKENS)
-    )
+    usual, on_gpu = ("cpu", STEPS, BATCH, TOKENS), ("cuda:0", GPU_STEPS, GPU_BATCH, GPU_TOKENS)
+    device, steps, batch, tokens = on_gpu if is_gpu else usual
     if is_gpu:
         share = GPU_LIMIT / torch.cuda.get_device_properties(0).total_memory
         torch.cuda.set_per_process_memory_fraction(min(1.0, share))
@@ -206,126 +207,84 @@ def peak(device: str = "cpu") -> int:
 
 def measured(shape: Shape, folder: Path, what: str, mode: str) -> Measured:
     """Return the row of one process."""
-    words = [sys.executable, __file__, "--child", shape.name, str(folder), what, mode]
     # the allocator returns memory at once, so that freed memory does not count as used
     environment = {**os.environ, "MALLOC_MMAP_THRESHOLD_": "1048576", "MALLOC_TRIM_THRESHOLD_": "1048576"}
-    done = subprocess.run(words, capture_output=True, text=True, env=environment)
+    return Measured(**json.loads(_process("child", shape.name, str(folder), what, mode, env=environment)))
+
+
+def _process(*words: str, **options: Any) -> str:
+    """Return the last line that this file prints in a process of its own."""
+    command = [sys.executable, "-m", "benchmarks.memory", *words]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, **options)
     if done.returncode:
         raise RuntimeError(done.stderr[-2000:])
-    return Measured(**json.loads(done.stdout.splitlines()[-1]))
+    return (done.stdout.splitlines() or [""])[-1]
 
 
-def rows_of(shape: Shape, localizers: Sequence[str], ordinary: bool = True, mode: str = "lean") -> Iterator[Measured]:
+def rows_of(shape: Shape, localizers: Sequence[str], is_ordinary: bool, mode: str = "lean") -> Iterator[Measured]:
     """Yield all rows of a shape: the bare pass, each localizer in this mode, and the first in the ordinary mode.
 
-    `mode` is lean or ON_GPU.
+    `mode` is lean, or ON_GPU for a GPU limited to GPU_LIMIT bytes.
     """
     with TemporaryDirectory(prefix="skillviz-memory-") as work:
-        device = "cuda" if mode == ON_GPU else "cpu"
-        subprocess.run([sys.executable, __file__, "--make", shape.name, work, device], check=True, capture_output=True)
-        for name in (BARE, *localizers):
-            yield measured(shape, Path(work), name, mode)
-        if ordinary:
-            yield measured(shape, Path(work), localizers[0], "ordinary")
+        _process("make", shape.name, work, "cuda" if mode == ON_GPU else "cpu")
+        ordinary = [(localizers[0], "ordinary")] if is_ordinary else []
+        for what, how in (*((name, mode) for name in (BARE, *localizers)), *ordinary):
+            yield measured(shape, Path(work), what, how)
 
 
-def seven_on_gpu(localizers: Sequence[str]) -> Iterator[Measured]:
-    """Return the rows of a pair of 7 B on a GPU limited to GPU_LIMIT bytes."""
-    return rows_of(SEVEN, localizers, ordinary=False, mode=ON_GPU)
-
-
-def over_model(row: Measured, bare: Measured | None) -> float:
-    """Return the peak without the activations, over the model's bytes; with them if no bare pass was measured."""
-    return (row.peak - (max(0, bare.peak - bare.model) if bare else 0)) / row.model
-
-
-def table(rows: Sequence[Measured]) -> str:
+def table(rows: Sequence[Measured]) -> list[str]:
     """Return the Markdown table, with extrapolated rows labeled."""
-    lines = [
-        "| model | dtype | localizer | mode | model's bytes | peak | peak without activations, over model | seconds |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
     bares = {row.shape: row for row in rows if row.what == BARE}
-    for row in rows:
-        if row.what != BARE:
-            lines.append(
-                f"| {row.parameters / 1e6:,.0f} M | {shape_of(row.shape).dtype} | {row.what} | {row.mode} | "
-                f"{byte_size(row.model)} | {byte_size(row.peak)} | {over_model(row, bares.get(row.shape)):.2f} | "
-                f"{row.told_seconds:,.0f} |"
-            )
-    lines += [*extrapolated(rows), ""]
-    return "\n".join(lines)
+    measured = [row for row in rows if row.what != BARE]
+    head = ("model", "dtype", "localizer", "mode", "model's bytes", "peak", "peak without activations, over model",
+            "seconds")  # fmt: skip
+    lines = [
+        row.cells(f"{row.parameters / 1e6:,.0f} M", row.model, row.peak, bares[row.shape]) for row in measured
+    ]  # fmt: skip
+    return markdown_table(head, [*lines, *extrapolated(measured, bares)])
 
 
-def extrapolated(rows: Sequence[Measured]) -> Iterator[str]:
+def extrapolated(rows: Sequence[Measured], bares: dict[str, Measured]) -> Iterator[tuple[str, ...]]:
     """Yield the rows of 7 B: memory by the ratio of the largest measured bfloat16 shape, time in proportion."""
-    narrow = [row for row in rows if row.mode != ON_GPU and SHAPES[row.shape].dtype == "bfloat16"]
-    if not narrow:
-        return
-    largest = max(narrow, key=lambda row: row.parameters)
-    bare = next((row for row in rows if row.shape == largest.shape and row.what == BARE), None)
+    narrow = [row for row in rows if row.mode != ON_GPU and EVERY[row.shape].dtype == "bfloat16"]
+    largest = max(narrow, key=lambda row: row.parameters, default=None)
     parameters = SEVEN.layers * (4 * SEVEN.width**2 + 3 * SEVEN.width * SEVEN.inner) + SEVEN.vocabulary * SEVEN.width
-    factor = parameters / largest.parameters
-    for row in rows:
-        if row.shape == largest.shape and row.what != BARE:
-            ratio = over_model(row, bare)
-            kept = max(0, bare.peak - bare.model) if bare else 0
-            activations = kept * SEVEN.width / SHAPES[row.shape].width
-            peak = ratio * 2 * parameters + activations
-            yield (
-                f"| {parameters / 1e6:,.0f} M, extrapolated | bfloat16 | {row.what} | {row.mode} | "
-                f"{byte_size(2 * parameters)} | {byte_size(peak)} | {ratio:.2f} | {row.told_seconds * factor:,.0f} |"
-            )
+    for row in narrow:
+        if largest is not None and row.shape == largest.shape:
+            bare = bares[row.shape]
+            peak = row.over_model(bare) * 2 * parameters + bare.activations * SEVEN.width / EVERY[row.shape].width
+            name = f"{parameters / 1e6:,.0f} M, extrapolated"
+            yield row.cells(name, 2 * parameters, peak, bare, parameters / row.parameters)
 
 
-def stored(out: Path) -> list[Measured]:
-    """Return the rows of memory.json in a folder's results; none if there is no file."""
-    path = out / "results" / f"{NAME}.json"
+def stored(results: Path) -> list[Measured]:
+    """Return the rows of memory.json in a folder; none if there is no file."""
+    path = results / "memory.json"
     return [Measured(**row) for row in json.loads(path.read_text())["rows"]] if path.is_file() else []
 
 
-def write(rows: Sequence[Measured], out: Path) -> None:
-    """Write memory.json and the table into README.md of a folder, and also into the docs page if it is this folder."""
-    written(NAME, {"machine": machine(), "rows": [asdict(row) for row in rows]}, table(rows), out)
-    if out.resolve() == Path(__file__).resolve().parent:
-        begin, end = marks(NAME)
-        before, _, rest = PAGE.read_text().partition(begin)
-        PAGE.write_text(f"{before}{begin}\n{table(rows)}{end}{rest.partition(end)[2]}")
+def main(
+    shape: Annotated[list[str] | None, typer.Option(help=f"{', '.join(SHAPES)}; repeatable.")] = None,
+    localizer: Annotated[list[str] | None, typer.Option(help="Repeatable.")] = None,
+    ordinary_below: Annotated[float, typer.Option(help="Millions of parameters.")] = 600,
+    gpu: Annotated[bool, typer.Option("--gpu", help="7 B on a GPU of 24 GB.")] = False,
+    results: Path = RESULTS,
+) -> None:
+    """Measure the memory of a localization, relative to the model's own bytes; rows of other shapes are kept."""
+    names = [SEVEN.name] if gpu else shape or list(SHAPES)
+    rows = [row for row in stored(results) if row.shape not in names]
+    for name in names:
+        is_ordinary = not gpu and float(name.rstrip("M")) < ordinary_below
+        for row in rows_of(EVERY[name], localizer or LOCALIZERS, is_ordinary, ON_GPU if gpu else "lean"):
+            rows = sorted((*rows, row), key=lambda one: one.parameters)
+            found = {"machine": machine(), "rows": [asdict(one) for one in rows]}
+            store("memory", found, table(rows), results, PAGE)
 
 
-def main() -> None:
-    """Measure, print and write."""
-    if len(sys.argv) > 1 and sys.argv[1] == "--make":
-        make_pair(shape_of(sys.argv[2]), Path(sys.argv[3]), sys.argv[4])
-        return
-    if len(sys.argv) > 1 and sys.argv[1] == "--child":
-        shape, folder, what, mode = sys.argv[2:]
-        print(json.dumps(asdict(child(shape_of(shape), Path(folder), what, mode))))
-        return
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--shapes", nargs="+", choices=SHAPES, default=list(SHAPES))
-    parser.add_argument("--localizers", nargs="+", default=list(LOCALIZERS))
-    parser.add_argument("--ordinary-below", type=float, default=600, help="millions of parameters")
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent)
-    parser.add_argument("--gpu", action="store_true", help="7 B on a GPU of 24 GB; keeps the stored rows")
-    given = parser.parse_args()
-    shapes = [SEVEN.name] if given.gpu else given.shapes
-    kept = [row for row in stored(given.out) if row.shape not in shapes]
-    parts = (
-        seven_on_gpu(given.localizers) if given.gpu
-        else rows_of(SHAPES[name], given.localizers, float(name.rstrip("M")) < given.ordinary_below)
-        for name in shapes
-    )  # fmt: skip
-    new: list[Measured] = []
-    for row in chain.from_iterable(parts):
-        new.append(row)
-        rows = sorted((*kept, *new), key=lambda one: one.parameters)
-        write(rows, given.out)
-        bare = next(one for one in rows if one.shape == row.shape)
-        print(f"{row.shape} {row.what} {row.mode}: {row.peak / row.model:.2f}, without activations "
-              f"{over_model(row, bare):.2f}, {row.seconds} s", flush=True)  # fmt: skip
-    print(table(stored(given.out)))
-
-
-if __name__ == "__main__":
-    main()
+if __name__ == "__main__":  # one process of a measurement
+    step, name, place, *more = sys.argv[1:]
+    if step == "make":
+        make_pair(EVERY[name], Path(place), *more)
+    else:
+        print(json.dumps(asdict(child(EVERY[name], Path(place), *more))))

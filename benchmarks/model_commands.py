@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import defaultdict
 from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parents[1]
@@ -24,23 +25,15 @@ OF_STUDIES = f"${{{FINETUNED_VARIABLE}}}/"
 
 def commands() -> dict[str, str]:
     """Return the command that makes each model of all stored studies, by the `finetuned` of its spec."""
-    shortest: dict[str, tuple[int, str]] = {}
+    made: dict[str, list[tuple[int, str]]] = defaultdict(list)
     for study in list_studies(Store(shipped_root())):
         steps, command = plan(study.study), study.record.command
-        for spec in steps.runs:
-            if command and spec.finetuned.startswith(OF_STUDIES):
-                candidate = (len(steps.steps), command)
-                shortest[spec.finetuned] = min(shortest.get(spec.finetuned, candidate), candidate)
-    return {name: command for name, (_, command) in sorted(shortest.items())}
+        for spec in steps.runs if command else ():
+            made[spec.finetuned].append((len(steps.steps), command or ""))
+    return {name: min(of)[1] for name, of in sorted(made.items()) if name.startswith(OF_STUDIES)}
 
 
-def main() -> None:
-    """Write the file: entries written by hand stay, entries of studies are made again."""
-    path = PROJECT / COMMANDS
-    noted = json.loads(path.read_text(encoding="utf-8"))
+if __name__ == "__main__":  # entries written by hand stay, entries of studies are made again
+    noted = json.loads((PROJECT / COMMANDS).read_text(encoding="utf-8"))
     by_hand = {name: command for name, command in noted.items() if not name.startswith(OF_STUDIES)}
-    write_text(path, json.dumps(by_hand | commands(), indent=1) + "\n")
-
-
-if __name__ == "__main__":
-    main()
+    write_text(PROJECT / COMMANDS, json.dumps(by_hand | commands(), indent=1) + "\n")

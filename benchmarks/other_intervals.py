@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import itertools
 import zlib
-from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
-from functools import lru_cache
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import cache, lru_cache, partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from unittest import mock
 
 import numpy as np
 import pandas as pd
 
+from benchmarks.frame import Rows, measure
 from benchmarks.populations import stored_logits, stored_runs
-from benchmarks.progress import Progress
 from benchmarks.seed_pools import Pool, Shape, of_runs, of_spread
 from skillviz.analysis.necessity import HALF, MOST, gain_size
 from skillviz.analysis.overlaps import overlap
@@ -30,6 +29,7 @@ from skillviz.core import intervals
 from skillviz.core.agreement import agreement, agreement_interval
 from skillviz.core.calibration_error import calibration_difference, calibration_error
 from skillviz.core.confusion import class_results
+from skillviz.core.formats import markdown_table
 from skillviz.core.generation import LOG_LIKELIHOOD, MINUS_TOKENS, REFERENCE, generated_scores
 from skillviz.core.intervals import (
     bootstrap,
@@ -50,7 +50,6 @@ from skillviz.core.seeds_interval import mean_of_intervals, seeds_and_examples
 from skillviz.core.separation import auroc, auroc_difference
 from skillviz.core.stability import pairwise_iou, stability
 from skillviz.core.temperature import scaled, temperature_fit
-from skillviz.runs.record import TaskNote
 from skillviz.studies.task_unions import TaskScores, mean_relative_gain
 
 SIZES = (300, 600, 1821)
@@ -71,10 +70,10 @@ SLICES = (20, 60, 150)
 """Numbers of examples of a slice; a metric has an interval from `analysis.slices.LEAST` examples."""
 TOKEN_SPREADS = (0.3, 1.0)
 """Standard deviation over references of the log of their nats per token: 1 has a few very unlikely references."""
-SCOPES = tuple(
-    (f"confidences {'with ties' if spread > 1 else 'without ties'}, shifted by {shift:g}", shift, spread)
+SCOPES = {
+    f"confidences {'with ties' if spread > 1 else 'without ties'}, shifted by {shift:g}": (shift, spread)
     for shift in (0.3, 1.0, 1.8, 2.7) for spread in (1.0, 1.5)
-)  # fmt: skip
+}  # fmt: skip
 """Synthetic confidences of two models on a test set and on texts that fit no class: the distance of the two kinds in
 standard deviations, and the ratio of the latter's spread."""
 DIFFERENCE, APART, CHANGE = ", difference", ", difference, not paired", ", change of a difference"
@@ -87,8 +86,7 @@ Answer = tuple[float, float, float]
 Once = Callable[[np.random.Generator], dict[str, Answer]]
 
 
-@dataclass(frozen=True)
-class Cell:
+class Cell(NamedTuple):
     """One simulation: its function returns the answers of one sample, by quantity.
 
     `samples` is the number drawn for one repetition: below 1 if a sample takes long.
@@ -100,83 +98,72 @@ class Cell:
     once: Once
     samples: float = 1.0
 
-    @property
-    def key(self) -> tuple[str, str, int]:
-        """Its key in the table."""
-        return self.population, self.detail, self.n
-
 
 def cells() -> Iterator[Cell]:
     """Yield all cells."""
-    models = (SST2, MNLI, NEWS, TREC)
-    for n, run in itertools.product(SIZES, models):
-        yield Cell(run, "shares", n, lambda r, run=run, n=n: shares(run, n, r), 2.0)
-        yield Cell(run, "scores", n, lambda r, run=run, n=n: scores(run, n, r))
-        yield Cell(run, "classes", n, lambda r, run=run, n=n: classes(run, n, r))
-        yield Cell(run, "paired accuracy", n, lambda r, run=run, n=n: paired_accuracy(run, n, r), 2.0)
-        yield Cell(run, "pairs", n, lambda r, run=run, n=n: pairs(run, n, r))
-        yield Cell(run, "scaled", n, lambda r, run=run, n=n: less_scaled(run, n, r), 0.3)
-    for n, run in itertools.product(SLICES, models):
-        yield Cell(run, "slice", n, lambda r, run=run, n=n: on_a_slice(run, n, r))
-    for n, spread in itertools.product(SIZES, TOKEN_SPREADS):
-        name = f"references, nats per token {spread}"
-        yield Cell(name, "perplexity", n, lambda r, n=n, spread=spread: perplexities(spread, n, r))
-    for n, (name, shift, spread) in itertools.product(SIZES, SCOPES):
-        yield Cell(name, "out of scope", n, lambda r, n=n, of=(shift, spread): separations(of, n, r), 2.0)
-    for n, spread in itertools.product(SIZES, SPREADS):
-        name = f"like sst2-sentences, controls {spread} points"
-        yield Cell(name, "part less controls", n, lambda r, s=spread, n=n: less_controls(of_spread(SST2, s), n, r))
-    for n, run in itertools.product(SIZES, models):
-        yield Cell(run, "sizes", n, lambda r, run=run, n=n: gain_sizes(run, n, r), 0.3)
-    for n in SIZES:
-        yield Cell(SST2, "path", n, lambda r, n=n: best_of_path(n, r))
-    for n, share in itertools.product(SIZES, (0.01, 0.05, 0.2)):
-        name = f"61 independent points, {share:.0%} differ"
-        yield Cell(name, "independent points", n, lambda r, n=n, share=share: best_of_independent(share, n, r))
+    runs = {run: run for run in (SST2, MNLI, NEWS, TREC)}
+    of_models: tuple[tuple[str, Callable[..., dict[str, Answer]], float], ...] = (
+        ("shares", shares, 2.0), ("scores", scores, 1.0), ("classes", classes, 1.0),
+        ("paired accuracy", paired_accuracy, 2.0), ("pairs", pairs, 1.0), ("scaled", less_scaled, 0.3),
+    )  # fmt: skip
+    for n, run, (detail, once, samples) in itertools.product(SIZES, runs, of_models):
+        yield Cell(run, detail, n, partial(once, run, n), samples)
+    yield from _cells(runs, "slice", on_a_slice, SLICES)
+    yield from _cells({f"references, nats per token {s}": s for s in TOKEN_SPREADS}, "perplexity", perplexities)
+    yield from _cells(SCOPES, "out of scope", separations, samples=2.0)
+    controls = {f"like sst2-sentences, controls {one} points": partial(of_spread, SST2, one) for one in SPREADS}
+    yield from _cells(controls, "part less controls", less_controls)
+    yield from _cells(runs, "sizes", gain_sizes, samples=0.3)
+    yield from _cells({SST2: SST2}, "path", best_of_path)
+    shares_of = {f"61 independent points, {share:.0%} differ": share for share in (0.01, 0.05, 0.2)}
+    yield from _cells(shares_of, "independent points", best_of_independent)
     for n, differ in ((600, 1), (600, 3), (600, 5), (600, 12), (300, 2), (1821, 2), (1821, 8)):
-        name = f"about {differ} predictions differ"
-        yield Cell(name, "nearly alike", n, lambda r, k=differ, n=n: nearly_alike(k, n, r), 0.5 if n > 600 else 1.0)
+        about = {f"about {differ} predictions differ": differ}
+        yield from _cells(about, "nearly alike", nearly_alike, (n,), 0.5 if n > 600 else 1.0)
     for (name, regions), count in itertools.product(REGIONS.items(), (3, 5, 10)):
         if count < 10 or regions is not alike_regions:  # the group has 16, too few for two sets of ten
-            yield Cell(name, f"{count} regions", 0, lambda r, of=regions, k=count: shared_by(of(), k, r))
-    for n, (name, pool), seeds in itertools.product(SIZES, pools().items(), (2, 3, 5)):
-        yield Cell(name, f"{seeds} seeds", n, lambda r, of=pool, k=seeds, n=n: over_seeds(of(), k, n, r), 2.0)
-    for n, (name, run, spread, shape), seeds in itertools.product(CHECKED_SIZES, CHECKED, (3, 4, 5)):
-        yield Cell(
-            f"unseen: {name}, {shape} seeds {spread} points", f"{seeds} seeds", n,
-            lambda r, run=run, of=(spread, shape), k=seeds, n=n: over_seeds(of_spread(run, *of), k, n, r), 2.0,
-        )  # fmt: skip
-    for n, (name, pool), seeds in itertools.product((300, 1821), pools().items(), (2, 3, 5)):
-        yield Cell(
-            name, f"{seeds} seeds, ECE", n, lambda r, of=pool, k=seeds, n=n: errors_over_seeds(of(), k, n, r), 0.2
-        )  # fmt: skip
-    for n, spread in itertools.product(SIZES, SPREADS):
-        name = f"like sst2-sentences, seeds {spread} points"
-        yield Cell(name, "union of 3 seeds", n, lambda r, s=spread, n=n: union_gain(s, 3, n, r))
-
-
-def pools() -> dict[str, Callable[[], Pool]]:
-    """Return pools of seeds by name; each is made when it is used."""
-    made: dict[str, Callable[[], Pool]] = {
-        f"like {name}, seeds {spread} points": lambda run=run, spread=spread: of_spread(run, spread)
-        for name, run, spread in (*(("sst2-sentences", SST2, one) for one in SPREADS), ("mnli", MNLI, 1.8))
+            yield Cell(name, f"{count} regions", 0, partial(shared_by, regions, count))
+    unseen = {
+        f"unseen: {name}, {shape} seeds {spread} points": partial(of_spread, run, spread, shape)
+        for name, run, spread, shape in CHECKED
     }
-    learned, stagewise = "film-sentiment-base-learned-s", "film-sentiment-base-stagewise-23792-s"
-    return made | {"stored film-sentiment masks": lambda: stored_pool((learned, stagewise))}
+    for sizes, of, counts, end, once, samples in (
+        (SIZES, POOLS, (2, 3, 5), "", over_seeds, 2.0), (CHECKED_SIZES, unseen, (3, 4, 5), "", over_seeds, 2.0),
+        (SIZES[::2], POOLS, (2, 3, 5), ", ECE", errors_over_seeds, 0.2),
+    ):  # fmt: skip
+        for n, (name, pool), seeds in itertools.product(sizes, of.items(), counts):
+            yield Cell(name, f"{seeds} seeds{end}", n, partial(once, pool, n, seeds), samples)
+    spreads = {f"like sst2-sentences, seeds {spread} points": spread for spread in SPREADS}
+    yield from _cells(spreads, "union of 3 seeds", union_gain)
 
 
-@lru_cache
-def stored_pool(patterns: tuple[str, ...]) -> Pool:
+def _cells(
+    populations: Mapping[str, Any], detail: str, once: Callable[..., dict[str, Answer]],
+    sizes: Sequence[int] = SIZES, samples: float = 1.0,
+) -> Iterator[Cell]:  # fmt: skip
+    """Yield a cell for each sample size and population; `once` takes the population's value, n and the draws."""
+    for n, (name, population) in itertools.product(sizes, populations.items()):
+        yield Cell(name, detail, n, partial(once, population, n), samples)
+
+
+@cache
+def stored_pool() -> Pool:
     """Return grafts of stored runs as seeds: learned masks, and stagewise ones."""
+    patterns = "film-sentiment-base-learned-s", "film-sentiment-base-stagewise-23792-s"
     return of_runs(patterns, "stored film-sentiment masks")
+
+
+POOLS: dict[str, Callable[[], Pool]] = {
+    **{f"like sst2-sentences, seeds {spread} points": partial(of_spread, SST2, spread) for spread in SPREADS},
+    "like mnli, seeds 1.8 points": partial(of_spread, MNLI, 1.8), "stored film-sentiment masks": stored_pool,
+}  # fmt: skip
+"""Pools of seeds; each is made when it is used."""
 
 
 def shares(run: str, n: int, random: np.random.Generator) -> dict[str, Answer]:
     """Return Wilson intervals of accuracy and agreement."""
     graft, tuned, labels = _sample(run, n, random, ("grafted", "finetuned"))
-    right = correct(graft, labels)
-    same = agreement_interval(graft, tuned)
-    truth = _truth(run)
+    same, right, truth = agreement_interval(graft, tuned), correct(graft, labels), _truth(run)
     return {
         "accuracy": (*wilson(float(right.sum()), n), truth["accuracy"]),
         "agreement": (same.low, same.high, truth["agreement"]),
@@ -200,7 +187,7 @@ def classes(run: str, n: int, random: np.random.Generator) -> dict[str, Answer]:
     }
 
 
-@lru_cache
+@cache
 def _class_truth(run: str) -> dict[tuple[str, int, str], float]:
     """Precision, recall and F1 on the whole population, by name of the class (rarest or largest), number and metric."""
     logits, labels = stored_logits(run, "grafted")
@@ -245,7 +232,7 @@ def separations(of: tuple[float, float], n: int, random: np.random.Generator) ->
     }
 
 
-@lru_cache
+@cache
 def _confidences(shift: float, spread: float, count: int = 4000) -> tuple[np.ndarray, np.ndarray, list[float]]:
     """Confidences [model, example] of both kinds, and each model's AUROC, which is lower for the second model."""
     random = np.random.default_rng(1)
@@ -259,7 +246,7 @@ def _confidences(shift: float, spread: float, count: int = 4000) -> tuple[np.nda
     return both[0], both[1], [auroc(x, y).value for x, y in zip(*both, strict=True)]
 
 
-@lru_cache
+@cache
 def _references(spread: float, count: int = 4000) -> tuple[np.ndarray, list[float]]:
     """Return scores [model, reference, 4] of two models that find the same references hard, and both perplexities."""
     random = np.random.default_rng(0)
@@ -270,8 +257,9 @@ def _references(spread: float, count: int = 4000) -> tuple[np.ndarray, list[floa
     return scores, [float(np.exp(-one[:, LOG_LIKELIHOOD].sum() / -one[:, MINUS_TOKENS].sum())) for one in scores]
 
 
-def less_controls(pool: Pool, n: int, random: np.random.Generator) -> dict[str, Answer]:
+def less_controls(make: Callable[[], Pool], n: int, random: np.random.Generator) -> dict[str, Answer]:
     """Return the accuracy of a part of a region less the mean of a few random controls, a sample of all controls."""
+    pool = make()
     drawn, chosen = random.integers(0, len(pool.labels), n), random.integers(0, pool.logits.shape[1], CONTROLS)
     models = [pool.logits[0, 0, drawn], *pool.logits[1, chosen][:, drawn]]
     (value, resampled), *controls = whole_and_resampled(
@@ -318,7 +306,7 @@ def gain_sizes(run: str, n: int, random: np.random.Generator) -> dict[str, Answe
     return answers
 
 
-@lru_cache
+@cache
 def _grafts_by_size(run: str) -> tuple[Mapping[float, np.ndarray], Mapping[float, float]]:
     """Return a graft's logits by its share of the parameters, and the true size by level of the gain.
 
@@ -362,7 +350,7 @@ def nearly_alike(differ: int, n: int, random: np.random.Generator) -> dict[str, 
     return answers | {"share of the gain of nearly equal models": (share.low, share.high, 1 + true / gain)}
 
 
-@lru_cache
+@cache
 def _truth(run: str) -> dict[str, float]:
     """Return every quantity of one run on its whole population."""
     (graft, labels), (tuned, _), (base, _) = (stored_logits(run, s) for s in ("grafted", "finetuned", "pretrained"))
@@ -403,18 +391,19 @@ def less_scaled(run: str, n: int, random: np.random.Generator) -> dict[str, Answ
     }
 
 
-@lru_cache
+@cache
 def _temperature(run: str) -> float:
     return temperature_fit(*stored_logits(run, "finetuned", "validation")).value
 
 
-def over_seeds(pool: Pool, seeds: int, n: int, random: np.random.Generator) -> dict[str, Answer]:
+def over_seeds(make: Callable[[], Pool], n: int, seeds: int, random: np.random.Generator) -> dict[str, Answer]:
     """Means over seeds with examples, for accuracy and NLL: one method, and differences of two, paired and joined.
 
     The joined difference uses the intervals of both methods. A fourth quantity is the change of one's lead over a
     single model to the other's over another, as along fine-tuning. The standard deviation of a mean over resampled
     examples is known without resampling.
     """
+    pool = make()
     known = _known(pool)
     chosen, drawn = random.integers(0, pool.logits.shape[1], seeds), random.integers(0, len(pool.labels), n)
     answers: dict[str, Answer] = {}
@@ -434,8 +423,9 @@ def over_seeds(pool: Pool, seeds: int, n: int, random: np.random.Generator) -> d
     return answers
 
 
-def errors_over_seeds(pool: Pool, seeds: int, n: int, random: np.random.Generator) -> dict[str, Answer]:
+def errors_over_seeds(make: Callable[[], Pool], n: int, seeds: int, random: np.random.Generator) -> dict[str, Answer]:
     """Return the mean calibration error of several seeds, and its difference to another method's."""
+    pool = make()
     truth = _known(pool).truth
     chosen, drawn = random.integers(0, pool.logits.shape[1], seeds), random.integers(0, len(pool.labels), n)
     labels, (one, other) = pool.labels[drawn], pool.logits[:, chosen][:, :, drawn]
@@ -457,71 +447,57 @@ class Known(NamedTuple):
     truth: dict[str, float]
 
 
-_KNOWN: dict[int, tuple[Pool, Known]] = {}
-
-
+@cache
 def _known(pool: Pool) -> Known:
-    if id(pool) not in _KNOWN:
-        each = {
-            "accuracy": (pool.logits.argmax(-1) == pool.labels).astype(np.float64),
-            "nll": np.array([[losses(z, pool.labels) for z in method] for method in pool.logits]),
-        }
-        means = {metric: values.mean((1, 2)) for metric, values in each.items()}
-        means["ECE"] = np.array([np.mean([ece(z, pool.labels) for z in method]) for method in pool.logits])
-        truth = {metric: float(one) for metric, (one, _) in means.items()}
-        for kind in (DIFFERENCE, APART):
-            truth |= {f"{metric}{kind}": float(one - other) for metric, (one, other) in means.items()}
-        for metric, of in each.items():
-            single = float((of[0, 0] - of[1, 0]).mean())
-            truth[f"{metric}{CHANGE}"] = truth[f"{metric}{DIFFERENCE}"] - single
-        _KNOWN[id(pool)] = pool, Known(each, truth)
-    return _KNOWN[id(pool)][1]
+    each = {
+        "accuracy": (pool.logits.argmax(-1) == pool.labels).astype(np.float64),
+        "nll": np.array([[losses(z, pool.labels) for z in method] for method in pool.logits]),
+    }
+    means = {metric: values.mean((1, 2)) for metric, values in each.items()}
+    means["ECE"] = np.array([np.mean([ece(z, pool.labels) for z in method]) for method in pool.logits])
+    truth = {metric: float(one) for metric, (one, _) in means.items()}
+    for kind in (DIFFERENCE, APART):
+        truth |= {f"{metric}{kind}": float(one - other) for metric, (one, other) in means.items()}
+    for metric, of in each.items():
+        truth[f"{metric}{CHANGE}"] = truth[f"{metric}{DIFFERENCE}"] - float((of[0, 0] - of[1, 0]).mean())
+    return Known(each, truth)
 
 
-def union_gain(spread: float, seeds: int, n: int, random: np.random.Generator) -> dict[str, Answer]:
-    """Return the mean share of the gain that several seeds' grafts recover, as in tables of unions."""
-    pool, note = of_spread(SST2, spread), _note(SST2)
+def union_gain(spread: float, n: int, random: np.random.Generator) -> dict[str, Answer]:
+    """Return the mean share of the gain that the grafts of three seeds recover, as in tables of unions."""
+    pool, note = of_spread(SST2, spread), stored_runs(SST2)[0].record.task
+    assert note is not None
     every, examples = pool.logits.shape[1:3]
     repeats = examples // len(stored_logits(SST2, "finetuned")[1])
     base, tuned = (np.tile(stored_logits(SST2, state)[0], (repeats, 1)) for state in ("pretrained", "finetuned"))
     right = [float(correct(z, pool.labels).mean()) for z in (base, tuned)]
     true = float(relative_gain(pool.accuracies()[0].mean(), *right))
-    chosen, drawn = random.integers(0, every, seeds), random.integers(0, examples, n)
+    chosen, drawn = random.integers(0, every, 3), random.integers(0, examples, n)
     scored = TaskScores(note, pool.labels[drawn], base[drawn], tuned[drawn])
     found = mean_relative_gain(scored, list(pool.logits[0, chosen][:, drawn]))
     return {"union's gain": (found.low, found.high, true)}
 
 
-@lru_cache
-def _note(run: str) -> TaskNote:
-    note = stored_runs(run)[0].record.task
-    assert note is not None
-    return note
-
-
-def shared_by(regions: list[Region], count: int, random: np.random.Generator) -> dict[str, Answer]:
+def shared_by(make: Callable[[], list[Region]], count: int, random: np.random.Generator) -> dict[str, Answer]:
     """Return the mean IoU of some regions, and the overlap of two tasks with as many regions each: jackknife."""
+    regions = make()
     drawn = random.choice(len(regions), 2 * count, replace=2 * count > len(regions))
     first, second = ([regions[i] for i in half] for half in (drawn[:count], drawn[count:]))
     same = stability(first)
     table = overlap({"a": dict(enumerate(first)), "b": dict(enumerate(second))})
     row = table[(table["row_task"] == "a") & (table["column_task"] == "b") & (table["kind"] == "overlap")].iloc[0]
-    iou, share = _shared(id(regions), regions)
+    iou, share = _shared(make)
     return {"mean IoU": (same.low, same.high, iou), "overlap": (float(row["low"]), float(row["high"]), share)}
 
 
-_SHARED: dict[int, tuple[float, float]] = {}
-
-
-def _shared(key: int, regions: list[Region]) -> tuple[float, float]:
+@cache
+def _shared(make: Callable[[], list[Region]]) -> tuple[float, float]:
     """Return mean IoU and overlap of all pairs; regions are of one size, so an overlap is 2 IoU / (1 + IoU)."""
-    if key not in _SHARED:
-        iou = pairwise_iou(regions)
-        _SHARED[key] = float(iou.mean()), float((2 * iou / (1 + iou)).mean())
-    return _SHARED[key]
+    iou = pairwise_iou(make())
+    return float(iou.mean()), float((2 * iou / (1 + iou)).mean())
 
 
-@lru_cache
+@cache
 def drawn_regions(count: int = 200, size: int = 300, d: int = 20_000) -> list[Region]:
     """Return regions that share a core to a varying degree."""
     random = np.random.default_rng(0)
@@ -531,7 +507,7 @@ def drawn_regions(count: int = 200, size: int = 300, d: int = 20_000) -> list[Re
     return [Region.from_flat(np.sort(flat), {"weight": (d,)}) for flat in ranked]
 
 
-@lru_cache
+@cache
 def stored_regions() -> list[Region]:
     """Return regions of one size from stored runs of one pair, with different seeds and settings."""
     runs = stored_runs("film-sentiment-base-stagewise-23792-s")
@@ -540,7 +516,7 @@ def stored_regions() -> list[Region]:
     return [region for region in regions.values() if region.size == most]
 
 
-@lru_cache
+@cache
 def alike_regions() -> list[Region]:
     """The largest group of stored regions that each share more than half of their entries with the group's first."""
     regions = stored_regions()
@@ -585,7 +561,7 @@ def best_of_independent(share: float, n: int, random: np.random.Generator) -> di
     }
 
 
-@lru_cache
+@cache
 def _path(run: str) -> dict[str, np.ndarray]:
     """Return logits [point, example, class] by split; mixtures of stored logits replace the logits of mixed models.
 
@@ -604,10 +580,8 @@ def _path(run: str) -> dict[str, np.ndarray]:
 
 def measured(cell: Cell, repetitions: int) -> list[dict[str, object]]:
     """Return the rows of a cell, one per quantity that has an interval; the draws depend on the cell's name alone."""
-    random, count = (
-        np.random.default_rng(zlib.crc32(repr(cell.key).encode())),
-        max(2, round(cell.samples * repetitions)),
-    )
+    random = np.random.default_rng(zlib.crc32(repr(cell[:3]).encode()))
+    count = max(2, round(cell.samples * repetitions))
     with mock.patch.object(intervals, "draws", _same_draws):
         answers = [cell.once(random) for _ in range(count)]
     rows: list[dict[str, object]] = []
@@ -637,46 +611,31 @@ def _remembered(n: int, resamples: int, seed: int) -> list[np.ndarray]:
 
 
 def run(repetitions: int, out: Path, again: Collection[str] = ()) -> pd.DataFrame:
-    """Measure every cell; rows are added to `out` cell by cell, and existing cells are not measured again.
-
-    Cells with a quantity in `again` are measured again, for example after a change of its interval. Rows are in the
-    order of the cells.
-    """
-    every = list(cells())
-    found: dict[tuple[str, str, int], list[dict[str, object]]] = {cell.key: [] for cell in every}
-    for row in pd.read_csv(out).to_dict("records") if out.is_file() else []:
-        found.setdefault((row["population"], row["detail"], row["n"]), []).append(row)
-    todo = [cell for cell in every if not found[cell.key] or any(r["quantity"] in again for r in found[cell.key])]
-    progress = Progress(out.name, len(todo))
-    for cell in todo:
-        found[cell.key] = measured(cell, repetitions)
-        pd.DataFrame(list(itertools.chain(*found.values()))).to_csv(out, index=False)
-        progress.step()
-    progress.end()
-    return pd.DataFrame(list(itertools.chain(*found.values())))
+    """Measure the cells that have no rows in `out`, and again those with a quantity in `again`."""
+    rows = Rows(out, ["population", "detail", "n"])
+    changed = {rows.key_of(row) for row in rows.rows if row["quantity"] in again}
+    rows.rows = [row for row in rows.rows if rows.key_of(row) not in changed]
+    rows.keys -= changed
+    keys = ((dict(zip(rows.key, cell[:3], strict=True)), cell) for cell in cells())
+    return measure(rows, ((key, partial(measured, cell, repetitions)) for key, cell in keys))
 
 
 KINDS = {
-    "accuracy, difference": "Tango", "accuracy, difference of nearly equal models": "Tango",
-    "f1, difference": "bootstrap and Tango", "f1, difference of nearly equal models": "bootstrap and Tango",
-    "share of the gain of nearly equal models": "bootstrap and Tango",
-    "accuracy": "Wilson", "agreement": "Wilson", "mean IoU": "jackknife", "overlap": "jackknife",
-    "union's gain": "examples and seeds", "part less controls": "examples and seeds",
-    "accuracy, difference on a slice": "Tango", "AUROC": "DeLong, on the logit", "AUROC, difference": "DeLong, paired",
-    "share of the gain": "paired bootstrap", "size at which 50% of the gain is back": "where the curve's ends cross",
-    "size at which 95% of the gain is back": "where the curve's ends cross",
+    "accuracy, difference": "Tango", "f1, difference": "bootstrap and Tango",
+    "share of the gain of nearly": "bootstrap and Tango", "share of the gain": "paired bootstrap",
+    "size at which": "where the curve's ends cross", "union's gain": "examples and seeds",
+    "part less controls": "examples and seeds", "AUROC, difference": "DeLong, paired", "AUROC": "DeLong, on the logit",
+    "mean IoU": "jackknife", "overlap": "jackknife", "ECE": "test inversion, paired", "precision": "Wilson",
+    "recall": "Wilson", "accuracy": "Wilson", "agreement": "Wilson",
+    "best of 61, interval": "Tango, Bonferroni", "best of 61 independent, interval": "Tango, Bonferroni",
+    "best of": "Tango", "nll, difference": "paired bootstrap", "brier, difference": "paired bootstrap",
+    "perplexity, difference": "paired bootstrap",
 }  # fmt: skip
-"""The method of a quantity's interval, if its name does not contain it."""
+"""The method of a quantity's interval, by the beginning of its name, the longer first; the others are bootstraps."""
 
 
 def _kind(quantity: str) -> str:
-    if quantity.startswith("ECE"):
-        return "test inversion, paired"
-    if quantity.startswith("best of"):
-        return "Tango, Bonferroni" if quantity.endswith("all 61") else "Tango"
-    if quantity.startswith(("precision", "recall")):
-        return "Wilson"
-    return KINDS.get(quantity, "paired bootstrap" if "difference" in quantity else "bootstrap")
+    return next((kind for beginning, kind in KINDS.items() if quantity.startswith(beginning)), "bootstrap")
 
 
 def table(rows: pd.DataFrame) -> list[str]:
@@ -685,53 +644,47 @@ def table(rows: pd.DataFrame) -> list[str]:
     Widths are in points, for NLL and perplexity in hundredths (of a nat for NLL), for a size in hundredths of a power
     of ten.
     """
-    lines = [
-        "| quantity | interval | cells | under 93% | lowest coverage | where | median | median width, n = 300 "
-        "| n = 1,821 |",
-        "|" + " --- |" * 9,
-    ]
-    single = rows[~rows["detail"].str.match(r"\d seeds")]
-    for quantity, found in single.groupby("quantity", sort=False):
+    head = ("quantity", "interval", "cells", "under 93%", "lowest coverage", "where", "median",
+            "median width, n = 300", "n = 1,821")  # fmt: skip
+    lines = []
+    for quantity, found in rows[~rows["detail"].str.match(r"\d seeds")].groupby("quantity", sort=False):
         worst = found.loc[found["coverage"].idxmin()]
         name = str(worst["population"]).removesuffix("-minilm-l6-stagewise-10646-s0")
         where = f"{name}, n = {worst['n']:,}" if worst["n"] else f"{name}, {worst['detail']}"
-        widths = [found.loc[found["n"] == n, "width"] for n in (SIZES[0], SIZES[-1])]
-        shown = [f"{100 * width.median():.1f}" if len(width) else "" for width in widths]
-        coverage = found["coverage"]
-        lines.append(
-            f"| {quantity} | {_kind(str(quantity))} | {len(found)} | {(coverage < 0.93).sum()} | "
-            f"{100 * coverage.min():.1f}% | {where} | {100 * coverage.median():.1f}% | {' | '.join(shown)} |"
-        )
-    return lines
+        widths = (100 * found.loc[found["n"] == n, "width"].median() for n in (SIZES[0], SIZES[-1]))
+        lines.append((
+            str(quantity), _kind(str(quantity)), *_coverage(found["coverage"], where),
+            *("" if np.isnan(width) else f"{width:.1f}" for width in widths),
+        ))  # fmt: skip
+    return markdown_table(head, lines)
+
+
+def _coverage(coverage: pd.Series, *where: str) -> tuple[str, ...]:
+    """Return the number of cells, those under 93%, the lowest coverage (and the place), and the median, as texts."""
+    low, middle = (f"{100 * share:.1f}%" for share in (coverage.min(), coverage.median()))
+    return str(len(coverage)), str((coverage < 0.93).sum()), low, *where, middle
 
 
 def seeds_table(rows: pd.DataFrame) -> list[str]:
     """Means over seeds, a line per quantity and number of seeds: coverage in synthetic pools and in the stored one."""
-    lines = [
-        "| mean over seeds | seeds | cells of made pools | under 93% | lowest coverage | median | stored masks: lowest "
-        "| width at a spread of 1.8 points, n = 1,821 |",
-        "|" + " --- |" * 8,
-    ]
+    head = ("mean over seeds", "seeds", "cells of made pools", "under 93%", "lowest coverage", "median",
+            "stored masks: lowest", "width at a spread of 1.8 points, n = 1,821")  # fmt: skip
+    lines = []
     means = rows[rows["detail"].str.match(r"\d seeds") & ~rows["population"].str.startswith("unseen")]
     for (quantity, detail), found in means.groupby(["quantity", "detail"], sort=False):
         made, other = (found.loc[found["population"].str.startswith(of), "coverage"] for of in ("like", "stored"))
         usual = found[(found["population"] == "like sst2-sentences, seeds 1.8 points") & (found["n"] == SIZES[-1])]
-        lines.append(
-            f"| {quantity} | {str(detail)[0]} | {len(made)} | {(made < 0.93).sum()} | {100 * made.min():.1f}% | "
-            f"{100 * made.median():.1f}% | {100 * other.min():.1f}% | {100 * usual['width'].median():.1f} |"
-        )
-    return lines
+        width = f"{100 * usual['width'].median():.1f}"
+        lines.append((quantity, detail[0], *_coverage(made), f"{100 * other.min():.1f}%", width))
+    return markdown_table(head, lines)
 
 
 def unseen_seeds_table(rows: pd.DataFrame) -> list[str]:
     """Return the same table for the pools that were not used during development."""
-    lines = ["| mean over seeds | seeds | cells | under 93% | lowest coverage | where | median |", "|" + " --- |" * 7]
+    head, lines = ("mean over seeds", "seeds", "cells", "under 93%", "lowest coverage", "where", "median"), []
     means = rows[rows["population"].str.startswith("unseen")]
     for (quantity, detail), found in means.groupby(["quantity", "detail"], sort=False):
-        coverage, worst = found["coverage"], found.loc[found["coverage"].idxmin()]
+        worst = found.loc[found["coverage"].idxmin()]
         where = f"{str(worst['population']).removeprefix('unseen: ')}, n = {worst['n']:,}"
-        lines.append(
-            f"| {quantity} | {str(detail)[0]} | {len(found)} | {(coverage < 0.93).sum()} | "
-            f"{100 * coverage.min():.1f}% | {where} | {100 * coverage.median():.1f}% |"
-        )
-    return lines
+        lines.append((quantity, detail[0], *_coverage(found["coverage"], where)))
+    return markdown_table(head, lines)

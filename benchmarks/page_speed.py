@@ -1,25 +1,22 @@
 """Measure the dashboard's speed on stored runs: the first figure on a fresh server, and a switch of the page.
 
-    python benchmarks/page_speed.py [--runs 20] [--servers 5] [--rounds 5] [--out benchmarks]
+    python -m benchmarks page-speed [--runs 20] [--servers 5] [--rounds 5] [--results FOLDER]
 
 A copy of the project is served with the tables of the studies and the first `--runs` shipped runs that have a ranking,
 and driven by headless Chromium. Times are measured in the page itself, from the navigation or the click to the first
 frame with a figure of the new page. In the same browser a bare Streamlit app with pages of one small figure takes
-turns: it gives the least cost of a switch. A page that runs the models does so after its first figure, or never. Writes
-page_speed.json, and the table into README.md beside this file. Needs the packages of deploy/requirements-dev.txt and a
-Chromium on the path.
+turns: it gives the least cost of a switch. A page that runs the models does so after its first figure, or never. Needs
+the packages of deploy/requirements-dev.txt and a Chromium on the path.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import shutil
-import sys
 import tempfile
-import time
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -27,21 +24,17 @@ from typing import Any
 import numpy as np
 from playwright.sync_api import Browser, Page, sync_playwright
 
-PROJECT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(PROJECT))
-
-from benchmarks.machine import machine, written
+from benchmarks.frame import RESULTS, ROOT, machine, store, verdict
+from skillviz.core.formats import markdown_table
 from skillviz.runs.run import RANKING
 from skillviz.runs.store import Store
-from skillviz.tasks.uploaded import Upload, rows_of
 from skillviz.ui.page_table import HOME, PAGES
 from tests.e2e.server import PATIENCE, served, settle
 
-UPLOADED = (60, 1_000)
-"""The numbers of rows of the timed uploads."""
 FIRST_FIGURE, SWITCH = 1.3, 2.0
 """Targets as multiples of the bare app's median: the first figure, and a page switch to the figure."""
-NAME = "page_speed"
+CARRIED = ("skillviz", "pages", ".streamlit", "examples", "cached_runs/studies", "dashboard.py", "pyproject.toml")
+"""The files of the project that the measured server has, beside its runs."""
 BARE = {
     "dashboard.py": """\
 import streamlit as st
@@ -90,36 +83,48 @@ FIRST_DRAWN = """
 
 
 @contextmanager
-def project_of(runs: list[Path]) -> Iterator[Path]:
+def dashboard(runs: Sequence[Path]) -> Iterator[Path]:
     """Yield a copy of the dashboard's files, with these runs as the shipped ones, and no runs of a user's own."""
     with tempfile.TemporaryDirectory() as place:
-        folder = Path(place)
-        for name in ("skillviz", "pages", ".streamlit", "examples"):
-            if (PROJECT / name).is_dir():
-                shutil.copytree(PROJECT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
-        for name in ("dashboard.py", "pyproject.toml"):
-            shutil.copy(PROJECT / name, folder / name)
+        for name in CARRIED:
+            one, other = ROOT / name, Path(place) / name
+            other.parent.mkdir(exist_ok=True)
+            if one.is_dir():
+                shutil.copytree(one, other, ignore=shutil.ignore_patterns("__pycache__"))
+            elif one.is_file():
+                shutil.copy(one, other)
         for run in runs:
-            shutil.copytree(run, folder / "cached_runs" / run.name)
-        shutil.copytree(PROJECT / "cached_runs" / "studies", folder / "cached_runs" / "studies")
-        yield folder
+            shutil.copytree(run, Path(place, "cached_runs", run.name))
+        yield Path(place)
 
 
-def first_figures(browser: Browser, project: Path, servers: int) -> dict[str, list[float]]:
+@contextmanager
+def bare() -> Iterator[Path]:
+    """Yield the folder of the bare app."""
+    with tempfile.TemporaryDirectory() as place:
+        (Path(place) / "pages").mkdir()
+        for name, text in BARE.items():
+            (Path(place) / name).write_text(text)
+        yield Path(place)
+
+
+def first_figures(browser: Browser, project: Path, least: Path, servers: int) -> dict[str, list[float]]:
     """Return seconds to the first figure by row: for the first visitor of a fresh server, and for the second."""
-    found: dict[str, list[float]] = {}
+    found: dict[str, list[float]] = defaultdict(list)
     for _ in range(servers):
-        for name in OPENED:
-            with bare() if name == "zero" else dashboard(project) as address:
+        for name, title in OPENED.items():
+            with served(least if name == "zero" else project, more=own(project)) as address:
                 for visitor in VISITORS:
-                    context = browser.new_context(viewport={"width": 1440, "height": 900})
-                    page = context.new_page()
+                    page = browser.new_page(viewport={"width": 1440, "height": 900})
                     page.goto(f"{address}/{name if name != 'zero' else ''}", wait_until="commit")
-                    found.setdefault(f"first figure, {OPENED[name]}, {visitor} visitor", []).append(
-                        page.evaluate(FIRST_DRAWN)
-                    )
-                    context.close()
+                    found[f"first figure, {title}, {visitor} visitor"].append(page.evaluate(FIRST_DRAWN))
+                    page.close()
     return found
+
+
+def own(project: Path) -> dict[str, str]:
+    """Return the variable that names a user's own runs: a folder that is empty."""
+    return {"SKILLVIZ_RUNS": str(project / "own")}
 
 
 def switches(page: Page, names: list[str], titles: dict[str, str]) -> list[dict[str, Any]]:
@@ -142,24 +147,6 @@ WITHOUT_FIGURE = ("runs", "launch", "jobs", "studies", "paper")
 """Pages that show a table or a form; for them the heading counts."""
 
 
-@contextmanager
-def dashboard(project: Path) -> Iterator[str]:
-    """Yield the address of the copy's dashboard, with its shipped runs alone."""
-    with served(project, more={"SKILLVIZ_RUNS": str(project / "own")}) as address:
-        yield address
-
-
-@contextmanager
-def bare() -> Iterator[str]:
-    """Yield the address of the bare app."""
-    with tempfile.TemporaryDirectory() as place:
-        (Path(place) / "pages").mkdir()
-        for name, text in BARE.items():
-            (Path(place) / name).write_text(text)
-        with served(Path(place)) as address:
-            yield address
-
-
 def opened(browser: Browser, address: str) -> Page:
     """Return a page at this address, drawn."""
     page = browser.new_page(viewport={"width": 1440, "height": 900})
@@ -180,16 +167,16 @@ def row_of(name: str, seconds: list[float], least: float, target: float | None =
 
 def measure(runs: int, servers: int, rounds: int) -> dict[str, Any]:
     """Return all measurements, with the machine."""
-    there, shipped = machine(), Store(PROJECT / "cached_runs").list()
+    there, shipped = machine(), Store(ROOT / "cached_runs").list()
     ranked = [run for run in shipped if RANKING in run.files][:runs]  # studies' runs ship without rankings
-    stored = [run.path for run in ranked]
     shown = next(run for run in ranked if run.spec.interpolation and run.record.transfers)  # every page has its figure
     chromium = shutil.which("chromium") or shutil.which("google-chrome")
-    with sync_playwright() as playwright, project_of(stored) as project:
+    folders = [run.path for run in ranked if run.path.is_dir()]  # packed runs come with their studies
+    with sync_playwright() as playwright, dashboard(folders) as project, bare() as least:
         browser = playwright.chromium.launch(executable_path=chromium)
-        first = first_figures(browser, project, servers)
-        with dashboard(project) as address, bare() as least:
-            plain, page = opened(browser, least), opened(browser, f"{address}/overview?run={shown.id}")
+        first = first_figures(browser, project, least, servers)
+        with served(project, more=own(project)) as address, served(least) as other:
+            plain, page = opened(browser, other), opened(browser, f"{address}/overview?run={shown.id}")
             names, titles = list(PAGES), {name: entry.question for name, entry in PAGES.items()}
             new, found, lowest = switches(page, names, titles), [], []
             for _ in range(rounds):
@@ -198,73 +185,32 @@ def measure(runs: int, servers: int, rounds: int) -> dict[str, Any]:
                     lowest += switches(plain, ["two", "one"], {"one": "one", "two": "two"})
         browser.close()
     limit = float(np.median([row["seconds"] for row in lowest]))
-    opening = {
-        visitor: float(np.median(first[f"first figure, {OPENED['zero']}, {visitor} visitor"])) for visitor in VISITORS
-    }
-    pages = [row_of(name, [row["seconds"] for row in found if row["page"] == name], limit) for name in PAGES]
+    opening = {who: float(np.median(first[f"first figure, {OPENED['zero']}, {who} visitor"])) for who in VISITORS}
+    pages = {name: [row["seconds"] for row in found if row["page"] == name] for name in PAGES}
     rows = [
         *(row_of(name, seconds, opening[name.split()[-2]], FIRST_FIGURE) for name, seconds in first.items()),
         row_of(HEADING, [row["heading"] for row in found], limit),
         row_of(FIRST, [row["seconds"] for row in new], limit),
         row_of(LATER, [row["seconds"] for row in found], limit, SWITCH),
-        *({**row, "what": f"switch to {row['what']}"} for row in pages),
+        *(row_of(f"switch to {name}", seconds, limit) for name, seconds in pages.items()),
         row_of("page switch, bare app", [row["seconds"] for row in lowest], limit),
     ]
-    return {"runs": len(stored), "machine": there, "rows": rows, "uploads": [upload_of(count) for count in UPLOADED]}
+    return {"runs": len(ranked), "machine": there, "rows": rows}
 
 
-def upload_of(count: int, times: int = 5) -> dict[str, Any]:
-    """The median seconds for reading an upload of `count` rows, after the process that reads uploads has started."""
-    lines = [
-        f"a review of some words, number {number}, of a film that was long;{number % 2}" for number in range(count)
-    ]
-    upload, seconds = Upload("reviews.csv", "\n".join(["text;label", *lines]).encode()), []
-    for _ in range(times + 1):
-        begun = time.perf_counter()
-        rows_of(upload)
-        seconds.append(time.perf_counter() - begun)
-    return {"rows": count, "median": round(float(np.median(seconds[1:])), 4)}
-
-
-def said(row: dict[str, Any]) -> str:
-    """Return the target, with "met" or "missed" for the median."""
-    if row["target"] is None:
-        return ""
-    return f"{row['target']:g}, {'met' if row['times_bare'] <= row['target'] else 'missed'}"
-
-
-def table(result: dict[str, Any]) -> str:
+def table(result: dict[str, Any]) -> list[str]:
     """Return the result as a Markdown table with a line on the machine."""
-    head = [
-        "| what | n | median, s | 95th percentile, s | median / bare app | target |",
-        "| --- | --- | --- | --- | --- | --- |",
-    ]
-    rows = [
-        f"| {r['what']} | {r['n']} | {r['median']:.2f} | {r['p95']:.2f} | {r['times_bare']:.2f} | {said(r)} |"
-        for r in result["rows"]
-    ]
     m = result["machine"]
-    note = (
-        f"{result['runs']} stored runs; headless Chromium and the server share the machine: {m['cpu']}, "
-        f"{m['cores']} cores; load at the start {m['load']}."
-    )
-    uploads = [f"{u['rows']:,} rows of an upload are read in {u['median']:.2f} s." for u in result.get("uploads", ())]
-    return "\n".join([*head, *rows, "", " ".join([note, *uploads]), ""])
+    return [*markdown_table(("what", "n", "median, s", "95th percentile, s", "median / bare app", "target"), (
+        (row["what"], str(row["n"]), *(f"{row[name]:.2f}" for name in ("median", "p95", "times_bare")),
+         verdict(row["times_bare"], row["target"]) if row["target"] else "")
+        for row in result["rows"]
+    )), "", f"{result['runs']} stored runs; headless Chromium and the server share the machine: {m['cpu']}, "
+        f"{m['cores']} cores; load at the start {m['load']}."]  # fmt: skip
 
 
-def main() -> None:
-    """Measure, print the table, and write it as JSON and into README.md."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent)
-    parser.add_argument("--runs", type=int, default=20)
-    parser.add_argument("--servers", type=int, default=5)
-    parser.add_argument("--rounds", type=int, default=5)
-    given = parser.parse_args()
+def main(runs: int = 20, servers: int = 5, rounds: int = 5, results: Path = RESULTS) -> None:
+    """Measure the dashboard's speed on stored runs: the first figure on a fresh server, and a switch of the page."""
     os.environ["HF_HUB_OFFLINE"] = "1"
-    result = measure(given.runs, given.servers, given.rounds)
-    written(NAME, result, table(result), given.out)
-    print(table(result))
-
-
-if __name__ == "__main__":
-    main()
+    result = measure(runs, servers, rounds)
+    store("page-speed", result, table(result), results)

@@ -1,6 +1,6 @@
 """Measure whether localizers find a planted skill: fine-tunes with a known true region, by place, maker and distractor.
 
-    python -m benchmarks planted [--localizer NAME] [--seed 0] [--encoder small] [--work FOLDER] [--tables]
+    python -m benchmarks planted [--localizer NAME] [--seed 0] [--work FOLDER] [--tables]
 
 A small encoder, trained on movie reviews, learns to separate objective from subjective sentences in a region alone
 (skillviz.planted), and movement without this skill is put around it. Each row of results/planted.csv is a planted
@@ -12,25 +12,23 @@ from __future__ import annotations
 
 import itertools
 import shutil
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
-from functools import cached_property
+from collections.abc import Iterator, Sequence
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 import torch
+import typer
 from safetensors.torch import load_file
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 from transformers import BertConfig, BertForTokenClassification, PreTrainedTokenizerFast
 
-from benchmarks.between_marks import fill
-from benchmarks.coverage import ROOT
+from benchmarks.frame import RESULTS, ROOT, Rows, fill, measure
 from benchmarks.localizer import searched
 from skillviz.analysis import known_truth
-from skillviz.analysis.known_truth import ALONE, CELL, DISTRACTORS, EVERYWHERE, KEEPS, SKILL
-from skillviz.atomic import write_file
+from skillviz.analysis.known_truth import ALONE, CELL, DISTRACTORS, EVERYWHERE, KEEPS, SKILL, SMALL
 from skillviz.core.encoded import Encoded
 from skillviz.core.formats import markdown_table, number, percent
 from skillviz.core.known_truth import recovery
@@ -67,20 +65,7 @@ HEAD_START = 3.0
 """The factor of the initial weights of the small encoder's head, so that a step does not move only the head."""
 
 
-@dataclass(frozen=True)
-class Encoder:
-    """A base, the settings for planting skills in it, and its cells."""
-
-    base: Callable[[Path], Path]
-    rates: dict[str, float]
-    """Learning rates of planting, by maker."""
-    unplanted_rates: dict[str, float]
-    steps: int
-    cells: tuple[tuple[str, str, str], ...]
-
-
-@dataclass(frozen=True)
-class Cell:
+class Cell(NamedTuple):
     """The key of a planted model."""
 
     encoder: str
@@ -94,7 +79,10 @@ def small_base(out: Path) -> Path:
     """Return a BERT of two layers with the largest principal components of MiniLM's word vectors, trained on FIRST."""
     if out.is_dir():
         return out
-    start, texts = out.with_name(f"{out.name}-random"), [text for task in (FIRST, TASK, OTHER) for text in _texts(task)]
+    start, texts = (
+        out.with_name(f"{out.name}-random"),
+        [text for task in (FIRST, TASK, OTHER) for text in load(registry.task(task)).train["text_a"]],
+    )
     tokenizer, kept = _vocabulary(texts)
     PreTrainedTokenizerFast(
         tokenizer_object=tokenizer, model_max_length=TOKENS, **{f"{t[1:-1].lower()}_token": t for t in SPECIAL}
@@ -119,10 +107,6 @@ def small_base(out: Path) -> Path:
     return out
 
 
-def _texts(task: Path) -> list[str]:
-    return list(load(registry.task(task)).train["text_a"])
-
-
 def _vocabulary(texts: Sequence[str]) -> tuple[Tokenizer, np.ndarray]:
     """Return a tokenizer of MiniLM's WORDS most frequent tokens, and their numbers there."""
     old = Tokenizer.from_file(str(MINILM / "tokenizer.json"))
@@ -142,25 +126,17 @@ def _vocabulary(texts: Sequence[str]) -> tuple[Tokenizer, np.ndarray]:
     return tokenizer, kept
 
 
-ENCODERS = {
-    "small": Encoder(
-        small_base, {"sgd": 0.3, "adamw": 0.03}, {"sgd": 0.1, "adamw": 0.001}, 600,
-        tuple(itertools.product(PLACES, ("sgd", "adamw"), DISTRACTORS)),
-    ),
-    "minilm-l6": Encoder(
-        lambda out: MINILM, {"sgd": 0.3, "adamw": 0.003}, {"sgd": 0.04, "adamw": 2e-5}, 1500,
-        (("scattered 0.5%", "sgd", "random 1×"), ("one layer's values", "adamw", "random 3×"),
-         ("two heads", "sgd", SKILL)),
-    ),
-}  # fmt: skip
+CELLS = tuple(itertools.product(PLACES, ("sgd", "adamw"), DISTRACTORS))
+"""Place, maker and distractor of every cell."""
+STEPS, RATES, UNPLANTED_RATES = 600, {"sgd": 0.3, "adamw": 0.03}, {"sgd": 0.1, "adamw": 0.001}
+"""Steps of training, and its learning rates by maker: in a region, and of all graftable parameters."""
 
 
 class Workshop:
-    """An encoder's models, made if the work folder lacks them, and the examples for search and scoring."""
+    """The encoder's models, made if the work folder lacks them, and the examples for search and scoring."""
 
-    def __init__(self, encoder: str, work: Path) -> None:
-        self.encoder, self.settings, self.work = encoder, ENCODERS[encoder], work / encoder
-        self.base, self.task = self.settings.base(self.work / "base"), registry.task(TASK)
+    def __init__(self, work: Path) -> None:
+        self.work, self.base, self.task = work, small_base(work / "base"), registry.task(TASK)
 
     @cached_property
     def table(self) -> ParameterTable:
@@ -179,19 +155,19 @@ class Workshop:
         if not out.is_dir():
             finetune(
                 str(self.base), [self.task],
-                TrainingConfig(recipe=maker, lr=self.settings.unplanted_rates[maker], **self._training(seed)), DATA,
+                TrainingConfig(recipe=maker, lr=UNPLANTED_RATES[maker], **self._training(seed)), DATA,
                 out=out, device="cpu",
             )  # fmt: skip
         return load_pair(self.base, out, task=self.task, device="cpu")
 
     def _training(self, seed: int) -> dict[str, Any]:
-        return {"head": "linear", "steps": self.settings.steps, "batch_size": 16, "seed": seed}
+        return {"head": "linear", "steps": STEPS, "batch_size": 16, "seed": seed}
 
     def _skill(self, name: str, task: Path, region: Region, maker: str, seed: int) -> ModelPair:
         out = self.work / f"{name}-{maker}-{seed}".replace(" ", "-")
         if out.is_dir():
             return load_pair(self.base, out, task=task, device="cpu")
-        rate = self.settings.rates[maker]
+        rate = RATES[maker]
         return plant(
             self.base, registry.task(task), region, out, maker=maker, lr=rate, data=DATA, **self._training(seed)
         )
@@ -214,28 +190,22 @@ class Workshop:
 
     def model_rows(self, cells: Sequence[Cell]) -> Iterator[dict[str, object]]:
         """Yield the unplanted model of each maker and seed among the cells, then one row per cell."""
-        gains = {}
-        for maker, seed in dict.fromkeys((cell.maker, cell.seed) for cell in cells):
-            pair = self.unplanted(maker, seed)
-            base, tuned = (self.accuracy(pair, state) for state in ("pretrained", "finetuned"))
-            gains[maker, seed] = tuned - base
-            cell = Cell(self.encoder, EVERYWHERE, maker, ALONE, seed)
-            moved = int((pair.finetuned != pair.base).sum())
-            yield {**asdict(cell), "size": pair.d, "moved": moved, "base": base, "true_region": tuned, "whole": tuned,
-                   "kept": 1.0, "counts": False}  # fmt: skip
-        for cell in cells:
-            pair, true = self.planted(cell)
-            base, graft, whole = (
-                self.accuracy(pair, state, region)
-                for state, region in (("pretrained", None), ("grafted", true), ("finetuned", None))
-            )
-            kept = (graft - base) / gains[cell.maker, cell.seed] if gains[cell.maker, cell.seed] > 0 else float("nan")
+        gains: dict[tuple[str, int], float] = {}
+        unplanted = [Cell(SMALL, EVERYWHERE, maker, ALONE, seed) for _, _, maker, _, seed in cells]
+        for cell in (*dict.fromkeys(unplanted), *cells):
+            of_maker, is_planted = (cell.maker, cell.seed), cell.place != EVERYWHERE
+            pair, true = self.planted(cell) if is_planted else (self.unplanted(*of_maker), None)
+            base, whole = (self.accuracy(pair, state) for state in ("pretrained", "finetuned"))
+            gain = gains.setdefault(of_maker, whole - base)
+            graft = whole if true is None else self.accuracy(pair, "grafted", true)
+            kept = 1.0 if true is None else (graft - base) / gain if gain > 0 else float("nan")
             yield {
-                **asdict(cell), "size": true.size, "moved": int((pair.finetuned != pair.base).sum()), "base": base,
-                "true_region": graft, "whole": whole, "kept": round(kept, 4), "counts": bool(kept >= KEEPS),
+                **cell._asdict(), "size": pair.d if true is None else true.size,
+                "moved": int((pair.finetuned != pair.base).sum()), "base": base, "true_region": graft, "whole": whole,
+                "kept": round(kept, 4), "counts": is_planted and bool(kept >= KEEPS),
             }  # fmt: skip
 
-    def search_row(self, cell: Cell, name: str, factor: float) -> dict[str, object]:
+    def search_row(self, cell: Cell, name: str, factor: float) -> list[dict[str, object]]:
         """Return a localizer's row in a cell, at a multiple of the true size.
 
         It has the recovery of the true region, the graft's accuracy, and the accuracies of its true and its false
@@ -248,14 +218,14 @@ class Workshop:
         barred = without(pair, true)
         kept_out = self._found(barred, name, size, cell.seed) if (barred.finetuned != barred.base).any() else true
         found = recovery(region, true, (pair.finetuned - pair.base).numpy())
-        return {
-            **asdict(cell), "localizer": name, "factor": factor, "size": region.size,
+        return [{
+            **cell._asdict(), "localizer": name, "factor": factor, "size": region.size,
             **{column: round(value, 4) for column, value in found._asdict().items()},
             "graft": self.accuracy(pair, "grafted", region),
             "true_part": self.accuracy(pair, "grafted", region & true),
             "false_part": self.accuracy(pair, "grafted", region - true),
             "kept_out": self.accuracy(barred, "grafted", kept_out),
-        }  # fmt: skip
+        }]  # fmt: skip
 
     def _found(self, pair: ModelPair, name: str, size: int, seed: int) -> Region:
         row = localizer(name)
@@ -269,74 +239,38 @@ def other_region(table: ParameterTable, seed: int) -> Region:
     return elsewhere(taken, seed, round(OTHER_SHARE * table.d))
 
 
-def cells_of(encoder: str, seeds: Sequence[int]) -> list[Cell]:
-    """Return the cells of an encoder, seed after seed."""
-    return [Cell(encoder, *cell, seed) for seed in seeds for cell in ENCODERS[encoder].cells]
-
-
-class Table:
-    """Rows of a CSV that is written atomically; `key` are the columns that identify a row."""
-
-    def __init__(self, path: Path, key: Sequence[str]) -> None:
-        self.path, self.key = path, list(key)
-        self.rows = pd.read_csv(path, keep_default_na=False).to_dict("records") if path.is_file() else []
-
-    def has(self, row: dict[str, Any]) -> bool:
-        """True if there is a row of this key."""
-        return any(all(str(one[name]) == str(row[name]) for name in self.key) for one in self.rows)
-
-    def add(self, row: dict[str, Any]) -> None:
-        """Add a row, unless it exists."""
-        if not self.has(row):
-            self.rows.append(row)
-            frame = pd.DataFrame(self.rows)
-            write_file(self.path, lambda path: frame.to_csv(path, index=False))
-
-
 def run(
-    work: Path, results: Path, encoder: str, seeds: Sequence[int], names: Sequence[str],
-    factors: Sequence[float] = FACTORS, say: Callable[[str], object] = print,
+    work: Path, results: Path, seeds: Sequence[int], names: Sequence[str],
+    factors: Sequence[float] = FACTORS,
 ) -> None:  # fmt: skip
     """Make the models of each seed, then the rows of its cells that count; existing rows are not made again.
 
     Cells without a distractor are last, because they have no other movement to find.
     """
-    made, found = (
-        Table(results / "planted_models.csv", CELL),
-        Table(results / "planted.csv", [*CELL, "localizer", "factor"]),
-    )
-    shop = Workshop(encoder, work)
+    made = Rows(results / "planted_models.csv", CELL)
+    found = Rows(results / "planted.csv", [*CELL, "localizer", "factor"])
+    shop = Workshop(work)
     for seed in seeds:
-        cells = cells_of(encoder, [seed])
-        if not all(made.has(asdict(cell)) for cell in cells):
-            for row in shop.model_rows(cells):
-                made.add(row)
-                say(f"{row['place']}, {row['maker']}, {row['distractor']}: keeps {percent(row['kept'], 0)}")
-        counted = sorted((cell for cell in cells if _counts(made, cell)), key=lambda cell: cell.distractor == ALONE)
-        for factor, name, cell in itertools.product(factors, names, counted):
-            if not found.has({**asdict(cell), "localizer": name, "factor": factor}):
-                found.add(shop.search_row(cell, name, factor))
-                say(f"{cell.place}, {cell.maker}, {cell.distractor}, seed {seed}: {name} at {factor:g}×")
-
-
-def _counts(made: Table, cell: Cell) -> bool:
-    row = next(row for row in made.rows if all(str(row[name]) == str(getattr(cell, name)) for name in CELL))
-    return str(row["counts"]) == "True"
+        cells = [Cell(SMALL, *cell, seed) for cell in CELLS]
+        if not all(made.has(cell._asdict()) for cell in cells):
+            made.add(*(row for row in shop.model_rows(cells) if not made.has(row)))
+        counts = {made.key_of(row) for row in made.rows if str(row["counts"]) == "True"}
+        counted = [cell for cell in cells if made.key_of(cell._asdict()) in counts]
+        searches = itertools.product(factors, names, sorted(counted, key=lambda cell: cell.distractor == ALONE))
+        measure(found, (
+            ({**cell._asdict(), "localizer": name, "factor": factor}, partial(shop.search_row, cell, name, factor))
+            for factor, name, cell in searches
+        ))  # fmt: skip
 
 
 def board(rows: pd.DataFrame, made: pd.DataFrame) -> list[str]:
     """Return the board by encoder, distractor, size and localizer, over the models that count."""
     found = known_truth.board(rows, made)
-    if found.empty:
-        return markdown_table(("localizer",), [])
     found = found.assign(order=found["distractor"].map(DISTRACTORS.index))
     found = found.sort_values(["encoder", "order", "factor"], kind="stable")
     shown = exhibits.table(found)
-    keys = zip(found["encoder"], found["distractor"], found["factor"], strict=True)
-    lines = [
-        [encoder, distractor, f"{factor:g}×", *cells]
-        for (encoder, distractor, factor), cells in zip(keys, shown.to_numpy().tolist(), strict=True)
-    ]
+    keys = zip(found["encoder"], found["distractor"], found["factor"], shown.to_numpy().tolist(), strict=True)
+    lines = [[encoder, distractor, f"{factor:g}×", *cells] for encoder, distractor, factor, cells in keys]
     return markdown_table(("encoder", "distractor", "size", *shown.columns), lines)
 
 
@@ -355,7 +289,25 @@ def models_table(made: pd.DataFrame) -> list[str]:
     )  # fmt: skip
 
 
-def write(page: Path = PAGE) -> None:
+def write() -> None:
     """Put the tables into the page."""
     rows, made = known_truth.searches(), known_truth.models()
-    fill(page, {"board": board(rows, made), "models": models_table(made)}, COMMAND)
+    fill(PAGE, {"board": board(rows, made), "models": models_table(made)}, COMMAND)
+
+
+def main(
+    names: Annotated[
+        list[str] | None, typer.Option("--localizer", metavar="NAME", help="Only this localizer; repeatable.")
+    ] = None,
+    seed: Annotated[list[int] | None, typer.Option(min=0, help="Only this seed; repeatable.")] = None,
+    work: Annotated[Path, typer.Option(help="Folder of the models. Missing ones are made.")] = Path("models/planted"),
+    results: Annotated[
+        Path, typer.Option(help="Folder of the rows. With another one, docs/research/known-truth.md does not change.")
+    ] = RESULTS,
+    tables: Annotated[bool, typer.Option("--tables", help="Only rewrite the tables.")] = False,
+) -> None:
+    """Plant skills in known regions, search them with localizers, and write docs/research/known-truth.md's tables."""
+    if not tables:
+        run(work / SMALL, results, seed or SEEDS, [localizer(name).name for name in names or LOCALIZERS])
+    if results.resolve() == RESULTS:
+        write()

@@ -6,24 +6,22 @@ that each is right. Confidences are Beta between 1 / classes and 1, or from stor
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 from scipy.special import expit, logit, ndtri
 
+from benchmarks.frame import ROOT
 from skillviz.core.bins import BINS, bin_numbers, equal_width_edges
 from skillviz.core.calibration_error import Binned
 from skillviz.core.scores import confidence, correct, probabilities
-from skillviz.errors import BadInput
 from skillviz.runs.run import Run
 from skillviz.runs.store import Store
 
-ROOT = Path(__file__).resolve().parents[1]
 ATOMS = 4000
 CELLS = 400_000  # examples drawn at a time
 EDGES = equal_width_edges(BINS)
@@ -49,6 +47,11 @@ class Population:
     def errors(self) -> list[float]:
         """Return the true binned calibration error of each model, a share."""
         return [_error(side.sure, side.chance) for side in self.sides]
+
+    def true(self) -> float:
+        """Return the true error of one model, or the first's less the second's."""
+        errors = self.errors()
+        return errors[0] - errors[1] if len(errors) == 2 else errors[0]
 
     def samples(self, n: int, repetitions: int, seed: int) -> Iterator[tuple[list[Binned], np.ndarray]]:
         """Yield blocks of samples of n: each model's sums by bin [sample, bin], products of two [sample, bin, bin]."""
@@ -77,12 +80,8 @@ class Population:
 def _sums(number: np.ndarray, sure: np.ndarray, right: np.ndarray) -> Binned:
     rows = len(number)
     cell = (number + np.arange(rows)[:, None] * BINS).ravel()
-
-    def total(weights: np.ndarray | None) -> np.ndarray:
-        flat = None if weights is None else weights.ravel()
-        return np.bincount(cell, weights=flat, minlength=rows * BINS).reshape(rows, BINS).astype(np.float64)
-
-    return Binned(total(None), total(sure), total(right), total(sure**2), total((sure - right) ** 2))
+    every = np.ones_like(sure), sure, right, sure**2, (sure - right) ** 2
+    return Binned(*(np.bincount(cell, one.ravel(), rows * BINS).reshape(rows, BINS) for one in every))
 
 
 def _error(sure: np.ndarray, chance: np.ndarray) -> float:
@@ -164,24 +163,23 @@ def warped(
     return Population(name, sides, shared) if len(sides) == len(sures) else None
 
 
-def single(shape: str, warp: str, classes: int, error: float) -> Population | None:
-    """Return one synthetic model of this error."""
-    sure = confidences(shape, classes, np.arange(ATOMS), 0)
-    return warped(f"{shape}, {warp if error else 'calibrated'}", [sure], [WARPS[warp]], classes, [error])
+Confidences = Callable[[str, int, np.ndarray, int], np.ndarray]
 
 
-def pair(
-    shapes: tuple[str, str], kinds: tuple[str, str], classes: int, errors: tuple[float, float], alike: float,
-    shared: float,
+def synthetic(
+    shapes: Sequence[str], kinds: Sequence[str], classes: int, errors: Sequence[float],
+    alike: float = 1.0, shared: float = 1.0, *,
+    warps: Mapping[str, Warp] = WARPS, sure: Confidences = confidences, seed: int = 0,
 ) -> Population | None:  # fmt: skip
-    """Return two synthetic models of these errors; `alike` correlates their confidences, `shared` their outcomes."""
-    scores = scores_of_two(np.random.default_rng(0), alike)
-    sures = [confidences(s, classes, z, i) for i, (s, z) in enumerate(zip(shapes, scores, strict=True))]
-    name = (
-        "; ".join(f"{s}, {k if e else 'calibrated'}" for s, k, e in zip(shapes, kinds, errors, strict=True))
-        + f"; alike {alike}"
-    )
-    return warped(name, sures, [WARPS[kind] for kind in kinds], classes, errors, shared)
+    """Return one model, or two, of these errors; None if a warp cannot reach its error.
+
+    `alike` correlates the confidences of two models, `shared` their outcomes.
+    """
+    scores = [np.arange(ATOMS)] if len(shapes) == 1 else scores_of_two(np.random.default_rng(seed), alike)
+    sures = [sure(shape, classes, score, i) for i, (shape, score) in enumerate(zip(shapes, scores, strict=True))]
+    parts = [f"{s}, {k if e else 'calibrated'}" for s, k, e in zip(shapes, kinds, errors, strict=True)]
+    name = "; ".join([*parts, *([f"alike {alike}"] if len(shapes) == 2 else [])])
+    return warped(name, sures, [warps[kind] for kind in kinds], classes, errors, shared)
 
 
 def stored_runs(name: str) -> list[Run]:
@@ -196,10 +194,7 @@ def _all_stored() -> list[Run]:
 
 @lru_cache
 def _stored(run: str) -> pd.DataFrame:
-    runs = stored_runs(run)
-    if not runs:
-        raise BadInput(f"no stored run from before {UNTIL} has a name that begins with '{run}'.")
-    return runs[0].predictions()
+    return stored_runs(run)[0].predictions()
 
 
 def stored_logits(run: str, state: str, split: str = "test") -> tuple[np.ndarray, np.ndarray]:
@@ -229,5 +224,4 @@ def stored(run: str, states: tuple[str, ...]) -> Population:
 
 def classes_of(run: str) -> int:
     """Return the number of classes of a stored run."""
-    table = _stored(run)
-    return sum(name.startswith("logit_") and bool(table[name].notna().any()) for name in table.columns)
+    return stored_logits(run, "finetuned")[0].shape[1]

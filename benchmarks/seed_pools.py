@@ -21,7 +21,7 @@ SEEDS, ATOMS = 120, 4000
 SURENESS = 0.15  # standard deviation over seeds of the log of a factor on all logits
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Pool:
     """Logits [method, seed, example, class] and labels [example]; the same seed of two methods is a pair."""
 
@@ -40,14 +40,10 @@ class Pool:
 
 def of_runs(patterns: Sequence[str], name: str) -> Pool:
     """Stored grafts as seeds, one pattern of folder names per method; runs with the same predictions count once."""
-    methods = []
-    for pattern in patterns:
-        answers = [stored_logits(run.id, "grafted") for run in stored_runs(pattern)]
-        distinct = {logits.tobytes(): logits for logits, _ in answers}
-        methods.append(list(distinct.values()))
-        labels = answers[0][1]
-    fewest = min(len(method) for method in methods)
-    return Pool(name, np.stack([np.stack(method[:fewest]) for method in methods]), labels)
+    every = [[stored_logits(run.id, "grafted") for run in stored_runs(pattern)] for pattern in patterns]
+    methods = [list({logits.tobytes(): logits for logits, _ in answers}.values()) for answers in every]
+    fewest = min(map(len, methods))
+    return Pool(name, np.array([method[:fewest] for method in methods]), every[-1][0][1])
 
 
 Shape = Literal["normal", "skewed", "even"]

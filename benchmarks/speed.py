@@ -1,8 +1,11 @@
-"""Measure skillviz's cost relative to the least possible cost, and to the published loop: `python -m benchmarks`.
+"""Measure skillviz's cost relative to the least possible cost, and to the published loop.
+
+    python -m benchmarks speed [--short] [--only SECTION] [--results FOLDER] [--tables]
 
 Every row is a ratio of two things that take turns in one process, so that a busy machine slows both. A turn gives one
 ratio; a row is their median and quartiles. On a CPU seconds are processor seconds of one thread, on a GPU clock
 seconds. Each section is a file of its own in results/speed/, on a GPU in results/speed-gpu/, and a table in README.md.
+Models have random weights: the arithmetic is the same as with trained ones.
 """
 
 from __future__ import annotations
@@ -12,26 +15,28 @@ import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
-from itertools import islice
+from itertools import islice, product
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from time import perf_counter, process_time
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import torch
+import typer
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from torch.profiler import ProfilerActivity, profile
 from torch.utils.flop_counter import FlopCounterMode
 from transformers import AutoConfig, AutoModelForSequenceClassification
 
-from benchmarks.machine import machine, marks
-from benchmarks.reference_loop import BATCH, STEPS, ReferenceLoop
+from benchmarks.frame import README, RESULTS, fill, machine
 from skillviz.core.batches import Batch
 from skillviz.core.encoded import Encoded
 from skillviz.core.flat import FlatModel
+from skillviz.core.formats import markdown_table
 from skillviz.core.interpolate import PATHS, alphas
 from skillviz.core.localizers.judged import Judge
 from skillviz.core.localizers.linearized import candidates_of, rows_of
@@ -44,20 +49,15 @@ from skillviz.core.ranking import top
 from skillviz.core.recordings import Recordings
 from skillviz.core.region import Region
 from skillviz.models.device import pick
-from skillviz.models.pair import ModelPair, load_pair
+from skillviz.models.pair import ModelPair
 from skillviz.models.predict import predict
 from skillviz.runs.wise import grid_logits
-from skillviz.tasks.encode import encode
-from skillviz.tasks.registry import task as find_task
-from skillviz.tasks.splits import load
+from tests.reference.published_loop import BATCH, STEPS, ReferenceLoop
 
-ROOT = Path(__file__).resolve().parents[1]
-NAME = "speed"
-HERE = Path(__file__).parent
-RESULTS = {"cpu": HERE / "results" / NAME, "cuda": HERE / "results" / f"{NAME}-gpu"}
-README = HERE / "README.md"
-BASE, FINETUNED = "${SKILLVIZ_REAL}/models/minilm-l6", "models/minilm-l6-sst2-linear04"
-TASK = "benchmarks/tasks/sst2_sentences.yaml"
+STORED = {"cpu": RESULTS / "speed", "cuda": RESULTS / "speed-gpu"}
+TITLES = {"cpu": "### On a CPU", "cuda": "### On a GPU"}
+Work = Mapping[str, Callable[[], object]]
+"""Pieces of work by name; each call is timed."""
 SIZE_SHARE = 0.001
 STEP_TARGET, FLOOR_TARGET, SWEEP_TARGET = 1.10, 1.10, 1.10
 TIMES_FASTER = {"cpu": 25.0, "cuda": 20.0}
@@ -105,6 +105,14 @@ class Section:
     note: str
     rows: list[Row]
     seconds: dict[str, float] = field(default_factory=dict)
+    machine: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def line(self) -> str:
+        """The line below the tables: the note, and the machine."""
+        at = self.machine
+        where = at["device"] if at["device"] != "CPU" else f"{at['cpu']}, one of {at['cores']} cores"
+        return f"- {self.title}: {self.note} {where}, torch {at['torch']}, load {at['load']} at the start."
 
 
 @dataclass(frozen=True)
@@ -142,13 +150,6 @@ SHAPES = {
 # Models and examples.
 
 
-def random_model(shape: Shape) -> Any:
-    """Random weights of this shape, with a head of two classes; the arithmetic is the same as with trained ones."""
-    torch.manual_seed(0)
-    config = AutoConfig.for_model(shape.family, num_labels=2, pad_token_id=0, **shape.sizes)
-    return AutoModelForSequenceClassification.from_config(config, dtype=torch.float32)
-
-
 def sentences(n: int, vocabulary: int, seed: int = 0) -> Encoded:
     """Return n examples of random tokens with the lengths of real sentences."""
     rng = np.random.default_rng(seed)
@@ -157,15 +158,36 @@ def sentences(n: int, vocabulary: int, seed: int = 0) -> Encoded:
     return Encoded([str(i) for i in range(n)], rows, rng.integers(2, size=n).astype(np.int64), 2)
 
 
-@dataclass
+@dataclass(frozen=True)
 class Subject:
-    """A pair for measurements, and examples of its task."""
+    """A pair of a shape for measurements: random weights with a head of two classes, and a small random movement."""
 
+    shape: str
+    device: str
     pair: ModelPair
     train: Encoded
     validation: Encoded
     test: Encoded
-    title: str
+
+    @classmethod
+    def of(cls, name: str, device: str) -> Subject:
+        """Return the pair of a shape in SHAPES."""
+        shape, info = SHAPES[name], None
+        torch.manual_seed(0)
+        config = AutoConfig.for_model(shape.family, num_labels=2, pad_token_id=0, **shape.sizes)
+        model = AutoModelForSequenceClassification.from_config(config, dtype=torch.float32).to(device)
+        shapes = {key: tuple(p.shape) for key, p in model.named_parameters()}
+        flat = FlatModel(model, graftable(shape.family, shapes, config.to_dict()))
+        base = flat.theta.clone()
+        tuned = base + 1e-3 * torch.randn(len(base), generator=torch.Generator().manual_seed(0)).to(device)
+        at: Any = torch.device(device)
+        pair = ModelPair(flat, base, tuned, flat.table, None, "head", info, info, {}, (), at)  # type: ignore[arg-type]
+        return cls(name, device, pair, *(sentences(n, config.vocab_size, i) for i, n in enumerate((2048, 872, 1024))))
+
+    @property
+    def title(self) -> str:
+        """The model in words."""
+        return f"{SHAPES[self.shape].title}, random weights"
 
     def problem(self, train: Encoded, selection: Encoded | None = None) -> Problem:
         """Return a localizer's problem with these examples; all problems of a subject share one model."""
@@ -183,62 +205,35 @@ class Subject:
         return model.eval()
 
 
-def random_subject(shape: Shape, device: str) -> Subject:
-    """Return a pair whose fine-tuned side is a small random movement."""
-    model = random_model(shape).to(device)
-    shapes = {name: tuple(p.shape) for name, p in model.named_parameters()}
-    flat = FlatModel(model, graftable(shape.family, shapes, model.config.to_dict()))
-    base = flat.theta.clone()
-    movement = 1e-3 * torch.randn(len(base), generator=torch.Generator().manual_seed(0))
-    info: Any = None
-    pair = ModelPair(
-        flat, base, base + movement.to(device), flat.table, None, "head", info, info, {}, (), torch.device(device)
-    )
-    vocabulary = model.config.vocab_size
-    train, validation, test = (sentences(n, vocabulary, seed) for seed, n in enumerate((2048, 872, 1024)))
-    return Subject(pair, train, validation, test, f"{shape.title}, random weights")
-
-
-def subject(shape: str, device: str) -> Subject:
-    """Return the real MiniLM pair if it exists (README.md says how to make it), else random weights of the shape."""
-    there = (ROOT / FINETUNED / "model.safetensors").is_file() and os.environ.get("SKILLVIZ_REAL")
-    if shape != "encoder-6" or not there:
-        return random_subject(SHAPES[shape], device)
-    task = find_task(str(ROOT / TASK))
-    base = BASE.replace("${SKILLVIZ_REAL}", os.environ["SKILLVIZ_REAL"])
-    pair, splits = load_pair(base, ROOT / FINETUNED, task=task, device=device), load(task)
-    frames = (splits.train, splits.validation, splits.test)
-    train, validation, test = (encode(task, frame, pair.tokenizer, pair.readout_name) for frame in frames)
-    return Subject(pair, train, validation, test, "MiniLM-L6 fine-tuned on SST-2 sentences")
-
-
 # Timing.
 
 
-def seconds_of(work: Callable[[], object]) -> float:
-    """Return the seconds of one call: processor time of all threads, or clock time on a GPU."""
+def now(with_compilers: bool = False) -> float:
+    """Return seconds so far: processor time of all threads (and of started compilers), or clock time on a GPU."""
     if this_device() == "cuda":
         torch.cuda.synchronize()
-        begun = perf_counter()
-        work()
-        torch.cuda.synchronize()
-        return perf_counter() - begun
-    begun = process_time()
+        return perf_counter()
+    times = os.times()
+    return process_time() + (times.children_user + times.children_system) * with_compilers
+
+
+def seconds_of(work: Callable[[], object], with_compilers: bool = False) -> float:
+    """Return the seconds of one call."""
+    begun = now(with_compilers)
     work()
-    return process_time() - begun
+    return now(with_compilers) - begun
 
 
-def in_turns(
-    work: Mapping[str, Callable[[], object]], turns: int, say: Callable[[str], None]
-) -> Iterator[dict[str, np.ndarray]]:
-    """Yield the seconds [turn] of each piece of work so far, after every turn; each turn begins with another piece."""
+def in_turns(work: Work, turns: int) -> dict[str, np.ndarray]:
+    """Return the seconds [turn] of each piece of work; each turn begins with another piece."""
     taken: dict[str, list[float]] = {name: [] for name in work}
     for turn in range(turns):
-        names = list(work)[turn % len(work) :] + list(work)[: turn % len(work)]
-        for name in names:
+        for name in [*list(work)[turn % len(work) :], *list(work)[: turn % len(work)]]:
             taken[name].append(seconds_of(work[name]))
-        say(f"turn {turn + 1} of {turns}: " + ", ".join(f"{name} {taken[name][-1]:.2f} s" for name in work))
-        yield {name: np.array(values) for name, values in taken.items()}
+        print(
+            f"turn {turn + 1} of {turns}: " + ", ".join(f"{name} {taken[name][-1]:.2f} s" for name in work), flush=True
+        )
+    return {name: np.array(values) for name, values in taken.items()}
 
 
 def medians(taken: Mapping[str, np.ndarray]) -> dict[str, float]:
@@ -249,11 +244,9 @@ def medians(taken: Mapping[str, np.ndarray]) -> dict[str, float]:
 def bare_pass(objective: Objective, plain: nn.Module) -> Callable[[], None]:
     """A function for forward and backward of the plain model on a step's micro-batches, as in a training loop."""
     batches = list(objective.batches.micro(np.arange(objective.n)))
-    parameters = [p for p in plain.parameters() if p.requires_grad]
 
     def run() -> None:
-        for parameter in parameters:
-            parameter.grad = None
+        plain.zero_grad()
         for batch in batches:
             logits = plain(**batch.inputs).logits
             (cross_entropy(logits, batch.labels, reduction="sum") / objective.n).backward()
@@ -275,12 +268,10 @@ def bare_forward(objective: Objective, plain: nn.Module, rows: np.ndarray | None
 
 def bare_singles(objective: Objective, plain: nn.Module, rows: np.ndarray) -> Iterator[None]:
     """Run forward and backward of the plain model example by example; each `next` runs `SINGLE` of the rows."""
-    parameters = [p for p in plain.parameters() if p.requires_grad]
     batches = [objective.batches.batch(rows[i : i + 1]) for i in range(len(rows))]
     for start in range(0, len(rows) - SINGLE + 1, SINGLE):
         for batch in batches[start : start + SINGLE]:
-            for parameter in parameters:
-                parameter.grad = None
+            plain.zero_grad()
             logits = plain(**batch.inputs).logits[0]
             (logits[1] - logits[0]).backward()
         yield
@@ -313,29 +304,21 @@ def with_gradients() -> tuple[str, ...]:
     return tuple(dict.fromkeys((DEFAULT_LOCALIZER, "learned", *names)))
 
 
-def steps(
-    shape: str,
-    batch: int,
-    turns: int,
-    names: Sequence[str] | None,
-    device: str,
-    say: Callable[[str], None],
-    at_once: int = 20,
-) -> Iterator[Section]:
-    """Each localizer's step over the passes that its gradient needs; `at_once` of them hold their vectors together.
+def steps(shape: str, batch: int, turns: int, device: str, at_once: int = 20) -> Section:
+    """Return each localizer's step over the passes that its gradient needs; `at_once` of them hold their vectors
+    together.
 
-    Without `names`, all that take gradients are measured. A step of `fisher` and `linearized` is 64 examples one at a
-    time, and so are its bare passes; a step of `first-order` is its whole search. Choosing the candidates is not part
-    of a step, and neither is scoring, which needs no gradient.
+    A step of `fisher` and `linearized` is 64 examples one at a time, and so are its bare passes; a step of
+    `first-order` is its whole search. Choosing the candidates is not part of a step, and neither is scoring, which
+    needs no gradient.
     """
-    of = subject(shape, device)
+    of = Subject.of(shape, device)
     plain = of.plain()
     everything = next(n for n in range(batch, 2 * batch + 1) if n - min(SCORED_EXAMPLES, n // 4) >= batch)
     held = of.problem(of.train.take(np.arange(everything)))
     problem = of.problem(of.train.take(Judge(held, SCORED_EXAMPLES, 0).others))
     singles = of.problem(of.train.take(np.arange(SINGLE * (turns + 1)) % len(of.train)))
-    say(f"{of.title}: d = {of.pair.d:,}, {problem.train.n} examples a step")
-    names, rows, seconds = names or with_gradients(), list[Row](), dict[str, float]()
+    names, rows, seconds = with_gradients(), list[Row](), dict[str, float]()
     note = (
         f"{of.title}; d = {of.pair.d:,}, {problem.train.n} sentences a step, regions of {SIZE_SHARE:.1%}. The bare "
         f"passes are forward and backward of the same micro-batches; those of {' and '.join(ONE_BY_ONE)}, which need a "
@@ -353,14 +336,12 @@ def steps(
                 work[name] = partial(next, start(name, held if name.startswith("stagewise-") else problem))
         for call in work.values():
             call()  # the first step also chooses candidates and fits rates
-        for taken in in_turns(work, turns, say):
-            of_group = []
-            for name in names[first : first + at_once]:
-                bare = taken[f"bare, {name}" if name in ONE_BY_ONE else "bare"]
-                of_group.append(Row.of(f"step of {name} / bare forward and backward", taken[name] / bare, STEP_TARGET))
-            seconds |= medians(taken)
-            yield Section(f"Steps: {SHAPES[shape].title}", note, [*rows, *of_group], dict(seconds))
-        rows += of_group
+        taken = in_turns(work, turns)
+        for name in names[first : first + at_once]:
+            bare = taken[f"bare, {name}" if name in ONE_BY_ONE else "bare"]
+            rows.append(Row.of(f"step of {name} / bare forward and backward", taken[name] / bare, STEP_TARGET))
+        seconds |= medians(taken)
+    return Section(f"Steps: {SHAPES[shape].title}", note, rows, seconds)
 
 
 def _rows_of(name: str, problem: Problem) -> np.ndarray:
@@ -374,24 +355,21 @@ def _rows_of(name: str, problem: Problem) -> np.ndarray:
 # Beside the published loop.
 
 
-def against_reference(
-    shape: str, batch: int, turns: int, device: str, say: Callable[[str], None], length: int = 128
-) -> Iterator[Section]:
-    """Yield the published loop over ours, from the seconds of single steps.
+def against_reference(shape: str, batch: int, turns: int, device: str, length: int = 128) -> Section:
+    """Return the published loop over ours, from the seconds of single steps.
 
     The loop has 100 steps, `learned` has 100 steps and 11 scored masks, and the default its own 50 steps of 128
     examples.
     """
-    of = subject(shape, device)
+    of = Subject.of(shape, device)
     problem = of.problem(of.train.take(np.arange(batch)), of.validation)
     quick = of.problem(of.train.take(np.arange(min(128, batch))))
     loop = ReferenceLoop(
         of.plain(), of.plain(of.pair.finetuned), of.pair.table.names, of.train, of.validation,
         batch_size=batch, length=length,
     )  # fmt: skip
-    plain, size = of.plain(), round(SIZE_SHARE * of.pair.d)
+    plain, region = of.plain(), top(problem.tau.abs(), round(SIZE_SHARE * of.pair.d))
     judged = [(o, np.arange(min(o.n, SCORED_EXAMPLES))) for o in (problem.train, problem.selection) if o is not None]
-    region = top(problem.tau.abs(), size)
     forwards = [bare_forward(objective, plain, rows) for objective, rows in judged]
 
     def judge() -> None:
@@ -399,8 +377,7 @@ def against_reference(
         for objective, rows in judged:
             objective.accuracy(rows)
 
-    default = localizer(DEFAULT_LOCALIZER)
-    defaults = default.make_options({})
+    default = localizer(DEFAULT_LOCALIZER).make_options({})
     work: dict[str, Callable[[], object]] = {
         "reference step": loop.step,
         "learned step": partial(next, start("learned", problem)),
@@ -409,28 +386,25 @@ def against_reference(
         "bare pass": bare_pass(problem.train, plain),
         "bare forward": lambda: [forward() for forward in forwards],
     }
-    say(f"{of.title}: {batch} examples a step")
     work["learned step"]()
     before = max(0.0, seconds_of(work["default step"]) - seconds_of(work["default step"]))  # choosing the candidates
+    taken = in_turns(work, turns)
+    published = STEPS * taken["reference step"]
+    ours = STEPS * taken["learned step"] + JUDGED_MASKS * taken["scored mask"]
+    floor = STEPS * taken["bare pass"] + JUDGED_MASKS * taken["bare forward"]
+    whole, times = default.steps * taken["default step"] + before, TIMES_FASTER[device]
+    rows = [
+        Row.of(f"published loop / {DEFAULT_LOCALIZER} at its defaults", published / whole, times, True),
+        Row.of("published loop / learned, same steps and batch", published / ours),
+        Row.of("learned as published / the bare passes it needs", ours / floor, FLOOR_TARGET),
+    ]
     note = (
         f"{of.title}. The loop: {STEPS} steps of {batch:,} padded to {length} tokens, each rounded mask scored on "
         f"{min(batch, len(of.train)):,} training and {len(of.validation):,} validation examples. {DEFAULT_LOCALIZER}: "
-        f"{defaults.steps} steps of {quick.train.n}, and what comes before the first. All from the seconds of single "
+        f"{default.steps} steps of {quick.train.n}, and what comes before the first. All from the seconds of single "
         "steps."
     )
-    for taken in in_turns(work, turns, say):
-        published = STEPS * taken["reference step"]
-        ours = STEPS * taken["learned step"] + JUDGED_MASKS * taken["scored mask"]
-        floor = STEPS * taken["bare pass"] + JUDGED_MASKS * taken["bare forward"]
-        whole = defaults.steps * taken["default step"] + before
-        rows = [
-            Row.of(
-                f"published loop / {DEFAULT_LOCALIZER} at its defaults", published / whole, TIMES_FASTER[device], True
-            ),
-            Row.of("published loop / learned, same steps and batch", published / ours),
-            Row.of("learned as published / the bare passes it needs", ours / floor, FLOOR_TARGET),
-        ]
-        yield Section(f"Beside the published loop: {batch:,} examples a step", note, rows, medians(taken))
+    return Section(f"Beside the published loop: {batch:,} examples a step", note, rows, medians(taken))
 
 
 # The parts of a step's time.
@@ -439,18 +413,16 @@ MATRIX = ("aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm", "aten::linear
 ATTENTION = ("scaled_dot_product", "flash_attention", "efficient_attention")
 
 
-def where_it_goes(shape: str, batch: int, turns: int, device: str, say: Callable[[str], None]) -> Iterator[Section]:
-    """Yield shares of a step's clock time, and a bare pass over its floor: operations over the measured matrix rate."""
-    of = subject(shape, device)
-    problem, plain = of.problem(of.train.take(np.arange(batch))), of.plain()
-    rows: list[Row] = []
+def where_it_goes(shape: str, batch: int, turns: int, device: str) -> Section:
+    """Return shares of a step's clock time, and a bare pass over its floor: operations over the measured matrix
+    rate."""
+    of = Subject.of(shape, device)
+    problem, plain, rows = of.problem(of.train.take(np.arange(batch))), of.plain(), list[Row]()
     for name in (DEFAULT_LOCALIZER, "learned"):
         search = start(name, problem)
         next(search)
         shares = [_shares(problem, search, device) for _ in range(turns)]
-        for part in shares[0]:
-            rows.append(Row.of(f"{name}: {part} / step", np.array([share[part] for share in shares])))
-        say(f"{name}: " + ", ".join(f"{row.what.split(': ')[1]} {row.median:.3f}" for row in rows[-len(shares[0]) :]))
+        rows += [Row.of(f"{name}: {part} / step", np.array([share[part] for share in shares])) for part in shares[0]]
         search.close()
     with FlopCounterMode(display=False) as counter:
         problem.train.backward()
@@ -460,33 +432,28 @@ def where_it_goes(shape: str, batch: int, turns: int, device: str, say: Callable
     left, right = torch.randn(tokens, width, device=device), torch.randn(width, 4 * width, device=device)
     each = 2 * tokens * width * 4 * width
     times = max(1, round(operations / each / 10))
-
-    def multiply() -> None:
-        for _ in range(times):
-            torch.mm(left, right)
-
     work: dict[str, Callable[[], object]] = {
-        "matrix multiplications": multiply,
+        "matrix multiplications": lambda: [torch.mm(left, right) for _ in range(times)][-1],
         "bare pass": bare_pass(problem.train, plain),
         "default step": partial(next, start(DEFAULT_LOCALIZER, problem)),
         "learned step": partial(next, start("learned", problem)),
     }
     for call in work.values():
         call()
-    for taken in in_turns(work, turns, say):
-        floor = taken["matrix multiplications"] * operations / (times * each)
-        rate = float(np.median(times * each / taken["matrix multiplications"])) / 1e9
-        over_floor = [
-            Row.of("bare pass / floor", taken["bare pass"] / floor),
-            Row.of(f"step of {DEFAULT_LOCALIZER} / floor", taken["default step"] / floor),
-            Row.of("step of learned / floor", taken["learned step"] / floor),
-        ]
-        note = (
-            f"{of.title}, {batch} sentences a step. Floor: {operations / 1e9:.0f} billion operations at the {rate:.0f} "
-            f"billion a second of a product of {tokens} x {width} and {width} x {4 * width}."
-        )
-        seconds = {**medians(taken), "floor": round(float(np.median(floor)), 3)}
-        yield Section("Where a step's time goes", note, [*rows, *over_floor], seconds)
+    taken = in_turns(work, turns)
+    floor = taken["matrix multiplications"] * operations / (times * each)
+    rate = float(np.median(times * each / taken["matrix multiplications"])) / 1e9
+    over_floor = {
+        "bare pass": "bare pass",
+        f"step of {DEFAULT_LOCALIZER}": "default step",
+        "step of learned": "learned step",
+    }
+    rows += [Row.of(f"{what} / floor", taken[name] / floor) for what, name in over_floor.items()]
+    note = (
+        f"{of.title}, {batch} sentences a step. Floor: {operations / 1e9:.0f} billion operations at the {rate:.0f} "
+        f"billion a second of a product of {tokens} x {width} and {width} x {4 * width}."
+    )
+    return Section("Where a step's time goes", note, rows, medians(taken | {"floor": floor}))
 
 
 def _shares(problem: Problem, search: Search, device: str) -> dict[str, float]:
@@ -532,15 +499,13 @@ def _shares(problem: Problem, search: Search, device: str) -> dict[str, float]:
 # Sweeps.
 
 
-def sweeps(shape: str, examples: int, turns: int, device: str, say: Callable[[str], None]) -> Iterator[Section]:
-    """Yield the time of eleven sizes, and of twenty-one mixing weights, over as many forwards of the plain model."""
-    of = subject(shape, device)
+def sweeps(shape: str, examples: int, turns: int, device: str) -> Section:
+    """Return the time of eleven sizes, and of twenty-one mixing weights, over as many forwards of the plain model."""
+    of = Subject.of(shape, device)
     pair, test = of.pair, of.test.take(np.arange(min(examples, len(of.test))))
-    plain, objective = of.plain(), of.pair.objective(test)
     order = top(of.problem(test).tau.abs(), pair.d // 10).cpu().numpy()
     sizes = np.geomspace(max(2, pair.d // 100_000), len(order), SIZES).astype(int)
     region = Region.from_flat(order[: round(SIZE_SHARE * pair.d)], pair.table.shapes)
-    upper = upper_half(order, pair)
 
     def every_size() -> None:
         for size in sizes:
@@ -550,21 +515,23 @@ def sweeps(shape: str, examples: int, turns: int, device: str, say: Callable[[st
         for _ in grid_logits(pair, test, {of_region.size: of_region}, alphas(WEIGHTS), paths=PATHS[1:]):
             pass
 
+    of_weights = f"{WEIGHTS} mixing weights"
+    of_upper = f"{of_weights}, region in the upper half of the layers"
     work: dict[str, Callable[[], object]] = {
-        "bare forward": bare_forward(objective, plain),
+        "bare forward": bare_forward(pair.objective(test), of.plain()),
         f"{SIZES} sizes": every_size,
-        f"{WEIGHTS} mixing weights": partial(every_weight, region),
-        f"{WEIGHTS} mixing weights, region in the upper half of the layers": partial(every_weight, upper),
+        of_weights: partial(every_weight, region),
+        of_upper: partial(every_weight, upper_half(order, pair)),
     }
     work["bare forward"]()
+    taken = in_turns(work, turns)
+    forwards = {f"{SIZES} sizes": SIZES, of_weights: WEIGHTS, of_upper: WEIGHTS}
+    rows = [
+        Row.of(f"{name} / {count} forwards", taken[name] / (count * taken["bare forward"]), SWEEP_TARGET)
+        for name, count in forwards.items()
+    ]
     note = f"{of.title}, {len(test)} test sentences; sizes {sizes[0]:,} to {sizes[-1]:,} of {pair.d:,}."
-    forwards = {f"{SIZES} sizes": SIZES, **dict.fromkeys(list(work)[2:], WEIGHTS)}
-    for taken in in_turns(work, turns, say):
-        rows = [
-            Row.of(f"{name} / {count} forwards", taken[name] / (count * taken["bare forward"]), SWEEP_TARGET)
-            for name, count in forwards.items()
-        ]
-        yield Section("Sweeps", note, rows, medians(taken))
+    return Section("Sweeps", note, rows, medians(taken))
 
 
 def upper_half(order: np.ndarray, pair: ModelPair) -> Region:
@@ -597,46 +564,40 @@ class Padded(Recordings):
 
 
 def faster_passes(
-    title: str, ways: Sequence[str], shape: str, sizes: Sequence[int], turns: int, device: str,
-    say: Callable[[str], None],
-) -> Iterator[Section]:  # fmt: skip
-    """Yield the passes of searches by torch.compile or as CUDA graphs over eager ones, and their one-time cost.
+    title: str, ways: Sequence[str], shape: str, sizes: Sequence[int], turns: int, device: str
+) -> Section:
+    """Return the passes of searches by torch.compile or as CUDA graphs over eager ones, and their one-time cost.
 
     A turn is DRAWS batches of other sentences, so that shapes differ as in a search. CUDA graphs need a GPU.
     """
-    of = subject(shape, device)
-    rows, seconds = list[Row](), dict[str, float]()
+    of, rows, seconds = Subject.of(shape, device), list[Row](), dict[str, float]()
+    usable = [way for way in ways if device == "cuda" or way == "torch.compile"]
+    for size, way in product(sizes, usable):
+        plain, problem = of.problem(of.train), of.problem(of.train)
+        draws = list(islice(plain.draws(size, 0), DRAWS))
+        with _made(way, problem) as switched:
+            work: dict[str, Callable[[], object]] = {
+                "eager": partial(_passes, plain, draws), way: partial(_passes, problem, draws, switched)
+            }  # fmt: skip
+            if way == RECORDED:
+                work |= _default_steps(of, draws[0])
+            work["eager"]()
+            once = seconds_of(work[way], with_compilers=True)
+            taken = in_turns(work, turns)
+        rows += [
+            Row.of(f"{way}: pass of {size} sentences / eager", taken[way] / taken["eager"]),
+            Row.of(f"{way}: what is done once / eager pass of {size}", DRAWS * once / taken["eager"]),
+        ]
+        if way == RECORDED:
+            ratios = taken[f"{way}, {DEFAULT_LOCALIZER}"] / taken[DEFAULT_LOCALIZER]
+            rows.append(Row.of(f"{way}: step of {DEFAULT_LOCALIZER}, {size} sentences / eager", ratios))
+        seconds |= {f"{name}, {size}": value for name, value in medians(taken).items()}
+        seconds[f"once: {way}, {size}"] = round(once, 2)
     note = (
         f"{of.title}; {DRAWS} batches of other sentences in turn. What is done once: compiling, with nothing stored by "
         "an earlier process, or recording each shape."
     )
-    for size in sizes:
-        for way in ways if device == "cuda" else [way for way in ways if way == "torch.compile"]:
-            plain, problem = of.problem(of.train), of.problem(of.train)
-            draws = list(islice(plain.draws(size, 0), DRAWS))
-            with _made(way, problem) as switched:
-                work: dict[str, Callable[[], object]] = {
-                    "eager": partial(_passes, plain, draws), way: partial(_passes, problem, draws, switched)
-                }  # fmt: skip
-                if way == RECORDED:
-                    work |= _default_steps(of, draws[0])
-                work["eager"]()
-                begun = _seconds_with_compilers()
-                work[way]()
-                once = _seconds_with_compilers() - begun
-                say(f"{way}, {size} sentences: {once:.1f} s before, {_difference(plain, problem, draws[0], switched)}")
-                for taken in in_turns(work, turns, say):
-                    of_way = [
-                        Row.of(f"{way}: pass of {size} sentences / eager", taken[way] / taken["eager"]),
-                        Row.of(f"{way}: what is done once / eager pass of {size}", DRAWS * once / taken["eager"]),
-                    ]
-                    if way == RECORDED:
-                        ratios = taken[f"{way}, {DEFAULT_LOCALIZER}"] / taken[DEFAULT_LOCALIZER]
-                        of_way.append(Row.of(f"{way}: step of {DEFAULT_LOCALIZER}, {size} sentences / eager", ratios))
-                    of_size = {f"{name}, {size}": value for name, value in medians(taken).items()}
-                    seconds |= {**of_size, f"once: {way}, {size}": round(once, 2)}
-                    yield Section(title, note, [*rows, *of_way], dict(seconds))
-            rows += of_way
+    return Section(title, note, rows, seconds)
 
 
 def _passes(problem: Problem, draws: Sequence[np.ndarray], switched: Callable[[], Any] = nullcontext) -> None:
@@ -656,15 +617,6 @@ def _default_steps(of: Subject, rows: np.ndarray) -> dict[str, Callable[[], obje
     for step in work.values():
         step()  # chooses the candidates, and records
     return work
-
-
-def _difference(plain: Problem, problem: Problem, rows: np.ndarray, switched: Callable[[], Any]) -> str:
-    """Return the relative distances of loss and gradient from eager passes, in words."""
-    loss = plain.train.backward(rows)
-    wanted = plain.flat.grad.clone()
-    with switched():
-        away = abs(problem.train.backward(rows) - loss) / loss
-    return f"loss {away:.0e} and gradient {float((plain.flat.grad - wanted).norm() / wanted.norm()):.0e} away"
 
 
 @contextmanager
@@ -694,22 +646,13 @@ def _made(way: str, problem: Problem) -> Iterator[Callable[[], Any]]:
         yield switched
 
 
-def _seconds_with_compilers() -> float:
-    """Return the seconds so far: processor time including started compilers, or clock time on a GPU."""
-    if this_device() == "cuda":
-        torch.cuda.synchronize()
-        return perf_counter()
-    times = os.times()
-    return times.user + times.system + times.children_user + times.children_system
-
-
 # All sections.
 
-SECTIONS: dict[str, Callable[..., Iterator[Section]]] = {
-    "steps-encoder-6": partial(steps, "encoder-6", 128, 5, None),
-    "steps-encoder-12": partial(steps, "encoder-12", 128, 5, None),
-    "steps-gpt2-6": partial(steps, "gpt2-6", 128, 5, None),
-    "steps-gpt2-12": partial(steps, "gpt2-12", 128, 5, None, at_once=3),
+SECTIONS: dict[str, Callable[..., Section]] = {
+    "steps-encoder-6": partial(steps, "encoder-6", 128, 5),
+    "steps-encoder-12": partial(steps, "encoder-12", 128, 5),
+    "steps-gpt2-6": partial(steps, "gpt2-6", 128, 5),
+    "steps-gpt2-12": partial(steps, "gpt2-12", 128, 5, at_once=3),
     "reference-1024": partial(against_reference, "encoder-6", BATCH, 3),
     "reference-128": partial(against_reference, "encoder-6", 128, 5),
     "parts": partial(where_it_goes, "encoder-6", 128, 5),
@@ -717,29 +660,12 @@ SECTIONS: dict[str, Callable[..., Iterator[Section]]] = {
     "recorded": partial(faster_passes, "Steps as CUDA graphs", (RECORDED,), "encoder-6", (16, 32, 128), 5),
     "compiled": partial(faster_passes, "Steps by torch.compile", tuple(COMPILED), "encoder-6", (32, 128), 5),
 }
-SHORT: dict[str, Callable[..., Iterator[Section]]] = {
-    "steps-tiny": partial(steps, "tiny", 32, 5, None),
+SHORT: dict[str, Callable[..., Section]] = {
+    "steps-tiny": partial(steps, "tiny", 32, 5),
     "reference-tiny": partial(against_reference, "tiny", 32, 5, length=64),
     "parts": partial(where_it_goes, "tiny", 32, 5),
     "sweeps": partial(sweeps, "tiny", 64, 5),
 }
-
-
-def run(
-    results: Path, *, short: bool = False, only: Sequence[str] = (), say: Callable[[str], None] = print
-) -> dict[str, Section]:
-    """Measure the sections, write each into its own file, and return all sections that the folder then has."""
-    device = this_device()
-    torch.set_num_threads(1)
-    results.mkdir(parents=True, exist_ok=True)
-    chosen = SHORT if short else SECTIONS
-    for name, measured in chosen.items():
-        if only and name not in only:
-            continue
-        there = machine() | {"threads": 1, "torch": torch.__version__, "device": _device(device)}
-        for section in measured(device, lambda text, name=name: say(f"{name}: {text}")):
-            (results / f"{name}.json").write_text(json.dumps(asdict(section) | {"machine": there}, indent=1) + "\n")
-    return stored(results, chosen)
 
 
 def this_device() -> str:
@@ -747,53 +673,53 @@ def this_device() -> str:
     return pick("auto").type
 
 
-def _device(device: str) -> str:
-    return torch.cuda.get_device_name() if device == "cuda" else "CPU"
+def stored(results: Path) -> list[Section]:
+    """Return the measured sections of a folder, in the order of SECTIONS and SHORT."""
+    files = [results / f"{name}.json" for name in dict.fromkeys((*SECTIONS, *SHORT))]
+    found = [json.loads(file.read_text()) for file in files if file.is_file()]
+    return [Section(**one | {"rows": [Row(**row) for row in one["rows"]]}) for one in found]
 
 
-def stored(results: Path, sections: Mapping[str, Any] = SECTIONS) -> dict[str, Section]:
-    """Return the measured sections of a folder, in their order."""
-    files = {name: results / f"{name}.json" for name in sections}
-    found = {name: json.loads(file.read_text()) for name, file in files.items() if file.is_file()}
-    return {name: _section(one) for name, one in found.items()}
-
-
-def _section(one: Mapping[str, Any]) -> Section:
-    note = f"{one['note']} {_machine(one['machine'])}"
-    return Section(one["title"], note, [Row(**row) for row in one["rows"]], one["seconds"])
-
-
-def _machine(there: Mapping[str, Any]) -> str:
-    what = there["device"] if there["device"] != "CPU" else f"{there['cpu']}, one of {there['cores']} cores"
-    return f"{what}, torch {there['torch']}, load {there['load']} at the start."
-
-
-def table(sections: Mapping[str, Section]) -> str:
+def table(sections: Sequence[Section]) -> list[str]:
     """Return all sections as one Markdown table, with a line about each."""
-    lines = ["| measured | ratio | quartiles | turns | target |", "| --- | --- | --- | --- | --- |"]
-    for section in sections.values():
-        lines.append(f"| **{section.title}** | | | | |")
-        lines += [
-            f"| {row.what} | {_text(row.median)} | {_text(row.low)}–{_text(row.high)} | {row.turns} | {row.verdict} |"
-            for row in section.rows
-        ]
-    notes = [f"- {section.title}: {section.note}" for section in sections.values()]
-    return "\n".join([*lines, "", *notes, ""])
+    rows = []
+    for section in sections:
+        rows.append((f"**{section.title}**", "", "", "", ""))
+        for row in section.rows:
+            middle, low, high = (f"{of:.1f}" if of >= 10 else f"{of:.3f}" for of in (row.median, row.low, row.high))
+            rows.append((row.what, middle, f"{low}–{high}", str(row.turns), row.verdict))
+    head = ("measured", "ratio", "quartiles", "turns", "target")
+    return [*markdown_table(head, rows), "", *(section.line for section in sections)]
 
 
-def _text(ratio: float) -> str:
-    return f"{ratio:.1f}" if ratio >= 10 else f"{ratio:.3f}"
-
-
-def tables(results: Mapping[str, Path] = RESULTS) -> str:
+def tables(results: Mapping[str, Path] = STORED) -> list[str]:
     """Return the table of every device that has results."""
-    found = {device: stored(folder) for device, folder in results.items()}
-    titles = {"cpu": "### On a CPU", "cuda": "### On a GPU"}
-    return "\n".join(f"{titles[device]}\n\n{table(sections)}" for device, sections in found.items() if sections)
+    found = {TITLES[device]: stored(folder) for device, folder in results.items()}
+    lines = [line for title, sections in found.items() if sections for line in ("", title, "", *table(sections))]
+    return lines[1:]
 
 
-def write(readme: Path = README, results: Mapping[str, Path] = RESULTS) -> None:
-    """Put the tables into README.md between their marks."""
-    begin, end = marks(NAME)
-    before, _, rest = readme.read_text().partition(begin)
-    readme.write_text(f"{before}{begin}\n{tables(results)}{end}{rest.partition(end)[2]}")
+def main(
+    short: Annotated[bool, typer.Option("--short", help="A tiny model: under a minute.")] = False,
+    only: Annotated[list[str] | None, typer.Option(metavar="SECTION", help=f"{', '.join(SECTIONS)}.")] = None,
+    results: Annotated[
+        Path | None, typer.Option(help="Folder of the results. Without it, the long form writes benchmarks/README.md.")
+    ] = None,
+    tables_only: Annotated[bool, typer.Option("--tables", help="Only rewrite the table.")] = False,
+) -> None:
+    """Measure steps, searches and sweeps over the least they could take, and beside the published loop."""
+    device, sections = this_device(), SHORT if short else SECTIONS
+    if unknown := [name for name in only or () if name not in sections]:
+        raise typer.BadParameter(f"'{unknown[0]}' is not a section. Choose {', '.join(sections)}.")
+    torch.set_num_threads(1)
+    with TemporaryDirectory(prefix="skillviz-speed-") as passing:
+        folder = results or (Path(passing) if short else STORED[device])
+        folder.mkdir(parents=True, exist_ok=True)
+        name_of_device = torch.cuda.get_device_name() if device == "cuda" else "CPU"
+        for name in () if tables_only else only or sections:
+            at = machine() | {"threads": 1, "torch": torch.__version__, "device": name_of_device}
+            found = replace(sections[name](device=device), machine=at)
+            (folder / f"{name}.json").write_text(json.dumps(asdict(found), indent=1) + "\n")
+        print("\n".join(table(stored(folder))))
+    if folder == STORED[device]:
+        fill(README, {"speed": tables()}, "python -m benchmarks speed")

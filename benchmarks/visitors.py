@@ -1,6 +1,6 @@
 """Measure the dashboard with many visitors: page times, processor time per page, errors, and growth of memory.
 
-    python benchmarks/visitors.py [--seconds 60] [--minutes 10] [--out benchmarks]
+    python -m benchmarks visitors [--seconds 60] [--minutes 10] [--results FOLDER]
 
 Visitors are websocket clients that use Streamlit's own protocol, so that twenty of them cost less than one browser.
 
@@ -10,97 +10,41 @@ Visitors are websocket clients that use Streamlit's own protocol, so that twenty
   pages that run the models. Memory is measured for the server and the live worker, once a second; its slope is fitted
   to the second half.
 
-Writes visitors.json, and the table into README.md beside this file. Needs the packages of
-deploy/requirements-dev.txt and a Chromium on the path.
+Needs the packages of deploy/requirements-dev.txt and a Chromium on the path.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import os
 import random
 import shutil
-import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import psutil
-import websockets
 from playwright.async_api import async_playwright
-from streamlit.proto.BackMsg_pb2 import BackMsg
-from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 
-PROJECT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(PROJECT))
-
-from benchmarks.machine import machine, written
-from benchmarks.page_speed import BARE
+from benchmarks.frame import RESULTS, ROOT, machine, store, verdict
+from benchmarks.page_speed import bare as bare_app
+from skillviz.core.formats import markdown_table
 from skillviz.runs.store import Store
 from skillviz.ui.page_table import HOME, PAGES
 from tests.e2e.server import PATIENCE, STILL, started
+from tests.e2e.websocket import LIVE_PAGES, STORED_PAGES, WAIT, Seen, Visitor
 
-NAME = "visitors"
 BUSY, TURNS = 12, 3
 READERS, LIVE, BROWSERS = 12, 5, 3
 READS = (2.0, 12.0)  # seconds that a reader of the class stays on a page
-LIVE_PAGES = ("surgery", "tour", "interpolation")
 SCORED = "score=yes"  # in the address of the page Surgery, as after a press of its button
-STORED_PAGES = tuple(name for name in PAGES if name not in LIVE_PAGES)
 BARE_PAGES = ("zero", "one", "two")
 TIMES_BARE, SLOPE = 2.0, 1.0
 """Targets: the 95th percentile of a busy page over the bare app's, and the growth of memory in MiB per minute."""
-WAIT = PATIENCE / 1000
-
-
-@dataclass
-class Seen:
-    """The visitors' record: seconds of each page, the pages' titles, and the errors."""
-
-    seconds: list[float] = field(default_factory=list)
-    titles: list[str] = field(default_factory=list)
-    errors: list[str] = field(default_factory=list)
-
-
-class Visitor:
-    """A browser as the server sees it: one websocket, one session."""
-
-    def __init__(self, address: str) -> None:
-        self.url = f"{address.replace('http', 'ws', 1)}/_stcore/stream"
-        self.pages: dict[str, str] = {}
-
-    async def __aenter__(self) -> Visitor:
-        self.socket = await websockets.connect(self.url, subprotocols=["streamlit"], max_size=None, open_timeout=WAIT)
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.socket.close()
-
-    async def visit(self, page: str, query: str, seen: Seen) -> None:
-        """Request a page and wait until its script has ended; record the seconds, and an error that the page shows."""
-        message, begun = BackMsg(), time.monotonic()
-        message.rerun_script.query_string = query
-        message.rerun_script.page_name = page
-        message.rerun_script.page_script_hash = self.pages.get(page, "")
-        await self.socket.send(message.SerializeToString())
-        while True:
-            answer = ForwardMsg()
-            answer.ParseFromString(await asyncio.wait_for(self.socket.recv(), WAIT))
-            kind = answer.WhichOneof("type")
-            if kind == "navigation":
-                self.pages = {one.url_pathname: one.page_script_hash for one in answer.navigation.app_pages}
-            elif kind == "delta" and answer.delta.new_element.WhichOneof("type") == "exception":
-                seen.errors.append(f"{page}?{query}: {answer.delta.new_element.exception.message}")
-            elif kind == "delta" and answer.delta.new_element.heading.tag == "h1":
-                seen.titles.append(answer.delta.new_element.heading.body)
-            elif kind == "script_finished" and answer.script_finished != ForwardMsg.FINISHED_EARLY_FOR_RERUN:
-                break
-        seen.seconds.append(time.monotonic() - begun)
 
 
 async def visits(
@@ -162,13 +106,7 @@ class Server:
 
     def workers(self) -> list[psutil.Process]:
         """Return the live workers that it started."""
-        ours = []
-        for process in psutil.process_iter(["cmdline", "environ"]):
-            if "worker" in (process.info["cmdline"] or []) and (process.info["environ"] or {}).get(
-                "SKILLVIZ_RUNS"
-            ) == self.process.environ().get("SKILLVIZ_RUNS"):
-                ours.append(process)
-        return ours
+        return [child for child in self.process.children(recursive=True) if "worker" in child.cmdline()]
 
 
 def of_turn(server: Server, pages: Sequence[str], queries: Sequence[str], seconds: float) -> dict[str, Any]:
@@ -191,20 +129,13 @@ def busy(dashboard: Server, bare: Server, queries: Sequence[str], seconds: float
     """Measure both apps by turns; return one row each."""
     of_turn(dashboard, tuple(PAGES), queries, seconds / 2)  # a warm-up: files that are read once are then read
     of_turn(bare, BARE_PAGES, [""], seconds / 10)
-    turns: dict[str, list[dict[str, Any]]] = {"dashboard": [], "bare app": []}
-    for _ in range(TURNS):
-        turns["dashboard"].append(of_turn(dashboard, tuple(PAGES), queries, seconds))
-        turns["bare app"].append(of_turn(bare, BARE_PAGES, [""], seconds))
-    return [busy_row(name, of) for name, of in turns.items()]
-
-
-def busy_row(name: str, turns: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return one row for all turns of an app."""
-    row = row_of(
-        name, BUSY, [s for turn in turns for s in turn["seconds"]], [e for turn in turns for e in turn["errors"]]
-    )
-    middle = {of: float(np.median([turn[of] for turn in turns])) for of in ("rate", "processor")}
-    return {**row, "rate": round(middle["rate"], 2), "processor": round(middle["processor"], 4)}
+    apps = {"dashboard": (dashboard, tuple(PAGES), queries), "bare app": (bare, BARE_PAGES, [""])}
+    turns = pd.DataFrame([{"app": name, **of_turn(*of, seconds)} for _ in range(TURNS) for name, of in apps.items()])
+    return [
+        {**row_of(name, BUSY, of["seconds"].sum(), of["errors"].sum()), "rate": round(float(of["rate"].median()), 2),
+         "processor": round(float(of["processor"].median()), 4)}
+        for name, of in turns.groupby("app", sort=False)
+    ]  # fmt: skip
 
 
 def row_of(name: str, visitors: int, seconds: Sequence[float], errors: Sequence[str]) -> dict[str, Any]:
@@ -238,17 +169,16 @@ async def lesson(server: Server, queries: Sequence[str], minutes: float) -> dict
     kinds = zip(seen.items(), (READERS, LIVE, BROWSERS), strict=True)
     rows = [row_of(name, count, of.seconds, of.errors) for (name, of), count in kinds]
     growth = {name: slope(of) for name, of in memory.items()}
-    most = {name: round(max((bytes_ for _, bytes_ in of), default=0) / 2**20) for name, of in memory.items()}
+    most = {name: round(max((size for _, size in of), default=0) / 2**20) for name, of in memory.items()}
     by_minute = {name: minute_by_minute(of) for name, of in memory.items()}
     return {"minutes": minutes, "rows": rows, "growth": growth, "most": most, "by_minute": by_minute}
 
 
 def minute_by_minute(rows: Sequence[tuple[float, float]]) -> list[int]:
     """Return the median reading of each minute, in MiB."""
-    minutes: dict[int, list[float]] = {}
-    for moment, size in rows:
-        minutes.setdefault(int((moment - rows[0][0]) // 60), []).append(size)
-    return [round(float(np.median(sizes)) / 2**20) for sizes in minutes.values()]
+    table = pd.DataFrame(rows, columns=["moment", "size"])
+    sizes = table["size"].groupby((table["moment"] - table["moment"].min()) // 60).median()
+    return (sizes / 2**20).round().astype(int).tolist()
 
 
 def slope(rows: Sequence[tuple[float, float]]) -> float | None:
@@ -262,76 +192,53 @@ def slope(rows: Sequence[tuple[float, float]]) -> float | None:
 
 def measure(seconds: float, minutes: float) -> dict[str, Any]:
     """Return all measurements, with the machine."""
-    there = machine()
-    shown = [run.id for run in Store(PROJECT / "cached_runs").list()]
+    there, shown = machine(), [run.id for run in Store(ROOT / "cached_runs").list()]
     queries = ["", *(f"run={name}" for name in random.Random(0).sample(shown, 12))]
-    with tempfile.TemporaryDirectory() as folder:
-        place = Path(folder)
-        (place / "bare" / "pages").mkdir(parents=True)
-        for name, text in BARE.items():
-            (place / "bare" / name).write_text(text)
-        with Server(PROJECT, place) as dashboard:
-            with Server(place / "bare", place) as bare:
-                rows = busy(dashboard, bare, queries, seconds)
-            of_class = asyncio.run(lesson(dashboard, queries, minutes))
+    with tempfile.TemporaryDirectory() as folder, Server(ROOT, Path(folder)) as dashboard:
+        with bare_app() as project, Server(project, Path(folder)) as bare:
+            rows = busy(dashboard, bare, queries, seconds)
+        of_class = asyncio.run(lesson(dashboard, queries, minutes))
     return {"machine": there, "runs": len(shown), "busy": rows, "class": of_class}
 
 
 def said(value: float | None, target: float) -> str:
     """Return the target with "met" or "missed" for a value."""
-    return "not measured" if value is None else f"{target:g}, {'met' if value <= target else 'missed'}"
+    return "not measured" if value is None else verdict(value, target)
 
 
-def table(result: dict[str, Any]) -> str:
+def table(result: dict[str, Any]) -> list[str]:
     """Return the result as Markdown: the busy visitors beside the bare app, the class, and its memory."""
     (ours, bare), of_class, there = result["busy"], result["class"], result["machine"]
-    ratio = round(ours["p95"] / bare["p95"], 2)
-    lines = [
-        f"{BUSY} busy visitors:",
+    ratio, most = round(ours["p95"] / bare["p95"], 2), of_class["most"]
+    times = ("pages", "median, s", "95th percentile, s", "errors")
+    return [
+        f"{BUSY} busy visitors:", "",
+        *markdown_table(("app", *times, "pages a second", "processor time a page, s"), (
+            (row["what"], *cells(row), f"{row['rate']:.1f}", f"{row['processor']:.3f}") for row in (ours, bare)
+        )),
+        "", f"95th percentile / bare app: {ratio:.2f} (target {said(ratio, TIMES_BARE)}).",
+        "", f"A class of {READERS + LIVE + BROWSERS} for {of_class['minutes']:g} minutes:", "",
+        *markdown_table(("visitors", "how many", *times), (
+            (row["what"], str(row["visitors"]), *cells(row)) for row in of_class["rows"]
+        )),
         "",
-        "| app | pages | median, s | 95th percentile, s | errors | pages a second | processor time a page, s |",
-        "| --- | --- | --- | --- | --- | --- | --- |",
-        *(f"| {row['what']} | {cells(row)} | {row['rate']:.1f} | {row['processor']:.3f} |" for row in (ours, bare)),
-        "",
-        f"95th percentile / bare app: {ratio:.2f} (target {said(ratio, TIMES_BARE)}).",
-        "",
-        f"A class of {READERS + LIVE + BROWSERS} for {of_class['minutes']:g} minutes:",
-        "",
-        "| visitors | how many | pages | median, s | 95th percentile, s | errors |",
-        "| --- | --- | --- | --- | --- | --- |",
-        *(f"| {row['what']} | {row['visitors']} | {cells(row)} |" for row in of_class["rows"]),
-        "",
-        "| process | most memory, MiB | growth, MiB a minute | target |",
-        "| --- | --- | --- | --- |",
-        *(
-            f"| {name} | {of_class['most'][name]} | {'' if grows is None else f'{grows:.2f}'} | {said(grows, SLOPE)} |"
+        *markdown_table(("process", "most memory, MiB", "growth, MiB a minute", "target"), (
+            (name, str(most[name]), "" if grows is None else f"{grows:.2f}", said(grows, SLOPE))
             for name, grows in of_class["growth"].items()
-        ),
+        )),
         "",
         f"{result['runs']} stored runs; visitors, browsers and the server share the machine: {there['cpu']}, "
         f"{there['cores']} cores; load at the start {there['load']}.",
-        "",
-    ]
-    return "\n".join(lines)
+    ]  # fmt: skip
 
 
-def cells(row: dict[str, Any]) -> str:
-    """Return pages, times and the number of errors, as cells of a row."""
-    return f"{row['pages']:,} | {row['median']:.2f} | {row['p95']:.2f} | {len(row['errors'])}"
+def cells(row: dict[str, Any]) -> tuple[str, ...]:
+    """Return pages, times and the number of errors, as texts."""
+    return f"{row['pages']:,}", f"{row['median']:.2f}", f"{row['p95']:.2f}", str(len(row["errors"]))
 
 
-def main() -> None:
-    """Measure, print the table, and write it as JSON and into README.md."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent)
-    parser.add_argument("--seconds", type=float, default=60)
-    parser.add_argument("--minutes", type=float, default=10)
-    given = parser.parse_args()
+def main(seconds: float = 60, minutes: float = 10, results: Path = RESULTS) -> None:
+    """Measure the dashboard with many visitors: page times, processor time per page, errors, and growth of memory."""
     os.environ["HF_HUB_OFFLINE"] = "1"
-    result = measure(given.seconds, given.minutes)
-    written(NAME, result, table(result), given.out)
-    print(table(result))
-
-
-if __name__ == "__main__":
-    main()
+    result = measure(seconds, minutes)
+    store("visitors", result, table(result), results)

@@ -16,7 +16,7 @@ sys.path.insert(0, str(PROJECT))
 
 from streamlit.testing.v1 import AppTest
 
-from benchmarks.between_marks import fill
+from benchmarks.frame import fill
 from skillviz.core import formats
 from skillviz.ui.page_table import PAGES
 from skillviz.ui.pages.tour.view import STEPS

@@ -2,8 +2,8 @@
 
     python docs/make_numbers.py [--runs-dir DIR]
 
-No model is run. In order: the tables of the studies, docs/results.md, the tables of docs/research/minilm.md and
-benchmarks/README.md, the tables of parts-and-slices.md and checkpoints.md and the boards of baselines.md, all in
+No model is run. In order: the tables of the studies, docs/results.md, the tables of docs/research/minilm.md,
+the tables of parts-and-slices.md and checkpoints.md and the boards of baselines.md, all in
 docs/research/, docs/lesson-plan.md, and the goals of docs/localizers.md. A study's table keeps its rows and every other
 number but the level of chance. A row whose runs or scores are not in the store keeps its intervals. Studies of real
 data name their task files: set SKILLVIZ_REAL, or their intervals stay unchanged.
@@ -21,8 +21,10 @@ import pandas as pd
 PROJECT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(PROJECT))
 
-from benchmarks import baselines_report, localizer_report, report
+from benchmarks import localizer, localizer_report
+from benchmarks.frame import RESULTS
 from docs import lesson_plan, results, stored_examples
+from docs.research import baselines, minilm
 from skillviz.analysis.tables import TABLES, check
 from skillviz.errors import SkillvizError
 from skillviz.runs.store import Store
@@ -31,7 +33,6 @@ from skillviz.studies.plan import plan
 from skillviz.studies.results import Results
 from skillviz.studies.store import StudyFolder, list_studies, write_record, write_tables
 
-MINILM_STUDIES = ("minilm-sst2.yaml", "minilm-sst2-others.yaml")
 FOLLOWING = ("low", "high", "debiased", "over", "chance")
 """The columns that are computed again, with columns of such an ending (`ece_less_ft_low`); other numbers stay."""
 ROUNDED = 1e-3
@@ -113,11 +114,11 @@ def main() -> None:
         print(renew(study, store), flush=True)
     sys.argv = sys.argv[:1]
     results.main()
-    report.main([PROJECT / "benchmarks" / "studies" / name for name in MINILM_STUDIES], given.runs_dir)
+    minilm.main(given.runs_dir)
     stored_examples.main()
     lesson_plan.main()
-    baselines_report.write()
-    localizer_report.write_tables()
+    baselines.write()
+    localizer_report.write(localizer.rows_in(RESULTS))
 
 
 if __name__ == "__main__":

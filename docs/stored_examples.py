@@ -14,7 +14,7 @@ import pandas as pd
 PROJECT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(PROJECT))
 
-from benchmarks.between_marks import fill
+from benchmarks.frame import fill
 from skillviz.analysis.beyond import beyond_of_runs
 from skillviz.analysis.checkpoint_series import MOVEMENT, checkpoint_points, movement_held, series_of
 from skillviz.analysis.null_measures import MEASURES, SHARED_ERRORS, SHARED_PROBABILITY, by_measure

@@ -28,8 +28,13 @@ from tests.tiers import spread_cases  # noqa: E402
 os.fsync = lambda handle: None
 
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
-LATER = ("e2e", "slow", "nightly", "slurm", "bench")
+LATER = ("e2e", "slow", "nightly", "slurm", "bench", "reliability")
 """The markers of the later tiers (docs/CONTRIBUTING.md): a plain run has only the tests of each commit."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option for the long form of tests/reliability."""
+    parser.addoption("--long", action="store_true", help="the attempts of tests/reliability with all their tries")
 
 
 @pytest.hookimpl(tryfirst=True)  # before -m selects, because cases get their markers here

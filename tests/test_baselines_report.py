@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from benchmarks import baselines_report
+from docs.research import baselines
 from skillviz.analysis.tables import check
 from tests.studies.fake_tables import FAKE_TABLES, SIZES, D
 
@@ -32,7 +32,7 @@ def cells(lines: list[str], first: str) -> list[str]:
 
 def test_each_cell_is_the_tables_number_at_its_size(tables: tuple[pd.DataFrame, pd.DataFrame]) -> None:
     scores, differences = tables
-    lines = baselines_report.board(scores, differences)
+    lines = baselines.board(scores, differences)
     above, below, areas = "\n".join(lines).split("\n\n")
     above, below = above.split("\n"), below.split("\n")
     assert cells(areas.split("\n"), "`movement`")[1] and "without the region" in areas
@@ -48,7 +48,7 @@ def test_each_cell_is_the_tables_number_at_its_size(tables: tuple[pd.DataFrame, 
 
 
 def test_lora_stands_at_the_size_that_it_trains_alone(tables: tuple[pd.DataFrame, pd.DataFrame]) -> None:
-    lines = baselines_report.board(*tables)
+    lines = baselines.board(*tables)
     for part in (lines[: lines.index("")], lines[lines.index("") + 1 :]):
         small, middle, large = cells(part, "LoRA")[1:]
         assert middle and not small and not large
@@ -56,7 +56,7 @@ def test_lora_stands_at_the_size_that_it_trains_alone(tables: tuple[pd.DataFrame
 
 def test_lora_is_turned_round(tables: tuple[pd.DataFrame, pd.DataFrame]) -> None:
     scores, differences = tables
-    less = baselines_report.compared(differences, scores)
+    less = baselines.compared(differences, scores)
     lora = less[less["method"] == "lora"]
     asked = (differences["a"] == "lora") & (differences["b"] == "graft") & (differences["metric"] == "accuracy")
     row = differences[asked & (differences["task"] == "sst2_sentences") & (differences["share"] == 0.01)].iloc[0]
@@ -70,10 +70,10 @@ def test_a_verdict_is_what_the_interval_says(
 ) -> None:
     scores, differences = tables
     planted = differences[(differences["b"] == "graft_random") & (differences["a"] == "graft")]
-    less = baselines_report.compared(planted.assign(value=(low + high) / 2, low=low, high=high), scores)
-    found = list(baselines_report.verdicts(scores, less.assign(holds=True)))
+    less = baselines.compared(planted.assign(value=(low + high) / 2, low=low, high=high), scores)
+    found = list(baselines.verdicts(scores, less.assign(holds=True)))
     assert len(found) == len(SIZES) and all(f"is {words} `random`." in line for line in found)
-    found = list(baselines_report.verdicts(scores, less.assign(holds=False)))
+    found = list(baselines.verdicts(scores, less.assign(holds=False)))
     mark = "" if low < 0 < high else " †"
     assert all(f"is {words} `random`{mark}." in line for line in found)
 
@@ -81,10 +81,10 @@ def test_a_verdict_is_what_the_interval_says(
 @pytest.mark.slow
 def test_the_page_holds_what_is_stored(tmp_path: Path) -> None:
     page = tmp_path / "baselines.md"
-    stored = baselines_report.PAGE.read_text(encoding="utf-8")
+    stored = baselines.PAGE.read_text(encoding="utf-8")
     page.write_text(stored.replace("points", "pints"), encoding="utf-8")
-    assert baselines_report.write(page=page) == ["baselines-minilm"]
+    assert baselines.write(page=page) == ["baselines-minilm"]
     assert page.read_text(encoding="utf-8").count("points") >= 3 * 3
     page.write_text(stored, encoding="utf-8")
-    baselines_report.write(page=page)
+    baselines.write(page=page)
     assert page.read_text(encoding="utf-8") == stored

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.between_marks import fill
+from benchmarks.frame import fill
 from skillviz.errors import BadInput
 
 PAGE = "Above.\n\n<!-- one: written by it -->\nold\nolder\n<!-- end of one -->\n\nBelow.\n"

@@ -2,34 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Sequence
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
-from typer.testing import CliRunner
 
-from benchmarks import __main__ as command
-from benchmarks import beyond_coverage, comparators, coverage, gain_coverage, other_intervals
-from benchmarks.populations import Population, Side, pair, single, two_class_logits
-from benchmarks.progress import Progress
-from benchmarks.random_populations import drawn
+from benchmarks import beyond, comparators, coverage, gain, other_intervals
+from benchmarks.__main__ import main
+from benchmarks.frame import RESULTS, Cells, Rows, measure
+from benchmarks.grids import Case
+from benchmarks.populations import Population, Side, synthetic, two_class_logits
 from benchmarks.seed_pools import Pool
-from benchmarks.unseen_populations import unseen
 from skillviz.core.intervals import bootstrap, paired_bootstrap
 from skillviz.core.metrics import ece
 
 
-def few() -> list[coverage.Case]:
+def few() -> list[Case]:
     """A model and a pair of known error."""
-    one = single("flat", "shifted", 2, 0.05)
-    two = pair(("flat", "high"), ("shifted", "wave"), 3, (0.03, 0.08), 0.9, 0.9)
+    one = synthetic(["flat"], ["shifted"], 2, [0.05])
+    two = synthetic(("flat", "high"), ("shifted", "wave"), 3, (0.03, 0.08), 0.9, 0.9)
     assert one is not None and two is not None
     return [
-        coverage.Case("development", "error", 2, 0.05, one),
-        coverage.Case("development", "difference", 3, -0.05, two),
+        Case("development", "error", 2, 0.05, one),
+        Case("development", "difference", 3, -0.05, two),
     ]
 
 
@@ -37,7 +34,7 @@ def test_populations_have_the_error_they_are_asked_for() -> None:
     one, two = (case.population for case in few())
     assert one.errors() == pytest.approx([0.05], abs=1e-4)
     assert two.errors() == pytest.approx([0.03, 0.08], abs=1e-4)
-    assert single("flat", "temperature", 2, 0.9) is None, "an error that no strength reaches"
+    assert synthetic(["flat"], ["temperature"], 2, [0.9]) is None, "an error that no strength reaches"
     calibrated = Population("calibrated", (Side(np.linspace(0.5, 1, 50), np.linspace(0.5, 1, 50)),))
     assert calibrated.errors() == [0.0]
 
@@ -45,18 +42,22 @@ def test_populations_have_the_error_they_are_asked_for() -> None:
 def test_a_small_run_covers_and_resumes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(coverage, "SIZES", (300,))
     out = tmp_path / "coverage.csv"
-    found = coverage.run(few(), 200, out)
+
+    def run() -> pd.DataFrame:
+        return measure(Rows(out, coverage.KEY), coverage.cells(few(), 200))
+
+    found = run()
     assert len(found) == 2 and (found["coverage"] >= 0.92).all()
     assert (found["rmse_debiased"] < 4).all()
     stamp = out.read_text()
     monkeypatch.setattr(coverage, "measured", lambda *a: pytest.fail("a stored cell is not measured again"))
-    pd.testing.assert_frame_equal(coverage.run(few(), 200, out), pd.read_csv(out))
+    pd.testing.assert_frame_equal(run(), pd.read_csv(out))
     assert out.read_text() == stamp
 
 
 def test_the_stored_grid_keeps_the_promise() -> None:
     """With 1,000 draws for each cell, one standard error is 0.8 points at 93%."""
-    rows = pd.read_csv(coverage.RESULTS / "coverage.csv")
+    rows = pd.read_csv(RESULTS / "coverage.csv")
     assert (rows["repetitions"] >= 1000).all() and set(rows["n"]) == set(coverage.SIZES)
     assert rows["coverage"].min() >= 0.93
     assert (rows.groupby("quantity")["coverage"].median() <= 0.98).all()
@@ -64,7 +65,7 @@ def test_the_stored_grid_keeps_the_promise() -> None:
 
 def test_the_pages_hold_every_table() -> None:
     text = "\n".join(page.read_text(encoding="utf-8") for page in coverage.PAGES)
-    for name, lines in coverage.tables().items():
+    for name, lines in coverage.tables(coverage.results_of()).items():
         assert text.count(f"<!-- {name}: written") == 1, name
         assert "\n".join(lines) in text, (
             f"{name} is not what the results say; run python -m benchmarks coverage --tables"
@@ -112,7 +113,7 @@ def test_what_was_tried_is_measured_and_resumes(tmp_path: Path, monkeypatch: pyt
 
 def test_of_what_was_tried_only_the_shipped_interval_holds() -> None:
     """With 300 draws for each cell, one standard error is 1.5 points at 93%."""
-    lowest = pd.read_csv(coverage.RESULTS / "coverage_tried.csv").groupby("interval")["coverage"].min()
+    lowest = pd.read_csv(RESULTS / "coverage_tried.csv").groupby("interval")["coverage"].min()
     assert lowest["shipped"] >= 0.93 and (lowest.drop("shipped") < 0.9).all()
 
 
@@ -140,8 +141,8 @@ def test_an_interval_that_falls_short_anew_is_noticed() -> None:
 
 
 def test_every_cell_is_measured() -> None:
-    rows = pd.read_csv(coverage.RESULTS / "coverage_other.csv")
-    assert {cell.key for cell in other_intervals.cells()} == set(
+    rows = pd.read_csv(RESULTS / "coverage_other.csv")
+    assert {cell[:3] for cell in other_intervals.cells()} == set(
         zip(rows["population"], rows["detail"], rows["n"], strict=True)
     )
 
@@ -221,7 +222,7 @@ def test_seeds_count() -> None:
     logits = np.stack([1.0 - predicted, 1.0 * predicted], -1) * 2
     pool = Pool("wide", np.concatenate([logits, logits]), labels)
     assert pool.spread() > 4
-    answers = [other_intervals.over_seeds(pool, 3, 600, random)["accuracy"] for _ in range(100)]
+    answers = [other_intervals.over_seeds(lambda: pool, 600, 3, random)["accuracy"] for _ in range(100)]
     low, high, true = np.array(answers).T
     middle = (low + high) / 2
     examples = np.sqrt(true * (1 - true) / 600)
@@ -244,37 +245,26 @@ def test_the_other_intervals_resume(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert list(found["population"]) == ["a", "b"] and list(found["repetitions"]) == [9, 9]
 
 
-def test_progress_says_what_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = iter([0.0, 10.0, 30.0, 35.0, 120.0])
-    # Replace this module's clock only: other threads still read the real one.
-    monkeypatch.setattr("benchmarks.progress.time", SimpleNamespace(monotonic=lambda: next(clock)))
-    said: list[str] = []
-    progress = Progress("a.csv", 4, said.append)
-    assert [progress.step() for _ in range(3)] == [1, 2, 3]
-    progress.end()
-    assert said == ["a.csv: 2 of 4 cells, about 0 min left", "a.csv: 3 cells in 2.0 min"]
-
-
 def test_the_command_writes_tables_of_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cell = other_intervals.Cell("a", "shares", 300, lambda random: {"accuracy": (0.4, 0.6, 0.5)})
     monkeypatch.setattr(other_intervals, "cells", lambda: iter([cell]))
     before = [page.read_text(encoding="utf-8") for page in coverage.PAGES]
-    call = ["coverage", "--part", "others", "--repetitions", "2", "--results", str(tmp_path / "new")]
-    said = CliRunner().invoke(command.app, call)
-    assert said.exit_code == 0 and "coverage.md" in said.output.replace("\n", "")
-    assert "| accuracy | Wilson | 1 | 0 | 100.0% |" in (tmp_path / "new" / "coverage.md").read_text(encoding="utf-8")
+    results = tmp_path / "new"
+    with pytest.raises(SystemExit) as ended:
+        main(["coverage", "--part", "others", "--repetitions", "2", "--results", str(results)])
+    assert not ended.value.code
+    assert "| accuracy | Wilson | 1 | 0 | 100.0% |" in (results / "coverage.md").read_text(encoding="utf-8")
     assert [page.read_text(encoding="utf-8") for page in coverage.PAGES] == before
-    assert CliRunner().invoke(command.app, ["coverage", "--part", "all of it"]).exit_code == 2
+    with pytest.raises(SystemExit) as ended:
+        main(["coverage", "--part", "all of it"])
+    assert ended.value.code == 2
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize(
-    ("name", "cases"),
-    [("", coverage.development), ("_unseen", unseen), ("_later", coverage.later), ("_random", drawn)],
-)
-def test_the_command_would_make_the_stored_grids_again(name: str, cases: Callable[[], Iterator[coverage.Case]]) -> None:
+@pytest.mark.parametrize("name", coverage.GRIDS)
+def test_the_command_would_make_the_stored_grids_again(name: str) -> None:
     """Check for the same cells, and the same numbers in the cells of the first pair."""
-    rows, made = pd.read_csv(coverage.RESULTS / f"coverage{name}.csv"), list(cases())
+    rows, made = pd.read_csv(RESULTS / f"coverage{name}.csv"), list(coverage.GRIDS[name][1]())
     keys = ["population", "classes", "quantity"]
     assert {tuple(row) for row in rows[keys].itertuples(index=False)} == {
         (case.population.name, case.classes, case.quantity) for case in made
@@ -282,29 +272,30 @@ def test_the_command_would_make_the_stored_grids_again(name: str, cases: Callabl
     case = next(case for case in made if case.quantity == "difference")
     of_case = (rows[keys] == [case.population.name, case.classes, case.quantity]).all(axis=1)
     stored = rows[of_case & (rows["n"] == 300)].iloc[0]
-    found = coverage.measured(case, 300, 1000, int(stored["seed"]))
+    (found,) = coverage.measured(case, 300, 1000, int(stored["seed"]))
     for column, slack in (("coverage", 2e-3), ("bias_debiased", 1e-3), ("width", 1e-2)):
         assert stored[column] == pytest.approx(found[column], abs=slack), column
 
 
-def test_the_stored_coverage_of_beyond_the_null_is_that_of_the_page() -> None:
-    rows = pd.read_csv(beyond_coverage.OUT)
-    page = beyond_coverage.PAGE.read_text(encoding="utf-8")
-    assert all(line in page for line in beyond_coverage.table(rows))
-    assert f"Lowest of {len(rows)} cells: {100 * rows['coverage'].min():.1f}%" in page
+def test_the_stored_coverage_of_beyond_the_null_and_of_a_gain() -> None:
+    stored = coverage.results_of()
+    rows = stored["_beyond"]
+    assert beyond.table(rows)[-1].startswith(f"Lowest of {len(rows)} cells: {100 * rows['coverage'].min():.1f}%")
     assert rows["coverage"].min() > 0.92
+    rows = stored["_gain"]
+    assert len(rows) == 24 and rows["coverage"].min() > 0.88 and rows["coverage"].mean() > 0.925
 
 
-def test_the_stored_coverage_of_a_gain_is_that_of_the_page() -> None:
-    rows = pd.read_csv(gain_coverage.OUT)
-    page = gain_coverage.PAGE.read_text(encoding="utf-8")
-    assert all(line in page for line in gain_coverage.table(rows)) and len(rows) == 24
-    assert rows["coverage"].min() > 0.88 and rows["coverage"].mean() > 0.925
+@pytest.mark.parametrize(("name", "key", "cells"), [("beyond", beyond.Cell._fields, beyond.cells(1)),
+                                                    ("gain", gain.KEY, gain.cells(1))])  # fmt: skip
+def test_every_cell_of_a_simulation_is_measured(name: str, key: Sequence[str], cells: Cells) -> None:
+    rows = Rows(RESULTS / f"coverage_{name}.csv", key)
+    assert [rows.key_of(row) for row in rows.rows] == [rows.key_of(cell) for cell, _ in cells]
 
 
 def test_a_planted_error_of_the_interval_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    cell = beyond_coverage.Cell("accuracy", 300, 1, 5, 0.06)
-    assert beyond_coverage.measured(cell, 60, 0)["coverage"] > 0.85  # type: ignore[operator]
-    real = beyond_coverage.beyond_of_models
-    monkeypatch.setattr(beyond_coverage, "beyond_of_models", lambda grafts, nulls: real(grafts, [nulls[0][:1]]))
-    assert beyond_coverage.measured(cell, 60, 0)["coverage"] < 0.85, "one draw for five"  # type: ignore[operator]
+    cell = beyond.Cell("accuracy", 300, 1, 5, 0.06)
+    assert beyond.measured(cell, 60, 0)[0]["coverage"] > 0.85  # type: ignore[operator]
+    real = beyond.beyond_of_models
+    monkeypatch.setattr(beyond, "beyond_of_models", lambda grafts, nulls: real(grafts, [nulls[0][:1]]))
+    assert beyond.measured(cell, 60, 0)[0]["coverage"] < 0.85, "one draw for five"  # type: ignore[operator]

@@ -8,9 +8,9 @@ import pandas as pd
 import pytest
 
 from benchmarks import planted
-from benchmarks.planted import Cell, Encoder, Table, Workshop, other_region
+from benchmarks.planted import Cell, Workshop, other_region
 from skillviz.analysis import known_truth
-from skillviz.analysis.known_truth import ALONE, CELL, EVERYWHERE, SKILL
+from skillviz.analysis.known_truth import ALONE, CELL, EVERYWHERE, SKILL, SMALL
 from skillviz.planted import PLACES, place
 from tests.tiny import tiny_pair, tiny_task
 
@@ -24,18 +24,20 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     base, task = tiny_pair(folder, "bert", "head")[1], tiny_task(folder / "data")
     rates = {"sgd": 0.3, "adamw": 0.05}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(planted, "ENCODERS", {"tiny": Encoder(lambda out: base, rates, rates, 30, CELLS)})
+        for name, value in {"CELLS": CELLS, "STEPS": 30, "RATES": rates, "UNPLANTED_RATES": rates}.items():
+            patch.setattr(planted, name, value)
+        patch.setattr(planted, "small_base", lambda out: base)
         patch.setattr(planted, "TASK", task)
         patch.setattr(planted, "OTHER", task)
         patch.setattr(planted, "KEEPS", -10.0)
-        said: list[str] = []
         for _ in range(2):
-            planted.run(folder / "work", folder, "tiny", [0], ["movement", "random"], [1.0, 3.0], said.append)
-            assert len(said) == 4 + 3 * 2 * 2, "a model a line, a search a line, and none twice"
-        shop = Workshop("tiny", folder / "work")
+            planted.run(folder / "work", folder, [0], ["movement", "random"], [1.0, 3.0])
+            assert len(pd.read_csv(folder / "planted_models.csv")) == 4, "none is made twice"
+            assert len(pd.read_csv(folder / "planted.csv")) == 3 * 2 * 2
+        shop = Workshop(folder / "work")
         other = other_region(shop.table, 0)
         assert not any(other & place(name, shop.table) for name in PLACES), "apart from every place"
-        pair, true = shop.planted(Cell("tiny", *CELLS[2], 0))
+        pair, true = shop.planted(Cell(SMALL, *CELLS[2], 0))
         assert not true & other and (pair.finetuned != pair.base).sum() > 0
     return folder
 
@@ -69,15 +71,6 @@ def test_the_board_takes_models_that_count_and_its_interval_is_over_seeds() -> N
     (one,) = known_truth.board(rows, made.assign(counts=[True, False, False])).to_dict("records")
     assert one["above_chance"] == pytest.approx(0.2) and pd.isna(one["above_chance_low"]), "one seed has no interval"
     assert known_truth.board(pd.DataFrame(), made).empty
-
-
-def test_a_row_is_added_once_and_read_back_by_its_key(tmp_path: Path) -> None:
-    row = {"encoder": "tiny", "seed": 0, "factor": 1.0}
-    for _ in range(2):
-        table = Table(tmp_path / "rows.csv", ["encoder", "seed", "factor"])
-        table.add(row)
-        assert table.has(row) and len(table.rows) == 1
-    assert not table.has({**row, "seed": 1})
 
 
 def test_the_page_has_the_stored_tables() -> None:

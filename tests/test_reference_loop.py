@@ -10,12 +10,12 @@ import pytest
 import torch
 from torch import nn
 
-from benchmarks.reference_loop import LENGTH, ReferenceLoop
 from skillviz.core.localizers.learned import learned
 from skillviz.core.localizers.record import Selection, Step
 from skillviz.core.localizers.table import LearnedOptions
 from skillviz.core.problem import Problem
 from tests.core.problems import examples, model_of, problem_of, table_of
+from tests.reference.published_loop import LENGTH, ReferenceLoop
 
 N, STEPS = 16, 6
 # The comparison omits two settings of the paper: both sides use all examples at every step, so that order does not

@@ -9,16 +9,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from typer.testing import CliRunner
 
 from benchmarks import speed
-from benchmarks.__main__ import app
-from benchmarks.machine import marks
-from benchmarks.speed import SECTIONS, SHAPES, SHORT, STEP_TARGET, Row, Section
+from benchmarks.__main__ import main
+from benchmarks.frame import README
+from benchmarks.speed import SECTIONS, SHORT, STEP_TARGET, Row, Section, Subject
 from skillviz.core.localizers.table import DEFAULT_LOCALIZER, LOCALIZERS
 from tests.core.problems import difference_gradients
 
-STORED = speed.stored(speed.RESULTS["cpu"])
+STORED = speed.stored(speed.STORED["cpu"])
 
 
 def test_a_ratio_is_a_median_within_turns() -> None:
@@ -36,7 +35,7 @@ def test_turns_take_all_work_and_begin_with_another_piece_each(monkeypatch: pyte
     done: list[str] = []
     work = {name: lambda name=name: done.append(name) for name in "abc"}
     monkeypatch.setattr(speed, "seconds_of", lambda call: call() or float(len(done)))
-    *_, taken = speed.in_turns(work, 3, lambda text: None)
+    taken = speed.in_turns(work, 3)
     assert "".join(done) == "abcbcacab"
     assert {name: values.tolist() for name, values in taken.items()} == {
         "a": [1.0, 6.0, 8.0], "b": [2.0, 4.0, 9.0], "c": [3.0, 5.0, 7.0],
@@ -51,7 +50,7 @@ def test_the_lengths_are_those_of_sentences() -> None:
 
 def test_bare_passes_do_the_same_work() -> None:
     """They give exactly the gradient of a step at the base, so the comparison is fair."""
-    of = speed.random_subject(SHAPES["tiny"], "cpu")
+    of = Subject.of("tiny", "cpu")
     problem, plain = of.problem(of.train.take(np.arange(6))), of.plain()
     speed.bare_pass(problem.train, plain)()
     problem.train.backward()
@@ -74,48 +73,45 @@ def test_every_search_with_gradients_is_measured() -> None:
     assert not {"movement", "random", "biases", "layers"} & set(names) and {"fisher", "lottery"} < set(names)
 
 
-def test_the_table_goes_between_its_marks(tmp_path: Path) -> None:
-    begin, end = marks(speed.NAME)
-    readme = tmp_path / "README.md"
-    readme.write_text(f"before\n{begin}\nold\n{end}\nafter\n")
+def test_every_device_has_its_table(tmp_path: Path) -> None:
     rows = [Row("step / bare", 1.05, 1.0, 1.2, 5, 1.1), Row("loop / ours", 41.23, 40.0, 42.0, 3)]
     there = {"device": "CPU", "cpu": "One", "cores": 2, "torch": "2", "load": 0.0}
     for folder, section in ((tmp_path / "cpu", "steps-encoder-6"), (tmp_path / "gpu", "sweeps")):
         folder.mkdir()
-        one = asdict(Section("Steps", "BERT.", rows)) | {"machine": there}
+        one = asdict(Section("Steps", "BERT.", rows, machine=there))
         (folder / f"{section}.json").write_text(json.dumps(one))
     results = {"cpu": tmp_path / "cpu", "cuda": tmp_path / "gpu"}
-    for _ in range(2):
-        speed.write(readme, results)
-    own = [speed.table(speed.stored(folder)) for folder in results.values()]
-    wanted = f"### On a CPU\n\n{own[0]}\n### On a GPU\n\n{own[1]}"
-    assert readme.read_text() == f"before\n{begin}\n{wanted}{end}\nafter\n"
-    assert "| step / bare | 1.050 | 1.000–1.200 | 5 | at most 1.1: met |" in readme.read_text()
-    assert "| loop / ours | 41.2 | 40.0–42.0 | 3 |  |" in readme.read_text() and "- Steps: BERT." in readme.read_text()
+    lines = speed.tables(results)
+    assert [line for line in lines if line.startswith("#")] == ["### On a CPU", "### On a GPU"]
+    assert lines.count("| step / bare | 1.050 | 1.000–1.200 | 5 | at most 1.1: met |") == 2
+    assert lines.count("| loop / ours | 41.2 | 40.0–42.0 | 3 |  |") == 2
+    assert lines[-1] == "- Steps: BERT. One, one of 2 cores, torch 2, load 0.0 at the start."
 
 
 def test_the_stored_results_are_told_as_they_are() -> None:
-    assert speed.tables() in speed.README.read_text(), "README.md shows another result"
-    steps = {row.what.split()[2]: row for row in STORED["steps-encoder-6"].rows}
+    assert "\n".join(speed.tables()) in README.read_text(), "README.md shows another result"
+    steps = {row.what.split()[2]: row for row in STORED[0].rows}
     assert set(steps) == set(speed.with_gradients())
     assert all(row.turns >= 5 and row.target == STEP_TARGET for row in steps.values())
     assert all(steps[name].median <= 1.25 for name in ("stagewise", "frank-wolfe", "learned"))
 
 
 @pytest.mark.nightly
-def test_the_short_form_prints_every_section() -> None:
-    result = CliRunner().invoke(app, ["speed", "--short"])
-    assert result.exit_code == 0, result.output
+def test_the_short_form_prints_every_section(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["speed", "--short"])
+    output = capsys.readouterr().out
+    assert not ended.value.code, output
     for name in speed.with_gradients():
-        assert f"| step of {name} / bare forward and backward |" in result.output
+        assert f"| step of {name} / bare forward and backward |" in output
     titles = ("Beside the published loop", "Where a step's time goes", "Sweeps")
-    assert all(f"| **{title}" in result.output for title in titles) and len(SHORT) == 4 <= len(SECTIONS)
+    assert all(f"| **{title}" in output for title in titles) and len(SHORT) == 4 <= len(SECTIONS)
 
 
 @pytest.mark.bench
 def test_a_step_costs_little_more_than_its_gradient() -> None:
     """A small case (two layers, 32 sentences); the fixed costs weigh more here than in the stored result."""
-    *_, section = speed.steps("encoder-2", 32, 7, None, "cpu", print)
+    section = speed.steps("encoder-2", 32, 7, "cpu")
     for row in section.rows:
         if row.what.split()[2] in ("stagewise", "frank-wolfe", "learned"):
             assert row.median <= 1.25, row

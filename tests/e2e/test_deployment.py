@@ -28,7 +28,6 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from benchmarks import visitors
 from skillviz import jobs
 from skillviz.runs.store import Store
 from skillviz.runs.users import store_of_user, user_named
@@ -37,6 +36,7 @@ from skillviz.ui.page_table import PAGES
 from tests.e2e import server
 from tests.e2e.identity_provider import IdentityProvider, identity_provider, secrets_toml
 from tests.e2e.server import free_port, settle
+from tests.e2e.websocket import Seen, Visitor
 from tests.fake_run import fake_run
 from tests.jobs.conftest import ended, until
 from tests.ui.shared_store import SIZES, SMALL, make_store
@@ -370,11 +370,11 @@ def test_the_container_has_all_that_the_app_reads(tmp_path: Path) -> None:
     assert "Traceback" not in (tmp_path / "server.log").read_text()
 
 
-async def visited(address: str, pages: Iterable[str]) -> visitors.Seen:
+async def visited(address: str, pages: Iterable[str]) -> Seen:
     """Return a record of the pages that a visitor opens one after the other, with a browser's requests."""
-    seen = visitors.Seen()
-    async with visitors.Visitor(address) as visitor:
-        await visitor.visit("", "", visitors.Seen())  # the first answer lists the pages
+    seen = Seen()
+    async with Visitor(address) as visitor:
+        await visitor.visit("", "", Seen())  # the first answer lists the pages
         for page in pages:
             await visitor.visit(page, "", seen)
     return seen

@@ -6,6 +6,7 @@ intervals over seeds and examples); nothing is typed in.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from benchmarks.between_marks import fill
+PROJECT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(PROJECT))
+
+from benchmarks.frame import fill
 from skillviz.analysis.differences import turned_round
 from skillviz.analysis.method_points import under_the_tuned_head
 from skillviz.analysis.necessity import study_areas
@@ -27,9 +31,8 @@ from skillviz.core.verdicts import NO_DIFFERENCE, NOT_MEASURED
 from skillviz.show.comparisons import MARK, counted_rows, holding, legend
 from skillviz.studies.store import StudyFolder, open_study
 
-ROOT = Path(__file__).resolve().parents[1]
-PAGE = ROOT / "docs" / "research" / "baselines.md"
-STUDIES = ROOT / "cached_runs" / "studies"
+PAGE = PROJECT / "docs" / "research" / "baselines.md"
+STUDIES = PROJECT / "cached_runs" / "studies"
 GRAFT, LORA = "graft", "lora"
 AREAS = {"graft": "grafted", "without the region": "complement"}
 
@@ -37,12 +40,6 @@ AREAS = {"graft": "grafted", "without the region": "complement"}
 def sizes(scores: pd.DataFrame) -> list[float]:
     """Return the sizes of the searched grafts in entries, ascending."""
     return sorted(scores.loc[scores["method"] == GRAFT, "size"].unique())
-
-
-def by_task(scores: pd.DataFrame, differences: pd.DataFrame) -> dict[str, tuple[pd.DataFrame, pd.DataFrame]]:
-    """Return both tables' rows for each fine-tuned task of the study, in alphabetical order."""
-    tasks = sorted(scores["id_task"].unique())
-    return {name: (scores[scores["id_task"] == name], differences[differences["id_task"] == name]) for name in tasks}
 
 
 def scored(scores: pd.DataFrame) -> pd.DataFrame:
@@ -72,24 +69,28 @@ def board(scores: pd.DataFrame, differences: pd.DataFrame) -> list[str]:
     """Return Markdown: the accuracy of each choice at each size, the searched graft minus it, and the areas under both
     curves by size, with intervals."""
     rows, less, at = scored(scores), compared(differences, scores), sizes(scores)
-    known = [name for name in METHODS if name in set(rows["method"])]
-    methods = [name for name in known if name in (GRAFT, LORA) or name.startswith("graft_")]
-    searched = rows.loc[rows["method"] == GRAFT, "localizer"].iloc[0]
-    d = float((rows["size"] / rows["share"]).median())
+    is_choice = rows["method"].isin([GRAFT, LORA]) | rows["method"].str.startswith("graft_")
+    methods = [name for name in METHODS if name in set(rows.loc[is_choice, "method"])]
+    searched, d = rows.loc[rows["method"] == GRAFT, "localizer"].iloc[0], float((rows["size"] / rows["share"]).median())
     heads = [f"{size:,.0f} ({formats.share(size / d)})" for size in at]
-    head = ("choice", *(f"{name}: {_metric(rows)}, %" for name in heads))
-    lines = formats.markdown_table(head, [
-        [_title(name, searched),
-         *(_cell(rows[(rows["method"] == name) & (rows["at"] == size)], "mean", 1) for size in at)]
-        for name in methods
-    ])  # fmt: skip
-    head = (f"{searched} minus", *(f"{name}: points" for name in heads))
-    others = [name for name in methods if name != GRAFT]
-    return [*lines, "", *formats.markdown_table(head, [
-        [_title(name), *(_cell(less[(less["method"] == name) & (less["at"] == size)], "value", 2)
-                                for size in at)]
-        for name in others
-    ]), "", *area_lines(scores, searched)]  # fmt: skip
+
+    def cells(table: pd.DataFrame, name: str, column: str, digits: int) -> list[str]:
+        own = table[table["method"] == name]
+        return [_cell(own[own["at"] == size], column, digits) for size in at]
+
+    return [
+        *formats.markdown_table(
+            ("choice", *(f"{name}: {_metric(rows)}, %" for name in heads)),
+            [[_title(name, searched), *cells(rows, name, "mean", 1)] for name in methods],
+        ),
+        "",
+        *formats.markdown_table(
+            (f"{searched} minus", *(f"{name}: points" for name in heads)),
+            [[_title(name), *cells(less, name, "value", 2)] for name in methods if name != GRAFT],
+        ),
+        "",
+        *area_lines(scores, searched),
+    ]
 
 
 def area_lines(scores: pd.DataFrame, searched: str) -> list[str]:
@@ -163,25 +164,29 @@ def _marked(row: Mapping[Any, Any]) -> str:
 
 def parts(study: StudyFolder) -> dict[str, list[str]]:
     """Return the content between a study's marks, by the name of the mark; a study of several tasks names each."""
-    tables = by_task(study.table("scores"), study.table("differences"))
-    several = len(tables) > 1
-    settings, boards, said = [], [], []
+    every = study.table("scores"), study.table("differences")
+    tasks = sorted(every[0]["id_task"].unique())
+    tables = {task: tuple(table[table["id_task"] == task] for table in every) for task in tasks}
+    settings, boards, said, several = [], [], [], len(tables) > 1
     less = pd.concat([compared(differences, scores) for scores, differences in tables.values()], ignore_index=True)
     less = less.assign(holds=holding(less))
     for task, (scores, differences) in tables.items():
-        settings.append(f"- {setting(scores)}" if several else setting(scores))
-        boards += [*(["", f"**{task}**", ""] if several else []), *board(scores, differences)]
+        settings.append("- " * several + setting(scores))
+        boards += [*["", f"**{task}**", ""] * several, *board(scores, differences)]
         said += [f"- {f'{task}, ' * several}{line}" for line in verdicts(scores, less[less["id_task"] == task])]
-    if counted := counted_rows(less):
-        said.append(f"- {counted} {legend(less)}".rstrip())
-    return {f"{study.name} setting": settings, f"{study.name} board": boards, f"{study.name} verdicts": said}
+    counted = [f"- {counts} {legend(less)}".rstrip() for counts in [counted_rows(less)] if counts]
+    return {f"{study.name} setting": settings, f"{study.name} board": boards, f"{study.name} verdicts": said + counted}
 
 
 def write(studies: Path = STUDIES, page: Path = PAGE) -> list[str]:
     """Write the board of every study with marks on the page and tables in the folder, and return their names."""
-    text, written = page.read_text(encoding="utf-8"), []
-    for folder in sorted(studies.iterdir()):
-        if f"<!-- {folder.name} board:" in text and (study := open_study(folder)) is not None:
-            fill(page, parts(study), "python -m benchmarks baselines")
-            written.append(study.name)
-    return written
+    text = page.read_text(encoding="utf-8")
+    marked = [folder for folder in sorted(studies.iterdir()) if f"<!-- {folder.name} board:" in text]
+    opened = [study for folder in marked if (study := open_study(folder)) is not None]
+    for study in opened:
+        fill(page, parts(study), "python docs/research/baselines.py")
+    return [study.name for study in opened]
+
+
+if __name__ == "__main__":
+    write()

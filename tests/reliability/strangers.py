@@ -27,9 +27,10 @@ from skillviz.show.report import page
 from skillviz.tasks.project import ROOTS_VARIABLE, located
 from skillviz.ui import visitor
 from tests.fake_run import fake_run
+from tests.reliability.engine import SMALL
 from tests.show.reading import read
+from tests.test_read_only import DOORS, contents
 
-SMALL = {"n": {"validation": 20, "test": 30}, "layers": 1, "width": 8, "steps": 4, "sizes": ("5%",)}
 SECRET, SECRET_VALUE = "SECRET_OF_THE_MACHINE", "s3cret"
 UNDER = ("", "sub", "sub/deeper")
 REPORTED = 25  # one try in this number makes a whole report, the others the summary card of a notebook
@@ -178,29 +179,18 @@ def public_demo(number: int, work: Path) -> Iterator[str]:
     Each action must be refused in one sentence, without changing the store.
     """
     store = Store(work / "runs")
-    run = fake_run(store, **SMALL)
-    unfinished = store.create(run.spec.model_copy(update={"seed": 7}), size=10)
-    unfinished.start()
-    actions: list[Callable[[], object]] = [
-        lambda: jobs.start(run.spec, store), lambda: jobs.resume(store, unfinished.id),
-        lambda: jobs.cancel(store, unfinished.id), lambda: store.delete(run.id),
-        lambda: store.set_note(run.id, "a note"), lambda: store.create(run.spec),
-        lambda: unfinished.update(status="failed"), lambda: mended(store), lambda: Client(store.root).ask("pairs"),
-        lambda: unfinished.write_table("curve", run.curve()),
-    ]  # fmt: skip
-    before = _bytes(store.root)
+    fake_run(store, **SMALL)
+    doors = list(DOORS.items())
+    before = contents(work)
     with mock.patch.dict(os.environ, {ENVIRONMENT: "1"}):
         for index in range(number):
+            name, act = doors[index % len(doors)]
             try:
-                actions[index % len(actions)]()
+                act(store, work)
                 lost = "was not refused"
             except ReadOnly as error:
                 lost = "" if "\n" not in str(error) else "was refused in several lines"
             except Exception as error:
                 lost = f"{type(error).__name__}: {error}"
-            lost = lost or ("changed the store" if _bytes(store.root) != before else "")
-            yield f"action {index % len(actions)}: {lost}" if lost else ""
-
-
-def _bytes(root: Path) -> dict[str, bytes]:
-    return {str(path): path.read_bytes() for path in sorted(root.rglob("*")) if path.is_file()}
+            lost = lost or ("changed the store" if contents(work) != before else "")
+            yield f"{name}: {lost}" if lost else ""

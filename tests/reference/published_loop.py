@@ -8,13 +8,14 @@ is written to be faithful, not fast, and shares no code with the engine.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy
+from torch.nn.functional import cross_entropy, pad
 
 from skillviz.core.encoded import Encoded
 
@@ -27,8 +28,7 @@ BIAS = 10.0
 BASE_SHARE = 1e-5
 
 
-@dataclass(frozen=True)
-class Outcome:
+class Outcome(NamedTuple):
     """One step: its mean loss in nats, the size of the rounded mask, and that mask's score (0 to 2)."""
 
     step: int
@@ -60,8 +60,9 @@ class ReferenceLoop:
         length: int = LENGTH,
         seed: int = 0,
     ) -> None:
-        self.pretrained, self.finetuned = pretrained.eval(), finetuned.eval()
-        self.model = copy.deepcopy(pretrained).eval()
+        self.pretrained, self.finetuned, self.model = (
+            pretrained.eval(), finetuned.eval(), copy.deepcopy(pretrained).eval()
+        )  # fmt: skip
         self.names, self.train, self.validation = list(names), train, validation
         self.batch_size, self.lr, self.bias, self.length = min(batch_size, len(train)), lr, bias, length
         self.order = np.random.default_rng(seed)
@@ -84,7 +85,6 @@ class ReferenceLoop:
             u = torch.sigmoid(self.scores[name] - self.bias)
             sign = 1.0 - 2.0 * self.base[name].to(u.dtype)
             gradient = parameter_of(self.model, name).grad
-            assert gradient is not None
             self.scores[name] -= self.lr * (sign * movement * gradient * u * (1 - u)).to(u.dtype)
         rounded = self.rounded()
         self._graft({name: mask.to(soft[name].dtype) for name, mask in rounded.items()})
@@ -119,60 +119,49 @@ class ReferenceLoop:
             loss.backward()
             losses.append(loss.item())
         for name in self.names:
-            gradient = parameter_of(self.model, name).grad
-            assert gradient is not None
-            gradient /= len(losses)
+            parameter_of(self.model, name).grad /= len(losses)  # type: ignore[operator]
         return sum(losses) / len(losses)
 
     @torch.no_grad()
     def _accuracy(self, examples: Encoded, rows: np.ndarray) -> float:
-        right = 0
-        for inputs, labels in self._batches(examples, rows):
-            right += int((self.model(**inputs).logits.argmax(-1) == labels).sum())
-        return right / len(rows)
+        batches = self._batches(examples, rows)
+        return sum(int((self.model(**i).logits.argmax(-1) == y).sum()) for i, y in batches) / len(rows)
 
     def _batches(self, examples: Encoded, rows: np.ndarray) -> Iterator[tuple[dict[str, Tensor], Tensor]]:
         """Yield micro-batches of these examples in the given order, all padded to the same length."""
+
+        def padded(tokens: Iterable[np.ndarray], value: int) -> Tensor:
+            return torch.stack([pad(torch.from_numpy(row), (0, self.length - len(row)), value=value) for row in tokens])
+
         for start in range(0, len(rows), MICRO_BATCH):
             part = rows[start : start + MICRO_BATCH]
-            ids = torch.full((len(part), self.length), examples.pad_id, dtype=torch.long)
-            mask, types = torch.zeros_like(ids), torch.zeros_like(ids)
-            for i, row in enumerate(part):
-                n = len(examples.input_ids[row])
-                ids[i, :n] = torch.from_numpy(examples.input_ids[row])
-                mask[i, :n] = 1
-                if examples.token_type_ids is not None:
-                    types[i, :n] = torch.from_numpy(examples.token_type_ids[row])
-            inputs = {"input_ids": ids, "attention_mask": mask}
+            ids = [examples.input_ids[row] for row in part]
+            inputs = {
+                "input_ids": padded(ids, examples.pad_id),
+                "attention_mask": padded([np.ones_like(row) for row in ids], 0),
+            }
             if examples.token_type_ids is not None:
-                inputs["token_type_ids"] = types
+                inputs["token_type_ids"] = padded([examples.token_type_ids[row] for row in part], 0)
             labels = torch.from_numpy(examples.labels[part])
             yield {name: tensor.to(self.device) for name, tensor in inputs.items()}, labels.to(self.device)
 
     def _largest_movers(self, share: float) -> dict[str, Tensor]:
         """Return the starting mask: movement strictly above the s-th largest, so that it has at most s - 1 entries."""
-        distances = {
-            name: (parameter_of(self.finetuned, name).data - parameter_of(self.pretrained, name).data).abs()
-            for name in self.names
-        }
-        every = torch.cat([distance.flatten() for distance in distances.values()])
-        s = max(1, round(share * len(every)))
-        threshold = every.topk(s).values[-1]
-        return {name: distance > threshold for name, distance in distances.items()}
+        moved = {name: parameter_of(self.finetuned, name) - parameter_of(self.pretrained, name) for name in self.names}
+        every = torch.cat([movement.detach().abs().flatten() for movement in moved.values()])
+        threshold = every.topk(max(1, round(share * len(every)))).values[-1]
+        return {name: movement.detach().abs() > threshold for name, movement in moved.items()}
 
     def _uniform(self, seed: int) -> dict[str, Tensor]:
         """Return S of all entries from one seeded generator on the CPU, cut into the parameters' shapes."""
-        sizes = [parameter_of(self.model, name).numel() for name in self.names]
-        drawn = torch.rand(sum(sizes), generator=torch.Generator().manual_seed(seed)).split(sizes)
+        shapes = {name: parameter_of(self.model, name).shape for name in self.names}
+        drawn = torch.rand(sum(map(math.prod, shapes.values())), generator=torch.Generator().manual_seed(seed))
+        parts = drawn.split([math.prod(shape) for shape in shapes.values()])
         return {
-            name: part.view(parameter_of(self.model, name).shape).to(self.device)
-            for name, part in zip(self.names, drawn, strict=True)
+            name: part.view(shape).to(self.device) for (name, shape), part in zip(shapes.items(), parts, strict=True)
         }
 
 
 def parameter_of(model: nn.Module, name: str) -> nn.Parameter:
     """Return the parameter of that name, found by iterating over all of them."""
-    for own, parameter in model.named_parameters():
-        if own == name:
-            return parameter
-    raise KeyError(name)
+    return next(parameter for own, parameter in model.named_parameters() if own == name)

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.reliability.reference_metrics import FILE, cases
 from skillviz.core import metrics, scores
 from skillviz.core.metrics import METRICS, ece
 from skillviz.runs.library import library
 from skillviz.runs.run import Run
+from tests.reliability.reference_metrics import FILE, cases
 
 TOLERANCE = 1e-6
 """For values between 0 and 2; torchmetrics sums in single precision."""

@@ -24,6 +24,8 @@ from skillviz.runs.store import Store
 from tests.fake_run import fake_run
 
 STEPS = 8
+SMALL: dict[str, Any] = {"n": {"validation": 20, "test": 30}, "layers": 1, "width": 8, "steps": 4, "sizes": ("5%",)}
+"""Settings of a run of a few kilobytes, for `fake_run`."""
 TABLES = ("predictions", "curve", "history", "layers")
 
 
@@ -34,8 +36,7 @@ class FakeEngine:
     """
 
     def __init__(self, work: Path, steps: int = STEPS) -> None:
-        small = {"n": {"validation": 20, "test": 30}, "layers": 1, "width": 8, "steps": 4, "sizes": ("5%",)}
-        self.template: Run = fake_run(Store(work / "template"), **small)
+        self.template: Run = fake_run(Store(work / "template"), **SMALL)
         self.tables = {name: getattr(self.template, name)() for name in TABLES}
         self.shapes, self.steps = self.template.region().shapes, steps
         record = self.template.record

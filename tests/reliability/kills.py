@@ -14,7 +14,12 @@ from pathlib import Path
 import numpy as np
 import psutil
 
-from benchmarks.reliability.engine import (
+from skillviz import jobs
+from skillviz.errors import SkillvizError, StoreError
+from skillviz.runs.doctor import mended
+from skillviz.runs.folder import RunFolder
+from skillviz.runs.store import ANSWERS, Store
+from tests.reliability.engine import (
     FakeEngine,
     cut_power_at,
     ended,
@@ -25,11 +30,6 @@ from benchmarks.reliability.engine import (
     killed,
     steps_of,
 )
-from skillviz import jobs
-from skillviz.errors import SkillvizError, StoreError
-from skillviz.runs.doctor import mended
-from skillviz.runs.folder import RunFolder
-from skillviz.runs.store import ANSWERS, Store
 
 FIRST = 8  # steps that are always tried: a run gets its folder in these
 ENDED = ("failed", "queued")

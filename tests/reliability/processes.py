@@ -15,9 +15,6 @@ from pathlib import Path
 import numpy as np
 import psutil
 
-from benchmarks.reliability.kills import leftovers, losses
-from benchmarks.reliability.resume import other, tiny_world
-from benchmarks.visitors import STORED_PAGES, Seen, Visitor
 from skillviz import jobs
 from skillviz.errors import LiveError
 from skillviz.live.client import Client
@@ -26,6 +23,9 @@ from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store
 from skillviz.tasks.project import PROJECT
 from tests.e2e.server import started
+from tests.e2e.websocket import STORED_PAGES, Seen, Visitor
+from tests.reliability.kills import leftovers, losses
+from tests.reliability.resume import other, tiny_world
 from tests.runs.test_checkpoint import asked
 
 PATIENCE = 300.0  # seconds

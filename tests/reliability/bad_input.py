@@ -22,8 +22,6 @@ from safetensors.torch import load_file, save_file
 from streamlit.testing.v1 import AppTest
 from typer.testing import CliRunner
 
-from benchmarks.reliability.engine import forked, killed
-from benchmarks.reliability.mutations import NASTY, of_bytes, of_json, of_safetensors, of_yaml
 from skillviz import jobs
 from skillviz.cli import app
 from skillviz.commands.exit_codes import sentence_for
@@ -47,6 +45,8 @@ from skillviz.tasks.user_file import read_task
 from skillviz.ui.page_table import PAGES
 from tests.fake_run import fake_run
 from tests.models.test_lora import adapter
+from tests.reliability.engine import SMALL, forked, killed
+from tests.reliability.mutations import NASTY, of_bytes, of_json, of_safetensors, of_yaml
 from tests.tiny import tiny_pair, tiny_task
 
 MEMORY = 2 * 2**30
@@ -139,7 +139,7 @@ def _readers(work: Path) -> list[Reader]:
     """Return all readers, on a store, a pair and files made for them."""
     torch.set_num_threads(1)
     store = Store(work / "runs")
-    run = fake_run(store, n={"validation": 20, "test": 30}, layers=1, width=8, steps=4, sizes=("5%",))
+    run = fake_run(store, **SMALL)
     tiny_pair(work / "pair", steps=1)
     _sharded(work / "pair" / "finetuned")
     shutil.copytree(work / "pair" / "base", work / "pair" / MUTE, ignore=shutil.ignore_patterns("*token*", "vocab*"))

@@ -1,6 +1,6 @@
 """Store values of our metrics by other programs, with the programs' versions.
 
-    python benchmarks/reliability/reference_metrics.py
+    python tests/reliability/reference_metrics.py
 
 Needs scikit-learn, torchmetrics and netcal (in an environment of their own); the stored values need none of them.
 scikit-learn raises probabilities below 2e-16 to that value, so its loss is stored only without such probabilities.
@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-FILE = Path(__file__).resolve().parents[1] / "results" / "reference_metrics.json"
+FILE = Path(__file__).resolve().parents[2] / "benchmarks" / "results" / "reference_metrics.json"
 BINS = 15
 SMALLEST = 2.3e-16
 

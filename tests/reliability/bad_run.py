@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.reliability.mutations import NASTY, of_bytes, of_json
 from skillviz import jobs
 from skillviz.runs.doctor import mended
 from skillviz.runs.library import Library
@@ -19,6 +18,8 @@ from skillviz.runs.record import RunRecord
 from skillviz.runs.run import Run
 from skillviz.runs.store import Store
 from tests.fake_run import fake_run
+from tests.reliability.engine import SMALL
+from tests.reliability.mutations import NASTY, of_bytes, of_json
 
 GOOD = 3
 Damage = Callable[[Path, np.random.Generator], object]
@@ -30,8 +31,7 @@ def damaged(number: int, work: Path) -> Iterator[str]:
     It is a loss if a good run is not listed, the bad one has no reason, or a changed one counts as intact.
     """
     template = Store(work / "template")
-    small = {"n": {"validation": 20, "test": 30}, "layers": 1, "width": 8, "steps": 4, "sizes": ("5%",)}
-    runs = [fake_run(template, seed=seed, **small) for seed in range(GOOD + 1)]
+    runs = [fake_run(template, seed=seed, **SMALL) for seed in range(GOOD + 1)]
     for index in range(number):
         draw = np.random.default_rng(index)
         store = Store(work / f"runs-{index}")

@@ -14,8 +14,8 @@ from skillviz.runs.folder import WORK, RunFolder
 from skillviz.runs.record import Failure
 from skillviz.runs.store import PARTS, Store
 from tests.fake_run import fake_run
-
-SMALL = {"n": {"validation": 20, "test": 30}, "layers": 1, "width": 8, "steps": 4, "sizes": ("5%",)}
+from tests.reliability.engine import SMALL
+from tests.test_read_only import contents
 
 LINKS: dict[str, Callable[[Path, str, str], Path]] = {
     "work of a finished run": lambda root, run, stopped: root / run / WORK,
@@ -57,7 +57,7 @@ def _after_all(folder: Path, template: Store, name: str, draw: np.random.Generat
     shutil.copytree(run.path, outside)
     (outside / ".hidden").mkdir()
     (outside / ".hidden" / "key").write_text("precious")
-    place, before = LINKS[name](store.root, run.id, stopped.id), _contents(outside)
+    place, before = LINKS[name](store.root, run.id, stopped.id), contents(outside)
     place.parent.mkdir(exist_ok=True)
     if place.is_dir():
         shutil.rmtree(place)
@@ -69,10 +69,6 @@ def _after_all(folder: Path, template: Store, name: str, draw: np.random.Generat
             pass
         except Exception as error:
             return f"{type(error).__name__}: {error}"
-        if _contents(outside) != before:
+        if contents(outside) != before:
             return "what lies outside was changed"
     return ""
-
-
-def _contents(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}

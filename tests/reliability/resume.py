@@ -12,8 +12,6 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from benchmarks.reliability.engine import ended, forked, killed
-from benchmarks.reliability.kills import leftovers, losses
 from skillviz.core.localizers.table import LOCALIZERS
 from skillviz.models.device import DETERMINISTIC
 from skillviz.models.finetune.journal import ENVIRONMENT
@@ -27,6 +25,8 @@ from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store
 from skillviz.tasks.registry import task
 from tests.models.finetune.trained import CASES, hashes, trained
+from tests.reliability.engine import ended, forked, killed
+from tests.reliability.kills import leftovers, losses
 from tests.runs.test_checkpoint import asked
 from tests.tiny import tiny_pair, tiny_task
 
