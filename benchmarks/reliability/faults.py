@@ -242,7 +242,7 @@ def _links_stay() -> None:
 
 def _variables_pass() -> None:
     """Let a path from a page name every variable of the environment."""
-    from skillviz.ui import visitor
+    from skillviz.serving import visitor
 
     visitor.refuse_variables = lambda text: text  # type: ignore[assignment]
 
@@ -263,7 +263,7 @@ def _formulas_pass() -> None:
 
 def _demo_writes() -> None:
     """Let a read-only dashboard refuse nothing."""
-    from skillviz import read_only
+    from skillviz.serving import read_only
 
     read_only.refuse = lambda: None
 

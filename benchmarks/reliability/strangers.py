@@ -18,14 +18,14 @@ from skillviz import jobs
 from skillviz.analysis.tables import csv_text
 from skillviz.errors import BadInput, ReadOnly, SkillvizError
 from skillviz.live.client import Client
-from skillviz.read_only import ENVIRONMENT
 from skillviz.runs.doctor import mended
 from skillviz.runs.run import Run
 from skillviz.runs.store import Store
+from skillviz.serving import visitor
+from skillviz.serving.settings import READONLY_VARIABLE, ROOTS_VARIABLE
 from skillviz.show import notebook
 from skillviz.show.report import page
-from skillviz.tasks.project import ROOTS_VARIABLE, located
-from skillviz.ui import visitor
+from skillviz.tasks.project import located
 from tests.fake_run import fake_run
 from tests.show.reading import read
 
@@ -189,7 +189,7 @@ def public_demo(number: int, work: Path) -> Iterator[str]:
         lambda: unfinished.write_table("curve", run.curve()),
     ]  # fmt: skip
     before = _bytes(store.root)
-    with mock.patch.dict(os.environ, {ENVIRONMENT: "1"}):
+    with mock.patch.dict(os.environ, {READONLY_VARIABLE: "1"}):
         for index in range(number):
             try:
                 actions[index % len(actions)]()

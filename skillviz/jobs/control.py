@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from skillviz import read_only
 from skillviz.core.localizers.table import EXPRESSION, localizer
 from skillviz.core.size import parse_size
 from skillviz.errors import BadInput, NoCluster, StoreError
@@ -14,7 +13,6 @@ from skillviz.jobs.kinds import RunJob, StudyJob, backend_of
 from skillviz.jobs.slots import slot_of
 from skillviz.jobs.watch import status
 from skillviz.models.preflight import preflight
-from skillviz.runs import quota
 from skillviz.runs.library import library
 from skillviz.runs.options import key_of_region, named_region
 from skillviz.runs.region_expression import resolved_expression
@@ -22,7 +20,8 @@ from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store
 from skillviz.runs.suited import refuse_unsuited
 from skillviz.runs.transfer import refuse_unfit
-from skillviz.runs.users import user_of
+from skillviz.serving import quota, read_only
+from skillviz.serving.users import user_of
 from skillviz.studies.check import check
 from skillviz.studies.plan import plan
 from skillviz.studies.spec import StudySpec, read_study

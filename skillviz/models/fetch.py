@@ -8,7 +8,8 @@ from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from skillviz import json_text, read_only
+from skillviz import json_text
+from skillviz.serving import read_only
 from skillviz.errors import ModelNotFound
 from skillviz.models import convert
 from skillviz.models.weight_files import has_weights, refusal

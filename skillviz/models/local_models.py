@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,9 +11,9 @@ from skillviz.errors import BadInput
 from skillviz.models.fetch import hub_name
 from skillviz.models.weight_files import below, has_weights
 from skillviz.regular_file import LONGEST_JSON, read_text
+from skillviz.serving.settings import MODELS_VARIABLE, settings
 from skillviz.tasks.project import expanded, project_root
 
-ENVIRONMENT = "SKILLVIZ_MODELS"
 DEPTH = 4  # levels of folders below a root; the hub's cache has its models at the third
 MOST, LOOKED_AT = 200, 5000  # models, and folders: a root may be a whole disk
 
@@ -46,8 +45,10 @@ class LocalModels:
 
 def roots() -> list[Path]:
     """Return the folders in $SKILLVIZ_MODELS (a list like PATH), or `models` in the project's and working folder."""
-    paths = [path for path in os.environ.get(ENVIRONMENT, "").split(os.pathsep) if path]
-    places = [Path(expanded(path)) for path in paths] or [project_root() / "models", Path.cwd() / "models"]
+    places = [Path(expanded(path)) for path in settings.folders(MODELS_VARIABLE)] or [
+        project_root() / "models",
+        Path.cwd() / "models",
+    ]
     return list(dict.fromkeys(place.absolute() for place in places))
 
 

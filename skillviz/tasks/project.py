@@ -7,22 +7,16 @@ import re
 from pathlib import Path
 
 from skillviz.errors import BadInput, UnsetVariable
+from skillviz.serving.settings import OURS
 
 PROJECT = Path(__file__).resolve().parents[2]
 """The folder that contains the package: the checkout, or the folder of installed packages."""
 CARRIED = Path(__file__).resolve().parents[1] / "app"
 """Files in a wheel besides the package's code: the dashboard's script, pages, settings and the runs of one pair."""
 NOWHERE = Path(os.devnull, "nowhere")
-OURS = "SKILLVIZ_"  # prefix of the project's environment variables
 FINETUNED_VARIABLE = f"{OURS}FINETUNED"
-RUNS_VARIABLE = f"{OURS}RUNS"
-"""The folder of a user's runs."""
 CACHE_VARIABLE = f"{OURS}CACHE"
 """The folder of models made by `--convert`, `~/.cache/skillviz` by default."""
-ROOTS_VARIABLE, ANCESTORS_VARIABLE = f"{OURS}ROOTS", f"{OURS}FRAME_ANCESTORS"
-"""Dashboard settings: folders that a page may read, and sites that may embed it in a frame."""
-QUOTA_VARIABLE, OPEN_JOBS_VARIABLE, LIVE_WORKERS_VARIABLE = f"{OURS}QUOTA", f"{OURS}OPEN_JOBS", f"{OURS}LIVE_WORKERS"
-"""Limits of a deployment for many: what one user's runs may hold, the user's open jobs, and all users' live workers."""
 
 
 def importable() -> dict[str, str]:

@@ -52,6 +52,7 @@ from skillviz.runs.session import Session
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store, Unfinished, Unreadable
 from skillviz.runs.texts import example_columns, example_texts
+from skillviz.serving import sign_in
 from skillviz.show.entries import Entries, Entry, entry_of
 from skillviz.studies.estimate import Preview, preview
 from skillviz.studies.paper import costs, request
@@ -71,7 +72,7 @@ from skillviz.tasks.splits import load_test
 from skillviz.tasks.task import Files, Task
 from skillviz.tasks.uploaded import Upload, UploadedRows
 from skillviz.tasks.user_file import data_files, task_stamp
-from skillviz.ui import script, sign_in
+from skillviz.ui import script
 from skillviz.ui.downloads import Tab
 
 Arguments = ParamSpec("Arguments")

@@ -14,7 +14,7 @@ from skillviz.jobs.slots import device_for_run, position, queue, take_ticket
 from skillviz.runs.folder import RunFolder
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store, is_awaited
-from skillviz.runs.users import store_of_user, user_named
+from skillviz.serving.users import store_of_user, user_named
 
 SPEC = RunSpec(base="b", finetuned="f", task="t", device="cpu")
 YEAR = 365 * 24 * 3600

@@ -14,8 +14,9 @@ from streamlit.testing.v1 import AppTest
 from skillviz.runs.library import Library
 from skillviz.runs.run import Run
 from skillviz.runs.store import Store
+from skillviz.serving import visitor
 from skillviz.show.bundle import bundle
-from skillviz.ui import cache, exports, visitor
+from skillviz.ui import cache, exports
 from skillviz.ui.downloads import Downloads, Refused
 from tests.runs.conftest import made
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 from streamlit.testing.v1 import AppTest
+from tests.ui.test_visitor import outside
 
 from skillviz.errors import BadInput
 from skillviz.runs.store import Store
@@ -17,7 +18,6 @@ from tests.fake_run import fake_run
 from tests.tiny import LABEL_WORDS, tiny_task
 from tests.ui.conftest import nobody_waits
 from tests.ui.shared_store import SMALL
-from tests.ui.test_visitor import outside
 from tests.visitor import confirmed
 
 __all__ = ["nobody_waits", "outside"]

@@ -31,8 +31,9 @@ from cryptography.x509.oid import NameOID
 from benchmarks import visitors
 from skillviz import jobs
 from skillviz.runs.store import Store
-from skillviz.runs.users import store_of_user, user_named
-from skillviz.tasks.project import OPEN_JOBS_VARIABLE, PROJECT, QUOTA_VARIABLE, ROOTS_VARIABLE
+from skillviz.serving.settings import OPEN_JOBS_VARIABLE, QUOTA_VARIABLE, ROOTS_VARIABLE
+from skillviz.serving.users import store_of_user, user_named
+from skillviz.tasks.project import PROJECT
 from skillviz.ui.page_table import PAGES
 from tests.e2e import server
 from tests.e2e.identity_provider import IdentityProvider, identity_provider, secrets_toml
@@ -356,7 +357,7 @@ def test_the_container_has_all_that_the_app_reads(tmp_path: Path) -> None:
     """Every page opens with the container's variables, as a read-only demo, its only mode without secrets."""
     project = copied(tmp_path / "app")
     text = (PROJECT / "deploy" / "Containerfile").read_text()
-    variables = dict(re.findall(r"(?:ENV +| +)([A-Z_]+)=([^ \\\n]+)", text.partition("ENV ")[2].partition("VOLUME")[0]))
+    variables = dict(re.findall(r"([A-Z_]+)=([^ \\\n]+)", text.partition("ENV ")[2].partition("VOLUME")[0]))
     assert len(variables) == 7
     data = tmp_path / "data"
     places = {

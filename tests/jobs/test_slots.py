@@ -22,7 +22,7 @@ from skillviz.jobs.slots import (
 from skillviz.runs.folder import RunFolder
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store
-from skillviz.runs.users import store_of_user, user_named
+from skillviz.serving.users import store_of_user, user_named
 
 SPEC = RunSpec(base="b", finetuned="f", task="t", device="cpu")
 

@@ -10,12 +10,13 @@ from typing import Any
 from skillviz.atomic import working_folder
 from skillviz.errors import BadInput, SkillvizError, without_folder
 from skillviz.runs.store import Store
+from skillviz.serving import visitor
 from skillviz.studies.paper.request import is_as_requested, refuse_edited
 from skillviz.studies.plan import plan
 from skillviz.studies.spec import StudySpec, read_study
 from skillviz.studies.store import FILE, open_study, study_path
 from skillviz.tasks.project import expanded
-from skillviz.ui import cache, study_words, visitor
+from skillviz.ui import cache, study_words
 
 
 def typed(path: str) -> StudySpec:
