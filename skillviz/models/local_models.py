@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from skillviz import json_text
-from skillviz.errors import BadInput
+from skillviz.json_text import read_object
+from skillviz.errors import BadInput, BadModel
 from skillviz.models.fetch import hub_name
 from skillviz.models.weight_files import below, has_weights
-from skillviz.regular_file import LONGEST_JSON, read_text
+
 from skillviz.serving.settings import MODELS_VARIABLE, settings
 from skillviz.tasks.project import expanded, project_root
 
@@ -95,7 +95,6 @@ def _source(folder: Path) -> str:
 def _read(path: Path) -> dict[str, object]:
     """Return a JSON object; empty if there is none or it cannot be read."""
     try:
-        content = json_text.loads(read_text(path, LONGEST_JSON))
-    except (OSError, ValueError, BadInput):
+        return read_object(path)
+    except (BadModel, BadInput):
         return {}
-    return content if isinstance(content, dict) else {}

@@ -28,8 +28,6 @@ MODELS = ("base", "finetuned")
 PATHS = (*MODELS, "task", "tasks", "also", "others")
 """Fields of an entry, and of its `region`, that may be paths."""
 
-MOST_VALUES = 100_000
-"""The most values in one study file; values of aliases count every time."""
 MOST_ENTRIES = 1_000
 """The most entries in one study file; the experiments of the paper have 390 at most."""
 MOST_COMBINATIONS = 10_000
@@ -140,12 +138,6 @@ def read_study(path: Path | str) -> StudySpec:
     the file are resolved from there; other relative paths from the working folder or the project.
     """
     content = read_yaml(Path(path), f"the study file {path}")
-    if _is_endless(content):
-        raise BadInput(
-            f"the study file {path} refers to itself (by an alias, *name), or holds more than {MOST_VALUES:,} "
-            f"values in all; "
-            "write it without that alias, or as several files."
-        )
     if isinstance(content, list) and any(isinstance(entry, dict) and "base" in entry for entry in content):
         content = {"name": Path(path).stem, "runs": content}
     if isinstance(content, dict) and isinstance(runs := content.get("runs"), list) and len(runs) > MOST_ENTRIES:
@@ -253,13 +245,3 @@ def _get(values: dict[str, Any], name: str) -> Any:
     if inner:
         value = value.get(inner, ()) if isinstance(value, dict) else ()
     return value
-
-
-def _is_endless(content: Any) -> bool:
-    """True if it has more values than a study can have, such as an alias inside the value that it names."""
-    waiting, count = [content], 0
-    while waiting and count <= MOST_VALUES:
-        value = waiting.pop()
-        count += 1
-        waiting += value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return bool(waiting)

@@ -20,7 +20,6 @@ from starlette.middleware import Middleware
 
 from skillviz.errors import SkillvizError
 from skillviz.serving.guard import Guard
-from skillviz.serving.settings import settings
 
 UP = 0.3  # seconds after which the server answers
 MALLOC = {-8: 2, -3: 1 << 20, -1: 1 << 20}
@@ -62,11 +61,8 @@ def _import_pages() -> None:
 
 def _read_runs() -> None:
     """Reads the runs; a page requested meanwhile waits only for the rest of it."""
-    from skillviz.tasks.upload_reader import reader  # a process that only a running server needs
     from skillviz.ui import cache  # Streamlit's caches need a running server
 
-    if not settings.read_only:
-        reader.start()
     with suppress(SkillvizError):  # the pages explain a store that cannot be read
         cache.read_shared()
     _keep_out_of_collections()

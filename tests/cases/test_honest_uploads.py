@@ -15,12 +15,11 @@ import pytest
 from pyarrow import parquet
 
 from skillviz.errors import BadData
-from skillviz.tasks import reading
+from skillviz.tasks import reading, upload_reader
 from skillviz.tasks.reading import FORMATS
 from skillviz.tasks.registry import task
 from skillviz.tasks.rows import DataFile, Limits
 from skillviz.tasks.splits import load
-from skillviz.tasks.upload_reader import reader
 from skillviz.tasks.uploaded import Draft, Upload, read, rows_of, save
 from tests.tasks.make import write_task
 
@@ -140,4 +139,4 @@ def test_a_column_that_is_too_large_is_left_out_and_the_others_are_read() -> Non
 
 def test_what_a_task_names_is_all_that_comes_back() -> None:
     content = FRAME.assign(more="x", vector="y").to_csv(index=False).encode()
-    assert reader.read("a.csv", content, ["text", "label"]).table.column_names == ["text", "label"]
+    assert upload_reader.read("a.csv", content, ["text", "label"]).table.column_names == ["text", "label"]

@@ -12,7 +12,7 @@ import pytest
 from pyarrow import parquet
 
 from skillviz.errors import BadData
-from skillviz.tasks.upload_reader import reader
+from skillviz.tasks import upload_reader
 from skillviz.tasks.uploaded import Upload, read, rows_of
 
 pytestmark = pytest.mark.slow
@@ -112,7 +112,7 @@ def test_a_column_that_is_too_much_is_not_read(tmp_path: Path, name: str) -> Non
     except BadData as error:
         assert f"column '{column}' of {name}" in str(error) and reason in str(error), "it is the only one"
     with pytest.raises(BadData, match=f"column '{column}' of {name} .*{reason}"):
-        reader.read(name, upload.content, [column])
+        upload_reader.read(name, upload.content, [column])
 
 
 def test_lines_within_cells_are_no_rows() -> None:
