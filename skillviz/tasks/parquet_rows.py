@@ -13,14 +13,13 @@ from pyarrow import parquet, types
 
 from skillviz import json_text
 from skillviz.errors import BadData
-from skillviz.tasks.rows import MIB, ClassNames, Columns, DataFile, Rows
+from skillviz.tasks.rows import MIB, ClassNames, Columns, DataFile, Rows, is_of_lists
 
 TEXTS = (types.is_string, types.is_large_string, types.is_string_view)
 PLAIN = (
     *TEXTS, types.is_integer, types.is_floating, types.is_boolean, types.is_decimal, types.is_date, types.is_timestamp,
     types.is_time, types.is_duration, types.is_null,
 )  # fmt: skip
-LISTS = (types.is_list, types.is_large_list, types.is_fixed_size_list)
 BYTES = (types.is_binary, types.is_large_binary, types.is_fixed_size_binary, types.is_binary_view)
 
 
@@ -53,16 +52,16 @@ def _is_usable(field: pa.Field, values: Counter[str], columns: Columns) -> bool:
     if reason := _unusable(field.type):
         columns.leave_out(field.name, reason)
         return False
-    if not _is(field.type, LISTS) or columns.file.limits is None or values[field.name] <= columns.file.limits.within:
-        return True
-    return columns.has_room_within(field.name, values[field.name])
+    limits = columns.file.limits
+    is_large = limits is not None and is_of_lists(field.type) and values[field.name] > limits.within
+    return not is_large or columns.has_room_within(field.name, values[field.name])
 
 
 def _unusable(kind: pa.DataType) -> str:
     """The reason why no task can use a column of this type; empty if a task can."""
     if types.is_dictionary(kind):
         kind = kind.value_type
-    elif _is(kind, LISTS):
+    elif is_of_lists(kind):
         if _is(kind.value_type, PLAIN):
             return ""
         return f"holds lists of the type {kind.value_type}"
@@ -90,10 +89,6 @@ def _decoded(name: str, column: pa.ChunkedArray, columns: Columns) -> pa.Chunked
             columns.leave_out(name, f"holds more than {limits.size // MIB} MiB once it is decompressed")
             return None
         column = column.cast(column.type.value_type)
-    if _is(column.type, LISTS) and not columns.has_room_within(
-        name, sum(len(part.flatten()) for part in column.chunks)
-    ):
-        return None
     if _is(column.type, TEXTS):
         try:
             column.validate(full=True)

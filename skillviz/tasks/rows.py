@@ -77,7 +77,13 @@ class DataFile:
         stored.close()
         packed = io.BytesIO(self.content) if isinstance(self.content, bytes) else self.content
         unpacked = gzip.open(packed)  # noqa: SIM115  # the caller closes it
-        return io.BufferedReader(_Counted(unpacked, self)) if self.limits else unpacked  # type: ignore[return-value]
+        if self.limits is None:
+            return unpacked  # type: ignore[return-value]
+        with unpacked:
+            content = unpacked.read(self.limits.size + 1)
+        if len(content) > self.limits.size:
+            raise self.too_large(f"holds more than {self.limits.size // MIB} MiB once it is decompressed")
+        return io.BytesIO(content)
 
     def text(self) -> TextIO:
         """The file as text, line ends unchanged; raises BadData if it is neither UTF-8 nor marked as UTF-16."""
@@ -104,30 +110,6 @@ class DataFile:
     def too_large(self, why: str) -> BadData:
         """The error for a file that is too large, with the reason."""
         return BadData(f"{self.shown} {why}; {(self.limits or Limits()).allowed}")
-
-
-class _Counted(io.RawIOBase):
-    """Decompressed bytes up to the limit of a file; raises BadData beyond it."""
-
-    def __init__(self, unpacked: gzip.GzipFile, file: DataFile) -> None:
-        self._unpacked, self._file = unpacked, file
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        return self._unpacked.seek(offset, whence)
-
-    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        read = self._unpacked.read(len(buffer))
-        limits = self._file.limits
-        if limits is not None and self._unpacked.tell() > limits.size:
-            raise self._file.too_large(f"holds more than {limits.size // MIB} MiB once it is decompressed")
-        buffer[: len(read)] = read
-        return len(read)
 
 
 @dataclass(frozen=True)
@@ -196,7 +178,7 @@ class Columns:
     def add(self, part: Mapping[str, pa.Array | pa.ChunkedArray], rows: int) -> None:
         """Adds the next rows of the columns; a column missing from a part gets no values. Raises BadData at a limit."""
         for name, column in part.items():
-            if not self.reads(name):
+            if not self.reads(name) or not self.has_room_within(name, _within(column)):
                 continue
             earlier = self._parts.setdefault(name, [pa.nulls(self._rows)] if self._rows else [])
             earlier.append(column)
@@ -217,7 +199,7 @@ class Columns:
             column = column_of(values)
             if isinstance(column, str):
                 self.leave_out(name, column)
-            elif not pa.types.is_list(column.type) or self.has_room_within(name, len(column.flatten())):
+            else:
                 arrays[name] = column
         self.add(arrays, rows)
 
@@ -254,13 +236,24 @@ class Columns:
         return Rows(table, list(names), self.left_out, tuple(notes), features, separated_by)
 
 
+def is_of_lists(kind: pa.DataType) -> bool:
+    """True for a type of lists of any length."""
+    return pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
+
+
+def _within(column: pa.Array | pa.ChunkedArray) -> int:
+    """The number of values in the lists of a column; 0 for other columns."""
+    chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
+    return sum(len(chunk.flatten()) for chunk in chunks) if is_of_lists(column.type) else 0
+
+
 def as_text(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """A column as a task reads it: texts, empty for a missing value; lists become lists of texts.
 
     Raises ValueError, OverflowError or NotImplementedError at values that cannot be written as text.
     """
     kind = column.type
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+    if is_of_lists(kind):
         lists = [None if cell is None else [_written(one) for one in cell] for cell in column.to_pylist()]
         return pa.chunked_array([pa.array(lists, pa.list_(pa.string()))])
     is_number = pa.types.is_integer(kind) or pa.types.is_floating(kind)
