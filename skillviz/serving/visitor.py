@@ -5,6 +5,7 @@ Anyone can write an address. A file that it names is therefore shown with a butt
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from skillviz.errors import BadInput
 from skillviz.models import fetch
 from skillviz.serving import sign_in
 from skillviz.serving.guard import LOOPBACK, host_of, public_hosts
-from skillviz.serving.settings import MODELS_VARIABLE, ROOTS_VARIABLE, settings
+from skillviz.serving.settings import MODELS_VARIABLE, OURS, ROOTS_VARIABLE, settings
 from skillviz.serving.users import USERS, shared_root, user_of
 from skillviz.show import text as words
 from skillviz.tasks import registry
@@ -25,7 +26,6 @@ from skillviz.tasks.project import (
     expanded,
     located,
     project_root,
-    refuse_variables,
 )
 from skillviz.tasks.task import Files, Task
 from skillviz.tasks.user_file import data_files
@@ -48,6 +48,22 @@ def roots() -> tuple[Path, ...]:
         listed += settings.local_folders()
         places += [Path.home(), Path.cwd(), project_root()]
     return tuple(dict.fromkeys(place.resolve() for place in (*(Path(expanded(path)) for path in listed), *places)))
+
+
+def refuse_variables(text: str) -> str:
+    """Returns the text unless it names an environment variable that is not the project's; then raises BadInput.
+
+    For text from a page or a URL: variables in paths are filled in later and may then appear in a message, and secrets
+    in the machine's environment, such as a password, must not be shown to everyone who can open the page.
+    """
+    for match in re.finditer(r"\$(?:\{([^}]*)\}|([A-Za-z0-9_]+))", text):  # like `os.path.expandvars`
+        name = match[1] if match[1] is not None else match[2]
+        if not name.startswith(OURS):
+            raise BadInput(
+                f"'{match[0]}' is not filled in: of the environment only variables whose names begin with {OURS} may "
+                "stand in what is given on a page; write the path itself."
+            )
+    return text
 
 
 def checked(text: str) -> str:

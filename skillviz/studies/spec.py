@@ -131,13 +131,14 @@ class StudySpec(BaseModel):
         return yaml.safe_dump(_filled(content), sort_keys=False, allow_unicode=True, width=120)
 
 
-def read_study(path: Path | str) -> StudySpec:
+def read_study(path: Path | str, uploaded: bytes | None = None) -> StudySpec:
     """Return the study of a YAML file (safe loader); raises BadInput if it cannot be read or a field is wrong.
 
     A file that is a plain list of entries is a study named after the file. Paths of tasks and models that exist beside
-    the file are resolved from there; other relative paths from the working folder or the project.
+    the file are resolved from there; other relative paths from the working folder or the project. Nothing is beside an
+    uploaded file, whose bytes are given with its name.
     """
-    content = read_yaml(Path(path), f"the study file {path}")
+    content = read_yaml(Path(path) if uploaded is None else uploaded, f"the study file {path}")
     if isinstance(content, list) and any(isinstance(entry, dict) and "base" in entry for entry in content):
         content = {"name": Path(path).stem, "runs": content}
     if isinstance(content, dict) and isinstance(runs := content.get("runs"), list) and len(runs) > MOST_ENTRIES:
@@ -150,10 +151,9 @@ def read_study(path: Path | str) -> StudySpec:
             f"the study file {path} must have a name and a list of runs, and may have defaults; or be a list of runs, "
             "each with a base."
         )
-    folder = Path(path).parent
     for name in ("defaults", "runs"):
-        if name in content:
-            content = {**content, name: _from_folder(content[name], folder)}
+        if name in content and uploaded is None:
+            content = {**content, name: _from_folder(content[name], Path(path).parent)}
     try:
         return StudySpec(**content)
     except (ValidationError, TypeError) as error:

@@ -6,7 +6,7 @@ import os
 import re
 from pathlib import Path
 
-from skillviz.errors import BadInput, UnsetVariable
+from skillviz.errors import UnsetVariable
 from skillviz.serving.settings import OURS
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -69,22 +69,6 @@ def expanded(text: str, field: str | None = None) -> str:
         error.variable, error.path = missing[1], text
         raise error
     return path
-
-
-def refuse_variables(text: str) -> str:
-    """Returns the text unless it names an environment variable that is not the project's; then raises BadInput.
-
-    For text from a page or a URL: variables in paths are filled in later and may then appear in a message, and secrets
-    in the machine's environment, such as a password, must not be shown to everyone who can open the page.
-    """
-    for match in re.finditer(r"\$(?:\{([^}]*)\}|([A-Za-z0-9_]+))", text):  # like `os.path.expandvars`
-        name = match[1] if match[1] is not None else match[2]
-        if not name.startswith(OURS):
-            raise BadInput(
-                f"'{match[0]}' is not filled in: of the environment only variables whose names begin with {OURS} may "
-                "stand in what is given on a page; write the path itself."
-            )
-    return text
 
 
 def located(text: str, field: str | None = None) -> Path:

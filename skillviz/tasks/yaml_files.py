@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import yaml
 
 from skillviz.errors import BadInput
-from skillviz.regular_file import read_text
+from skillviz.regular_file import bounded_text, read_text
 
 MOST_VALUES = 100_000
 """Limit on keys, values, lists and mappings; those that an alias (`*name`) or a merge (`<<`) repeats count again."""
@@ -41,14 +41,14 @@ TextLoader.yaml_implicit_resolvers = {
 }
 
 
-def read_yaml(path: Path, name: str, loader: type[yaml.SafeLoader] = yaml.SafeLoader) -> Any:
-    """The content of a YAML file, None for an empty one.
+def read_yaml(file: Path | bytes, name: str, loader: type[yaml.SafeLoader] = yaml.SafeLoader) -> Any:
+    """The content of a YAML file, or of an uploaded file's bytes; None for an empty one.
 
     Raises BadInput, which refers to the file as `name`, if it cannot be read. The message holds no text of the file: on
     a page, the user who names a file may not be its owner.
     """
     try:
-        return parsed(read_text(path), loader)
+        return parsed(bounded_text(file, name) if isinstance(file, bytes) else read_text(file), loader)
     except UnicodeDecodeError:
         reason = "it is not UTF-8 text"
     except OSError as error:

@@ -53,6 +53,7 @@ from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store, Unfinished, Unreadable
 from skillviz.runs.texts import example_columns, example_texts
 from skillviz.serving import sign_in
+from skillviz.serving.downloads import Tab
 from skillviz.show.entries import Entries, Entry, entry_of
 from skillviz.studies.estimate import Preview, preview
 from skillviz.studies.paper import costs, request
@@ -73,7 +74,6 @@ from skillviz.tasks.task import Files, Task
 from skillviz.tasks.uploaded import Upload, UploadedRows
 from skillviz.tasks.user_file import data_files, task_stamp
 from skillviz.ui import script
-from skillviz.ui.downloads import Tab
 
 Arguments = ParamSpec("Arguments")
 Value = TypeVar("Value")

@@ -15,9 +15,9 @@ from skillviz.runs.library import Library
 from skillviz.runs.run import Run
 from skillviz.runs.store import Store
 from skillviz.serving import visitor
+from skillviz.serving.downloads import Downloads, Refused
 from skillviz.show.bundle import bundle
 from skillviz.ui import cache, exports
-from skillviz.ui.downloads import Downloads, Refused
 from tests.runs.conftest import made
 
 __all__ = ["made"]
