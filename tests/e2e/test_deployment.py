@@ -321,7 +321,7 @@ def test_behind_the_shipped_proxy(
 
 
 def test_secrets_that_cannot_be_read_let_nobody_in(tmp_path: Path, visit: Callable[..., Any]) -> None:
-    """A typing error in the secrets must not open the dashboard to all. tests/ui/test_sign_in.py has other errors."""
+    """A typing error in the secrets must not open the dashboard to all. tests/serving/test_sign_in.py has others."""
     shared, secrets = tmp_path / "shared", tmp_path / "secrets.toml"
     ids = make_store(shared)
     secrets.write_text("[auth\n")
