@@ -28,8 +28,6 @@ MODELS = ("base", "finetuned")
 PATHS = (*MODELS, "task", "tasks", "also", "others")
 """Fields of an entry, and of its `region`, that may be paths."""
 
-MOST_ENTRIES = 1_000
-"""The most entries in one study file; the experiments of the paper have 390 at most."""
 MOST_COMBINATIONS = 10_000
 """The most combinations of all entries' lists together; more is probably a mistake, and would be planned for minutes.
 
@@ -141,11 +139,6 @@ def read_study(path: Path | str, uploaded: bytes | None = None) -> StudySpec:
     content = read_yaml(Path(path) if uploaded is None else uploaded, f"the study file {path}")
     if isinstance(content, list) and any(isinstance(entry, dict) and "base" in entry for entry in content):
         content = {"name": Path(path).stem, "runs": content}
-    if isinstance(content, dict) and isinstance(runs := content.get("runs"), list) and len(runs) > MOST_ENTRIES:
-        raise BadInput(
-            f"the study file {path} has {len(runs):,} entries; {MOST_ENTRIES:,} are the most: write lists in fewer "
-            "entries, or several studies."
-        )
     if not isinstance(content, dict) or "runs" not in content:  # not a study: the message names none of its keys
         raise BadInput(
             f"the study file {path} must have a name and a list of runs, and may have defaults; or be a list of runs, "
@@ -205,19 +198,13 @@ def merged(defaults: dict[str, Any], entry: dict[str, Any]) -> dict[str, Any]:
 
 
 def combinations(values: dict[str, Any]) -> int:
-    """Return the number of combinations of the lists in EXPANDED; raises BadInput if it is zero or too large."""
+    """Return the number of combinations of the lists in EXPANDED; raises BadInput if it is zero."""
     if "size" in values and "sizes" in values:
         raise BadInput("give `size` (one run each) or `sizes` (one run of several), not both.")
     lists = _choices(values)
     if empty := next((name for name, choices in lists.items() if not choices), None):
         raise BadInput(f"the list of '{empty}' is empty; give one value or more.")
-    if (count := prod(map(len, lists.values()))) > MOST_COMBINATIONS:
-        several = ", ".join(name for name, choices in lists.items() if len(choices) > 1)
-        raise BadInput(
-            f"the lists of {several} stand for {count:,} combinations; {MOST_COMBINATIONS:,} are the most: write fewer "
-            "values, or several studies."
-        )
-    return count
+    return prod(map(len, lists.values()))
 
 
 def expanded(values: dict[str, Any]) -> Iterator[dict[str, Any]]:
