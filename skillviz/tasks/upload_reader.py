@@ -15,6 +15,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -22,11 +23,56 @@ import pyarrow as pa
 from skillviz.errors import BadData, SkillvizError, error_class
 from skillviz.tasks import reading
 from skillviz.tasks.project import importable
-from skillviz.tasks.rows import DataFile, Limits, Rows, as_text, unusable
+from skillviz.tasks.rows import MIB, DataFile, Rows, as_text, is_of_lists, unusable
 
 MEMORY = 2 * 2**30  # most bytes of memory of the process
 SECONDS = 30  # seconds of processor time for a file, and of waiting for its turn
 CRASHES = (signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE, signal.SIGABRT)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Limits on an uploaded file. Columns that are not read, or left out, do not count."""
+
+    rows: int = 1_000_000
+    columns: int = 2_000
+    cells: int = 20_000_000
+    within: int = 1_000_000
+    """Values in the lists of a column."""
+    size: int = 256 * MIB
+    """Bytes of all cells that are read, and of a text file once it is decompressed."""
+
+    @property
+    def allowed(self) -> str:
+        """The limits as a sentence, with advice."""
+        return (
+            f"an uploaded file may hold {self.rows:,} rows, {self.columns:,} columns, {self.cells:,} cells and "
+            f"{self.size // MIB} MiB once it is decompressed. Keep only the columns of the task, or fewer rows."
+        )
+
+    def too_large(self, table: pa.Table) -> dict[str, str]:
+        """The columns that are too large, with the reason."""
+        left_out = {}
+        for name in table.column_names:
+            if is_of_lists(table[name].type) and sum(len(c.flatten()) for c in table[name].chunks) > self.within:
+                left_out[name] = f"holds more than {self.within:,} values in its lists"
+        sizes = {name: table[name].nbytes for name in table.column_names if name not in left_out}
+        while sum(sizes.values()) > self.size:
+            largest = max(sizes, key=sizes.__getitem__)
+            del sizes[largest]
+            left_out[largest] = f"holds most of more than {self.size // MIB} MiB once it is decompressed"
+        return left_out
+
+    def refuse(self, name: str, rows: int, columns: int) -> None:
+        """Raises BadData if a file with these numbers of rows and columns exceeds a limit."""
+        for what, count, most in (
+            ("rows", rows, self.rows), ("columns", columns, self.columns), ("cells", rows * columns, self.cells),
+        ):  # fmt: skip
+            if count > most:
+                raise BadData(f"{name} has more than {most:,} {what}; {self.allowed}")
+
+
+LIMITS = Limits()
 _turn = threading.Lock()  # files are read one after the other, as each may take MEMORY
 
 
@@ -75,17 +121,29 @@ def _failed(name: str, reason: str) -> SkillvizError:
 
 
 def _too_long(name: str) -> BadData:
-    return BadData(f"{name} takes more than {SECONDS} seconds to read; {Limits().allowed}")
+    return BadData(f"{name} takes more than {SECONDS} seconds to read; {LIMITS.allowed}")
 
 
 def _no_memory(name: str) -> BadData:
-    return BadData(f"{name} needs more than {MEMORY / 2**30:.0f} GiB of memory to read; {Limits().allowed}")
+    return BadData(f"{name} needs more than {MEMORY / 2**30:.0f} GiB of memory to read; {LIMITS.allowed}")
+
+
+def limited(name: str, content: bytes, columns: Sequence[str] | None, limits: Limits = LIMITS) -> Rows:
+    """The rows of a file within the limits; a column that is too large is left out, and refused if it was named."""
+    rows = reading.read(DataFile(name, content, limits.size), columns)
+    left_out = limits.too_large(rows.table)
+    if columns is not None and left_out:
+        column, reason = next(iter(left_out.items()))
+        raise unusable(column, name, reason)
+    table = rows.table.drop_columns(list(left_out))
+    limits.refuse(name, table.num_rows, table.num_columns)
+    return replace(rows, table=table, left_out={**rows.left_out, **left_out})
 
 
 def answer(name: str, content: bytes, columns: Sequence[str] | None) -> tuple[dict[str, Any], bytes]:
     """The answer of the process: a header, and the rows as an Arrow stream, empty for an error."""
     try:
-        rows = reading.read(DataFile(name, content, Limits()), columns)
+        rows = limited(name, content, columns)
         left_out, texts = dict(rows.left_out), {}
         for column in rows.table.column_names:
             try:

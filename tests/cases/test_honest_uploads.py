@@ -18,8 +18,8 @@ from skillviz.errors import BadData
 from skillviz.tasks import reading, upload_reader
 from skillviz.tasks.reading import FORMATS
 from skillviz.tasks.registry import task
-from skillviz.tasks.rows import DataFile, Limits
 from skillviz.tasks.splits import load
+from skillviz.tasks.upload_reader import Limits, limited
 from skillviz.tasks.uploaded import Draft, Upload, read, rows_of, save
 from tests.tasks.make import write_task
 
@@ -124,16 +124,16 @@ def test_limits_are_of_what_is_used(
 ) -> None:
     frame = pd.DataFrame(rows)
     content = as_parquet(frame) if ending == "parquet" else "".join(json.dumps(row) + "\n" for row in rows).encode()
-    file = DataFile(f"a.{ending}", content, TIGHT)
+    file = f"a.{ending}"
     with pytest.raises(BadData, match=said.format(ending)):
-        reading.read(file, wanted)
+        limited(file, content, wanted, TIGHT)
     if len(rows) < 10 and len(rows[0]) > 1:
-        assert len(reading.read(file, ["text"])) == len(rows), "the other columns do not count"
+        assert len(limited(file, content, ["text"], TIGHT)) == len(rows), "the other columns do not count"
 
 
 def test_a_column_that_is_too_large_is_left_out_and_the_others_are_read() -> None:
     limits = Limits(rows=30_000, size=200_000)
-    rows = reading.read(DataFile("a.csv", b"text,html\n" + (b"a,bbbbbbbbbbbb\n") * 25_000, limits))
+    rows = limited("a.csv", b"text,html\n" + (b"a,bbbbbbbbbbbb\n") * 25_000, None, limits)
     assert len(rows) == 25_000 and rows.table.column_names == ["text"] and "most of more than" in rows.left_out["html"]
 
 
