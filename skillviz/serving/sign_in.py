@@ -160,17 +160,14 @@ def draw() -> None:
         for name in names:
             label = f"Sign in with {text.plain(name)}" if name else "Sign in"
             st.button(
-                label, type="primary", icon=":material/login:", key=f"sign_in.{name}", on_click=_begin, args=(name,)
-            )
+                label, type="primary", icon=":material/login:", key=f"sign_in.{name}", on_click=st.login,
+                args=(name or None,),
+            )  # fmt: skip
         _keep_link(waits=True)
     except SkillvizError as error:
         st.error(text.plain(str(error.args[0])), icon=":material/error:")
         if isinstance(error, NotSignedIn):
             st.button("Sign out", key="sign_in.out", on_click=st.logout)
-
-
-def _begin(name: str) -> None:
-    st.login(name or None)
 
 
 def _keep_link(waits: bool) -> None:

@@ -45,11 +45,23 @@ class _Tab:
 
 @dataclass(eq=False)
 class _Upload:
-    """An upload in progress: its sender, and its announced and received bytes."""
+    """An upload in progress: its sender, and its announced and received bytes. The app receives its messages from it.
+
+    Announced bytes count for the sender and received ones for all: an idle upload does not exclude other users.
+    """
 
     owner: str
     announced: int
+    receive: Receive
     received: int = 0
+
+    async def __call__(self) -> Message:
+        """The next message; raises TooMuch if it passes the limit of all visitors together."""
+        message = await self.receive()
+        self.received += len(message.get("body", b""))
+        if sum(map(sum, _held().values())) + sum(one.received for one in _under_way) > MOST_OF_ALL:
+            raise TooMuch
+        return message
 
 
 _tabs: dict[str, _Tab] = {}
@@ -98,27 +110,12 @@ def admitted(scope: Scope, receive: Receive) -> Iterator[tuple[Refusal | None, R
     elif not _has_room(tab.owner, int(length)):
         yield TOO_MUCH_OF_ONE, receive
     else:
-        with _counted(tab.owner, int(length), receive) as counting:
-            yield None, counting
-
-
-@contextmanager
-def _counted(owner: str, size: int, receive: Receive) -> Iterator[Receive]:
-    """Counts announced bytes for the owner and received bytes for all: an idle upload does not exclude other users."""
-    upload = _Upload(owner, size)
-
-    async def counting() -> Message:
-        message = await receive()
-        upload.received += len(message.get("body", b""))
-        if sum(map(sum, _held().values())) + sum(one.received for one in _under_way) > MOST_OF_ALL:
-            raise TooMuch
-        return message
-
-    _under_way.append(upload)
-    try:
-        yield counting
-    finally:
-        _under_way.remove(upload)
+        upload = _Upload(tab.owner, int(length), receive)
+        _under_way.append(upload)
+        try:
+            yield None, upload
+        finally:
+            _under_way.remove(upload)
 
 
 def _has_room(owner: str, size: int) -> bool:
