@@ -1,8 +1,8 @@
 """Each uploaded file is read by a process of its own, so that the server parses none.
 
 A few hundred kilobytes of Parquet can hold gigabytes, and a damaged file may end the process that reads it. The process
-has limits on memory and processor time. Its input is a line of JSON and the file's bytes; its output is a line of JSON
-and the rows as an Arrow stream of texts.
+has limits on memory and processor time. Its input is the file's name as a line of JSON, and its bytes; its output is a
+line of JSON, and the rows as an Arrow stream of texts.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -76,15 +75,14 @@ LIMITS = Limits()
 _turn = threading.Lock()  # files are read one after the other, as each may take MEMORY
 
 
-def read(name: str, content: bytes, columns: Sequence[str] | None = None) -> Rows:
+def read(name: str, content: bytes) -> Rows:
     """The rows of an uploaded file, all cells as texts; raises BadData, or SkillvizError if the process fails."""
     if not _turn.acquire(timeout=SECONDS):
         raise SkillvizError(f"other uploads are being read, and {name} has waited {SECONDS} seconds; try again.")
-    request = json.dumps({"name": name, "columns": columns}).encode() + b"\n" + content
     try:
         done = subprocess.run(
-            [sys.executable, "-m", __name__], input=request, capture_output=True, check=False, start_new_session=True,
-            timeout=2 * SECONDS, env={**os.environ, **importable()},
+            [sys.executable, "-m", __name__], input=json.dumps(name).encode() + b"\n" + content, capture_output=True,
+            check=False, start_new_session=True, timeout=2 * SECONDS, env={**os.environ, **importable()},
         )  # fmt: skip
     except subprocess.TimeoutExpired:  # processor time passes more slowly on a busy machine
         raise _too_long(name) from None
@@ -128,22 +126,19 @@ def _no_memory(name: str) -> BadData:
     return BadData(f"{name} needs more than {MEMORY / 2**30:.0f} GiB of memory to read; {LIMITS.allowed}")
 
 
-def limited(name: str, content: bytes, columns: Sequence[str] | None, limits: Limits = LIMITS) -> Rows:
-    """The rows of a file within the limits; a column that is too large is left out, and refused if it was named."""
-    rows = reading.read(DataFile(name, content, limits.size), columns)
+def limited(name: str, content: bytes, limits: Limits = LIMITS) -> Rows:
+    """The rows of a file within the limits; a column that is too large is left out."""
+    rows = reading.read(DataFile(name, content, limits.size))
     left_out = limits.too_large(rows.table)
-    if columns is not None and left_out:
-        column, reason = next(iter(left_out.items()))
-        raise unusable(column, name, reason)
     table = rows.table.drop_columns(list(left_out))
     limits.refuse(name, table.num_rows, table.num_columns)
     return replace(rows, table=table, left_out={**rows.left_out, **left_out})
 
 
-def answer(name: str, content: bytes, columns: Sequence[str] | None) -> tuple[dict[str, Any], bytes]:
+def answer(name: str, content: bytes) -> tuple[dict[str, Any], bytes]:
     """The answer of the process: a header, and the rows as an Arrow stream, empty for an error."""
     try:
-        rows = limited(name, content, columns)
+        rows = limited(name, content)
         left_out, texts = dict(rows.left_out), {}
         for column in rows.table.column_names:
             try:
@@ -166,12 +161,11 @@ def answer(name: str, content: bytes, columns: Sequence[str] | None) -> tuple[di
 
 
 def main() -> None:
-    """Set the limits of this process and answer the request of its input."""
+    """Set the limits of this process and read the file in its input."""
     pa.set_cpu_count(1)
     for limit, most in ((resource.RLIMIT_DATA, MEMORY), (resource.RLIMIT_CPU, SECONDS)):
         resource.setrlimit(limit, (most, resource.getrlimit(limit)[1]))
-    request = json.loads(sys.stdin.buffer.readline())
-    header, rows = answer(request["name"], sys.stdin.buffer.read(), request["columns"])
+    header, rows = answer(json.loads(sys.stdin.buffer.readline()), sys.stdin.buffer.read())
     sys.stdout.buffer.write(json.dumps(header).encode() + b"\n")
     sys.stdout.buffer.write(rows)
 

@@ -91,8 +91,8 @@ def test_the_process_has_limits() -> None:
     code = (
         f"import json, resource\nfrom skillviz.tasks import upload_reader as u\nu.main()\nprint(json.dumps({limits}))"
     )
-    request = json.dumps({"name": "a.csv", "columns": None}).encode() + b"\n" + CSV
-    done = subprocess.run([sys.executable, "-c", code], cwd=PROJECT, input=request, capture_output=True, check=True)
+    command, request = [sys.executable, "-c", code], b'"a.csv"\n' + CSV
+    done = subprocess.run(command, cwd=PROJECT, input=request, capture_output=True, check=True)
     assert json.loads(done.stdout.splitlines()[0])["separated_by"] == "commas"
     assert json.loads(done.stdout[done.stdout.rindex(b"[") :]) == [upload_reader.MEMORY, upload_reader.SECONDS]
 
