@@ -76,7 +76,7 @@ class Settings:
         return [path for text in texts for path in text.split(os.pathsep) if path]
 
     def local_folders(self) -> list[str]:
-        """The folders in all of the project's variables and in those of the hub's cache."""
+        """The folders in all variables of the project and of the hub's cache."""
         return self.folders(*HUB_CACHES, *(name for name in self.environment if name.startswith(OURS)))
 
     def _text(self, variable: str) -> str:
