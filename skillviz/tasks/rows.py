@@ -61,8 +61,8 @@ class DataFile:
             content = unpacked.read(self.most + 1)
         if len(content) > self.most:
             raise BadData(
-                f"{self.shown} holds more than {self.most // MIB} MiB once it is decompressed; keep only the columns of "
-                "the task, or fewer rows."
+                f"{self.shown} holds more than {self.most // MIB} MiB once it is decompressed; keep only the columns "
+                "of the task, or fewer rows."
             )
         return io.BytesIO(content)
 
