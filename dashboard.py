@@ -3,7 +3,8 @@
 import streamlit as st
 
 if __name__ == "__main__":
-    from skillviz.ui import address, page_table, sign_in
+    from skillviz.serving import sign_in
+    from skillviz.ui import address, page_table
 
     page_table.navigation().run()
     if sign_in.is_open():  # otherwise the link is kept until the user has signed in

@@ -32,7 +32,7 @@ from skillviz.runs.produce import produce
 from skillviz.runs.run import with_checksum
 from skillviz.runs.session import Session
 from skillviz.runs.store import Store
-from skillviz.tasks.project import RUNS_VARIABLE
+from skillviz.serving.settings import RUNS_VARIABLE
 from tests.runs.tiny_world import spec_of
 from tests.tiny import tiny_pair, tiny_task
 

@@ -16,9 +16,9 @@ from pathlib import Path
 
 import psutil
 
-from skillviz import read_only
 from skillviz.errors import BadInput, DiskFull, is_disk_full, without_drafts
 from skillviz.locks import lock_at
+from skillviz.serving import read_only
 
 TEMPORARY = ".part"
 REPLACED = ".old"

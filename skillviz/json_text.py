@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from skillviz.errors import BadInput
+from skillviz.errors import BadInput, CorruptFile
 from skillviz.regular_file import LONGEST_JSON, read_text, regular
 
 
@@ -32,3 +32,14 @@ def read(path: Path) -> Any:
         return loads(read_text(regular(path), LONGEST_JSON))
     except BadInput as error:  # the file is too long, or was replaced just now
         raise OSError(error.args[0]) from error
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """Return the object in a JSON file of a model's folder; raises CorruptFile without one, BadInput if it is long."""
+    try:
+        content = loads(read_text(path, LONGEST_JSON))
+    except (ValueError, OSError) as error:
+        raise CorruptFile(f"{path} is not readable as JSON ({error}); fetch or save it again.") from error
+    if not isinstance(content, dict):
+        raise CorruptFile(f"{path} is not a JSON object; fetch or save it again.")
+    return content

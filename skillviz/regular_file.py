@@ -103,9 +103,13 @@ def read_text(path: Path, most: int = MOST_BYTES) -> str:
     with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise BadInput(f"{path} is not a regular file. Only regular files are read: name one.")
-        content = file.read(most + 1)
+        return bounded_text(file.read(most + 1), path, most)
+
+
+def bounded_text(content: bytes, name: Path | str, most: int = MOST_BYTES) -> str:
+    """Return the UTF-8 text in the bytes of a file with this name; raises BadInput if there are more than `most`."""
     if len(content) > most:
         raise BadInput(
-            f"{path} is larger than {most >> 20} MiB, the most that is read of such a file; name another one."
+            f"{name} is larger than {most >> 20} MiB, the most that is read of such a file; name another one."
         )
     return content.decode("utf-8")

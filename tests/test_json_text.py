@@ -18,9 +18,9 @@ from skillviz.core.region import Region
 from skillviz.core.region_expression import parsed
 from skillviz.core.size import parse_size
 from skillviz.errors import BadData, SkillvizError
+from skillviz.json_text import read_object
 from skillviz.models.checkpoint import read_header
 from skillviz.models.local_models import _read as model_config
-from skillviz.models.tokenizer import read_json as tokenizer_content
 from skillviz.runs.checkpoint import Checkpoint
 from skillviz.runs.process import launch_of
 from skillviz.runs.run import read_record
@@ -53,7 +53,10 @@ REFUSED: dict[str, Callable[[Path, str], object]] = {
     "a region": lambda folder, text: Region.header(with_header(folder / "r.safetensors", "skillviz", text)),
     "a checkpoint": lambda folder, text: Checkpoint.read(with_header(folder / "c.safetensors", "checkpoint", text)),
     "an expression": lambda folder, text: parsed(text),
-    "a tokenizer": lambda folder, text: ((folder / "t.json").write_text(text), tokenizer_content(folder / "t.json")),
+    "a file of a model": lambda folder, text: (
+        (folder / "t.json").write_text(text),
+        json_text.read_object(folder / "t.json"),
+    ),
     "weights": lambda folder, text: (
         (folder / "w").write_bytes(len(text).to_bytes(8, "little") + text.encode()),
         read_header(folder / "w"),

@@ -14,7 +14,7 @@ import pytest
 from tests.test_arrows import FILES, PROJECT, imports, layer_of
 
 HEAVY = ("torch", "transformers")
-WHOLE_LAYERS = ("ui", "show", "plots", "tasks", "jobs")
+WHOLE_LAYERS = ("ui", "serving", "show", "plots", "tasks", "jobs")
 NAMED = (
     "skillviz",
     "skillviz.errors",

@@ -14,7 +14,8 @@ import typer
 from skillviz.commands import options
 from skillviz.errors import BadInput
 from skillviz.runs.store import store_root
-from skillviz.tasks.project import RUNS_VARIABLE, app_root, project_root
+from skillviz.serving.settings import RUNS_VARIABLE, settings
+from skillviz.tasks.project import app_root, project_root
 
 
 def dashboard(
@@ -35,7 +36,7 @@ def dashboard(
     words = ["run", str(script), "--server.port", str(port)]
     if not browser:
         words += ["--server.headless", "true"]
-    if runs_dir is not None or os.environ.get(RUNS_VARIABLE):
+    if runs_dir is not None or settings.runs:
         os.environ[RUNS_VARIABLE] = str(store_root(runs_dir).resolve())
     os.chdir(project_root())  # paths are relative to it; Streamlit reads .streamlit/ next to the script
     _serve(words)

@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-from skillviz import read_only
 from skillviz.commands import options
 from skillviz.commands.output import print_json, say
 from skillviz.core.formats import byte_size, counted
+from skillviz.serving import read_only
 
 
 def difference(

@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from skillviz import read_only
 from skillviz.commands import options
 from skillviz.commands.finetune import interruptible, shown
 from skillviz.commands.localize import reporter
@@ -25,6 +24,7 @@ from skillviz.runs.process import gently
 from skillviz.runs.run import Run
 from skillviz.runs.session import Session
 from skillviz.runs.store import Store, store_root
+from skillviz.serving import read_only
 from skillviz.tasks import registry
 from skillviz.tasks.project import located
 

@@ -8,7 +8,6 @@ from typing import Annotated
 
 import typer
 
-from skillviz import read_only
 from skillviz.commands import options
 from skillviz.commands.output import note, print_json, say, writable
 from skillviz.commands.runs import RunName
@@ -17,6 +16,7 @@ from skillviz.models.publish import check_login, check_repository
 from skillviz.runs.library import open_run
 from skillviz.runs.run import Run
 from skillviz.runs.spec import FIT, read_spec
+from skillviz.serving import read_only
 from skillviz.show.gain import fitted
 from skillviz.tasks.project import expanded
 

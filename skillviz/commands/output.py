@@ -21,7 +21,6 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from skillviz import read_only
 from skillviz.analysis.readable_table import ReadableTable, html, latex, markdown, readable, tab_separated
 from skillviz.analysis.tables import csv_text
 from skillviz.atomic import write_text
@@ -32,6 +31,7 @@ from skillviz.core.metrics import Metric, metric_row, panels
 from skillviz.errors import BadInput, visible
 from skillviz.runs.record import Estimate, Scores
 from skillviz.runs.run import Run
+from skillviz.serving import read_only
 from skillviz.show.entries import headline_scores, headline_split
 from skillviz.show.finding import finding
 

@@ -10,7 +10,6 @@ from typing import Annotated, Any
 import pandas as pd
 import typer
 
-from skillviz import read_only
 from skillviz.analysis.part_effects import part_effects
 from skillviz.commands import options
 from skillviz.commands.output import print_json, print_rows, progress_bar, say, writable, write_table
@@ -23,6 +22,7 @@ from skillviz.live.part_scores import PartScoring
 from skillviz.runs.library import library, open_run
 from skillviz.runs.part_scores import DRAWS, ENDS, PartScores, store_of, stored_parts
 from skillviz.runs.run import Run
+from skillviz.serving import read_only
 from skillviz.show import part_effects as shown
 from skillviz.show.entries import headline_split
 

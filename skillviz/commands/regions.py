@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from skillviz import read_only
 from skillviz.analysis.other_regions import other_regions
 from skillviz.commands import options
 from skillviz.commands.output import print_json, print_rows, progress_bar, say, writable, write_table
@@ -16,6 +15,7 @@ from skillviz.commands.runs import RunName
 from skillviz.core.seeds import LARGEST_SEED
 from skillviz.runs.library import library, open_run
 from skillviz.runs.part_scores import ADVERSARIAL, DISJOINT, MINIMAL, REGIONS, store_of, stored_parts
+from skillviz.serving import read_only
 from skillviz.show import other_regions as shown
 from skillviz.show.entries import headline_split
 

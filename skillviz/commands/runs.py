@@ -9,7 +9,6 @@ from typing import Annotated
 
 import typer
 
-from skillviz import read_only
 from skillviz.atomic import working_folder, write_file
 from skillviz.commands import options
 from skillviz.commands.output import (
@@ -33,6 +32,7 @@ from skillviz.runs.library import Library, library, open_run
 from skillviz.runs.part_scores import stored_parts
 from skillviz.runs.run import Run
 from skillviz.runs.store import Store, option_of, problems_of, store_root
+from skillviz.serving import read_only
 from skillviz.show.bundle import bundle
 from skillviz.show.entries import headline_scores
 from skillviz.show.report import page

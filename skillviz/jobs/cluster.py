@@ -12,7 +12,8 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from skillviz.errors import BadInput, NoCluster
 from skillviz.runs.slurm_queue import is_there
-from skillviz.tasks.project import OURS, expanded, project_root
+from skillviz.serving.settings import OURS
+from skillviz.tasks.project import expanded, project_root
 from skillviz.tasks.refusals import refused
 from skillviz.tasks.yaml_files import TextLoader, read_yaml
 

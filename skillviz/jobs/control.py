@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from skillviz import read_only
 from skillviz.errors import BadInput, NoCluster, StoreError
 from skillviz.jobs.backend import LOCAL, Backend
 from skillviz.jobs.job import Job
 from skillviz.jobs.kinds import RunJob, StudyJob, backend_of
 from skillviz.jobs.slots import slot_of
 from skillviz.jobs.watch import status
-from skillviz.runs import quota
 from skillviz.runs.library import library
 from skillviz.runs.plan import checked
 from skillviz.runs.session import Session
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store
-from skillviz.runs.users import user_of
+from skillviz.serving import quota, read_only
+from skillviz.serving.users import user_of
 from skillviz.studies.check import check
 from skillviz.studies.plan import plan
 from skillviz.studies.spec import StudySpec, read_study

@@ -33,7 +33,7 @@ from skillviz.locks import lock_at
 from skillviz.runs.folder import WORK
 from skillviz.runs.process import launch_of
 from skillviz.runs.store import is_awaited, written
-from skillviz.runs.users import shared_root, store_of_user, user_of
+from skillviz.serving.users import shared_root, store_of_user, user_of
 
 SLOTS = ".slots"
 LOCK, NUMBERS = "lock", "numbers.lock"

@@ -17,11 +17,10 @@ from multiprocessing import Pipe
 from pathlib import Path
 from typing import IO, Any
 
-from skillviz import read_only
 from skillviz.errors import LiveError, Superseded
-from skillviz.runs import quota
 from skillviz.runs.process import environment
-from skillviz.tasks.project import LIVE_WORKERS_VARIABLE
+from skillviz.serving import read_only
+from skillviz.serving.settings import settings
 
 SECONDS = 120.0  # a first request may load a model
 IDLE_SECONDS = 600.0
@@ -160,7 +159,7 @@ class Client:
 
     def _launched(self, log: IO[bytes]) -> subprocess.Popen[bytes]:
         """Return the process of a new worker, which sends a message when it is ready."""
-        most = quota.whole(LIVE_WORKERS_VARIABLE)
+        most = settings.live_workers
         with _starting:
             _processes[:] = [process for process in _processes if process.poll() is None]
             if most is not None and len(_processes) >= most:

@@ -15,10 +15,10 @@ import pandas as pd
 from skillviz.core.region import Region
 from skillviz.core.region_parts import RegionPart, parts_of
 from skillviz.errors import BadData, BadInput
-from skillviz.runs import quota
 from skillviz.runs.part_scores import DRAWS, ENDS, PartScores, end_rows, part_rows, passes, store_parts
 from skillviz.runs.run import Run, parameter_table
 from skillviz.runs.store import Store
+from skillviz.serving import quota
 
 Ask = Callable[..., dict[str, Any]]
 """A function from an operation and its arguments to the worker's answer about the run's pair."""

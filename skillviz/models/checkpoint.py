@@ -19,7 +19,6 @@ from skillviz import json_text
 from skillviz.errors import BadModel, CorruptFile, ModelNotFound
 from skillviz.models.fetch import hub_name
 from skillviz.models.heads import outer_prefix
-from skillviz.regular_file import LONGEST_JSON, read_text
 from skillviz.tasks.refusals import refused
 
 SINGLE, INDEX = "model.safetensors", "model.safetensors.index.json"
@@ -255,7 +254,7 @@ def read_info(folder: Path | str) -> ModelInfo:
             raise BadModel(
                 f"'{folder}' holds a whole model and an adapter; move the adapter_* files to another folder."
             )
-        return _read_adapter(folder, _read_json(adapter))
+        return _read_adapter(folder, json_text.read_object(adapter))
     if not (folder / "config.json").is_file():
         raise ModelNotFound(f"'{folder}' has no config.json; a model's folder needs config.json and safetensors.")
     config = _read_config(folder / "config.json")
@@ -313,7 +312,7 @@ def _weight_files(folder: Path) -> list[Path]:
     if not index.is_file():
         raise ModelNotFound(f"'{folder}' has no {SINGLE}; name the folder that `save_pretrained` wrote the model into.")
     try:
-        names = sorted({Path(name).name for name in _read_json(index)["weight_map"].values()})
+        names = sorted({Path(name).name for name in json_text.read_object(index)["weight_map"].values()})
         # a shard must be beside its index, even if the index gives a path
         files = [folder / name for name in names]
         missing = [path.name for path in files if not path.is_file()]
@@ -396,20 +395,10 @@ def _hash(tensors: Mapping[str, Stored]) -> str:
 
 
 def _read_config(path: Path) -> dict[str, Any]:
-    config = _read_json(path)
+    config = json_text.read_object(path)
     try:
         _Config.model_validate(config)
     except ValidationError as error:
         field, reason = refused(error)
         raise CorruptFile(f"'{field}' of {path} cannot be read: {reason}; fetch or save the model again.") from error
     return config
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        content = json_text.loads(read_text(path, LONGEST_JSON))
-    except (ValueError, OSError) as error:
-        raise CorruptFile(f"{path} is not readable as JSON ({error}); fetch or save it again.") from error
-    if not isinstance(content, dict):
-        raise CorruptFile(f"{path} is not a JSON object; fetch or save it again.")
-    return content

@@ -18,10 +18,11 @@ from contextlib import suppress
 from contextvars import ContextVar
 from pathlib import Path
 
-from skillviz import json_text, read_only
+from skillviz import json_text
 from skillviz.atomic import sha256, whole_folder
 from skillviz.core.formats import byte_size
 from skillviz.errors import UnsafeWeights
+from skillviz.serving import read_only
 from skillviz.tasks.project import CACHE_VARIABLE, importable
 
 PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json", "adapter_model.bin")

@@ -8,10 +8,11 @@ from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from skillviz import json_text, read_only
+from skillviz import json_text
 from skillviz.errors import ModelNotFound
 from skillviz.models import convert
 from skillviz.models.weight_files import has_weights, refusal
+from skillviz.serving import read_only
 from skillviz.tasks.project import expanded, located, project_root, with_a_checkout
 
 # The files to download: weights as safetensors, configuration and tokenizer, but nothing that can contain code.

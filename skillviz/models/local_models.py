@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from skillviz import json_text
-from skillviz.errors import BadInput
+from skillviz.errors import BadInput, BadModel
+from skillviz.json_text import read_object
 from skillviz.models.fetch import hub_name
 from skillviz.models.weight_files import below, has_weights
-from skillviz.regular_file import LONGEST_JSON, read_text
+from skillviz.serving.settings import MODELS_VARIABLE, settings
 from skillviz.tasks.project import expanded, project_root
 
-ENVIRONMENT = "SKILLVIZ_MODELS"
 DEPTH = 4  # levels of folders below a root; the hub's cache has its models at the third
 MOST, LOOKED_AT = 200, 5000  # models, and folders: a root may be a whole disk
 
@@ -46,8 +44,10 @@ class LocalModels:
 
 def roots() -> list[Path]:
     """Return the folders in $SKILLVIZ_MODELS (a list like PATH), or `models` in the project's and working folder."""
-    paths = [path for path in os.environ.get(ENVIRONMENT, "").split(os.pathsep) if path]
-    places = [Path(expanded(path)) for path in paths] or [project_root() / "models", Path.cwd() / "models"]
+    places = [Path(expanded(path)) for path in settings.folders(MODELS_VARIABLE)] or [
+        project_root() / "models",
+        Path.cwd() / "models",
+    ]
     return list(dict.fromkeys(place.absolute() for place in places))
 
 
@@ -94,7 +94,6 @@ def _source(folder: Path) -> str:
 def _read(path: Path) -> dict[str, object]:
     """Return a JSON object; empty if there is none or it cannot be read."""
     try:
-        content = json_text.loads(read_text(path, LONGEST_JSON))
-    except (OSError, ValueError, BadInput):
+        return read_object(path)
+    except (BadModel, BadInput):
         return {}
-    return content if isinstance(content, dict) else {}

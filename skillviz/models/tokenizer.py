@@ -12,11 +12,11 @@ from typing import Any
 
 import pandas as pd
 
-from skillviz import json_text
 from skillviz.core.architectures import family_of
 from skillviz.core.encoded import Encoded
 from skillviz.core.formats import counted
 from skillviz.errors import BadInput, BadModel, CorruptFile, ModelNotFound, PairMismatch
+from skillviz.json_text import read_object
 from skillviz.models.checkpoint import ModelInfo
 from skillviz.regular_file import LONGEST_JSON, read_text
 from skillviz.tasks.encode import encode
@@ -79,7 +79,7 @@ def vocabulary(folder: Path) -> dict[str, int] | None:
             lines = read_text(path, LONGEST_JSON).removesuffix("\n").split("\n")
         ids = {token.rstrip(): number for number, token in enumerate(lines)}
     elif (path := folder / "vocab.json").is_file():
-        ids = _checked(read_json(path), path)
+        ids = _checked(read_object(path), path)
     else:
         return None
     for token in _named_beside(folder):
@@ -91,7 +91,7 @@ def vocabulary(folder: Path) -> dict[str, int] | None:
 @lru_cache(maxsize=4)  # one preflight calls it several times, and some files have tens of megabytes
 def _ids(path: Path, changed: int, size: int) -> dict[str, int]:
     """Return token -> id of a tokenizer.json."""
-    content = read_json(path)
+    content = read_object(path)
     with _named_tokens(path):
         pieces = (content.get("model") or {}).get("vocab") or {}
         # unigram models list [piece, score]; the others map piece to id
@@ -103,7 +103,7 @@ def _ids(path: Path, changed: int, size: int) -> dict[str, int]:
 def _named_beside(folder: Path) -> list[str]:
     """Return the tokens named in the files beside the vocabulary, in the order in which transformers adds them."""
     config, special, added = (
-        read_json(path) if (path := folder / name).is_file() else {} for name in (CONFIG, SPECIAL_MAP, ADDED)
+        read_object(path) if (path := folder / name).is_file() else {} for name in (CONFIG, SPECIAL_MAP, ADDED)
     )
     with _named_tokens(folder / CONFIG):
         decoder = config.get("added_tokens_decoder") or {}
@@ -164,7 +164,7 @@ def saved_length(folder: Path) -> int | None:
 
     It was set by the last call before saving, perhaps the fine-tuning's. transformers ignores it.
     """
-    cut = read_json(folder / TOKENIZER_FILE).get("truncation") if (folder / TOKENIZER_FILE).is_file() else None
+    cut = read_object(folder / TOKENIZER_FILE).get("truncation") if (folder / TOKENIZER_FILE).is_file() else None
     length = cut.get("max_length") if isinstance(cut, dict) else None
     return length if isinstance(length, int) else None
 
@@ -173,7 +173,7 @@ def _refuse_growth(folder: Path) -> None:
     """Raise BadModel if the normalizer could make a text many times as long."""
     if not (folder / TOKENIZER_FILE).is_file():
         return
-    steps, longer = [read_json(folder / TOKENIZER_FILE).get("normalizer")], 1
+    steps, longer = [read_object(folder / TOKENIZER_FILE).get("normalizer")], 1
     while steps:
         step = steps.pop()
         if isinstance(step, dict):
@@ -241,7 +241,7 @@ def usual_length(finetuned: ModelInfo) -> int:
     if (known := finetuned.config.get(MAX_LENGTH)) is not None:
         return int(known)
     path = finetuned.folder / "tokenizer_config.json"
-    most = read_json(path).get("model_max_length") if path.is_file() else None
+    most = read_object(path).get("model_max_length") if path.is_file() else None
     return int(min(most, USUAL_LENGTH)) if isinstance(most, int | float) and most >= 4 else USUAL_LENGTH
 
 
@@ -290,8 +290,8 @@ def most_tokens(answers: Sequence[str], folder: Path) -> int | None:
 
 def _is_overruled(folder: Path) -> bool:
     """True if a setting of the folder differs from its tokenizer.json; most classes then use the setting."""
-    config = read_json(folder / CONFIG) if (folder / CONFIG).is_file() else {}
-    content = read_json(folder / TOKENIZER_FILE)
+    config = read_object(folder / CONFIG) if (folder / CONFIG).is_file() else {}
+    content = read_object(folder / TOKENIZER_FILE)
     for part, key, setting in OVERRULED:
         stated = (content.get(part) or {}).get(key)
         if None not in (stated, config.get(setting)) and stated != config[setting]:
@@ -343,17 +343,7 @@ class _LightTokenizer:
 
 def positions(folder: Path) -> int | None:
     """Return the rows of the position table of the folder's model; None if its configuration does not say."""
-    config = read_json(folder / "config.json") if (folder / "config.json").is_file() else {}
+    config = read_object(folder / "config.json") if (folder / "config.json").is_file() else {}
     if family_of(str(config.get("model_type"))).without_end:
         return None
     return next((int(config[key]) for key in POSITIONS if isinstance(config.get(key), int)), None)
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    try:
-        content = json_text.loads(read_text(path, LONGEST_JSON))
-    except ValueError as error:
-        raise CorruptFile(f"{path} is not readable as JSON; fetch or save it again.") from error
-    if not isinstance(content, dict):
-        raise CorruptFile(f"{path} is not a JSON object; fetch or save it again.")
-    return content

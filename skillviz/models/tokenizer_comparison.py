@@ -21,6 +21,7 @@ from skillviz.atomic import working_folder
 from skillviz.core.comparison import Comparison
 from skillviz.core.formats import counted
 from skillviz.errors import BadModel, PairMismatch
+from skillviz.json_text import read_object
 from skillviz.models.tokenizer import (
     ADDED,
     CONFIG,
@@ -32,7 +33,6 @@ from skillviz.models.tokenizer import (
     load_tokenizer,
     of_file,
     positions,
-    read_json,
     vocabulary,
     with_added_tokens,
 )
@@ -199,7 +199,7 @@ class _Files:
     @cached_property
     def content(self) -> dict[str, Any]:
         """tokenizer.json, which may have tens of megabytes."""
-        return read_json(self.folder / TOKENIZER_FILE)
+        return read_object(self.folder / TOKENIZER_FILE)
 
     @property
     def cut_side(self) -> str:
@@ -229,7 +229,7 @@ class _Files:
 
 def _first_json(*paths: Path) -> dict[str, Any]:
     """Return the object of the first existing file; empty for none, since an adapter may have no configuration."""
-    return next((read_json(path) for path in paths if path.is_file()), {})
+    return next((read_object(path) for path in paths if path.is_file()), {})
 
 
 def _class(name: Any, model: Mapping[str, Any]) -> str:

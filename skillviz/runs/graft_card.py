@@ -96,7 +96,7 @@ def _license(folder: Path | None) -> str | None:
     try:
         parts = read_text(folder / CARD).split("---\n", 2)
         header = parsed(parts[1]) if len(parts) == 3 and not parts[0].strip() else None
-    except (BadInput, OSError, ValueError, RecursionError, TypeError, yaml.YAMLError):
+    except (BadInput, OSError, ValueError, yaml.YAMLError):
         return None
     value = header.get("license") if isinstance(header, Mapping) else None
     return value if isinstance(value, str) else None

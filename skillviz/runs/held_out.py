@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from skillviz import json_text
 from skillviz.core.comparison import Comparison
 from skillviz.core.generation import Generated
 from skillviz.core.temperature import COLDEST, HOTTEST, temperature_fit
 from skillviz.errors import SkillvizError
+from skillviz.json_text import read_object
 from skillviz.layout import refuse_another
 from skillviz.tasks.leaks import digests
 from skillviz.tasks.splits import Splits, load
@@ -156,10 +156,8 @@ def training_record(folder: Path) -> Mapping[str, Any]:
     Raises OtherVersion.
     """
     try:
-        record = json_text.read(folder / TRAINED_HERE)
-    except (OSError, ValueError):
-        return {}
-    if not isinstance(record, Mapping):
+        record = read_object(folder / TRAINED_HERE)
+    except SkillvizError:
         return {}
     refuse_another(record, f"{TRAINED_HERE} in {folder}")
     return record

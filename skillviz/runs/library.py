@@ -9,7 +9,7 @@ from skillviz.errors import RunNotFound, StoreError
 from skillviz.runs.run import Run
 from skillviz.runs.spec import KEY
 from skillviz.runs.store import Store, Unfinished, Unreadable, shipped_root, store_root
-from skillviz.runs.users import shared_root
+from skillviz.serving.users import shared_root
 from skillviz.tasks.project import expanded
 
 

@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from skillviz import read_only
 from skillviz.atomic import clear_abandoned, disk_errors, remove_folder, whole_folder, write_text
 from skillviz.errors import UNKNOWN, CorruptRun, NotReadable, RunNotFound, StoreError, advice, visible
 from skillviz.regular_file import folder_names, is_regular, may_be_regular, reading
@@ -28,7 +27,9 @@ from skillviz.runs.record import Failure, RunRecord
 from skillviz.runs.run import RECORD, Run, forget_all_but, is_as_written, read_record
 from skillviz.runs.slurm_queue import CANCELLED, FAILURES
 from skillviz.runs.spec import RunSpec
-from skillviz.tasks.project import RUNS_VARIABLE, app_root, expanded, project_root
+from skillviz.serving import read_only
+from skillviz.serving.settings import RUNS_VARIABLE, settings
+from skillviz.tasks.project import app_root, expanded, project_root
 
 NOTES = ".notes"
 PARTS = "parts"  # scores of the parts of runs' regions, one folder per run
@@ -331,7 +332,7 @@ def _concerns(path: Path, root: Path) -> bool:
 
 def store_root(runs_dir: Path | str | None = None) -> Path:
     """Return the folder for a user's runs: `runs_dir`, else $SKILLVIZ_RUNS, else cached_runs/local."""
-    chosen = runs_dir or os.environ.get(RUNS_VARIABLE)
+    chosen = runs_dir or settings.runs
     return Path(expanded(str(chosen))) if chosen else usual_root()
 
 

@@ -28,10 +28,6 @@ MODELS = ("base", "finetuned")
 PATHS = (*MODELS, "task", "tasks", "also", "others")
 """Fields of an entry, and of its `region`, that may be paths."""
 
-MOST_VALUES = 100_000
-"""The most values in one study file; values of aliases count every time."""
-MOST_ENTRIES = 1_000
-"""The most entries in one study file; the experiments of the paper have 390 at most."""
 MOST_COMBINATIONS = 10_000
 """The most combinations of all entries' lists together; more is probably a mistake, and would be planned for minutes.
 
@@ -133,35 +129,24 @@ class StudySpec(BaseModel):
         return yaml.safe_dump(_filled(content), sort_keys=False, allow_unicode=True, width=120)
 
 
-def read_study(path: Path | str) -> StudySpec:
+def read_study(path: Path | str, uploaded: bytes | None = None) -> StudySpec:
     """Return the study of a YAML file (safe loader); raises BadInput if it cannot be read or a field is wrong.
 
     A file that is a plain list of entries is a study named after the file. Paths of tasks and models that exist beside
-    the file are resolved from there; other relative paths from the working folder or the project.
+    the file are resolved from there; other relative paths from the working folder or the project. Nothing is beside an
+    uploaded file, whose bytes are given with its name.
     """
-    content = read_yaml(Path(path), f"the study file {path}")
-    if _is_endless(content):
-        raise BadInput(
-            f"the study file {path} refers to itself (by an alias, *name), or holds more than {MOST_VALUES:,} "
-            f"values in all; "
-            "write it without that alias, or as several files."
-        )
+    content = read_yaml(Path(path) if uploaded is None else uploaded, f"the study file {path}")
     if isinstance(content, list) and any(isinstance(entry, dict) and "base" in entry for entry in content):
         content = {"name": Path(path).stem, "runs": content}
-    if isinstance(content, dict) and isinstance(runs := content.get("runs"), list) and len(runs) > MOST_ENTRIES:
-        raise BadInput(
-            f"the study file {path} has {len(runs):,} entries; {MOST_ENTRIES:,} are the most: write lists in fewer "
-            "entries, or several studies."
-        )
     if not isinstance(content, dict) or "runs" not in content:  # not a study: the message names none of its keys
         raise BadInput(
             f"the study file {path} must have a name and a list of runs, and may have defaults; or be a list of runs, "
             "each with a base."
         )
-    folder = Path(path).parent
     for name in ("defaults", "runs"):
-        if name in content:
-            content = {**content, name: _from_folder(content[name], folder)}
+        if name in content and uploaded is None:
+            content = {**content, name: _from_folder(content[name], Path(path).parent)}
     try:
         return StudySpec(**content)
     except (ValidationError, TypeError) as error:
@@ -213,19 +198,13 @@ def merged(defaults: dict[str, Any], entry: dict[str, Any]) -> dict[str, Any]:
 
 
 def combinations(values: dict[str, Any]) -> int:
-    """Return the number of combinations of the lists in EXPANDED; raises BadInput if it is zero or too large."""
+    """Return the number of combinations of the lists in EXPANDED; raises BadInput if it is zero."""
     if "size" in values and "sizes" in values:
         raise BadInput("give `size` (one run each) or `sizes` (one run of several), not both.")
     lists = _choices(values)
     if empty := next((name for name, choices in lists.items() if not choices), None):
         raise BadInput(f"the list of '{empty}' is empty; give one value or more.")
-    if (count := prod(map(len, lists.values()))) > MOST_COMBINATIONS:
-        several = ", ".join(name for name, choices in lists.items() if len(choices) > 1)
-        raise BadInput(
-            f"the lists of {several} stand for {count:,} combinations; {MOST_COMBINATIONS:,} are the most: write fewer "
-            "values, or several studies."
-        )
-    return count
+    return prod(map(len, lists.values()))
 
 
 def expanded(values: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -253,13 +232,3 @@ def _get(values: dict[str, Any], name: str) -> Any:
     if inner:
         value = value.get(inner, ()) if isinstance(value, dict) else ()
     return value
-
-
-def _is_endless(content: Any) -> bool:
-    """True if it has more values than a study can have, such as an alias inside the value that it names."""
-    waiting, count = [content], 0
-    while waiting and count <= MOST_VALUES:
-        value = waiting.pop()
-        count += 1
-        waiting += value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return bool(waiting)

@@ -52,7 +52,6 @@ def read(file: DataFile, usual: str, wanted: Sequence[str] | None) -> Rows:
     rows = _rows(file, layout)
     names = _names(next(rows, []), file)
     columns = Columns(file, wanted)
-    file.refuse_size(0, len(names) if wanted is None else 0)
     places = {name: place for place, name in enumerate(names) if columns.reads(name)}
     numbered = enumerate(rows, start=1)
     while chunk := list(itertools.islice(numbered, CHUNK)):

@@ -24,9 +24,7 @@ def read(file: DataFile, wanted: Sequence[str] | None) -> Rows:
     while chunk := list(itertools.islice(rows, CHUNK)):
         for row in chunk:
             names |= dict.fromkeys(row)
-        file.refuse_size(0, len(names) if wanted is None else 0)
         read_now = [name for name in names if columns.reads(name)]
-        file.refuse_size(len(chunk), len(read_now))
         columns.add_values({name: [row.get(name) for row in chunk] for name in read_now}, len(chunk))
     return columns.rows(list(names))
 

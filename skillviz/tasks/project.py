@@ -6,23 +6,17 @@ import os
 import re
 from pathlib import Path
 
-from skillviz.errors import BadInput, UnsetVariable
+from skillviz.errors import UnsetVariable
+from skillviz.serving.settings import OURS
 
 PROJECT = Path(__file__).resolve().parents[2]
 """The folder that contains the package: the checkout, or the folder of installed packages."""
 CARRIED = Path(__file__).resolve().parents[1] / "app"
 """Files in a wheel besides the package's code: the dashboard's script, pages, settings and the runs of one pair."""
 NOWHERE = Path(os.devnull, "nowhere")
-OURS = "SKILLVIZ_"  # prefix of the project's environment variables
 FINETUNED_VARIABLE = f"{OURS}FINETUNED"
-RUNS_VARIABLE = f"{OURS}RUNS"
-"""The folder of a user's runs."""
 CACHE_VARIABLE = f"{OURS}CACHE"
 """The folder of models made by `--convert`, `~/.cache/skillviz` by default."""
-ROOTS_VARIABLE, ANCESTORS_VARIABLE = f"{OURS}ROOTS", f"{OURS}FRAME_ANCESTORS"
-"""Dashboard settings: folders that a page may read, and sites that may embed it in a frame."""
-QUOTA_VARIABLE, OPEN_JOBS_VARIABLE, LIVE_WORKERS_VARIABLE = f"{OURS}QUOTA", f"{OURS}OPEN_JOBS", f"{OURS}LIVE_WORKERS"
-"""Limits of a deployment for many: what one user's runs may hold, the user's open jobs, and all users' live workers."""
 
 
 def importable() -> dict[str, str]:
@@ -75,22 +69,6 @@ def expanded(text: str, field: str | None = None) -> str:
         error.variable, error.path = missing[1], text
         raise error
     return path
-
-
-def refuse_variables(text: str) -> str:
-    """Returns the text unless it names an environment variable that is not the project's; then raises BadInput.
-
-    For text from a page or a URL: variables in paths are filled in later and may then appear in a message, and secrets
-    in the machine's environment, such as a password, must not be shown to everyone who can open the page.
-    """
-    for match in re.finditer(r"\$(?:\{([^}]*)\}|([A-Za-z0-9_]+))", text):  # like `os.path.expandvars`
-        name = match[1] if match[1] is not None else match[2]
-        if not name.startswith(OURS):
-            raise BadInput(
-                f"'{match[0]}' is not filled in: of the environment only variables whose names begin with {OURS} may "
-                "stand in what is given on a page; write the path itself."
-            )
-    return text
 
 
 def located(text: str, field: str | None = None) -> Path:

@@ -11,8 +11,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from skillviz import read_only
 from skillviz.errors import BadData, DataNotFound, first_line, is_out_of_memory
+from skillviz.serving import read_only
 from skillviz.tasks import delimited, json_rows, parquet_rows
 from skillviz.tasks.rows import DataFile, Rows, unusable
 from skillviz.tasks.task import Hub, Task

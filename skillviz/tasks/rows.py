@@ -1,11 +1,10 @@
-"""The rows of a data file as Arrow columns: the requested columns, the allowed values of a cell, and the limits."""
+"""The rows of a data file as Arrow columns: the requested columns, and the allowed values of a cell."""
 
 from __future__ import annotations
 
 import codecs
 import gzip
 import io
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -33,33 +32,12 @@ MIXED = "mixes lists with other values"
 
 
 @dataclass(frozen=True)
-class Limits:
-    """Limits on reading an uploaded file. Columns that are not read do not count."""
-
-    rows: int = 1_000_000
-    columns: int = 2_000
-    cells: int = 20_000_000
-    within: int = 1_000_000
-    """Values in the lists of a column."""
-    size: int = 256 * MIB
-    """Bytes of all cells that are read, and of a text file once it is decompressed."""
-
-    @property
-    def allowed(self) -> str:
-        """The limits as a sentence, with advice."""
-        return (
-            f"an uploaded file may hold {self.rows:,} rows, {self.columns:,} columns, {self.cells:,} cells and "
-            f"{self.size // MIB} MiB once it is decompressed. Keep only the columns of the task, or fewer rows."
-        )
-
-
-@dataclass(frozen=True)
 class DataFile:
-    """A file to read, with its name in errors; without limits if it is the user's own."""
+    """A file to read, with its name in errors. `most` is the limit on the bytes that a gzip file is unpacked to."""
 
     shown: str
     content: Path | bytes = field(repr=False)
-    limits: Limits | None = None
+    most: int | None = None
 
     def binary(self) -> BinaryIO:
         """The file's bytes, decompressed if it is a gzip file; raises BadData if it is empty or an archive."""
@@ -77,7 +55,16 @@ class DataFile:
         stored.close()
         packed = io.BytesIO(self.content) if isinstance(self.content, bytes) else self.content
         unpacked = gzip.open(packed)  # noqa: SIM115  # the caller closes it
-        return io.BufferedReader(_Counted(unpacked, self)) if self.limits else unpacked  # type: ignore[return-value]
+        if self.most is None:
+            return unpacked  # type: ignore[return-value]
+        with unpacked:
+            content = unpacked.read(self.most + 1)
+        if len(content) > self.most:
+            raise BadData(
+                f"{self.shown} holds more than {self.most // MIB} MiB once it is decompressed; keep only the columns "
+                "of the task, or fewer rows."
+            )
+        return io.BytesIO(content)
 
     def text(self) -> TextIO:
         """The file as text, line ends unchanged; raises BadData if it is neither UTF-8 nor marked as UTF-16."""
@@ -89,45 +76,6 @@ class DataFile:
             stored.close()
             raise BadData(f"{self.shown} is not UTF-8 text (it holds zero bytes); save it as UTF-8.")
         return io.TextIOWrapper(stored, encoding=encoding, newline="")
-
-    def refuse_size(self, rows: int, columns: int) -> None:
-        """Raises BadData if this number of rows and columns exceeds the limits."""
-        if self.limits is None:
-            return
-        if rows > self.limits.rows:
-            raise self.too_large(f"has more than {self.limits.rows:,} rows")
-        if columns > self.limits.columns:
-            raise self.too_large(f"has more than {self.limits.columns:,} columns")
-        if rows * columns > self.limits.cells:
-            raise self.too_large(f"has more than {self.limits.cells:,} cells")
-
-    def too_large(self, why: str) -> BadData:
-        """The error for a file that is too large, with the reason."""
-        return BadData(f"{self.shown} {why}; {(self.limits or Limits()).allowed}")
-
-
-class _Counted(io.RawIOBase):
-    """Decompressed bytes up to the limit of a file; raises BadData beyond it."""
-
-    def __init__(self, unpacked: gzip.GzipFile, file: DataFile) -> None:
-        self._unpacked, self._file = unpacked, file
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        return self._unpacked.seek(offset, whence)
-
-    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        read = self._unpacked.read(len(buffer))
-        limits = self._file.limits
-        if limits is not None and self._unpacked.tell() > limits.size:
-            raise self._file.too_large(f"holds more than {limits.size // MIB} MiB once it is decompressed")
-        buffer[: len(read)] = read
-        return len(read)
 
 
 @dataclass(frozen=True)
@@ -178,7 +126,6 @@ class Columns:
         self.file, self.wanted = file, wanted
         self.left_out: dict[str, str] = {}
         self._parts: dict[str, list[pa.Array | pa.ChunkedArray]] = {}
-        self._within, self._sizes = Counter[str](), Counter[str]()
         self._rows = 0
 
     def reads(self, name: str) -> bool:
@@ -189,26 +136,18 @@ class Columns:
         """Notes why a column is not read; raises BadData if it was named."""
         self.left_out[name] = reason
         self._parts.pop(name, None)
-        self._sizes.pop(name, None)
         if self.wanted is not None:
             raise unusable(name, self.file.shown, reason)
 
     def add(self, part: Mapping[str, pa.Array | pa.ChunkedArray], rows: int) -> None:
-        """Adds the next rows of the columns; a column missing from a part gets no values. Raises BadData at a limit."""
+        """Adds the next rows of the columns; a column missing from a part gets no values."""
         for name, column in part.items():
-            if not self.reads(name):
-                continue
-            earlier = self._parts.setdefault(name, [pa.nulls(self._rows)] if self._rows else [])
-            earlier.append(column)
-            self._sizes[name] += column.nbytes
+            if self.reads(name):
+                self._parts.setdefault(name, [pa.nulls(self._rows)] if self._rows else []).append(column)
         self._rows += rows
         for name, parts in self._parts.items():
             if name not in part:
                 parts.append(pa.nulls(rows))
-        self.file.refuse_size(self._rows, len(self._parts))
-        while (limits := self.file.limits) is not None and self._sizes.total() > limits.size:
-            (largest, _), *_ = self._sizes.most_common(1)
-            self.leave_out(largest, f"holds most of more than {limits.size // MIB} MiB once it is decompressed")
 
     def add_values(self, part: Mapping[str, Sequence[object]], rows: int) -> None:
         """Adds the next rows of the columns as JSON values."""
@@ -217,18 +156,9 @@ class Columns:
             column = column_of(values)
             if isinstance(column, str):
                 self.leave_out(name, column)
-            elif not pa.types.is_list(column.type) or self.has_room_within(name, len(column.flatten())):
+            else:
                 arrays[name] = column
         self.add(arrays, rows)
-
-    def has_room_within(self, name: str, values: int) -> bool:
-        """True if this many more values may be in the lists of a column; otherwise the column is left out."""
-        self._within[name] += values
-        limits = self.file.limits
-        if limits is None or self._within[name] <= limits.within:
-            return True
-        self.leave_out(name, f"holds more than {limits.within:,} values in its lists")
-        return False
 
     def rows(
         self,
@@ -254,13 +184,18 @@ class Columns:
         return Rows(table, list(names), self.left_out, tuple(notes), features, separated_by)
 
 
+def is_of_lists(kind: pa.DataType) -> bool:
+    """True for a type of lists of any length."""
+    return pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
+
+
 def as_text(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """A column as a task reads it: texts, empty for a missing value; lists become lists of texts.
 
     Raises ValueError, OverflowError or NotImplementedError at values that cannot be written as text.
     """
     kind = column.type
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+    if is_of_lists(kind):
         lists = [None if cell is None else [_written(one) for one in cell] for cell in column.to_pylist()]
         return pa.chunked_array([pa.array(lists, pa.list_(pa.string()))])
     is_number = pa.types.is_integer(kind) or pa.types.is_floating(kind)

@@ -1,154 +1,144 @@
-"""One process that reads uploaded files, so that the server parses none.
+"""Each uploaded file is read by a process of its own, so that the server parses none.
 
 A few hundred kilobytes of Parquet can hold gigabytes, and a damaged file may end the process that reads it. The process
-starts with the server, has limits on memory and processor time, and is replaced once it has ended or has grown. A
-request is a JSON header and the file's bytes; an answer is a JSON header and the rows as an Arrow stream of texts.
+has limits on memory and processor time. Its input is the file's name as a line of JSON, and its bytes; its output is a
+line of JSON, and the rows as an Arrow stream of texts.
 """
 
 from __future__ import annotations
 
-import atexit
 import json
 import os
 import resource
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
-from collections.abc import Sequence
-from contextlib import suppress
-from multiprocessing import Pipe
-from multiprocessing.connection import Connection
-from typing import IO, Any
+from dataclasses import dataclass, replace
+from typing import Any
 
-import psutil
 import pyarrow as pa
 
 from skillviz.errors import BadData, SkillvizError, error_class
 from skillviz.tasks import reading
 from skillviz.tasks.project import importable
-from skillviz.tasks.rows import DataFile, Limits, Rows, as_text, unusable
+from skillviz.tasks.rows import MIB, DataFile, Rows, as_text, is_of_lists, unusable
 
 MEMORY = 2 * 2**30  # most bytes of memory of the process
-GROWN = 2**29  # bytes of memory above which the process is replaced before the next file
 SECONDS = 30  # seconds of processor time for a file, and of waiting for its turn
 CRASHES = (signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE, signal.SIGABRT)
 
 
-class UploadReader:
-    """The server's side: starts the process, sends requests, and reports why the process ended."""
+@dataclass(frozen=True)
+class Limits:
+    """Limits on an uploaded file. Columns that are not read, or left out, do not count."""
 
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._process: subprocess.Popen[bytes] | None = None
-        self._connection: Connection | None = None
-        self._log: IO[bytes] | None = None
+    rows: int = 1_000_000
+    columns: int = 2_000
+    cells: int = 20_000_000
+    within: int = 1_000_000
+    """Values in the lists of a column."""
+    size: int = 256 * MIB
+    """Bytes of all cells that are read, and of a text file once it is decompressed."""
 
-    def start(self) -> None:
-        """Starts the process unless it runs, so that the first file need not wait for it."""
-        with self._lock:
-            self._started()
-
-    def read(self, name: str, content: bytes, columns: Sequence[str] | None = None) -> Rows:
-        """The rows of an uploaded file, all cells as texts; raises BadData, or SkillvizError if the process fails."""
-        if not self._lock.acquire(timeout=SECONDS):
-            raise SkillvizError(f"other uploads are being read, and {name} has waited {SECONDS} seconds; try again.")
-        try:
-            connection = self._started()
-            connection.send_bytes(json.dumps({"name": name, "columns": columns}).encode())
-            connection.send_bytes(content)
-            if not connection.poll(2 * SECONDS):  # processor time passes more slowly on a busy machine
-                self._end()
-                raise _too_long(name)
-            answer: dict[str, Any] = json.loads(connection.recv_bytes())
-            rows = None if "error" in answer else connection.recv_bytes()
-            if answer["memory"] > GROWN:
-                self._end()
-                self._started()
-        except (EOFError, OSError) as error:
-            raise self._why_it_ended(name) from error
-        finally:
-            self._lock.release()
-        if rows is None:
-            raise (error_class(answer["error"]) or SkillvizError)(answer["sentence"])
-        with pa.ipc.open_stream(rows) as stream:
-            table = stream.read_all()
-        return Rows(table, table.column_names, answer["left_out"], tuple(answer["notes"]), {}, answer["separated_by"])
-
-    def end(self) -> None:
-        """Ends the process."""
-        with self._lock:
-            self._end()
-            if self._log is not None:
-                self._log.close()
-
-    def _started(self) -> Connection:
-        if self._connection is not None and self._process is not None and self._process.poll() is None:
-            return self._connection
-        self._end()
-        if self._log is not None:
-            self._log.close()
-        self._log = tempfile.TemporaryFile()  # noqa: SIM115  # it is read when the process has ended
-        self._connection, child = Pipe()
-        with child:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", __name__, str(child.fileno())], pass_fds=[child.fileno()],
-                stdin=subprocess.DEVNULL, stdout=self._log, stderr=self._log, start_new_session=True,
-                env={**os.environ, **importable()},
-            )  # fmt: skip
-        return self._connection
-
-    def _end(self, patience: float = 0.1) -> int:
-        """Ends the process, after `patience` seconds in which it may end by itself, and returns its exit status."""
-        code = 0
-        if self._connection is not None:
-            self._connection.close()
-        if self._process is not None:
-            with suppress(subprocess.TimeoutExpired):
-                self._process.wait(timeout=patience)
-            self._process.kill()
-            code = self._process.wait()
-        self._connection = self._process = None
-        return code
-
-    def _why_it_ended(self, name: str) -> SkillvizError:
-        code = self._end(patience=5)  # the exit status of a crash is the reason
-        said = ""
-        if self._log is not None:
-            self._log.seek(max(0, self._log.seek(0, os.SEEK_END) - 4096))
-            said = self._log.read().decode("utf-8", errors="replace").strip()
-        if -code == signal.SIGXCPU:
-            return _too_long(name)
-        if "bad_alloc" in said or "Cannot allocate memory" in said:
-            return _no_memory(name)
-        if -code in CRASHES:
-            kind = (reading.ending(name) or "")[1:].upper()
-            return BadData(f"{name} cannot be read as {kind}: its reader crashes. Save it again, as CSV or JSONL.")
-        killed = "it was killed, as happens where memory is short; try again"
-        reason = killed if -code == signal.SIGKILL else (said.splitlines() or [f"it ended with status {code}"])[-1]
-        return SkillvizError(
-            f"{name} was not read, because the process that reads uploads failed: {reason.rstrip('.')}."
+    @property
+    def allowed(self) -> str:
+        """The limits as a sentence, with advice."""
+        return (
+            f"an uploaded file may hold {self.rows:,} rows, {self.columns:,} columns, {self.cells:,} cells and "
+            f"{self.size // MIB} MiB once it is decompressed. Keep only the columns of the task, or fewer rows."
         )
+
+    def too_large(self, table: pa.Table) -> dict[str, str]:
+        """The columns that are too large, with the reason."""
+        left_out = {}
+        for name in table.column_names:
+            if is_of_lists(table[name].type) and sum(len(c.flatten()) for c in table[name].chunks) > self.within:
+                left_out[name] = f"holds more than {self.within:,} values in its lists"
+        sizes = {name: table[name].nbytes for name in table.column_names if name not in left_out}
+        while sum(sizes.values()) > self.size:
+            largest = max(sizes, key=sizes.__getitem__)
+            del sizes[largest]
+            left_out[largest] = f"holds most of more than {self.size // MIB} MiB once it is decompressed"
+        return left_out
+
+    def refuse(self, name: str, rows: int, columns: int) -> None:
+        """Raises BadData if a file with these numbers of rows and columns exceeds a limit."""
+        for what, count, most in (
+            ("rows", rows, self.rows), ("columns", columns, self.columns), ("cells", rows * columns, self.cells),
+        ):  # fmt: skip
+            if count > most:
+                raise BadData(f"{name} has more than {most:,} {what}; {self.allowed}")
+
+
+LIMITS = Limits()
+_turn = threading.Lock()  # files are read one after the other, as each may take MEMORY
+
+
+def read(name: str, content: bytes) -> Rows:
+    """The rows of an uploaded file, all cells as texts; raises BadData, or SkillvizError if the process fails."""
+    if not _turn.acquire(timeout=SECONDS):
+        raise SkillvizError(f"other uploads are being read, and {name} has waited {SECONDS} seconds; try again.")
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", __name__], input=json.dumps(name).encode() + b"\n" + content, capture_output=True,
+            check=False, start_new_session=True, timeout=2 * SECONDS, env={**os.environ, **importable()},
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:  # processor time passes more slowly on a busy machine
+        raise _too_long(name) from None
+    except OSError as error:
+        raise _failed(name, str(error)) from error
+    finally:
+        _turn.release()
+    if done.returncode:
+        raise _why_it_ended(name, done.returncode, done.stderr.decode("utf-8", errors="replace").strip())
+    end = done.stdout.index(b"\n")
+    answer: dict[str, Any] = json.loads(done.stdout[:end])
+    if "error" in answer:
+        raise (error_class(answer["error"]) or SkillvizError)(answer["sentence"])
+    with pa.ipc.open_stream(memoryview(done.stdout)[end + 1 :]) as stream:
+        table = stream.read_all()
+    return Rows(table, table.column_names, answer["left_out"], tuple(answer["notes"]), {}, answer["separated_by"])
+
+
+def _why_it_ended(name: str, status: int, said: str) -> SkillvizError:
+    if -status == signal.SIGXCPU:
+        return _too_long(name)
+    if "bad_alloc" in said or "Cannot allocate memory" in said:
+        return _no_memory(name)
+    if -status in CRASHES:
+        kind = (reading.ending(name) or "")[1:].upper()
+        return BadData(f"{name} cannot be read as {kind}: its reader crashes. Save it again, as CSV or JSONL.")
+    killed = "it was killed, as happens where memory is short; try again"
+    reason = killed if -status == signal.SIGKILL else (said.splitlines() or [f"it ended with status {status}"])[-1]
+    return _failed(name, reason)
+
+
+def _failed(name: str, reason: str) -> SkillvizError:
+    return SkillvizError(f"{name} was not read, because the process that reads uploads failed: {reason.rstrip('.')}.")
 
 
 def _too_long(name: str) -> BadData:
-    return BadData(f"{name} takes more than {SECONDS} seconds to read; {Limits().allowed}")
+    return BadData(f"{name} takes more than {SECONDS} seconds to read; {LIMITS.allowed}")
 
 
 def _no_memory(name: str) -> BadData:
-    return BadData(f"{name} needs more than {MEMORY / 2**30:.0f} GiB of memory to read; {Limits().allowed}")
+    return BadData(f"{name} needs more than {MEMORY / 2**30:.0f} GiB of memory to read; {LIMITS.allowed}")
 
 
-reader = UploadReader()
-"""The reader of this process."""
-atexit.register(reader.end)
+def limited(name: str, content: bytes, limits: Limits = LIMITS) -> Rows:
+    """The rows of a file within the limits; a column that is too large is left out."""
+    rows = reading.read(DataFile(name, content, limits.size))
+    left_out = limits.too_large(rows.table)
+    table = rows.table.drop_columns(list(left_out))
+    limits.refuse(name, table.num_rows, table.num_columns)
+    return replace(rows, table=table, left_out={**rows.left_out, **left_out})
 
 
-def answer(name: str, content: bytes, columns: Sequence[str] | None) -> tuple[dict[str, Any], bytes]:
+def answer(name: str, content: bytes) -> tuple[dict[str, Any], bytes]:
     """The answer of the process: a header, and the rows as an Arrow stream, empty for an error."""
     try:
-        rows = reading.read(DataFile(name, content, Limits()), columns)
+        rows = limited(name, content)
         left_out, texts = dict(rows.left_out), {}
         for column in rows.table.column_names:
             try:
@@ -170,23 +160,15 @@ def answer(name: str, content: bytes, columns: Sequence[str] | None) -> tuple[di
         return {"error": BadData.__name__, "sentence": _no_memory(name).args[0]}, b""
 
 
-def _serve(connection: Connection) -> None:
-    """Answers requests until the other end is closed, also because the server was killed."""
+def main() -> None:
+    """Set the limits of this process and read the file in its input."""
     pa.set_cpu_count(1)
-    resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
-    _, most = resource.getrlimit(resource.RLIMIT_CPU)
-    while True:
-        try:
-            request, content = json.loads(connection.recv_bytes()), connection.recv_bytes()
-        except EOFError:
-            return
-        used = resource.getrusage(resource.RUSAGE_SELF)
-        resource.setrlimit(resource.RLIMIT_CPU, (int(used.ru_utime + used.ru_stime) + SECONDS, most))
-        header, rows = answer(request["name"], content, request["columns"])
-        connection.send_bytes(json.dumps({**header, "memory": psutil.Process().memory_info().rss}).encode())
-        if "error" not in header:
-            connection.send_bytes(rows)
+    for limit, most in ((resource.RLIMIT_DATA, MEMORY), (resource.RLIMIT_CPU, SECONDS)):
+        resource.setrlimit(limit, (most, resource.getrlimit(limit)[1]))
+    header, rows = answer(json.loads(sys.stdin.buffer.readline()), sys.stdin.buffer.read())
+    sys.stdout.buffer.write(json.dumps(header).encode() + b"\n")
+    sys.stdout.buffer.write(rows)
 
 
 if __name__ == "__main__":
-    _serve(Connection(int(sys.argv[1])))
+    main()

@@ -17,10 +17,10 @@ import yaml
 from skillviz.atomic import remove_folder, whole_folder
 from skillviz.errors import BadData, BadInput, NotReadable, SkillvizError, without_folder
 from skillviz.regular_file import folder_names
+from skillviz.tasks import upload_reader
 from skillviz.tasks.rows import unusable
 from skillviz.tasks.splits import Splits, load
 from skillviz.tasks.task import CHOICE, CLASSIFICATION, GENERATION, LETTERS, Task
-from skillviz.tasks.upload_reader import reader
 from skillviz.tasks.user_file import read_task
 
 FILE, ENDING = "task.yaml", ".parquet"
@@ -86,7 +86,7 @@ class UploadedRows:
 
 def read(upload: Upload) -> UploadedRows:
     """The rows of an upload, read by a separate process; raises BadData, also if the upload is too large."""
-    rows = reader.read(upload.name, upload.content)
+    rows = upload_reader.read(upload.name, upload.content)
     frame = pd.DataFrame({name: _series(rows.table[name]) for name in rows.column_names})
     if rows.separated_by:
         _refuse_without_names(frame, upload.name)

@@ -1,4 +1,4 @@
-"""Read untrusted YAML files: the safe loader, with limits on size, depth and the expansion of merges."""
+"""Read untrusted YAML files: the safe loader, with limits on bytes, values and depth."""
 
 from __future__ import annotations
 
@@ -10,13 +10,11 @@ from typing import Any, ClassVar
 import yaml
 
 from skillviz.errors import BadInput
-from skillviz.regular_file import read_text
+from skillviz.regular_file import bounded_text, read_text
 
-MOST_PAIRS = 100_000
-"""Limit on the pairs of all mappings together, with the pairs that merges (`<<`) bring counted at each merge."""
-MOST_NODES = 100_000
-"""Limit on keys, values, lists and mappings as written: reading this many takes some seconds."""
-MERGE = "tag:yaml.org,2002:merge"
+MOST_VALUES = 100_000
+"""Limit on keys, values, lists and mappings; those that an alias (`*name`) or a merge (`<<`) repeats count again."""
+MOST_DEPTH = 100
 
 
 class TextLoader(yaml.SafeLoader):
@@ -43,14 +41,14 @@ TextLoader.yaml_implicit_resolvers = {
 }
 
 
-def read_yaml(path: Path, name: str, loader: type[yaml.SafeLoader] = yaml.SafeLoader) -> Any:
-    """The content of a YAML file, None for an empty one.
+def read_yaml(file: Path | bytes, name: str, loader: type[yaml.SafeLoader] = yaml.SafeLoader) -> Any:
+    """The content of a YAML file, or of an uploaded file's bytes; None for an empty one.
 
     Raises BadInput, which refers to the file as `name`, if it cannot be read. The message holds no text of the file: on
     a page, the user who names a file may not be its owner.
     """
     try:
-        return parsed(read_text(path), loader)
+        return parsed(bounded_text(file, name) if isinstance(file, bytes) else read_text(file), loader)
     except UnicodeDecodeError:
         reason = "it is not UTF-8 text"
     except OSError as error:
@@ -59,21 +57,19 @@ def read_yaml(path: Path, name: str, loader: type[yaml.SafeLoader] = yaml.SafeLo
         reason = _problem(error)
     except yaml.YAMLError:
         reason = "it holds a character that YAML does not allow"
-    except RecursionError:
-        reason = "it is nested too deeply"
-    except ValueError as error:  # from a scalar with a tag (`!!int x`, `2026-99-99`), or from `parsed`
-        reason = str(error) if isinstance(error, _TooMuch) else "a value does not match its tag"
+    except ValueError as error:  # also from a scalar with a tag (`!!int x`, `2026-99-99`)
+        reason = str(error) if isinstance(error, TooMuch) else "a value does not match its tag"
     raise BadInput(f"{name} cannot be read as YAML: {reason}.") from None
 
 
 def parsed(text: str, loader: type[yaml.SafeLoader] = yaml.SafeLoader) -> Any:
-    """The content of a YAML text; raises yaml.YAMLError, ValueError or RecursionError."""
+    """The content of a YAML text; raises yaml.YAMLError, or ValueError: TooMuch if it exceeds a limit."""
     reader = loader(text)
     compose, count = reader.compose_node, itertools.count(1)
 
     def counted(parent: Any, index: Any) -> Any:
-        if next(count) > MOST_NODES:
-            raise _TooMuch(f"it holds more than {MOST_NODES:,} values; write less, or several files")
+        if next(count) > MOST_VALUES:
+            raise TooMuch(TOO_MANY)
         return compose(parent, index)
 
     reader.compose_node = counted  # type: ignore[method-assign]
@@ -81,49 +77,40 @@ def parsed(text: str, loader: type[yaml.SafeLoader] = yaml.SafeLoader) -> Any:
         node = reader.get_single_node()
         if node is None:
             return None
-        _refuse_unfolding(node)
+        values, depth = _extent(node, {})
+        if values > MOST_VALUES:
+            raise TooMuch(TOO_MANY)
+        if depth > MOST_DEPTH:
+            raise TooMuch(TOO_DEEP)
         return reader.construct_document(node)
+    except RecursionError:
+        raise TooMuch(TOO_DEEP) from None
+    except (ArithmeticError, AttributeError, LookupError, TypeError) as error:  # the safe loader's own, at a tag
+        raise ValueError("a value does not match its tag") from error
     finally:
         reader.dispose()
 
 
-class _TooMuch(ValueError):
-    """Raised if a file exceeds a limit."""
+class TooMuch(ValueError):
+    """Raised if a YAML text exceeds a limit, with the reason."""
 
 
-def _refuse_unfolding(root: yaml.Node) -> None:
-    """Raises _TooMuch if merges expand to more than MOST_PAIRS: thirty nested ones are a thousand million."""
-    pairs: dict[int, int] = {}
+TOO_MANY = f"it holds more than {MOST_VALUES:,} values; write less, or several files"
+TOO_DEEP = "it is nested too deeply"
 
-    def unfolded(node: yaml.Node, above: frozenset[int]) -> int:
-        if id(node) in above:
-            raise _TooMuch("a merge (<<) holds itself")
-        if id(node) not in pairs:
-            inside = above | {id(node)}
-            if isinstance(node, yaml.MappingNode):
-                merged = [value for key, value in node.value if key.tag == MERGE]
-                pairs[id(node)] = len(node.value) + sum(unfolded(value, inside) for value in merged)
-            elif isinstance(node, yaml.SequenceNode):
-                pairs[id(node)] = sum(unfolded(value, inside) for value in node.value)
-            else:
-                pairs[id(node)] = 0
-        return pairs[id(node)]
 
-    waiting, seen = [root], {id(root)}
-    total = 0
-    while waiting:
-        node = waiting.pop()
-        if not isinstance(node, yaml.CollectionNode):
-            continue
-        if isinstance(node, yaml.MappingNode):
-            total += unfolded(node, frozenset())
-            if total > MOST_PAIRS:
-                raise _TooMuch(f"its merges (<<) expand to more than {MOST_PAIRS:,} values")
-            children = [part for pair in node.value for part in pair]
-        else:
-            children = node.value
-        waiting += [child for child in children if id(child) not in seen]
-        seen |= {id(child) for child in children}
+def _extent(node: yaml.Node, known: dict[int, tuple[int, int]]) -> tuple[int, int]:
+    """The values and the depth of a node with its aliases and merges written out: thirty nested merges of two are a
+    thousand million. `known` has the extents of nodes by id; raises TooMuch for a node inside itself."""
+    if id(node) not in known:
+        known[id(node)] = -1, 0  # while its parts are counted
+        parts = node.value if isinstance(node, yaml.CollectionNode) else []
+        flat = [part for pair in parts for part in pair] if isinstance(node, yaml.MappingNode) else parts
+        extents = [_extent(part, known) for part in flat]
+        known[id(node)] = 1 + sum(values for values, _ in extents), 1 + max((depth for _, depth in extents), default=0)
+    if known[id(node)][0] < 0:
+        raise TooMuch("it refers to itself, by an alias (*name) or a merge (<<)")
+    return known[id(node)]
 
 
 def _problem(error: yaml.MarkedYAMLError) -> str:

@@ -15,6 +15,7 @@ import streamlit as st
 
 T = TypeVar("T")
 RUN = "run"
+LONGEST = 8_192  # characters of a value that is read; servers accept no longer address
 _WRITTEN = "address.written"
 _LAST_USED = "address.last_used"
 _PAST = "address.past"
@@ -120,6 +121,8 @@ def catch_up() -> None:
     an older address can even arrive after a newer one. Going back also sends an older address, but without a choice. An
     empty address on a page other than the last one is the menu's and carries no information.
     """
+    for name in [name for name, value in st.query_params.items() if len(value) > LONGEST]:
+        del st.query_params[name]
     _memory(_READ).clear()
     if _is_of_another_page() and not st.query_params:
         _memory(_WRITTEN).clear()

@@ -51,6 +51,8 @@ from skillviz.runs.session import Session
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store, Unfinished, Unreadable
 from skillviz.runs.texts import example_columns, example_texts
+from skillviz.serving import sign_in
+from skillviz.serving.downloads import Tab
 from skillviz.show.entries import Entries, Entry, entry_of
 from skillviz.studies.paper import request
 from skillviz.studies.paper.claims import Verdict
@@ -69,8 +71,7 @@ from skillviz.tasks.splits import load_test
 from skillviz.tasks.task import Files, Task
 from skillviz.tasks.uploaded import Upload, UploadedRows
 from skillviz.tasks.user_file import data_files, task_stamp
-from skillviz.ui import script, sign_in
-from skillviz.ui.downloads import Tab
+from skillviz.ui import script
 
 Arguments = ParamSpec("Arguments")
 Value = TypeVar("Value")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from skillviz.errors import SkillvizError
 from skillviz.jobs import cluster
 from skillviz.runs.slurm_queue import SLURM
-from skillviz.ui import controls, sign_in
+from skillviz.serving import sign_in
+from skillviz.ui import controls
 
 HERE = "here"
 TITLES = {HERE: "This machine", SLURM: "Slurm cluster"}

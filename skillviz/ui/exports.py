@@ -23,10 +23,11 @@ from skillviz.analysis.tables import csv_text
 from skillviz.plots.theme import FONT, GROUND, INK, SOFT_INK
 from skillviz.runs.library import Library
 from skillviz.runs.run import Run
+from skillviz.serving import visitor
+from skillviz.serving.downloads import DOWNLOADS, Tab
 from skillviz.show.bundle import bundle, parts_stamp, stored_bytes
 from skillviz.show.table_words import in_words
-from skillviz.ui import cache, visitor
-from skillviz.ui.downloads import DOWNLOADS, Tab
+from skillviz.ui import cache
 
 NAME = "skillviz_pictures"
 HTML = """

@@ -10,10 +10,10 @@ import streamlit as st
 from skillviz.core import formats
 from skillviz.errors import SkillvizError
 from skillviz.models import fetch
+from skillviz.serving import sign_in
 from skillviz.show import text
 from skillviz.tasks.reading import from_hub
 from skillviz.tasks.task import Hub, Task
-from skillviz.ui import sign_in
 from skillviz.ui.action import action
 
 LOOKS = 0.2  # seconds between updates of the progress bar

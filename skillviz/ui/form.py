@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from skillviz.serving import visitor
 from skillviz.show import text
-from skillviz.ui import address, controls, visitor
+from skillviz.ui import address, controls
 
 LONGEST = 300  # characters of a typed name
 LOST = "form.lost"  # session key: requested values that were not among the options, by name

@@ -22,10 +22,11 @@ from skillviz.plots.history import search_history
 from skillviz.runs.folder import OPEN
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import option_of, usual_root
+from skillviz.serving import sign_in
 from skillviz.show import alt, beyond, sentences, text
 from skillviz.show.entries import headline_scores, headline_split, run_labels
 from skillviz.show.glossary import about
-from skillviz.ui import address, cache, job_words, page_table, sign_in, study_choice
+from skillviz.ui import address, cache, job_words, page_table, study_choice
 from skillviz.ui.action import action
 from skillviz.ui.chart import chart, theme
 from skillviz.ui.job_words import Steps

@@ -30,14 +30,15 @@ from skillviz.models.preflight import published_base
 from skillviz.runs.record import ModelNote
 from skillviz.runs.run import Run
 from skillviz.runs.store import ANSWERS
-from skillviz.runs.users import shared_root, user_of
+from skillviz.serving import sign_in
+from skillviz.serving.users import shared_root, user_of
 from skillviz.show import text
 from skillviz.show.entries import hero
 from skillviz.tasks.reading import is_on_hub_alone
 from skillviz.tasks.registry import with_data
 from skillviz.tasks.task import Hub, Task
 from skillviz.tasks.user_file import has_data
-from skillviz.ui import address, cache, controls, fetching, sign_in
+from skillviz.ui import address, cache, controls, fetching
 from skillviz.ui.other_tasks import source_of
 
 REMARKS = "live.remarks"  # session key: remarks already on the page, because one page sends several requests

@@ -10,12 +10,13 @@ from skillviz.core.class_names import places
 from skillviz.errors import BadInput, SkillvizError
 from skillviz.models.examples import tasks_folder
 from skillviz.runs.run import Run
+from skillviz.serving import visitor
 from skillviz.tasks import registry
 from skillviz.tasks.project import app_root, project_root
 from skillviz.tasks.readable_names import name_beside, readable_name
 from skillviz.tasks.task import Task
 from skillviz.tasks.user_file import has_data
-from skillviz.ui import cache, visitor
+from skillviz.ui import cache
 
 
 @dataclass(frozen=True)

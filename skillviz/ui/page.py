@@ -10,14 +10,15 @@ import pandas as pd
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from skillviz import read_only
 from skillviz.errors import SkillvizError, StoreError
 from skillviz.runs.record import Scores
 from skillviz.runs.run import Run
+from skillviz.serving import read_only, sign_in
+from skillviz.serving.settings import settings
 from skillviz.show import measures, sentences, text
 from skillviz.show.entries import Entry, first_choice, run_labels
 from skillviz.studies.store import StudyFolder
-from skillviz.ui import address, cache, copy_link, frame, live, presenter, sign_in, study_choice, study_words
+from skillviz.ui import address, cache, copy_link, frame, live, presenter, study_choice, study_words
 from skillviz.ui.empty import missing
 from skillviz.ui.page_table import PAGES, install
 from skillviz.ui.run_bar import run_bar
@@ -91,7 +92,7 @@ def begin_without_run(name: str) -> None:
     _frame(name)
     _title(name)
     _keep_run()
-    if PAGES[name].starts and read_only.is_on():
+    if PAGES[name].starts and settings.read_only:
         missing("This is a read-only demo", f"{read_only.REASON} {INSTALL}", "lock")
         st.stop()
 

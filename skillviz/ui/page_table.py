@@ -16,11 +16,12 @@ from typing import Literal
 import streamlit as st
 from streamlit.navigation.page import StreamlitPage
 
-from skillviz import read_only
 from skillviz.errors import SkillvizError
 from skillviz.runs.folder import OPEN
+from skillviz.serving import sign_in
+from skillviz.serving.settings import settings
 from skillviz.tasks.project import app_root
-from skillviz.ui import address, cache, frame, script, sign_in
+from skillviz.ui import address, cache, frame, script
 
 GROUPS = ("Start", "This run", "Many runs", "Reference")
 HOME = "home"  # the page at the address without a name
@@ -59,7 +60,7 @@ class PageEntry:
         """
         return st.Page(
             instead or self.path, title=f"{self.title}{badge}", icon=f":material/{self.icon}:", url_path=self.name,
-            default=self.name == HOME, visibility="hidden" if self.starts and read_only.is_on() else "visible",
+            default=self.name == HOME, visibility="hidden" if self.starts and settings.read_only else "visible",
         )  # fmt: skip
 
 
@@ -106,7 +107,7 @@ def navigation() -> StreamlitPage:
     st.set_page_config(page_icon=frame.BRAND / "mark-light.svg")
     address.catch_up()  # before the menu can be used to switch pages
     if not sign_in.is_open():
-        return st.navigation([entry.link(instead=sign_in.draw) for entry in PAGES.values()], position="hidden")
+        return st.navigation([entry.link(instead=_sign_in) for entry in PAGES.values()], position="hidden")
     groups: dict[str, list[StreamlitPage]] = {
         group: [entry.link(_badge(entry.name)) for entry in PAGES.values() if entry.group == group] for group in GROUPS
     }
@@ -118,6 +119,12 @@ def navigation() -> StreamlitPage:
     if chosen.url_path == PAGES[HOME].link().url_path and address.RUN in st.query_params:
         st.switch_page(PAGES["overview"].link(), query_params=st.query_params.to_dict())
     return chosen
+
+
+def _sign_in() -> None:
+    st.set_page_config(page_title="Sign in · skillviz")
+    frame.draw()
+    sign_in.draw()
 
 
 def _badge(name: str) -> str:

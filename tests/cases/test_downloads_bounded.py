@@ -14,9 +14,10 @@ from streamlit.testing.v1 import AppTest
 from skillviz.runs.library import Library
 from skillviz.runs.run import Run
 from skillviz.runs.store import Store
+from skillviz.serving import visitor
+from skillviz.serving.downloads import Downloads, Refused
 from skillviz.show.bundle import bundle
-from skillviz.ui import cache, exports, visitor
-from skillviz.ui.downloads import Downloads, Refused
+from skillviz.ui import cache, exports
 from tests.runs.conftest import made
 
 __all__ = ["made"]

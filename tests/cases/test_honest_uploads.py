@@ -15,12 +15,11 @@ import pytest
 from pyarrow import parquet
 
 from skillviz.errors import BadData
-from skillviz.tasks import reading
 from skillviz.tasks.reading import FORMATS
 from skillviz.tasks.registry import task
-from skillviz.tasks.rows import DataFile, Limits
+from skillviz.tasks.rows import Rows
 from skillviz.tasks.splits import load
-from skillviz.tasks.upload_reader import reader
+from skillviz.tasks.upload_reader import Limits, limited
 from skillviz.tasks.uploaded import Draft, Upload, read, rows_of, save
 from tests.tasks.make import write_task
 
@@ -108,36 +107,39 @@ def test_600_000_rows_are_read(ending: str) -> None:
 TIGHT = Limits(rows=10, columns=3, cells=24, within=6, size=400)
 
 
+def limited_rows(rows: list[dict[str, object]], ending: str) -> Rows:
+    """Return the rows of a file within the tight limits."""
+    frame = pd.DataFrame(rows)
+    content = as_parquet(frame) if ending == "parquet" else "".join(json.dumps(row) + "\n" for row in rows).encode()
+    return limited(f"a.{ending}", content, TIGHT)
+
+
 @pytest.mark.parametrize(
-    ("rows", "wanted", "said"),
+    ("rows", "said"),
     [
-        ([{"text": "a"}] * 11, ["text"], "more than 10 rows"),
-        ([{"text": "a", "x": 1, "y": 2, "z": 3}], None, "more than 3 columns"),
-        ([{"text": "a", "x": 1, "y": 2}] * 9, None, "more than 24 cells"),
-        ([{"text": "a" * 101}] * 4, ["text"], "column 'text' of a.{} holds .*more than 0 MiB"),
-        ([{"text": "a", "html": "b" * 101}] * 4, ["text", "html"], "column 'html' of a.{} holds .*more than 0"),
-        ([{"text": "a", "x": [1, 2]}] * 4, ["text", "x"], "column 'x' of a.{} holds more than 6 values in its lists"),
+        ([{"text": "a"}] * 11, "more than 10 rows"),
+        ([{"text": "a", "x": 1, "y": 2, "z": 3}], "more than 3 columns"),
+        ([{"text": "a", "x": 1, "y": 2}] * 9, "more than 24 cells"),
     ],
 )
 @pytest.mark.parametrize("ending", ["jsonl", "parquet"])
-def test_limits_are_of_what_is_used(
-    rows: list[dict[str, object]], wanted: list[str] | None, said: str, ending: str
+def test_a_file_over_a_limit_is_refused(rows: list[dict[str, object]], said: str, ending: str) -> None:
+    with pytest.raises(BadData, match=said):
+        limited_rows(rows, ending)
+
+
+@pytest.mark.parametrize(
+    ("row", "column", "said"),
+    [
+        ({"text": "a" * 101}, "text", "most of more than 0 MiB"),
+        ({"text": "a", "html": "b" * 101}, "html", "most of more than 0 MiB"),
+        ({"text": "a", "x": [1, 2]}, "x", "more than 6 values in its lists"),
+        ({"text": "a", "u": 1, "v": 1, "x": [1, 2]}, "x", "more than 6 values in its lists"),
+    ],
+)
+@pytest.mark.parametrize("ending", ["jsonl", "parquet"])
+def test_a_column_over_a_limit_is_left_out_and_does_not_count(
+    row: dict[str, object], column: str, said: str, ending: str
 ) -> None:
-    frame = pd.DataFrame(rows)
-    content = as_parquet(frame) if ending == "parquet" else "".join(json.dumps(row) + "\n" for row in rows).encode()
-    file = DataFile(f"a.{ending}", content, TIGHT)
-    with pytest.raises(BadData, match=said.format(ending)):
-        reading.read(file, wanted)
-    if len(rows) < 10 and len(rows[0]) > 1:
-        assert len(reading.read(file, ["text"])) == len(rows), "the other columns do not count"
-
-
-def test_a_column_that_is_too_large_is_left_out_and_the_others_are_read() -> None:
-    limits = Limits(rows=30_000, size=200_000)
-    rows = reading.read(DataFile("a.csv", b"text,html\n" + (b"a,bbbbbbbbbbbb\n") * 25_000, limits))
-    assert len(rows) == 25_000 and rows.table.column_names == ["text"] and "most of more than" in rows.left_out["html"]
-
-
-def test_what_a_task_names_is_all_that_comes_back() -> None:
-    content = FRAME.assign(more="x", vector="y").to_csv(index=False).encode()
-    assert reader.read("a.csv", content, ["text", "label"]).table.column_names == ["text", "label"]
+    rows = limited_rows([row] * 4, ending)
+    assert said in rows.left_out[column] and rows.table.column_names == [name for name in row if name != column]

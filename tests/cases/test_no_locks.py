@@ -15,10 +15,10 @@ from skillviz import locks
 from skillviz.atomic import folder_lock
 from skillviz.jobs.slots import device_for_run, devices_for_study, queue, take_ticket
 from skillviz.locks import NO_LOCKS, lock_at
-from skillviz.runs import quota
 from skillviz.runs.liveness import DEAD, UNKNOWN, hold, life, process_of, unname
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store
+from skillviz.serving import quota
 
 SPEC = RunSpec(base="b", finetuned="f", task="t", device="cpu")
 

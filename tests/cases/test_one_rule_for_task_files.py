@@ -14,10 +14,10 @@ from skillviz.ui.other_tasks import offered
 from skillviz.ui.page_table import PAGES
 from skillviz.ui.pages.studies import study_file
 from tests.fake_run import fake_run
+from tests.serving.test_visitor import outside
 from tests.tiny import LABEL_WORDS, tiny_task
 from tests.ui.conftest import nobody_waits
 from tests.ui.shared_store import SMALL
-from tests.ui.test_visitor import outside
 from tests.visitor import confirmed
 
 __all__ = ["nobody_waits", "outside"]

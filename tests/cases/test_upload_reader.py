@@ -1,18 +1,16 @@
-"""Tests of the process that reads uploads: it starts from any folder, is shared, and is replaced if it ends."""
+"""Tests of the process that reads an upload: it starts from any folder, and says why it ended."""
 
 from __future__ import annotations
 
 import io
+import json
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from pathlib import Path
 
-import psutil
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
@@ -20,114 +18,87 @@ from pyarrow import parquet
 from skillviz.errors import BadData, SkillvizError
 from skillviz.tasks import upload_reader
 from skillviz.tasks.project import PROJECT
-from skillviz.tasks.upload_reader import UploadReader
 from tests.programs import program
 
 CSV = b"text,label\na good one,1\na bad one,0\n"
 
 
-@pytest.fixture
-def reader() -> Iterator[UploadReader]:
-    """Return a reader for this test only."""
-    mine = UploadReader()
-    yield mine
-    mine.end()
-
-
-def process_of(reader: UploadReader) -> psutil.Process:
-    """Return the reader's process."""
-    assert reader._process is not None
-    return psutil.Process(reader._process.pid)
-
-
 @pytest.mark.cases(1, 1)
 @pytest.mark.parametrize("folder", [PROJECT, Path("/")], ids=["checkout", "another"])
-def test_an_upload_is_read_from_any_folder_and_the_process_ends_with_its_server(folder: Path) -> None:
+def test_an_upload_is_read_from_any_folder(folder: Path) -> None:
     code = (
-        "import os, signal, sys; sys.path.insert(0, sys.argv[1])\n"
-        "from skillviz.tasks.upload_reader import reader\n"
-        f"print(reader.read('a.csv', {CSV!r}).table.num_rows, reader._process.pid, flush=True)\n"
-        "os.kill(os.getpid(), signal.SIGKILL)"
+        "import sys; sys.path.insert(0, sys.argv[1])\n"
+        "from skillviz.tasks import upload_reader\n"
+        f"print(upload_reader.read('a.csv', {CSV!r}).table.num_rows)"
     )
     clean = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(PROJECT)], cwd=folder, capture_output=True, text=True, env=clean
-    )
-    rows, pid = map(int, done.stdout.split())
-    assert rows == 2 and done.returncode == -signal.SIGKILL, done.stderr
-    with suppress(psutil.NoSuchProcess):
-        psutil.Process(pid).wait(timeout=10)
+    command = [sys.executable, "-c", code, str(PROJECT)]
+    assert subprocess.run(command, cwd=folder, capture_output=True, env=clean, check=True).stdout == b"2\n"
 
 
-def test_one_process_reads_all_files_also_of_several_threads(reader: UploadReader) -> None:
-    reader.start()
-    first = process_of(reader)
-    contents = [CSV + b"more,1\n" * count for count in range(8)]
+def test_files_of_several_threads_are_read_one_after_the_other() -> None:
+    contents = [CSV + b"more,1\n" * count for count in range(4)]
     with ThreadPoolExecutor(4) as threads:
-        rows = list(threads.map(lambda content: len(reader.read("a.csv", content)), contents))
-    assert rows == [2 + count for count in range(8)] and process_of(reader) == first
+        rows = list(threads.map(lambda content: len(upload_reader.read("a.csv", content)), contents))
+    assert rows == [2 + count for count in range(4)]
 
 
-@pytest.mark.cases(1, 2)
-@pytest.mark.parametrize("number", [signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT])
-def test_a_file_that_crashes_its_reader_leaves_the_server_up(
-    reader: UploadReader, number: signal.Signals, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with monkeypatch.context() as patch:
-        patch.setattr(sys, "executable", str(program(tmp_path / "python", f"kill -{number} $$")))
-        with pytest.raises(BadData, match="a.jsonl cannot be read as JSONL: its reader crashes. Save it again"):
-            reader.read("a.jsonl", b'{"a": 1}')
-    assert len(reader.read("a.csv", CSV)) == 2
+ENDS = {
+    "kill -SEGV $$": "a.jsonl cannot be read as JSONL: its reader crashes. Save it again",
+    "kill -BUS $$": "its reader crashes",
+    "kill -ABRT $$": "its reader crashes",
+    "kill -XCPU $$": "a.jsonl takes more than 30 seconds to read; an uploaded file may hold",
+    "echo bad_alloc >&2; exit 1": "needs more than 2 GiB of memory",
+}
 
 
-@pytest.mark.slow
-def test_one_that_is_killed_between_two_files_is_replaced(reader: UploadReader) -> None:
-    reader.read("a.csv", CSV)
-    first = process_of(reader)
-    first.kill()
-    first.wait()
-    assert len(reader.read("a.csv", CSV)) == 2 and process_of(reader) != first
+@pytest.mark.cases(2, 2)
+@pytest.mark.parametrize("end", ENDS)
+def test_a_file_that_ends_its_reader_is_refused(end: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", str(program(tmp_path / "python", end)))
+    with pytest.raises(BadData, match=ENDS[end]):
+        upload_reader.read("a.jsonl", b'{"a": 1}')
 
 
-def test_a_process_that_cannot_start_says_why(
-    reader: UploadReader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_process_that_cannot_start_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     why = "ModuleNotFoundError: No module named 'skillviz'"
     monkeypatch.setattr(sys, "executable", str(program(tmp_path / "python", f'echo "{why}" >&2; exit 1')))
     with pytest.raises(SkillvizError, match=f"a.csv was not read, .* failed: {why}") as caught:
-        reader.read("a.csv", CSV)
+        upload_reader.read("a.csv", CSV)
     assert "GiB" not in str(caught.value) and not isinstance(caught.value, BadData)
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "absent"))
+    with pytest.raises(SkillvizError, match="a.csv was not read, .* failed: .*No such file"):
+        upload_reader.read("a.csv", CSV)
 
 
-@pytest.mark.slow
-def test_a_slow_file_is_refused_and_its_process_replaced(reader: UploadReader, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slow_file_is_refused_and_the_next_one_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(upload_reader, "SECONDS", 0)
-        reader.start()
-        process_of(reader).suspend()
-        with pytest.raises(BadData, match="a.csv takes more than 0 seconds to read; an uploaded file may hold"):
-            reader.read("a.csv", CSV)
-    assert len(reader.read("a.csv", CSV)) == 2
+        patch.setattr(upload_reader, "SECONDS", 0.1)
+        patch.setattr(sys, "executable", str(program(tmp_path / "python", "exec sleep 60")))
+        with pytest.raises(BadData, match="a.csv takes more than 0.1 seconds to read; an uploaded file may hold"):
+            upload_reader.read("a.csv", CSV)
+    assert len(upload_reader.read("a.csv", CSV)) == 2
 
 
-def test_a_file_that_waits_too_long_for_another_is_asked_to_try_again(
-    reader: UploadReader, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_that_waits_too_long_for_another_is_asked_to_try_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(upload_reader, "SECONDS", 0.01)
-    with reader._lock, pytest.raises(SkillvizError, match="other uploads are being read, .* try again"):
-        reader.read("a.csv", CSV)
+    with upload_reader._turn, pytest.raises(SkillvizError, match="other uploads are being read, .* try again"):
+        upload_reader.read("a.csv", CSV)
 
 
-def test_limits_count_for_each_file_alone(reader: UploadReader) -> None:
-    reader.read("a.csv", CSV)
-    soft, _ = psutil.Process(process_of(reader).pid).rlimit(psutil.RLIMIT_DATA)
-    assert soft == upload_reader.MEMORY
-    limit, _ = process_of(reader).rlimit(psutil.RLIMIT_CPU)
-    assert upload_reader.SECONDS <= limit <= upload_reader.SECONDS + 10
+def test_the_process_has_limits() -> None:
+    limits = "[resource.getrlimit(limit)[0] for limit in (resource.RLIMIT_DATA, resource.RLIMIT_CPU)]"
+    code = (
+        f"import json, resource\nfrom skillviz.tasks import upload_reader as u\nu.main()\nprint(json.dumps({limits}))"
+    )
+    command, request = [sys.executable, "-c", code], b'"a.csv"\n' + CSV
+    done = subprocess.run(command, cwd=PROJECT, input=request, capture_output=True, check=True)
+    assert json.loads(done.stdout.splitlines()[0])["separated_by"] == "commas"
+    assert json.loads(done.stdout[done.stdout.rindex(b"[") :]) == [upload_reader.MEMORY, upload_reader.SECONDS]
 
 
 @pytest.mark.slow
-def test_what_needs_too_much_memory_is_refused_and_the_next_file_is_read(reader: UploadReader) -> None:
+def test_what_needs_too_much_memory_is_refused_and_the_next_file_is_read() -> None:
     """A text of 8 KiB, repeated 600,000 times in lists, takes 5 GB."""
     texts = pa.array(["x" * 2**13]).take(pa.array([0] * 20_000))
     lists = pa.ListArray.from_arrays(pa.array(range(0, 20_001, 2), pa.int32()), texts)
@@ -138,5 +109,5 @@ def test_what_needs_too_much_memory_is_refused_and_the_next_file_is_read(reader:
         content = file.getvalue()
     assert len(content) < 2**20
     with pytest.raises(BadData, match="bomb.parquet needs more than 2 GiB of memory to read"):
-        reader.read("bomb.parquet", content)
-    assert len(reader.read("a.csv", CSV)) == 2
+        upload_reader.read("bomb.parquet", content)
+    assert len(upload_reader.read("a.csv", CSV)) == 2

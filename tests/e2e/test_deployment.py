@@ -30,8 +30,9 @@ from cryptography.x509.oid import NameOID
 
 from skillviz import jobs
 from skillviz.runs.store import Store
-from skillviz.runs.users import store_of_user, user_named
-from skillviz.tasks.project import OPEN_JOBS_VARIABLE, PROJECT, QUOTA_VARIABLE, ROOTS_VARIABLE
+from skillviz.serving.settings import OPEN_JOBS_VARIABLE, QUOTA_VARIABLE, ROOTS_VARIABLE
+from skillviz.serving.users import store_of_user, user_named
+from skillviz.tasks.project import PROJECT
 from skillviz.ui.page_table import PAGES
 from tests.e2e import server
 from tests.e2e.identity_provider import IdentityProvider, identity_provider, secrets_toml
@@ -320,7 +321,7 @@ def test_behind_the_shipped_proxy(
 
 
 def test_secrets_that_cannot_be_read_let_nobody_in(tmp_path: Path, visit: Callable[..., Any]) -> None:
-    """A typing error in the secrets must not open the dashboard to all. tests/ui/test_sign_in.py has other errors."""
+    """A typing error in the secrets must not open the dashboard to all. tests/serving/test_sign_in.py has others."""
     shared, secrets = tmp_path / "shared", tmp_path / "secrets.toml"
     ids = make_store(shared)
     secrets.write_text("[auth\n")
@@ -356,7 +357,7 @@ def test_the_container_has_all_that_the_app_reads(tmp_path: Path) -> None:
     """Every page opens with the container's variables, as a read-only demo, its only mode without secrets."""
     project = copied(tmp_path / "app")
     text = (PROJECT / "deploy" / "Containerfile").read_text()
-    variables = dict(re.findall(r"(?:ENV +| +)([A-Z_]+)=([^ \\\n]+)", text.partition("ENV ")[2].partition("VOLUME")[0]))
+    variables = dict(re.findall(r"([A-Z_]+)=([^ \\\n]+)", text.partition("ENV ")[2].partition("VOLUME")[0]))
     assert len(variables) == 7
     data = tmp_path / "data"
     places = {

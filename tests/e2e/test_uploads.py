@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from skillviz.ui import uploads
+from skillviz.serving import uploads
 
 pytestmark = pytest.mark.e2e
 INPUT = "input[type=file]"

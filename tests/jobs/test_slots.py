@@ -23,7 +23,7 @@ from skillviz.jobs.slots import (
 from skillviz.runs.folder import RunFolder
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store, is_awaited
-from skillviz.runs.users import store_of_user, user_named
+from skillviz.serving.users import store_of_user, user_named
 
 YEAR = 365 * 24 * 3600
 SPEC = RunSpec(base="b", finetuned="f", task="t", device="cpu")

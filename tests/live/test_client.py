@@ -20,7 +20,8 @@ import pytest
 
 from skillviz.errors import BadInput, BadSize, LiveError, Superseded
 from skillviz.live.client import Client, WorkerBug, _processes
-from skillviz.tasks.project import LIVE_WORKERS_VARIABLE, PROJECT
+from skillviz.serving.settings import LIVE_WORKERS_VARIABLE
+from skillviz.tasks.project import PROJECT
 from tests.live.conftest import ECHO, MakeClient
 
 pytestmark = pytest.mark.slow

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from skillviz.models import local_models
-from skillviz.models.local_models import ENVIRONMENT, find_models, roots
+from skillviz.models.local_models import find_models, roots
+from skillviz.serving.settings import MODELS_VARIABLE
 from tests.test_torch_free import heavy_after
 
 
@@ -77,7 +78,7 @@ def test_a_folder_of_the_project_is_named_from_its_root(tmp_path: Path, monkeypa
 def test_the_roots_are_those_of_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert roots()[-1] == tmp_path / "models" and len(roots()) == 2
-    monkeypatch.setenv(ENVIRONMENT, os.pathsep.join(["/one", "two", "", "/one"]))
+    monkeypatch.setenv(MODELS_VARIABLE, os.pathsep.join(["/one", "two", "", "/one"]))
     assert roots() == [Path("/one"), tmp_path / "two"]
 
 

@@ -14,17 +14,17 @@ from typing import Any
 
 from pytest import MonkeyPatch
 
-from skillviz import atomic, json_text, read_only
+from skillviz import atomic, json_text
 from skillviz.analysis import tables
 from skillviz.core import bins, scores
 from skillviz.errors import DiskFull
 from skillviz.models import content_hash
 from skillviz.models.finetune.training import Trainer
-from skillviz.runs import doctor, folder, liveness, quota, store
+from skillviz.runs import doctor, folder, liveness, store
 from skillviz.runs.checkpoint import Checkpoints
 from skillviz.runs.folder import RunFolder
 from skillviz.runs.run import Run, is_as_written, read_record
-from skillviz.tasks import project
+from skillviz.serving import quota, read_only, visitor
 
 
 @dataclass(frozen=True)
@@ -193,7 +193,7 @@ FAULTS = {
     ),
     "variables-pass": Fault(
         "a visitor's path may name any variable", "visitor-paths",
-        lambda patch: swap(patch, project.refuse_variables, lambda text: text),
+        lambda patch: swap(patch, visitor.refuse_variables, lambda text: text),
     ),
     "not-escaped": Fault(
         "names are put into HTML as they are", "markup",

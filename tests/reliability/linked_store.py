@@ -15,7 +15,7 @@ from skillviz.runs.record import Failure
 from skillviz.runs.store import PARTS, Store
 from tests.fake_run import fake_run
 from tests.reliability.engine import SMALL
-from tests.test_read_only import contents
+from tests.serving.test_read_only import contents
 
 LINKS: dict[str, Callable[[Path, str, str], Path]] = {
     "work of a finished run": lambda root, run, stopped: root / run / WORK,

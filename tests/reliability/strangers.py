@@ -18,18 +18,18 @@ from skillviz import jobs
 from skillviz.analysis.tables import csv_text
 from skillviz.errors import BadInput, ReadOnly, SkillvizError
 from skillviz.live.client import Client
-from skillviz.read_only import ENVIRONMENT
 from skillviz.runs.doctor import mended
 from skillviz.runs.run import Run
 from skillviz.runs.store import Store
+from skillviz.serving import visitor
+from skillviz.serving.settings import READONLY_VARIABLE, ROOTS_VARIABLE
 from skillviz.show import notebook
 from skillviz.show.report import page
-from skillviz.tasks.project import ROOTS_VARIABLE, located
-from skillviz.ui import visitor
+from skillviz.tasks.project import located
 from tests.fake_run import fake_run
 from tests.reliability.engine import SMALL
+from tests.serving.test_read_only import DOORS, contents
 from tests.show.reading import read
-from tests.test_read_only import DOORS, contents
 
 SECRET, SECRET_VALUE = "SECRET_OF_THE_MACHINE", "s3cret"
 UNDER = ("", "sub", "sub/deeper")
@@ -182,7 +182,7 @@ def public_demo(number: int, work: Path) -> Iterator[str]:
     fake_run(store, **SMALL)
     doors = list(DOORS.items())
     before = contents(work)
-    with mock.patch.dict(os.environ, {ENVIRONMENT: "1"}):
+    with mock.patch.dict(os.environ, {READONLY_VARIABLE: "1"}):
         for index in range(number):
             name, act = doors[index % len(doors)]
             try:

@@ -292,7 +292,7 @@ def test_a_name_that_is_too_long_is_refused(tmp_path: Path) -> None:
 def test_lists_that_stand_for_too_much_are_refused() -> None:
     entry = {"base": "b", "finetuned": "f", "task": "sst2", "localizer": "random", "size": "1%"}
     product = {**entry, "seed": list(range(101)), "data_seed": list(range(100))}
-    with pytest.raises(BadInput, match="entry 1 of runs: the lists of data_seed, seed stand for 10,100 combinations"):
+    with pytest.raises(BadInput, match="entry 1 of runs: .* stand for 10,100 combinations"):
         plan(StudySpec(name="s", runs=(product,)))
     halves = [{**entry, "seed": list(range(n, n + 5001))} for n in (0, 6000)]
     too_many = "entry 2 of runs: with this entry the lists of the study stand for 10,002 combinations; 10,000 are"
@@ -317,12 +317,6 @@ def test_steps_of_their_own_and_shared_ones_have_a_limit(monkeypatch: pytest.Mon
     sequence = {"base": "b", "recipe": "continual", "tasks": [f"t{n}" for n in range(51)], "localizer": "none"}
     with pytest.raises(BadInput, match="'tasks' names 51 tasks; 50 are the most"):
         plan(StudySpec(name="s", runs=(sequence,)))
-
-
-def test_a_file_of_too_many_entries_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "s.yaml").write_text("name: s\nruns:\n" + "- {base: b}\n" * 1001)
-    with pytest.raises(BadInput, match="s.yaml has 1,001 entries; 1,000 are the most"):
-        read_study(tmp_path / "s.yaml")
 
 
 @pytest.mark.slow

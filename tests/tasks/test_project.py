@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from skillviz.errors import BadInput
-from skillviz.tasks.project import expanded, refuse_variables
+from skillviz.serving.visitor import refuse_variables
+from skillviz.tasks.project import expanded
 
 
 def test_variables_and_the_home_folder_are_filled_in(monkeypatch: pytest.MonkeyPatch) -> None:

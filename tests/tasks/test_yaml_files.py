@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from skillviz.errors import BadInput
 from skillviz.regular_file import MOST_BYTES, read_text
-from skillviz.tasks.yaml_files import MOST_NODES, MOST_PAIRS, parsed, read_yaml
+from skillviz.tasks.yaml_files import MOST_DEPTH, MOST_VALUES, parsed, read_yaml
 
 KEYS = st.text("abc", min_size=1, max_size=2)
 PLAIN = st.recursive(
@@ -32,12 +32,17 @@ def test_reads_what_yaml_writes(content: object) -> None:
     [
         ("a: !!int s3cret", "does not match its tag"),
         ("a: 2026-99-99", "does not match its tag"),
+        ("a: !!bool s3cret", "does not match its tag"),
+        ("a: !!timestamp s3cret", "does not match its tag"),
+        ("a: !!int ''", "does not match its tag"),
         ("a: *s3cret", "undefined alias in line 1"),
         ("s3cret: [1, 2", "in line 1"),
         ("a: b\n  s3cret: c: d", "in line 2"),
         ("a: \x07s3cret", "a character"),
         ("[" * 5000, "nested too deeply"),
-        ("a: &a {<<: *a}", "holds itself"),
+        ("a: &a {<<: *a}", "refers to itself"),
+        ("a: &a [*a]", "refers to itself"),
+        ("a0: &a0 [1]\n" + "".join(f"a{n + 1}: &a{n + 1} [*a{n}]\n" for n in range(MOST_DEPTH)), "nested too deeply"),
         ("? {s3cret: 1}\n: 2", "unhashable"),
     ],
 )
@@ -53,7 +58,7 @@ def test_merges_that_unfold_without_bound_are_refused_at_once(tmp_path: Path, do
     levels = ["a0: &a0 {k: 1}"] + [f"a{n + 1}: &a{n + 1} {{<<: {doubled.format(n)}}}" for n in range(40)]
     text = "\n".join(levels)
     if doubled[0] == "[":
-        with pytest.raises(ValueError, match=f"{MOST_PAIRS:,}"):
+        with pytest.raises(ValueError, match=f"{MOST_VALUES:,}"):
             parsed(text)
     else:
         assert parsed(text)["a40"] == {"k": 1}  # a chain is harmless
@@ -61,8 +66,8 @@ def test_merges_that_unfold_without_bound_are_refused_at_once(tmp_path: Path, do
 
 @pytest.mark.slow
 def test_a_file_of_too_many_values_is_refused_before_it_is_read_whole(tmp_path: Path) -> None:
-    (tmp_path / "x.yaml").write_text("[" + "{a: b}," * (MOST_NODES // 3) + "{a: b}, *unknown]")
-    with pytest.raises(BadInput, match=f"the file cannot be read as YAML: it holds more than {MOST_NODES:,} values"):
+    (tmp_path / "x.yaml").write_text("[" + "{a: b}," * (MOST_VALUES // 3) + "{a: b}, *unknown]")
+    with pytest.raises(BadInput, match=f"the file cannot be read as YAML: it holds more than {MOST_VALUES:,} values"):
         read_yaml(tmp_path / "x.yaml", "the file")
 
 

@@ -48,6 +48,11 @@ def test_defaults_are_left_out_also_where_a_link_names_them() -> None:
     assert not test.query_params
 
 
+def test_a_value_that_is_too_long_is_not_read() -> None:
+    assert dict(opened(metric="nll", other="x" * 8_193).query_params) == {"metric": "nll"}
+    assert dict(opened(other="x" * 8_192).query_params) == {"other": "x" * 8_192}
+
+
 def test_going_back_to_an_address_without_a_choice_takes_it_back() -> None:
     test = opened(bins="7")
     test.selectbox[0].select("nll").run()

@@ -6,8 +6,8 @@ import pytest
 
 from skillviz.jobs.backend import LOCAL
 from skillviz.jobs.slurm import SLURM_BACKEND, backend_named
+from skillviz.serving.sign_in import User
 from skillviz.ui import cluster_choice
-from skillviz.ui.sign_in import User
 
 
 @pytest.mark.parametrize(
@@ -18,7 +18,7 @@ def test_the_choice_is_for_one_person_with_a_cluster(
     is_set_up: bool, user: User | None, chosen: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("skillviz.jobs.cluster.is_set_up", lambda: is_set_up)
-    monkeypatch.setattr("skillviz.ui.sign_in.user", lambda: user)
+    monkeypatch.setattr("skillviz.serving.sign_in.user", lambda: user)
     monkeypatch.setattr("skillviz.ui.controls.segments", lambda *_, **__: "slurm")
     assert cluster_choice.choose("where") == chosen
     assert backend_named(chosen) is (SLURM_BACKEND if chosen else LOCAL)

@@ -15,8 +15,9 @@ from streamlit.testing.v1 import AppTest
 from skillviz.models.fetch import COMMANDS
 from skillviz.runs.library import shipped_root
 from skillviz.runs.store import Store
+from skillviz.serving import downloads
 from skillviz.show.entries import entry_of, hero
-from skillviz.ui import cache, downloads
+from skillviz.ui import cache
 from tests.fake_run import fake_run
 from tests.tiny import tiny_pair
 

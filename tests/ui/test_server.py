@@ -15,96 +15,26 @@ import tomllib
 import urllib.error
 import urllib.request
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from skillviz.tasks.project import ANCESTORS_VARIABLE
+from skillviz.serving.settings import ANCESTORS_VARIABLE
 from skillviz.ui import cache, server
 from tests.e2e.server import free_port, served
 from tests.programs import program
+from tests.serving.test_guard import answered
 from tests.test_arrows import PROJECT
 
 
-def answered(
-    kind: str, origin: str | None = None, header: tuple[bytes, bytes] = (b"a", b"b"), path: str = "/"
-) -> list[dict]:
-    """Return the answer to a request of this origin from an app behind the guard that sends this header."""
-    sent: list[dict] = []
-
-    async def app(scope: dict, receive: object, send) -> None:
-        await send({"type": f"{kind}.response.start", "status": 200, "headers": [header]})
-
-    async def send(message) -> None:
-        sent.append(message)
-
-    headers = [] if origin is None else [(b"origin", origin.encode())]
-    scope = {"type": kind, "method": "GET", "path": path, "headers": headers}
-    asyncio.run(server.Guard(app)(scope, None, send))
-    return sent
-
-
-def test_no_other_site_may_frame_the_dashboard(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(ANCESTORS_VARIABLE, raising=False)
-    assert dict(answered("http")[0]["headers"]) == {
-        b"a": b"b", b"content-security-policy": b"frame-ancestors 'self'", b"x-frame-options": b"SAMEORIGIN",
-    }  # fmt: skip
-    assert answered("websocket")[0]["headers"] == [(b"a", b"b")]
-
-
 def test_a_page_names_plotlys_code_so_that_the_browser_loads_it_at_once() -> None:
-    headers = dict(answered("http", header=(b"content-type", b"text/html; charset=utf-8"))[0]["headers"])
+    (middleware,) = server.middleware()
+    guarded = partial(middleware.cls, **middleware.kwargs)
+    headers = dict(answered("http", header=(b"content-type", b"text/html; charset=utf-8"), wrap=guarded)[0]["headers"])
     file = headers[b"link"].decode().split(">")[0].removeprefix("<./")
     assert (Path(server.st.__file__).parent / "static" / file).stat().st_size > 1_000_000
-    assert b"link" not in dict(answered("http", header=(b"content-type", b"text/css"))[0]["headers"])
-
-
-@pytest.mark.parametrize(
-    "origin", ["https://evil.example", "null", "http://127.0.0.1.evil.example:8501", "http://", "http://["]
-)
-def test_a_page_of_another_site_is_refused(origin: str) -> None:
-    assert answered("http", origin)[0]["status"] == 403
-    assert answered("websocket", origin) == [{"type": "websocket.close", "code": server.POLICY, "reason": ""}]
-
-
-def test_the_sizes_of_caches_are_nobodys_business() -> None:
-    assert (
-        answered("http", path="/_stcore/metrics")[0]["status"]
-        == answered("http", path="/a/_stcore/metrics/")[0]["status"]
-        == 404
-    )
-
-
-@pytest.mark.parametrize("kind", ["bytes", "text"])
-def test_a_websocket_ends_at_a_message_that_no_page_sends(kind: str) -> None:
-    made, heard, sent = {"bytes": b"\0", "text": "x"}[kind], [], []  # b"xx" would be a message of developers
-    messages = [
-        {"type": "websocket.receive", kind: made * length} for length in (10, server.LONGEST, server.LONGEST + 1)
-    ]
-
-    async def app(scope: dict, receive, send) -> None:
-        while (message := await receive())["type"] != "websocket.disconnect":
-            heard.append(len(message[kind]))
-
-    async def receive() -> dict:
-        return messages.pop(0)
-
-    async def send(message: dict) -> None:
-        sent.append(message)
-
-    asyncio.run(server.Guard(app)({"type": "websocket", "headers": []}, receive, send))
-    assert heard == [10, server.LONGEST] and sent == [{"type": "websocket.close", "code": server.TOO_LONG}]
-
-
-@pytest.mark.parametrize("origin", [None, "http://localhost:8501", "http://127.0.0.1:9", "https://skills.example"])
-def test_its_own_pages_are_answered(origin: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    options = {
-        "browser.serverAddress": "skills.example",
-        "server.address": "127.0.0.1",
-        "server.corsAllowedOrigins": [],
-    }
-    monkeypatch.setattr(server.st, "get_option", options.get)
-    assert answered("http", origin)[0]["status"] == 200
+    assert b"link" not in dict(answered("http", header=(b"content-type", b"text/css"), wrap=guarded)[0]["headers"])
 
 
 def upgraded(address: str, origin: str) -> int:
@@ -125,11 +55,6 @@ def test_a_refused_origin_asks_nobody_for_an_address(tmp_path: Path) -> None:
         assert upgraded(address, "https://evil.example") == 403
         assert upgraded(address, address) == 101
     assert "external IP" not in (tmp_path / "server.log").read_text()
-
-
-def test_a_class_may_frame_it_where_the_environment_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(ANCESTORS_VARIABLE, " https://class.example\n https://b.example;script-src * ")
-    assert server.frame_headers() == [(b"content-security-policy", b"frame-ancestors 'self' https://class.example")]
 
 
 @pytest.mark.slow

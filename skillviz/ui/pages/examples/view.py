@@ -20,6 +20,7 @@ from skillviz.core.metrics import metric_heading, right_metric
 from skillviz.errors import SkillvizError, UnsetVariable
 from skillviz.plots.theme import state_style
 from skillviz.runs.run import Run
+from skillviz.serving import sign_in
 from skillviz.show import example_table, measures, sentences, slices, text
 from skillviz.show import examples as exhibits
 from skillviz.show.answer_words import AnswerWords, answer_words
@@ -30,7 +31,7 @@ from skillviz.show.glossary import about
 from skillviz.show.table_words import in_words
 from skillviz.tasks.reading import is_on_hub_alone
 from skillviz.tasks.task import Hub
-from skillviz.ui import address, cache, controls, exports, fetching, page, presenter, sign_in
+from skillviz.ui import address, cache, controls, exports, fetching, page, presenter
 from skillviz.ui.chart import below, selectable, show, theme
 from skillviz.ui.chip import chip_text
 from skillviz.ui.empty import missing

@@ -14,15 +14,17 @@ from skillviz.core import formats
 from skillviz.errors import BadInput, OtherVersion, SkillvizError
 from skillviz.models import fetch
 from skillviz.models.examples import ExamplePair
-from skillviz.models.local_models import ENVIRONMENT, LocalModel, roots
+from skillviz.models.local_models import LocalModel, roots
 from skillviz.models.preflight import Preflight
 from skillviz.models.public_pairs import convert_command, public_pairs
 from skillviz.runs.held_out import training_record
+from skillviz.serving import sign_in, visitor
+from skillviz.serving.settings import MODELS_VARIABLE
 from skillviz.show import text
 from skillviz.show.glossary import about
 from skillviz.tasks import registry
 from skillviz.tasks.task import Task
-from skillviz.ui import cache, controls, fetching, form, sign_in, visitor
+from skillviz.ui import cache, controls, fetching, form
 
 WHERE = {"example": "an example", "public": "a public pair", "own": "this machine or the hub"}
 BASE_HELP = (
@@ -170,7 +172,7 @@ def models_folders_caption() -> str:
     places = ", ".join(f"`{place}`" for place in roots())
     more = " Only some are listed; type the folder of any other." if local.is_cut else ""
     counted = formats.counted(len(local.models), "model")
-    return f"{counted} found under {places}. Set `{ENVIRONMENT}` to look elsewhere.{more}"
+    return f"{counted} found under {places}. Set `{MODELS_VARIABLE}` to look elsewhere.{more}"
 
 
 def absent_models(source: str) -> str:

@@ -18,10 +18,11 @@ from skillviz.plots.theme import localizer_style
 from skillviz.runs.spec import ALL_NULLS, FIT, MOST_DRAWS, NO_NULLS, RunSpec
 from skillviz.runs.suited import refused_generation, refused_graphs, refused_lean
 from skillviz.runs.transfer import refuse_unfit
+from skillviz.serving import sign_in, visitor
 from skillviz.show import text
 from skillviz.show.glossary import about
 from skillviz.tasks.task import GENERATION
-from skillviz.ui import cache, cluster_choice, controls, form, sign_in, visitor
+from skillviz.ui import cache, cluster_choice, controls, form
 from skillviz.ui.other_tasks import reference
 from skillviz.ui.pages.launch.models import Choices
 

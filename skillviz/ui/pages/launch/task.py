@@ -11,12 +11,13 @@ from skillviz.core import formats
 from skillviz.errors import SkillvizError
 from skillviz.models.heads import READOUTS
 from skillviz.models.tokenizer import words_problem
+from skillviz.serving import sign_in, visitor
 from skillviz.show import text
 from skillviz.show.entries import READOUT_TITLES
 from skillviz.show.glossary import about
 from skillviz.tasks import registry, uploaded
 from skillviz.tasks.task import GENERATION, Hub, Task
-from skillviz.ui import cache, controls, form, sign_in, visitor
+from skillviz.ui import cache, controls, form
 from skillviz.ui.action import action
 from skillviz.ui.other_tasks import reference
 from skillviz.ui.pages.launch import upload

@@ -13,14 +13,14 @@ from skillviz.core import formats
 from skillviz.core.metrics import OF_TEXT, has_predictions, metric_heading
 from skillviz.errors import BadInput, SkillvizError
 from skillviz.models.tokenizer import most_tokens
-from skillviz.runs import quota
+from skillviz.serving import quota, sign_in, uploads
 from skillviz.show import text
 from skillviz.tasks import uploaded
 from skillviz.tasks.reading import FORMATS
 from skillviz.tasks.task import CHOICE, CLASSIFICATION, GENERATION, USUAL_LENGTH, Task
 from skillviz.tasks.template import parse, places, rendered
 from skillviz.tasks.uploaded import ASIDE, Columns, Draft, Upload, UploadedRows
-from skillviz.ui import address, cache, controls, form, sign_in, uploads
+from skillviz.ui import address, cache, controls, form
 
 SAVED, PROBLEM = "upload.saved", "upload.problem"
 SPLITS = {

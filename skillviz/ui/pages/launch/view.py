@@ -22,11 +22,12 @@ from skillviz.runs.folder import OPEN
 from skillviz.runs.memory import Facts, cost_of, peak_bytes
 from skillviz.runs.pace import OTHERS, work_words
 from skillviz.runs.spec import FIT, NO_NULLS, RunSpec, read_spec
+from skillviz.serving import sign_in
 from skillviz.show import text
 from skillviz.show.entries import READOUT_TITLES
 from skillviz.studies.paper.setting import READOUT, SEARCH, SIZES, SettingRow
 from skillviz.tasks.task import Hub
-from skillviz.ui import address, cache, jobs_view, live, sign_in, study_choice
+from skillviz.ui import address, cache, jobs_view, live, study_choice
 from skillviz.ui.page_table import PAGES
 from skillviz.ui.pages.launch.models import Choices
 from skillviz.ui.pages.launch.search import MOST_SEEDS

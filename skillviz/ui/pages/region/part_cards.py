@@ -18,11 +18,12 @@ from skillviz.live.part_scores import PartScoring
 from skillviz.runs.pace import Pace
 from skillviz.runs.part_scores import PartScores, stored_parts
 from skillviz.runs.run import Run
+from skillviz.serving import sign_in
 from skillviz.show import part_effects as exhibits
 from skillviz.show.entries import headline_split
 from skillviz.show.example_table import whole_text
 from skillviz.show.glossary import about
-from skillviz.ui import cache, controls, exports, live, page, sign_in
+from skillviz.ui import cache, controls, exports, live, page
 from skillviz.ui.action import action
 from skillviz.ui.chart import show, theme
 

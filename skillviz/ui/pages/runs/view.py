@@ -14,22 +14,11 @@ from skillviz.errors import StoreError, visible
 from skillviz.plots.theme import localizer_style
 from skillviz.runs.folder import OPEN
 from skillviz.runs.store import Unfinished, Unreadable
+from skillviz.serving import sign_in
 from skillviz.show import text
 from skillviz.show.entries import Entry, opening_entry, pair_labels, run_labels
 from skillviz.tasks.readable_names import readable_name
-from skillviz.ui import (
-    address,
-    cache,
-    controls,
-    exports,
-    form,
-    job_words,
-    jobs_view,
-    page,
-    page_table,
-    run_list,
-    sign_in,
-)
+from skillviz.ui import address, cache, controls, exports, form, job_words, jobs_view, page, page_table, run_list
 from skillviz.ui.action import action
 from skillviz.ui.pages.compare.comparison import FEWEST, MOST
 from skillviz.ui.run_bar import offered

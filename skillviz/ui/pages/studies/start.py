@@ -11,6 +11,7 @@ from skillviz.errors import ModelNotFound, SkillvizError
 from skillviz.jobs import control
 from skillviz.jobs.slurm import backend_named
 from skillviz.models.heads import READOUTS
+from skillviz.serving import sign_in, uploads, visitor
 from skillviz.show import table_words, text
 from skillviz.show.entries import READOUT_TITLES
 from skillviz.show.glossary import about
@@ -30,11 +31,8 @@ from skillviz.ui import (
     fetching,
     form,
     jobs_view,
-    sign_in,
     study_choice,
     study_words,
-    uploads,
-    visitor,
 )
 from skillviz.ui.action import action
 from skillviz.ui.pages.launch import models

@@ -7,15 +7,15 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from skillviz.atomic import working_folder
-from skillviz.errors import BadInput, SkillvizError, without_folder
+from skillviz.errors import BadInput
 from skillviz.runs.store import Store
+from skillviz.serving import visitor
 from skillviz.studies.paper.request import is_as_requested, refuse_edited
 from skillviz.studies.plan import plan
 from skillviz.studies.spec import StudySpec, read_study
 from skillviz.studies.store import FILE, open_study, study_path
 from skillviz.tasks.project import expanded
-from skillviz.ui import cache, study_words, visitor
+from skillviz.ui import cache, study_words
 
 
 def typed(path: str) -> StudySpec:
@@ -25,13 +25,7 @@ def typed(path: str) -> StudySpec:
 
 def uploaded(name: str, content: bytes) -> StudySpec:
     """The study of an uploaded file; errors mention only the file's own name."""
-    with working_folder() as folder:
-        path = folder / Path(name).name
-        path.write_bytes(content)
-        try:
-            return _checked(read_study(path))
-        except SkillvizError as error:
-            raise type(error)(without_folder(str(error.args[0]), folder)) from error
+    return _checked(read_study(Path(name).name, content))
 
 
 def claim(study: StudySpec) -> str:

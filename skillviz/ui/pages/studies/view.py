@@ -16,13 +16,14 @@ from skillviz.core import formats
 from skillviz.core.metrics import panels
 from skillviz.plots.theme import localizer_style
 from skillviz.runs.artifact import LOCALIZE
+from skillviz.serving import sign_in
 from skillviz.show import studies as exhibits
 from skillviz.show import table_words, text
 from skillviz.studies.paper.experiments import EXPERIMENTS
 from skillviz.studies.store import StudyFolder
 from skillviz.tasks.project import with_a_checkout
 from skillviz.tasks.readable_names import readable
-from skillviz.ui import address, cache, controls, exports, page, sign_in, study_choice, study_words
+from skillviz.ui import address, cache, controls, exports, page, study_choice, study_words
 from skillviz.ui.chart import show, theme
 from skillviz.ui.pages.paper import words as paper_words
 from skillviz.ui.pages.sparsity.view import figures as checkpoint_figures

@@ -15,9 +15,10 @@ from skillviz.core.parameters import KINDS, ParameterTable
 from skillviz.core.region_expression import ALGEBRA, CONDITIONS, canonical, checked, parsed
 from skillviz.errors import BadInput
 from skillviz.runs.run import RANKING, Run
+from skillviz.serving import sign_in
 from skillviz.show import text
 from skillviz.show.glossary import about
-from skillviz.ui import address, cache, sign_in
+from skillviz.ui import address, cache
 
 HOW = {
     "stored": "a stored region",

@@ -21,12 +21,13 @@ from skillviz.jobs.job import Job
 from skillviz.plots.region import cells
 from skillviz.runs.run import Run
 from skillviz.runs.spec import RunSpec
+from skillviz.serving import sign_in
 from skillviz.show import gain, measures, sentences, text
 from skillviz.show import surgery as exhibits
 from skillviz.show.entries import Entry, headline_split
 from skillviz.show.glossary import about
 from skillviz.show.surgery import RANDOM, REGION, SAME_TENSORS, Grafted
-from skillviz.ui import address, cache, controls, exports, jobs_view, live, page, page_table, sign_in
+from skillviz.ui import address, cache, controls, exports, jobs_view, live, page, page_table
 from skillviz.ui.action import action
 from skillviz.ui.chart import show, theme
 from skillviz.ui.chip import chip_text

@@ -12,8 +12,9 @@ from skillviz.core import formats
 from skillviz.errors import SkillvizError, StoreError
 from skillviz.jobs.job import Job
 from skillviz.runs.spec import RunSpec
+from skillviz.serving import sign_in
 from skillviz.show import beyond, text
-from skillviz.ui import address, cache, jobs_view, sign_in
+from skillviz.ui import address, cache, jobs_view
 from skillviz.ui import page_table as pages
 from skillviz.ui.action import action
 from skillviz.ui.pages.tour import questions

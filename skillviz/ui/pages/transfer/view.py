@@ -10,10 +10,11 @@ from skillviz.core.metrics import metric_heading
 from skillviz.errors import SkillvizError
 from skillviz.runs.record import Scores, TransferNote
 from skillviz.runs.run import Run
+from skillviz.serving import sign_in, visitor
 from skillviz.show import sentences, text, transfer
 from skillviz.show.glossary import about
 from skillviz.tasks.readable_names import readable
-from skillviz.ui import cache, controls, exports, form, live, sign_in, visitor
+from skillviz.ui import cache, controls, exports, form, live
 from skillviz.ui.chip import chip_text
 from skillviz.ui.empty import missing
 from skillviz.ui.other_tasks import Offered, as_offered, offered, offered_task

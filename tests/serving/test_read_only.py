@@ -12,7 +12,7 @@ import pytest
 import streamlit
 from streamlit.testing.v1 import AppTest
 
-from skillviz import jobs, read_only
+from skillviz import jobs
 from skillviz.atomic import folder_lock, remove_folder, whole_folder, write_text
 from skillviz.cli import app
 from skillviz.errors import ReadOnly
@@ -22,14 +22,13 @@ from skillviz.runs.disk_cache import DiskCache
 from skillviz.runs.doctor import findings, mended
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store
+from skillviz.serving import read_only
+from skillviz.serving.settings import READONLY_VARIABLE, settings
 from skillviz.tasks.reading import from_hub
 from skillviz.tasks.registry import task
 from skillviz.ui.page_table import PAGES
 from tests.fake_run import fake_run
-from tests.ui.conftest import ids, made, nobody_waits
 from tests.visitor import confirmed
-
-__all__ = ["ids", "made", "nobody_waits"]
 
 SPEC = RunSpec(base="base", finetuned="finetuned", task="sst2", localizer="movement", sizes=("0.1%",))
 DOORS: dict[str, Callable[[Store, Path], object]] = {
@@ -64,7 +63,7 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
     """Return a store with one run, then switch to read-only mode."""
     store = Store(tmp_path / "runs")
     fake_run(store)
-    monkeypatch.setenv(read_only.ENVIRONMENT, "1")
+    monkeypatch.setenv(READONLY_VARIABLE, "1")
     return store
 
 
@@ -131,8 +130,8 @@ def test_a_command_that_writes_refuses_before_it_works_or_asks(
 
 @pytest.mark.parametrize("value", ["", "0", " 0 "])
 def test_it_is_off_unless_asked_for(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(read_only.ENVIRONMENT, value)
-    assert not read_only.is_on()
+    monkeypatch.setenv(READONLY_VARIABLE, value)
+    assert not settings.read_only
 
 
 def test_a_command_says_why(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
@@ -150,7 +149,7 @@ def test_every_page_opens_and_its_actions_are_off(
     name: str, ids: dict[str, str], made: tuple[Path, dict[str, str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A click on a disabled button changes nothing; a browser does not even send it."""
-    monkeypatch.setenv(read_only.ENVIRONMENT, "1")
+    monkeypatch.setenv(READONLY_VARIABLE, "1")
     monkeypatch.setattr(subprocess, "Popen", no_process)
     before = contents(made[0])
     test = AppTest.from_file(str(PAGES[name].path), default_timeout=60)
@@ -174,6 +173,6 @@ def test_launch_is_in_no_menu(ids: dict[str, str], monkeypatch: pytest.MonkeyPat
 
     real = streamlit.Page
     monkeypatch.setattr(streamlit, "Page", page)
-    monkeypatch.setenv(read_only.ENVIRONMENT, "1")
+    monkeypatch.setenv(READONLY_VARIABLE, "1")
     AppTest.from_file(str(PAGES["runs"].path), default_timeout=60).run()
     assert {name for name, visibility in drawn.items() if visibility == "hidden"} == {"launch", "jobs"}

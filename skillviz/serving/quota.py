@@ -6,46 +6,16 @@ A store over a limit starts nothing new. Its runs can still be opened, compared 
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from skillviz.atomic import folder_lock
 from skillviz.core import formats
-from skillviz.errors import BadInput, OverQuota
+from skillviz.errors import OverQuota
 from skillviz.runs.folder import OPEN
 from skillviz.runs.store import ANSWERS, Store, written
-from skillviz.tasks.project import OPEN_JOBS_VARIABLE, QUOTA_VARIABLE
-
-UNITS = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
-SIZE = re.compile(rf"(\d{{1,9}}(?:\.\d{{1,9}})?) ?({'|'.join(UNITS)})")
-
-
-def most_bytes() -> int | None:
-    """Return the bytes that one store may hold; None without a limit. Raises BadInput for an invalid size."""
-    text = os.environ.get(QUOTA_VARIABLE, "").strip()
-    if not text:
-        return None
-    match = SIZE.fullmatch(text)
-    if match is None:
-        raise BadInput(f"{QUOTA_VARIABLE} is '{text}'; allowed are a number and one of {', '.join(UNITS)}, as `2 GiB`.")
-    return int(float(match[1]) * UNITS[match[2]])
-
-
-def most_open_jobs() -> int | None:
-    """Return the jobs that one user may have queued or running; None without a limit. Raises BadInput."""
-    return whole(OPEN_JOBS_VARIABLE)
-
-
-def whole(variable: str) -> int | None:
-    """Return the positive whole number in a variable, or None if it is not set; raises BadInput for anything else."""
-    text = os.environ.get(variable, "").strip()
-    if not text:
-        return None
-    if not re.fullmatch(r"[1-9]\d{0,8}", text):
-        raise BadInput(f"{variable} is '{text}'; allowed is a whole number from 1 on.")
-    return int(text)
+from skillviz.serving.settings import settings
 
 
 def bytes_held(root: Path) -> int:
@@ -80,7 +50,7 @@ def in_turn(root: Path, what: str = "start") -> Iterator[None]:
 @contextmanager
 def room_for(root: Path, size: int) -> Iterator[None]:
     """Reserve this many bytes for the body; with a limit, one upload at a time. Raises OverQuota, StoreError."""
-    if most_bytes() is None:
+    if settings.quota is None:
         yield
         return
     with in_turn(root, "upload"):
@@ -90,7 +60,7 @@ def room_for(root: Path, size: int) -> Iterator[None]:
 
 def refuse(root: Path, more: int = 0) -> None:
     """Raise OverQuota if a store is full, or would be with this many more bytes."""
-    most = most_bytes()
+    most = settings.quota
     if most is not None and (held := bytes_held(root)) + more >= most:
         if more:
             raise OverQuota(
@@ -107,7 +77,7 @@ def refuse(root: Path, more: int = 0) -> None:
 def refuse_job(store: Store) -> None:
     """Raise OverQuota if a store is full or has as many open jobs as allowed."""
     refuse(store.root)
-    most = most_open_jobs()
+    most = settings.open_jobs
     if most is not None and (count := sum(run.record.status in OPEN for run in store.unfinished())) >= most:
         raise OverQuota(
             f"you have {formats.counted(count, 'open job')}, and {most} may be queued or running; wait until one ends, "

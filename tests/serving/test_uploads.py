@@ -10,8 +10,8 @@ import pytest
 from streamlit.runtime.memory_uploaded_file_manager import MemoryUploadedFileManager
 from streamlit.runtime.uploaded_file_manager import UploadedFileRec
 
-from skillviz import read_only
-from skillviz.ui import server, uploads
+from skillviz.serving import guard, uploads
+from skillviz.serving.settings import READONLY_VARIABLE
 
 FOLDER = "/_stcore/upload_file"
 
@@ -24,7 +24,7 @@ def files(monkeypatch: pytest.MonkeyPatch) -> Iterator[MemoryUploadedFileManager
     monkeypatch.setattr(uploads, "exists", lambda: True)
     monkeypatch.setattr(uploads, "Runtime", SimpleNamespace(instance=lambda: SimpleNamespace(uploaded_file_mgr=store)))
     yield store
-    assert not uploads._announced and not uploads._under_way and not uploads._arrived, "what has come counts no more"
+    assert not uploads._under_way, "what has come counts no more"
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ def put(
 
     length = () if size is None else ((b"content-length", str(size).encode()),)
     scope = {"type": "http", "method": method, "path": f"{path}/{session}/f", "headers": [*length, *headers]}
-    asyncio.run(server.Guard(taken)(scope, receive, send))
+    asyncio.run(guard.Guard(taken)(scope, receive, send))
     return sent[0]["status"]
 
 
@@ -75,7 +75,7 @@ def test_who_was_shown_no_uploader_sends_nothing(shown: Callable[..., object], m
     shown("s")
     assert put("s", 10) == 204 and put("other", 10) == 403
     assert put("other", None, method="DELETE") == 204
-    monkeypatch.setenv(read_only.ENVIRONMENT, "1")
+    monkeypatch.setenv(READONLY_VARIABLE, "1")
     assert shown("read-only", file="f") is None and put("read-only", 10) == 403
 
 

@@ -12,15 +12,15 @@ import pytest
 from skillviz import jobs
 from skillviz.errors import BadInput, OverQuota, SkillvizError, StoreError
 from skillviz.jobs import control
-from skillviz.runs import quota
 from skillviz.runs.folder import RunFolder
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import ANSWERS, Store
-from skillviz.runs.users import store_of_user, user_named
+from skillviz.serving import quota
+from skillviz.serving.settings import OPEN_JOBS_VARIABLE, QUOTA_VARIABLE, settings
+from skillviz.serving.users import store_of_user, user_named
 from skillviz.studies.paper.experiments import EXPERIMENTS
 from skillviz.studies.paper.scales import scale
 from skillviz.studies.spec import StudySpec
-from skillviz.tasks.project import OPEN_JOBS_VARIABLE, QUOTA_VARIABLE
 from tests.fake_run import fake_run
 
 SPEC = RunSpec(base="b", finetuned="f", task="t", device="cpu")
@@ -32,7 +32,7 @@ SMALL = {"sizes": ("5%",), "layers": 1, "width": 8, "n": {"validation": 20, "tes
 )
 def test_sizes(text: str, size: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(QUOTA_VARIABLE, text)
-    assert quota.most_bytes() == size
+    assert settings.quota == size
 
 
 @pytest.mark.parametrize("text", ["2", "2 GB", "2 gib", "-1 GiB", "many", "1e9 KiB", "2 GiB extra"])

@@ -5,37 +5,33 @@ Anyone can write an address. A file that it names is therefore shown with a butt
 
 from __future__ import annotations
 
-import os
+import re
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import streamlit as st
 
 from skillviz.core import formats
 from skillviz.errors import BadInput
-from skillviz.models import fetch, local_models
-from skillviz.runs.users import USERS, shared_root, user_of
+from skillviz.models import fetch
+from skillviz.serving import sign_in
+from skillviz.serving.guard import LOOPBACK, host_of, public_hosts
+from skillviz.serving.settings import MODELS_VARIABLE, OURS, ROOTS_VARIABLE, settings
+from skillviz.serving.users import USERS, shared_root, user_of
 from skillviz.show import text as words
 from skillviz.tasks import registry
 from skillviz.tasks.project import (
     NOWHERE,
-    OURS,
-    ROOTS_VARIABLE,
     app_root,
     expanded,
     located,
     project_root,
-    refuse_variables,
 )
 from skillviz.tasks.task import Files, Task
 from skillviz.tasks.user_file import data_files
-from skillviz.ui import cache, sign_in
 
-LOOPBACK = ("127.0.0.1", "localhost", "::1")
 PASSED_ON = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip", "via")
 """Headers that proxies add."""
-HUB_CACHES = ("HF_HOME", "HF_HUB_CACHE")
 _LINKED = "visitor.linked"  # session key: by field, the values named in an address and not yet confirmed
 
 
@@ -46,13 +42,28 @@ def roots() -> tuple[Path, ...]:
     of runs. For a user at this machine (`is_local`) also the home, the working folder, the project's folder, the hub's
     cache, and the folders in other SKILLVIZ_ variables.
     """
-    names = [ROOTS_VARIABLE, local_models.ENVIRONMENT]
-    places = [app_root() / fetch.EXAMPLES, cache.user_store().root]
+    listed = settings.folders(ROOTS_VARIABLE, MODELS_VARIABLE)
+    places = [app_root() / fetch.EXAMPLES, sign_in.user_root()]
     if is_local():
-        names += [*HUB_CACHES, *(name for name in os.environ if name.startswith(OURS))]
+        listed += settings.local_folders()
         places += [Path.home(), Path.cwd(), project_root()]
-    listed = [path for name in names for path in os.environ.get(name, "").split(os.pathsep) if path]
     return tuple(dict.fromkeys(place.resolve() for place in (*(Path(expanded(path)) for path in listed), *places)))
+
+
+def refuse_variables(text: str) -> str:
+    """Returns the text unless it names an environment variable that is not the project's; then raises BadInput.
+
+    For text from a page or a URL: variables in paths are filled in later and may then appear in a message, and secrets
+    in the machine's environment, such as a password, must not be shown to everyone who can open the page.
+    """
+    for match in re.finditer(r"\$(?:\{([^}]*)\}|([A-Za-z0-9_]+))", text):  # like `os.path.expandvars`
+        name = match[1] if match[1] is not None else match[2]
+        if not name.startswith(OURS):
+            raise BadInput(
+                f"'{match[0]}' is not filled in: of the environment only variables whose names begin with {OURS} may "
+                "stand in what is given on a page; write the path itself."
+            )
+    return text
 
 
 def checked(text: str) -> str:
@@ -80,29 +91,20 @@ def is_local() -> bool:
     False if the server listens on another address or has a public name, if visitors sign in, or if a proxy forwarded
     the request: behind a proxy on this machine, all visitors seem to be local.
     """
-    named = [st.get_option("browser.serverAddress"), *map(_host, st.get_option("server.corsAllowedOrigins"))]
     headers = {name.lower(): value for name, value in st.context.headers.items()}
-    asked = [_host(f"//{headers['host']}")] if "host" in headers else []
-    asked += [_host(headers["origin"])] if "origin" in headers else []
+    asked = [host_of(f"//{headers['host']}")] if "host" in headers else []
+    asked += [host_of(headers["origin"])] if "origin" in headers else []
     return (
         st.get_option("server.address") in LOOPBACK
-        and all(host in LOOPBACK for host in (*named, *asked))
+        and all(host in LOOPBACK for host in (*public_hosts(), *asked))
         and not any(name in headers for name in PASSED_ON)
         and not sign_in.providers()
     )
 
 
-def _host(address: str) -> str:
-    """The host of an address; empty if it is not an address."""
-    try:
-        return urlsplit(address).hostname or ""
-    except ValueError:
-        return ""
-
-
 def _is_of_other_user(path: Path) -> bool:
     """True if a path is in the users' stores and not in the visitor's own store, whichever folders are roots."""
-    own = cache.user_store().root
+    own = sign_in.user_root()
     return path.is_relative_to(shared_root(own) / USERS) and not (user_of(own) and path.is_relative_to(own))
 
 
@@ -111,7 +113,7 @@ def task(name: str) -> Task:
 
     This check applies to each task that a page names: in an address, a field, a list or a study's file.
     """
-    return allowed(cache.task_named(checked(name)))
+    return allowed(registry.task(checked(name)))
 
 
 def checked_task(text: str) -> str:

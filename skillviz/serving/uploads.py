@@ -7,7 +7,6 @@ that draws an uploader permits its visitor to use it, and files in memory have a
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -19,7 +18,7 @@ from streamlit.runtime import Runtime, exists
 from streamlit.runtime.memory_uploaded_file_manager import MemoryUploadedFileManager
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
-from skillviz import read_only
+from skillviz.serving.settings import settings
 
 PATH = re.compile(r"/_stcore/upload_file/([^/]+)/[^/]+/?$")
 MOST_OF_ONE, MOST_OF_ALL = 256 << 20, 1 << 30  # bytes in memory, per visitor and in total
@@ -44,18 +43,38 @@ class _Tab:
     files: dict[str, str] = field(default_factory=dict)
 
 
+@dataclass(eq=False)
+class _Upload:
+    """An upload in progress: its sender, and its announced and received bytes. The app receives its messages from it.
+
+    Announced bytes count for the sender and received ones for all: an idle upload does not exclude other users.
+    """
+
+    owner: str
+    announced: int
+    receive: Receive
+    received: int = 0
+
+    async def __call__(self) -> Message:
+        """The next message; raises TooMuch if it passes the limit of all visitors together."""
+        message = await self.receive()
+        self.received += len(message.get("body", b""))
+        if sum(map(sum, _held().values())) + sum(one.received for one in _under_way) > MOST_OF_ALL:
+            raise TooMuch
+        return message
+
+
 _tabs: dict[str, _Tab] = {}
-_announced, _under_way, _arrived = Counter[str](), Counter[str](), Counter[str]()
-"""Counts by owner of uploads in progress: announced bytes, number, and received bytes."""
+_under_way: list[_Upload] = []
 
 
-def uploader(label: str, kinds: Sequence[str], *, key: str, megabytes: int, owner: str = "", **settings: Any) -> Any:
+def uploader(label: str, kinds: Sequence[str], *, key: str, megabytes: int, owner: str = "", **more: Any) -> Any:
     """Draws Streamlit's uploader for one file of at most `megabytes`, and permits this visitor to use it.
 
     `owner` is the signed-in user; without one each tab counts separately. The previous file of the uploader is deleted.
     Nothing is drawn if the dashboard is read-only.
     """
-    if read_only.is_on():
+    if settings.read_only:
         return None
     context = get_script_run_ctx()
     session = context.session_id if context is not None else ""
@@ -63,7 +82,7 @@ def uploader(label: str, kinds: Sequence[str], *, key: str, megabytes: int, owne
     _tabs[session] = tab  # as the latest tab
     for old in list(_tabs)[:-REMEMBERED]:
         _tabs.pop(old, None)
-    file = st.file_uploader(label, kinds, key=key, max_upload_size=megabytes, **settings)
+    file = st.file_uploader(label, kinds, key=key, max_upload_size=megabytes, **more)
     now, before = str(getattr(file, "file_id", "")), tab.files.get(key, "")
     if before and before != now and exists():  # Streamlit keeps the file of an uploader that disappeared with its page
         _store().remove_file(session, before)
@@ -91,41 +110,19 @@ def admitted(scope: Scope, receive: Receive) -> Iterator[tuple[Refusal | None, R
     elif not _has_room(tab.owner, int(length)):
         yield TOO_MUCH_OF_ONE, receive
     else:
-        with _counted(tab.owner, int(length), receive) as counting:
-            yield None, counting
-
-
-@contextmanager
-def _counted(owner: str, size: int, receive: Receive) -> Iterator[Receive]:
-    """Counts announced bytes for the owner and received bytes for all: an idle upload does not exclude other users."""
-    here = 0
-
-    async def counting() -> Message:
-        nonlocal here
-        message = await receive()
-        come = len(message.get("body", b""))
-        if sum(map(sum, _held().values())) + _arrived.total() + come > MOST_OF_ALL:
-            raise TooMuch
-        here += come
-        _arrived[owner] += come
-        return message
-
-    _announced[owner] += size
-    _under_way[owner] += 1
-    try:
-        yield counting
-    finally:
-        for counter, count in ((_announced, size), (_under_way, 1), (_arrived, here)):
-            counter[owner] -= count
-            if not counter[owner]:
-                del counter[owner]
+        upload = _Upload(tab.owner, int(length), receive)
+        _under_way.append(upload)
+        try:
+            yield None, upload
+        finally:
+            _under_way.remove(upload)
 
 
 def _has_room(owner: str, size: int) -> bool:
     sessions = {session for session, tab in list(_tabs.items()) if tab.owner == owner}  # pages add tabs meanwhile
     own = [length for session, files in _held().items() if session in sessions for length in files]
-    is_few = len(own) + _under_way[owner] < MOST_FILES
-    return is_few and sum(own) + _announced[owner] + size <= MOST_OF_ONE
+    own += [upload.announced for upload in _under_way if upload.owner == owner]
+    return len(own) < MOST_FILES and sum(own) + size <= MOST_OF_ONE
 
 
 def _held() -> dict[str, list[int]]:

@@ -10,8 +10,9 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from skillviz.errors import BadInput
-from skillviz.tasks.project import ROOTS_VARIABLE, located
-from skillviz.ui import visitor
+from skillviz.serving import visitor
+from skillviz.serving.settings import ROOTS_VARIABLE
+from skillviz.tasks.project import located
 from skillviz.ui.page_table import PAGES
 from tests.visitor import confirmed
 

@@ -12,9 +12,6 @@ import json
 import re
 from pathlib import Path
 
-from skillviz.atomic import write_text
-from skillviz.runs.store import written
-
 USERS = "users"
 OWNER = "owner.json"
 USER = re.compile(r"[0-9a-f]{32}")
@@ -39,12 +36,3 @@ def store_of_user(shared: Path, user: str) -> Path:
 def user_named(issuer: str, subject: str) -> str:
     """Return the user id for an identity provider's user. Users of different providers never share an id."""
     return hashlib.sha256(json.dumps([issuer, subject]).encode()).hexdigest()[:32]
-
-
-def make_store(shared: Path, user: str, owner: dict[str, str]) -> None:
-    """Make the user's folder, with the owner's identity, if it does not exist; raises StoreError if that fails."""
-    root = store_of_user(shared, user)
-    with written(root):
-        root.mkdir(parents=True, exist_ok=True)
-        if not (root / OWNER).exists():
-            write_text(root / OWNER, json.dumps(owner, indent=1) + "\n")

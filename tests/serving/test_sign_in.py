@@ -18,8 +18,10 @@ from skillviz.jobs import slots
 from skillviz.runs.library import library
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store
-from skillviz.runs.users import OWNER, store_of_user, user_named
-from skillviz.ui import cache, jobs_view, live, sign_in, visitor
+from skillviz.serving import sign_in, visitor
+from skillviz.serving.settings import SECRETS_VARIABLE
+from skillviz.serving.users import OWNER, store_of_user, user_named
+from skillviz.ui import cache, jobs_view, live
 from skillviz.ui.page_table import PAGES
 from tests.fake_run import fake_run
 from tests.ui import shared_store
@@ -50,7 +52,7 @@ def secrets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callabl
     """Write the deployment's secrets; remove them afterwards."""
     file, original = tmp_path / "secrets.toml", sign_in.st.get_option
     paths = {"secrets.files": [str(file)]}
-    for place in ("skillviz.ui.sign_in.st.get_option", "streamlit.config.get_option"):
+    for place in ("skillviz.serving.sign_in.st.get_option", "streamlit.config.get_option"):
         monkeypatch.setattr(place, lambda name: paths.get(name) or original(name))
 
     def write(content: str) -> None:
@@ -112,7 +114,7 @@ def test_secrets_that_are_not_where_they_should_be_let_nobody_in(
     secrets: Callable[[str], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A container without its secrets file must not be open to everybody. A demo needs none."""
-    monkeypatch.setenv(sign_in.PLACES, str(tmp_path / "secrets.toml"))
+    monkeypatch.setenv(SECRETS_VARIABLE, str(tmp_path / "secrets.toml"))
     with pytest.raises(BadInput, match="STREAMLIT_SECRETS_FILES names is not there"):
         cache.library()
     monkeypatch.setenv("SKILLVIZ_READONLY", "1")

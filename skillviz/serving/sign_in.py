@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import importlib.util
-import os
+import json
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -17,17 +17,16 @@ from pathlib import Path
 import streamlit as st
 from streamlit.errors import StreamlitSecretNotFoundError
 
-from skillviz import read_only
+from skillviz.atomic import write_text
 from skillviz.core import formats
 from skillviz.errors import BadInput, NotSignedIn, SkillvizError, visible
-from skillviz.runs import quota
-from skillviz.runs.store import store_root
-from skillviz.runs.users import make_store, store_of_user, user_named
+from skillviz.runs.store import store_root, written
+from skillviz.serving import quota
+from skillviz.serving.settings import SECRETS_VARIABLE, settings
+from skillviz.serving.users import OWNER, store_of_user, user_named
 from skillviz.show import text
-from skillviz.ui import frame
 
 SECTION = "auth"
-PLACES = "STREAMLIT_SECRETS_FILES"
 CLIENT = "client_id"  # an entry of each provider's settings
 LIBRARY = "authlib"
 LONGEST = 30  # characters of a name in the menu
@@ -49,7 +48,7 @@ class User:
 
     id: str
     name: str
-    owner: Mapping[str, str]
+    owner: dict[str, str]
 
 
 @functools.cache
@@ -62,8 +61,10 @@ def providers() -> tuple[str, ...]:
     """
     try:
         if not any(Path(place).exists() for place in st.get_option("secrets.files")):
-            if os.environ.get(PLACES) and not read_only.is_on():
-                raise BadInput(f"the file of secrets that {PLACES} names is not there; add it, or unset the variable.")
+            if settings.has_secrets and not settings.read_only:
+                raise BadInput(
+                    f"the file of secrets that {SECRETS_VARIABLE} names is not there; add it, or unset the variable."
+                )
             return ()
         section = st.secrets.get(SECTION)
     except (StreamlitSecretNotFoundError, OSError) as error:
@@ -132,17 +133,24 @@ def is_open() -> bool:
         visitor = user()
     except SkillvizError:
         return False
-    if visitor is not None and st.session_state.get(MADE) != visitor.id and not read_only.is_on():
+    if visitor is not None and st.session_state.get(MADE) != visitor.id and not settings.read_only:
         with suppress(SkillvizError):  # the reason is shown when the user starts something
-            make_store(store_root().resolve(), visitor.id, dict(visitor.owner))
+            make_store(visitor)
             st.session_state[MADE] = visitor.id
     return True
 
 
+def make_store(visitor: User) -> None:
+    """Makes the user's folder, with the owner's identity, if it does not exist; raises StoreError if that fails."""
+    root = store_of_user(store_root().resolve(), visitor.id)
+    with written(root):
+        root.mkdir(parents=True, exist_ok=True)
+        if not (root / OWNER).exists():
+            write_text(root / OWNER, json.dumps(visitor.owner, indent=1) + "\n")
+
+
 def draw() -> None:
     """Draws the sign-in page, with a button for each identity provider."""
-    st.set_page_config(page_title="Sign in · skillviz")
-    frame.draw()
     st.title("Sign in to skillviz", anchor=False)
     try:
         names = providers()
@@ -152,17 +160,14 @@ def draw() -> None:
         for name in names:
             label = f"Sign in with {text.plain(name)}" if name else "Sign in"
             st.button(
-                label, type="primary", icon=":material/login:", key=f"sign_in.{name}", on_click=_begin, args=(name,)
-            )
+                label, type="primary", icon=":material/login:", key=f"sign_in.{name}", on_click=st.login,
+                args=(name or None,),
+            )  # fmt: skip
         _keep_link(waits=True)
     except SkillvizError as error:
         st.error(text.plain(str(error.args[0])), icon=":material/error:")
         if isinstance(error, NotSignedIn):
             st.button("Sign out", key="sign_in.out", on_click=st.logout)
-
-
-def _begin(name: str) -> None:
-    st.login(name or None)
 
 
 def _keep_link(waits: bool) -> None:
@@ -195,7 +200,7 @@ def _account(visitor: User) -> None:
 def _held() -> str:
     """The size of the user's runs and its limit, as a sentence."""
     try:
-        most = quota.most_bytes()
+        most = settings.quota
     except BadInput as error:
         return text.plain(str(error.args[0]))
     held = formats.byte_size(quota.bytes_held(user_root()))

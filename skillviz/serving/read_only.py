@@ -5,21 +5,14 @@ Code that starts a process, writes a permanent file or downloads one calls `refu
 
 from __future__ import annotations
 
-import os
-
 from skillviz.errors import ReadOnly
+from skillviz.serving.settings import READONLY_VARIABLE, settings
 
-ENVIRONMENT = "SKILLVIZ_READONLY"
 REASON = "This skillviz is read-only: it shows stored runs, starts nothing and stores nothing."
-WAY_ON = f"Install your own to do this, or unset {ENVIRONMENT} if it is yours."
-
-
-def is_on() -> bool:
-    """True if the environment sets the read-only mode."""
-    return os.environ.get(ENVIRONMENT, "").strip() not in ("", "0")
+WAY_ON = f"Install your own to do this, or unset {READONLY_VARIABLE} if it is yours."
 
 
 def refuse() -> None:
     """Raise ReadOnly if nothing may be started or written."""
-    if is_on():
+    if settings.read_only:
         raise ReadOnly(f"{REASON} {WAY_ON}")

@@ -10,7 +10,9 @@ import pytest
 from skillviz.errors import RunNotFound
 from skillviz.runs.library import library
 from skillviz.runs.store import Store
-from skillviz.runs.users import OWNER, USER, make_store, shared_root, store_of_user, user_named, user_of
+from skillviz.serving.settings import RUNS_VARIABLE
+from skillviz.serving.sign_in import User, make_store
+from skillviz.serving.users import OWNER, USER, shared_root, store_of_user, user_named, user_of
 from tests.fake_run import fake_run
 
 SMALL = {"sizes": ("5%",), "layers": 1, "width": 8, "n": {"validation": 20, "test": 20}, "steps": 2}
@@ -55,10 +57,11 @@ def test_a_user_sees_the_own_runs_the_shared_ones_and_those_that_ship(
     assert two.open(other).id == other
 
 
-def test_the_store_says_who_its_owner_is_and_keeps_it(tmp_path: Path) -> None:
+def test_the_store_says_who_its_owner_is_and_keeps_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(RUNS_VARIABLE, str(tmp_path))
     user = user_named("i", "s")
-    make_store(tmp_path, user, {"issuer": "i", "subject": "s", "name": "Ada"})
-    make_store(tmp_path, user, {"issuer": "i", "subject": "s", "name": "Ada Lovelace"})
+    for name in ("Ada", "Ada Lovelace"):
+        make_store(User(user, name, {"issuer": "i", "subject": "s", "name": name}))
     root = store_of_user(tmp_path, user)
     assert json.loads((root / OWNER).read_text()) == {"issuer": "i", "subject": "s", "name": "Ada"}
     assert Store(root).list() == [] and Store(tmp_path).folders() == []

@@ -40,6 +40,12 @@ class Tab:
         return not (self.id and runtime.exists()) or runtime.get_instance().is_active_session(self.id)
 
 
+def refuse_closed(tab: Any) -> None:
+    """Raises Refused if a tab is closed."""
+    if not tab.is_open:
+        raise Refused("the tab that asked for this file is closed.")
+
+
 class _ForTab(io.BytesIO):
     """A file that raises Refused when written to after its tab was closed, which stops its writer."""
 
@@ -48,8 +54,7 @@ class _ForTab(io.BytesIO):
         self.tab = tab
 
     def write(self, content: Any) -> int:
-        if not self.tab.is_open:
-            raise Refused("the tab that asked for this file is closed.")
+        refuse_closed(self.tab)
         return super().write(content)
 
 
@@ -68,46 +73,36 @@ class Downloads:
         Raises Refused if the tab already has a download in progress, if too many others have, or if the tab is closed.
         """
         with self._lock:
-            if (kept := self._known(key)) is not None:
-                return kept
+            if key in self._kept:
+                self._kept.move_to_end(key)
+                return self._kept[key]
             if tab.id in self._tabs or len(self._tabs) >= self.most_waiting:
                 raise Refused("the server is making other downloads; try again in a minute.")
             self._tabs.add(tab.id)
         try:
-            return self._made(key, tab, make)
+            while not self._turn.acquire(timeout=LOOK):
+                refuse_closed(tab)
+            try:
+                return self._made(key, tab, make)
+            finally:
+                self._turn.release()
         finally:
             with self._lock:
                 self._tabs.discard(tab.id)
 
     def _made(self, key: Hashable, tab: Any, make: Make) -> bytes:
-        while not self._turn.acquire(timeout=LOOK):
-            if not tab.is_open:
-                raise Refused("the tab that asked for this file is closed.")
-        try:
-            with self._lock:  # another request may have made it meanwhile
-                if (kept := self._known(key)) is not None:
-                    return kept
-            file = _ForTab(tab)
-            make(file)
-            content = file.getvalue()
-            with self._lock:
-                self._keep(key, content)
-            return content
-        finally:
-            self._turn.release()
-
-    def _known(self, key: Hashable) -> bytes | None:
-        if key is None or key not in self._kept:
-            return None
-        self._kept.move_to_end(key)
-        return self._kept[key]
-
-    def _keep(self, key: Hashable, content: bytes) -> None:
-        if key is None or len(content) > self.most_kept:
-            return
-        self._kept[key] = content
-        while sum(map(len, self._kept.values())) > self.most_kept:
-            self._kept.popitem(last=False)
+        with self._lock:  # another request may have made it meanwhile
+            if key in self._kept:
+                return self._kept[key]
+        file = _ForTab(tab)
+        make(file)
+        content = file.getvalue()
+        with self._lock:
+            if key is not None and len(content) <= self.most_kept:
+                self._kept[key] = content
+            while sum(map(len, self._kept.values())) > self.most_kept:
+                self._kept.popitem(last=False)
+        return content
 
 
 DOWNLOADS = Downloads()
