@@ -1,6 +1,6 @@
 """Measure whether localizers find a planted skill: fine-tunes with a known true region, by place, maker and distractor.
 
-    python -m benchmarks planted [--localizer NAME] [--seed 0] [--work FOLDER] [--tables]
+    python -m benchmarks planted [--localizer NAME] [--seed 0] [--encoder small] [--work FOLDER] [--tables]
 
 A small encoder, trained on movie reviews, learns to separate objective from subjective sentences in a region alone
 (skillviz.planted), and movement without this skill is put around it. Each row of results/planted.csv is a planted
@@ -126,17 +126,38 @@ def _vocabulary(texts: Sequence[str]) -> tuple[Tokenizer, np.ndarray]:
     return tokenizer, kept
 
 
-CELLS = tuple(itertools.product(PLACES, ("sgd", "adamw"), DISTRACTORS))
-"""Place, maker and distractor of every cell."""
-STEPS, RATES, UNPLANTED_RATES = 600, {"sgd": 0.3, "adamw": 0.03}, {"sgd": 0.1, "adamw": 0.001}
-"""Steps of training, and its learning rates by maker: in a region, and of all graftable parameters."""
+class Encoder(NamedTuple):
+    """An encoder's cells (place, maker, distractor), the steps of training, and its learning rates by maker.
+
+    `rates` are those of planting in a region, `unplanted_rates` those of training all graftable parameters.
+    """
+
+    cells: tuple[tuple[str, str, str], ...]
+    steps: int
+    rates: dict[str, float]
+    unplanted_rates: dict[str, float]
+
+
+ENCODERS = {
+    SMALL: Encoder(
+        tuple(itertools.product(PLACES, ("sgd", "adamw"), DISTRACTORS)), 600, {"sgd": 0.3, "adamw": 0.03},
+        {"sgd": 0.1, "adamw": 0.001},
+    ),
+    MINILM.name: Encoder(
+        (("scattered 0.5%", "sgd", "random 1×"), ("one layer's values", "adamw", "random 3×"),
+         ("two heads", "sgd", SKILL)),
+        1500, {"sgd": 0.3, "adamw": 0.003}, {"sgd": 0.04, "adamw": 2e-5},
+    ),
+}  # fmt: skip
 
 
 class Workshop:
-    """The encoder's models, made if the work folder lacks them, and the examples for search and scoring."""
+    """An encoder's models, made if the work folder lacks them, and the examples for search and scoring."""
 
-    def __init__(self, work: Path) -> None:
-        self.work, self.base, self.task = work, small_base(work / "base"), registry.task(TASK)
+    def __init__(self, encoder: str, work: Path) -> None:
+        self.encoder, self.settings, self.work = encoder, ENCODERS[encoder], work / encoder
+        self.base = small_base(self.work / "base") if encoder == SMALL else MINILM
+        self.task = registry.task(TASK)
 
     @cached_property
     def table(self) -> ParameterTable:
@@ -155,19 +176,19 @@ class Workshop:
         if not out.is_dir():
             finetune(
                 str(self.base), [self.task],
-                TrainingConfig(recipe=maker, lr=UNPLANTED_RATES[maker], **self._training(seed)), DATA,
+                TrainingConfig(recipe=maker, lr=self.settings.unplanted_rates[maker], **self._training(seed)), DATA,
                 out=out, device="cpu",
             )  # fmt: skip
         return load_pair(self.base, out, task=self.task, device="cpu")
 
     def _training(self, seed: int) -> dict[str, Any]:
-        return {"head": "linear", "steps": STEPS, "batch_size": 16, "seed": seed}
+        return {"head": "linear", "steps": self.settings.steps, "batch_size": 16, "seed": seed}
 
     def _skill(self, name: str, task: Path, region: Region, maker: str, seed: int) -> ModelPair:
         out = self.work / f"{name}-{maker}-{seed}".replace(" ", "-")
         if out.is_dir():
             return load_pair(self.base, out, task=task, device="cpu")
-        rate = RATES[maker]
+        rate = self.settings.rates[maker]
         return plant(
             self.base, registry.task(task), region, out, maker=maker, lr=rate, data=DATA, **self._training(seed)
         )
@@ -191,7 +212,7 @@ class Workshop:
     def model_rows(self, cells: Sequence[Cell]) -> Iterator[dict[str, object]]:
         """Yield the unplanted model of each maker and seed among the cells, then one row per cell."""
         gains: dict[tuple[str, int], float] = {}
-        unplanted = [Cell(SMALL, EVERYWHERE, maker, ALONE, seed) for _, _, maker, _, seed in cells]
+        unplanted = [Cell(self.encoder, EVERYWHERE, maker, ALONE, seed) for _, _, maker, _, seed in cells]
         for cell in (*dict.fromkeys(unplanted), *cells):
             of_maker, is_planted = (cell.maker, cell.seed), cell.place != EVERYWHERE
             pair, true = self.planted(cell) if is_planted else (self.unplanted(*of_maker), None)
@@ -240,7 +261,7 @@ def other_region(table: ParameterTable, seed: int) -> Region:
 
 
 def run(
-    work: Path, results: Path, seeds: Sequence[int], names: Sequence[str],
+    work: Path, results: Path, encoder: str, seeds: Sequence[int], names: Sequence[str],
     factors: Sequence[float] = FACTORS,
 ) -> None:  # fmt: skip
     """Make the models of each seed, then the rows of its cells that count; existing rows are not made again.
@@ -249,9 +270,9 @@ def run(
     """
     made = Rows(results / "planted_models.csv", CELL)
     found = Rows(results / "planted.csv", [*CELL, "localizer", "factor"])
-    shop = Workshop(work)
+    shop = Workshop(encoder, work)
     for seed in seeds:
-        cells = [Cell(SMALL, *cell, seed) for cell in CELLS]
+        cells = [Cell(encoder, *cell, seed) for cell in shop.settings.cells]
         if not all(made.has(cell._asdict()) for cell in cells):
             made.add(*(row for row in shop.model_rows(cells) if not made.has(row)))
         counts = {made.key_of(row) for row in made.rows if str(row["counts"]) == "True"}
@@ -300,6 +321,7 @@ def main(
         list[str] | None, typer.Option("--localizer", metavar="NAME", help="Only this localizer; repeatable.")
     ] = None,
     seed: Annotated[list[int] | None, typer.Option(min=0, help="Only this seed; repeatable.")] = None,
+    encoder: Annotated[str, typer.Option(metavar="|".join(ENCODERS), help="The base.")] = SMALL,
     work: Annotated[Path, typer.Option(help="Folder of the models. Missing ones are made.")] = Path("models/planted"),
     results: Annotated[
         Path, typer.Option(help="Folder of the rows. With another one, docs/research/known-truth.md does not change.")
@@ -308,6 +330,6 @@ def main(
 ) -> None:
     """Plant skills in known regions, search them with localizers, and write docs/research/known-truth.md's tables."""
     if not tables:
-        run(work / SMALL, results, seed or SEEDS, [localizer(name).name for name in names or LOCALIZERS])
+        run(work, results, encoder, seed or SEEDS, [localizer(name).name for name in names or LOCALIZERS])
     if results.resolve() == RESULTS:
         write()

@@ -24,17 +24,16 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     base, task = tiny_pair(folder, "bert", "head")[1], tiny_task(folder / "data")
     rates = {"sgd": 0.3, "adamw": 0.05}
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in {"CELLS": CELLS, "STEPS": 30, "RATES": rates, "UNPLANTED_RATES": rates}.items():
-            patch.setattr(planted, name, value)
+        patch.setitem(planted.ENCODERS, SMALL, planted.Encoder(tuple(CELLS), 30, rates, rates))
         patch.setattr(planted, "small_base", lambda out: base)
         patch.setattr(planted, "TASK", task)
         patch.setattr(planted, "OTHER", task)
         patch.setattr(planted, "KEEPS", -10.0)
         for _ in range(2):
-            planted.run(folder / "work", folder, [0], ["movement", "random"], [1.0, 3.0])
+            planted.run(folder / "work", folder, SMALL, [0], ["movement", "random"], [1.0, 3.0])
             assert len(pd.read_csv(folder / "planted_models.csv")) == 4, "none is made twice"
             assert len(pd.read_csv(folder / "planted.csv")) == 3 * 2 * 2
-        shop = Workshop(folder / "work")
+        shop = Workshop(SMALL, folder / "work")
         other = other_region(shop.table, 0)
         assert not any(other & place(name, shop.table) for name in PLACES), "apart from every place"
         pair, true = shop.planted(Cell(SMALL, *CELLS[2], 0))
