@@ -22,6 +22,7 @@ from skillviz.studies.paper.experiments import EXPERIMENTS
 from skillviz.studies.paper.scales import scale
 from skillviz.studies.spec import StudySpec
 from tests.fake_run import fake_run
+from tests.tiny import tiny_pair, tiny_task
 
 SPEC = RunSpec(base="b", finetuned="f", task="t", device="cpu")
 SMALL = {"sizes": ("5%",), "layers": 1, "width": 8, "n": {"validation": 20, "test": 20}, "steps": 2}
@@ -112,8 +113,10 @@ def test_open_jobs_are_counted_and_ended_ones_are_not(tmp_path: Path, monkeypatc
 @pytest.mark.parametrize("act", ["start", "resume"])
 def test_tabs_at_once_do_not_pass_the_limit(act: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without turns, all tabs would check before the first one's job exists."""
-    store = Store(tmp_path)
-    stopped = [store.create(SPEC) for _ in range(4)]
+    base, tuned = tiny_pair(tmp_path)
+    spec = RunSpec(base=str(base), finetuned=str(tuned), task=str(tiny_task(tmp_path / "task")), sizes=("5%",))
+    store = Store(tmp_path / "runs")
+    stopped = [store.create(spec) for _ in range(4)]
     for folder in stopped:
         folder.cancel()
     look = quota.refuse_job
@@ -124,12 +127,11 @@ def test_tabs_at_once_do_not_pass_the_limit(act: str, tmp_path: Path, monkeypatc
 
     monkeypatch.setenv(OPEN_JOBS_VARIABLE, "1")
     monkeypatch.setattr(quota, "refuse_job", slow)
-    monkeypatch.setattr(control, "checked", lambda *_: (10, "t"))
     monkeypatch.setattr(control.RunJob, "launch", lambda *_: None)
     monkeypatch.setattr(control.RunJob, "resume", lambda self, root, backend: RunFolder(self.path).reopen())
     with ThreadPoolExecutor(4) as tabs:
         acts = [
-            tabs.submit(jobs.start, SPEC, store) if act == "start" else tabs.submit(jobs.resume, store, folder.id)
+            tabs.submit(jobs.start, spec, store) if act == "start" else tabs.submit(jobs.resume, store, folder.id)
             for folder in stopped
         ]
     refused = [isinstance(done.exception(), OverQuota) for done in acts]
