@@ -9,8 +9,10 @@ from skillviz.errors import BadInput
 
 
 def test_the_grid() -> None:
-    assert alphas().tolist() == [0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0]
-    assert alphas(2).tolist() == [0.0, 1.0]
-    for points in (1, 1002):
-        with pytest.raises(BadInput, match="2 to 1001"):
-            alphas(points)
+    assert [alphas().tolist(), alphas(2).tolist()] == [[k / 10 for k in range(11)], [0.0, 1.0]]
+
+
+@pytest.mark.parametrize("points", [1, 1002])
+def test_other_numbers_of_points_are_refused(points: int) -> None:
+    with pytest.raises(BadInput, match="2 to 1001"):
+        alphas(points)
