@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import product
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
@@ -20,20 +20,19 @@ CPU = torch.device("cpu")
 
 def of_lengths(lengths: list[int]) -> Encoded:
     rows = [np.arange(10, 10 + k) for k in lengths]
-    return Encoded([str(i) for i in range(len(rows))], rows, np.zeros(len(rows), dtype=np.int64), 2, PAD)
+    return Encoded([str(k) for k in lengths], rows, np.zeros(len(rows), dtype=np.int64), 2, PAD)
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.integers(1, 30), min_size=1, max_size=40), st.integers(1, 100))
 def test_every_row_once_and_no_batch_above_the_limit(lengths: list[int], limit: int) -> None:
-    batches = Batches(of_lengths(lengths), CPU, limit)
-    parts = batches.plan(np.arange(len(lengths)))
+    parts = Batches(of_lengths(lengths), CPU, limit).plan(np.arange(len(lengths)))
     assert sorted(i for part in parts for i in part) == list(range(len(lengths)))
     widths = [max(lengths[i] for i in part) for part in parts]
     assert all(len(p) == 1 or len(p) * w <= limit for p, w in zip(parts, widths, strict=True))
     assert widths == sorted(widths)
-    for part, following in zip(parts, parts[1:], strict=False):
-        assert (len(part) + 1) * lengths[following[0]] > limit, "a batch was closed before it was full"
+    full = [(len(part) + 1) * lengths[following[0]] > limit for part, following in pairwise(parts)]
+    assert all(full), "a batch was closed before it was full"
 
 
 def test_the_plan_is_by_length_and_repeats_are_kept() -> None:

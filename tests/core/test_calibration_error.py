@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -26,6 +25,7 @@ from skillviz.errors import BadData, BadInput
 from tests.core.drawn_predictions import PROPERTY, logits_of, predictions
 from tests.reference import calibration as slow
 from tests.reference import calibration_error as slow_interval
+from tests.refused import refused
 
 
 def model(n: int, classes: int = 2, heat: float = 1.0, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -208,50 +208,40 @@ def third(*row: float) -> np.ndarray:
     return np.where(np.arange(len(Z))[:, None] == 3, row, np.column_stack([Z, np.zeros(50)])[:, : len(row)])
 
 
-@pytest.mark.parametrize(
-    ("words", "call"),
-    [
-        ("at least 10 examples; got 9", lambda: calibration_error(Z[:9], Y[:9])),
-        ("example 3 are not finite", lambda: calibration_error(third(0, np.nan), Y)),
-        ("logits_b of example 3 are not finite", lambda: calibration_difference(Z, third(0, np.nan), Y)),
-        ("must be 0..1", lambda: calibration_error(Z, Y + 1)),
-        ("example 3 are -inf; at least one", lambda: calibration_error(third(*[-np.inf] * 3), Y)),
-        ("example 3 are not finite.*overflowed", lambda: calibration_error(third(-np.inf, np.inf, 0.0), Y)),
-    ],
+test_bad_data_is_refused = refused(
+    BadData,
+    ("at least 10 examples; got 9", lambda: calibration_error(Z[:9], Y[:9])),
+    ("example 3 are not finite", lambda: calibration_error(third(0, np.nan), Y)),
+    ("logits_b of example 3 are not finite", lambda: calibration_difference(Z, third(0, np.nan), Y)),
+    ("must be 0..1", lambda: calibration_error(Z, Y + 1)),
+    ("example 3 are -inf; at least one", lambda: calibration_error(third(*[-np.inf] * 3), Y)),
+    ("example 3 are not finite.*overflowed", lambda: calibration_error(third(-np.inf, np.inf, 0.0), Y)),
 )
-def test_bad_data_is_refused(words: str, call: Callable[[], object]) -> None:
-    with pytest.raises(BadData, match=words):
-        call()
 
 
-@pytest.mark.parametrize(
-    ("words", "call"),
-    [
-        ("one label for each", lambda: calibration_error(Z, Y[:-1])),
-        ("number of bins", lambda: calibration_error(Z, Y, bins=0)),
-        ("logits_b has 49 predictions, and labels has 50", lambda: calibration_difference(Z, Z[:-1], Y)),
-        ("logits_a has 49 predictions, and labels has 50", lambda: calibration_difference(Z[:-1], Z, Y)),
-        ("at least 19", lambda: calibration_test(Z, Y, draws=5)),
-        ("whole number from 0; got -1", lambda: calibration_test(Z, Y, seed=-1)),
-        ("logits must be an array of numbers", lambda: calibration_error(RAGGED, [0, 1] * 10)),
-        ("logits_b must be an array of numbers", lambda: calibration_difference(Z, RAGGED, Y)),
-        ("logits must be real numbers; got complex128", lambda: calibration_error(Z + 1j, Y)),
-        ("labels are needed", lambda: calibration_error(Z, None)),
-        ("logits is an array with masked", lambda: calibration_error(np.ma.masked_equal(Z, Z[0, 0]), Y)),
-        ("labels is an array with masked", lambda: calibration_error(Z, np.ma.masked_equal(Y, 1))),
-        (r"x\.detach\(\)\.float", lambda: calibration_error(torch.tensor(Z, requires_grad=True), Y)),
-        ("BFloat16.* give x", lambda: calibration_error(torch.tensor(Z).bfloat16(), Y)),
-        ("labels cannot be read by NumPy", lambda: calibration_error(Z, torch.tensor(Y).bfloat16())),
-        ("are probabilities", lambda: calibration_error(torch.tensor(P).bfloat16().float().numpy(), Y)),
-        ("are probabilities", lambda: calibration_error(P.round(2), Y)),
-        ("logits are probabilities: every row", lambda: calibration_error(P, Y)),
-        ("logits_b are probabilities", lambda: calibration_difference(Z, P, Y)),
-        ("one shape, those of the same classes", lambda: calibration_difference(np.eye(3)[Y], Z, Y)),
-    ],
+test_what_cannot_be_used_is_refused = refused(
+    BadInput,
+    ("one label for each", lambda: calibration_error(Z, Y[:-1])),
+    ("number of bins", lambda: calibration_error(Z, Y, bins=0)),
+    ("logits_b has 49 predictions, and labels has 50", lambda: calibration_difference(Z, Z[:-1], Y)),
+    ("logits_a has 49 predictions, and labels has 50", lambda: calibration_difference(Z[:-1], Z, Y)),
+    ("at least 19", lambda: calibration_test(Z, Y, draws=5)),
+    ("whole number from 0; got -1", lambda: calibration_test(Z, Y, seed=-1)),
+    ("logits must be an array of numbers", lambda: calibration_error(RAGGED, [0, 1] * 10)),
+    ("logits_b must be an array of numbers", lambda: calibration_difference(Z, RAGGED, Y)),
+    ("logits must be real numbers; got complex128", lambda: calibration_error(Z + 1j, Y)),
+    ("labels are needed", lambda: calibration_error(Z, None)),
+    ("logits is an array with masked", lambda: calibration_error(np.ma.masked_equal(Z, Z[0, 0]), Y)),
+    ("labels is an array with masked", lambda: calibration_error(Z, np.ma.masked_equal(Y, 1))),
+    (r"x\.detach\(\)\.float", lambda: calibration_error(torch.tensor(Z, requires_grad=True), Y)),
+    ("BFloat16.* give x", lambda: calibration_error(torch.tensor(Z).bfloat16(), Y)),
+    ("labels cannot be read by NumPy", lambda: calibration_error(Z, torch.tensor(Y).bfloat16())),
+    ("are probabilities", lambda: calibration_error(torch.tensor(P).bfloat16().float().numpy(), Y)),
+    ("are probabilities", lambda: calibration_error(P.round(2), Y)),
+    ("logits are probabilities: every row", lambda: calibration_error(P, Y)),
+    ("logits_b are probabilities", lambda: calibration_difference(Z, P, Y)),
+    ("one shape, those of the same classes", lambda: calibration_difference(np.eye(3)[Y], Z, Y)),
 )
-def test_what_cannot_be_used_is_refused(words: str, call: Callable[[], object]) -> None:
-    with pytest.raises(BadInput, match=words):
-        call()
 
 
 def test_a_difference_leaves_out_half_of_an_error_that_may_be_zero() -> None:

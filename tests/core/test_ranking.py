@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -63,20 +65,16 @@ def test_of_many_scores_the_contenders_alone_are_ranked(levels: int, k: int, mon
     """This includes ties at the bound, and a sample's bound above the k-th of all."""
     draw = torch.Generator().manual_seed(levels + k)
     random = (torch.rand(40_000, generator=draw) * levels).floor()
-    misleading = torch.zeros(40_000)
-    misleading[::64] = 1.0  # the sample sees only values that are larger than nearly all
+    misleading = (torch.arange(40_000) % 64 == 0).float()  # the sample sees only values that are larger than nearly all
     then = torch.randint(3, (40_000,), generator=draw).float()
-    for scores in (random, misleading):
-        wanted = [top(scores, k), top_of_two(scores, then, k)]
-        monkeypatch.setattr(ranking, "MANY", 20_000)
-        assert all(
-            torch.equal(a, b) for a, b in zip([top(scores, k), top_of_two(scores, then, k)], wanted, strict=True)
-        )
-        monkeypatch.undo()
+    ranks = [lambda s=s: top(s, k) for s in (random, misleading)]
+    ranks += [lambda s=s: top_of_two(s, then, k) for s in (random, misleading)]
+    wanted = [rank() for rank in ranks]
     monkeypatch.setattr(ranking, "MANY", 20_000)
+    assert all(torch.equal(rank(), one) for rank, one in zip(ranks, wanted, strict=True))
     assert (ranking._contenders(random, k) is not None) == (levels >= 40)
     random[5001] = float("nan")  # an entry outside the sample
-    for rank in (lambda: top(random, k), lambda: top_of_two(random, then, k)):
+    for rank in ranks[::2]:
         with pytest.raises(BadModel, match="not numbers"):
             rank()
 
@@ -89,14 +87,7 @@ def test_impossible_counts_are_refused(k: int) -> None:
 
 @pytest.mark.parametrize("place", [0, 5, 9])
 @pytest.mark.parametrize("k", [1, 9, 10])
-def test_a_score_that_is_no_number_is_refused_wherever_it_stands(place: int, k: int) -> None:
-    scores = torch.arange(10.0)
-    scores[place] = float("nan")
+@pytest.mark.parametrize("rank", [top, lambda scores, k: top_of_two(scores, torch.zeros(10), k)], ids=["one", "two"])
+def test_a_score_that_is_no_number_is_refused_wherever_it_stands(place: int, k: int, rank: Callable) -> None:
     with pytest.raises(BadModel, match="not numbers"):
-        top(scores, k)
-
-
-def test_no_order_is_made_up_of_what_is_no_number() -> None:
-    scores = torch.tensor([1.0, float("nan"), 0.0])
-    with pytest.raises(BadModel, match="not numbers"):
-        top_of_two(scores, torch.zeros(3), 2)
+        rank(torch.arange(10.0).index_fill(0, torch.tensor(place), float("nan")), k)
