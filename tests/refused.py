@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 
-def refused(error: type[Exception], *cases: tuple[str, Callable[[], object]]) -> Callable[[str, Callable], None]:
-    """Return a test in which each call raises the error with the words before it, a regular expression."""
+def refused(error: type[Exception], *cases: tuple[Any, ...]) -> Callable[[Any], None]:
+    """Return a test in which each call raises the error. A case has a regular expression (None: any words), what is
+    called, and its arguments."""
 
-    @pytest.mark.parametrize(("words", "call"), cases, ids=[words for words, _ in cases])
-    def test(words: str, call: Callable[[], object]) -> None:
+    @pytest.mark.parametrize("case", cases, ids=lambda case: " ".join(map(str, [case[0], *case[2:]])))
+    def test(case: tuple[Any, ...]) -> None:
+        words, call, *arguments = case
         with pytest.raises(error, match=words):
-            call()
+            call(*arguments)
 
     return test

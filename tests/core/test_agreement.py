@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -14,6 +12,7 @@ from skillviz.core.intervals import wilson
 from skillviz.errors import BadInput
 from tests.core.drawn_predictions import PROPERTY, logits_of, predictions
 from tests.reference import agreement as slow
+from tests.refused import refused
 
 
 @PROPERTY
@@ -52,14 +51,10 @@ def test_mcnemar_by_hand(a: str, b: str, wanted: tuple[float, int, int]) -> None
     assert mcnemar(*both, np.zeros(len(a), dtype=int)) == wanted
 
 
-@pytest.mark.parametrize(
-    ("words", "call"),
-    [
-        (r"\(3, 2\) and \(2, 2\)", lambda a: agreement(a, a[:2])),
-        ("no predictions", lambda a: agreement(a[:0], a[:0])),
-        ("one label for each", lambda a: mcnemar(a, a[:2], [0, 0, 0])),
-    ],
+A = np.zeros((3, 2))
+test_bad_input = refused(
+    BadInput,
+    (r"\(3, 2\) and \(2, 2\)", agreement, A, A[:2]),
+    ("no predictions", agreement, A[:0], A[:0]),
+    ("one label for each", mcnemar, A, A[:2], [0, 0, 0]),
 )
-def test_bad_input(words: str, call: Callable[[np.ndarray], object]) -> None:
-    with pytest.raises(BadInput, match=words):
-        call(np.zeros((3, 2)))

@@ -11,6 +11,7 @@ from skillviz.core.known_truth import recovery
 from skillviz.core.region import Region
 from skillviz.errors import BadInput
 from tests.reference import known_truth as twin
+from tests.refused import refused
 
 SHAPES = {"a": (3, 4), "b": (5,), "c": (2, 3)}
 D = 23
@@ -73,15 +74,9 @@ def test_by_hand(decoy: float, region: tuple[int, ...], precision: float, chance
     )
 
 
-@pytest.mark.parametrize(
-    ("region", "movement", "words"),
-    [
-        (Region.empty({"a": (D,)}), np.ones(D), "of the same parameters"),
-        (of(0), np.ones(D + 1), "of the same parameters"),
-        (of(0), np.zeros(D), "did not move"),
-    ],
-    ids=["other shapes", "other length", "unmoved"],
+test_what_cannot_be_compared_is_refused = refused(
+    BadInput,
+    ("of the same parameters", recovery, Region.empty({"a": (D,)}), of(0), np.ones(D)),
+    ("of the same parameters", recovery, of(0), of(0), np.ones(D + 1)),
+    ("did not move", recovery, of(0), of(0), np.zeros(D)),
 )
-def test_what_cannot_be_compared_is_refused(region: Region, movement: np.ndarray, words: str) -> None:
-    with pytest.raises(BadInput, match=words):
-        recovery(region, of(0), movement)

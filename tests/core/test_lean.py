@@ -23,6 +23,7 @@ from skillviz.core.readout import make_readout
 from skillviz.errors import BadInput, BadModel
 from tests.core.localizers.test_every_localizer import finish, start
 from tests.core.problems import examples, model_of, problem_of, table_of
+from tests.refused import refused
 from tests.tiers import first, in_the_night
 
 LEAN = [name for name, row in LOCALIZERS.items() if row.lean]
@@ -104,10 +105,12 @@ def test_movements_too_small_for_bfloat16_are_not_lost() -> None:
     assert set(selection.order.tolist()) == set(moved.tolist()) and not selection.notes, "all of them moved"
 
 
-@pytest.mark.parametrize("use", [lambda p: p.tau, lambda p: p.flat.theta, lambda p: p.set_soft(torch.zeros(p.d))])
-def test_what_needs_a_whole_vector_is_refused(use: Callable[[Problem], Any]) -> None:
-    with pytest.raises(BadInput, match="ordinary mode"):
-        use(pair_of_problems()[1])
+USES: list[Callable[[Problem], Any]] = [
+    lambda p: p.tau, lambda p: p.flat.theta, lambda p: p.set_soft(torch.zeros(p.d)),
+]  # fmt: skip
+test_what_needs_a_whole_vector_is_refused = refused(
+    BadInput, *(("ordinary mode", lambda use=use: use(pair_of_problems()[1])) for use in USES)
+)
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -125,10 +128,10 @@ def test_parts_are_ranked_as_a_whole_is(seed: int) -> None:
         assert torch.equal(best.order(), top(scores, k))
 
 
-@pytest.mark.parametrize("use", [lambda bad: top_of_parts(lambda: [bad], 3, 2), lambda bad: Best(1).add(bad, 0)])
-def test_a_score_that_is_no_number_is_refused(use: Callable[[Tensor], object]) -> None:
-    with pytest.raises(BadModel, match="not numbers"):
-        use(torch.tensor([1.0, float("nan"), 2.0]))
+NO_NUMBER = torch.tensor([1.0, float("nan"), 2.0])
+test_a_score_that_is_no_number_is_refused = refused(
+    BadModel, ("not numbers", top_of_parts, lambda: [NO_NUMBER], 3, 2), ("not numbers", Best(1).add, NO_NUMBER, 0)
+)
 
 
 def test_a_draw_in_a_file_is_the_draw_in_memory() -> None:

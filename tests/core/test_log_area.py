@@ -8,6 +8,7 @@ import pytest
 from skillviz.core.log_area import mean_over_log_size
 from skillviz.errors import BadInput
 from tests.reference import log_area as twin
+from tests.refused import refused
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -33,14 +34,9 @@ def test_a_curve_worked_by_hand_and_the_errors_that_it_catches() -> None:
     assert mean_over_log_size((10, 100), (0.3, 0.3)) == pytest.approx(0.3)
 
 
-@pytest.mark.parametrize(
-    ("sizes", "within", "words"),
-    [
-        ((0.01,), (), "at least 2 sizes.* has 1"),
-        ((0.01, 0.01), (), "at least 2 sizes.* has 1"),
-        ((0.001, 0.01), (0.0001, 0.01), "not within the sizes scored"),
-    ],
+test_one_size_is_no_curve_and_a_range_lies_within_the_sizes = refused(
+    BadInput,
+    ("at least 2 sizes.* has 1", mean_over_log_size, (0.01,), (0.5,)),
+    ("at least 2 sizes.* has 1", mean_over_log_size, (0.01, 0.01), (0.5, 0.5)),
+    ("not within the sizes scored", mean_over_log_size, (0.001, 0.01), (0.1, 0.2), 0.0001, 0.01),
 )
-def test_one_size_is_no_curve_and_a_range_lies_within_the_sizes(sizes: tuple, within: tuple, words: str) -> None:
-    with pytest.raises(BadInput, match=words):
-        mean_over_log_size(sizes, [0.5] * len(sizes), *within)

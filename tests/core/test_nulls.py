@@ -14,6 +14,7 @@ from skillviz.core.beyond import beyond_null
 from skillviz.core.nulls import LEARNED_SIGNS, NULLS, REVERSED, SHUFFLED, SIGNS, drawn_signs, sources
 from skillviz.errors import BadData
 from skillviz.models.null_pair import null_movement
+from tests.refused import refused
 
 SIZES = (1, 2, 3, 5, 16, 17, 255, 256, 257, 1000, 65_537)
 
@@ -89,10 +90,10 @@ def test_one_draw_has_the_interval_over_examples_alone() -> None:
     assert np.isnan(found.sd) and found.n == 1
 
 
-@pytest.mark.parametrize("nulls", [np.zeros((0, 8)), np.zeros(8), np.zeros((2, 7)), np.full((2, 8), np.nan)])
-def test_scores_of_other_examples_are_refused(nulls: np.ndarray) -> None:
-    with pytest.raises(BadData):
-        beyond_null(np.ones(8), nulls)
+OTHER_SHAPES = (np.zeros((0, 8)), np.zeros(8), np.zeros((2, 7)), np.full((2, 8), np.nan))
+test_scores_of_other_examples_are_refused = refused(
+    BadData, *((None, beyond_null, np.ones(8), nulls) for nulls in OTHER_SHAPES)
+)
 
 
 @pytest.mark.slow

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -15,6 +14,7 @@ from skillviz.core.region import Region
 from skillviz.errors import BadInput
 from tests.core.drawn_predictions import PROPERTY
 from tests.reference import overlap as slow
+from tests.refused import refused
 
 SHAPES = {"a.weight": (3, 4), "a.bias": (3,), "b.weight": (2, 5)}
 D = 25
@@ -37,10 +37,12 @@ def test_matrices_equal_sets(chosen: list[set[int]]) -> None:
         assert list(found.index) == list(found.columns) == list(regions)
 
 
-@pytest.mark.parametrize("matrix", [overlap.overlap_matrix, overlap.iou_matrix])
-def test_regions_of_unlike_models_cannot_be_laid_over_each_other(matrix: Callable[[dict], object]) -> None:
-    with pytest.raises(BadInput, match="architectures"):
-        matrix({"one": region([0]), "other": Region.from_flat(np.array([0]), {"a.weight": (5, 5)})})
+UNLIKE = {"one": region([0]), "other": Region.from_flat(np.array([0]), {"a.weight": (5, 5)})}
+test_regions_of_unlike_models_cannot_be_laid_over_each_other = refused(
+    BadInput,
+    ("architectures", overlap.overlap_matrix, UNLIKE),
+    ("architectures", overlap.iou_matrix, UNLIKE),
+)
 
 
 def test_overlap_by_hand_is_asymmetric() -> None:
@@ -184,7 +186,6 @@ def test_chance_iou_of_a_real_size(size: int, wanted: float) -> None:
     assert overlap.chance_iou(size, size, REAL) == pytest.approx(wanted, rel=1e-3 if size == 8505 else 1e-6)
 
 
-@pytest.mark.parametrize("sizes", [(11, 2, 10), (-1, 2, 10), (0, 0, 0)])
-def test_bad_sizes(sizes: tuple[int, int, int]) -> None:
-    with pytest.raises(BadInput, match=r"0\.\.d"):
-        overlap.chance_iou(*sizes)
+test_bad_sizes = refused(
+    BadInput, *((r"0\.\.d", overlap.chance_iou, *s) for s in ((11, 2, 10), (-1, 2, 10), (0, 0, 0)))
+)

@@ -13,6 +13,7 @@ from skillviz.core import ranking
 from skillviz.core.ranking import top, top_of_two
 from skillviz.errors import BadModel, BadSize
 from tests.reference.ranking import slow_top
+from tests.refused import refused
 
 values = st.sampled_from([0.0, -0.0, 1.0, -1.0, 0.5, 1e-30, float("inf"), float("-inf")])
 
@@ -79,10 +80,7 @@ def test_of_many_scores_the_contenders_alone_are_ranked(levels: int, k: int, mon
             rank()
 
 
-@pytest.mark.parametrize("k", [-1, 4])
-def test_impossible_counts_are_refused(k: int) -> None:
-    with pytest.raises(BadSize, match="between 0 and 3"):
-        top(torch.zeros(3), k)
+test_impossible_counts_are_refused = refused(BadSize, *(("between 0 and 3", top, torch.zeros(3), k) for k in (-1, 4)))
 
 
 @pytest.mark.parametrize("place", [0, 5, 9])

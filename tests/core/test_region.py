@@ -191,26 +191,20 @@ def test_equal_regions_have_one_hash_however_they_are_stored(a: set[int], b: set
     assert (region_of(a).sha256() == region_of(b).sha256()) == (a == b)
 
 
-@pytest.mark.parametrize(
-    ("indices", "said"),
-    [
-        ({"z": [0]}, "not a graftable parameter"),
-        ({"a": [12]}, r"0\.\.11"),
-        ({"a": [-1]}, r"0\.\.11"),
-        ({"a": [0.5]}, "vector of integers"),
-        ({"a": [[1, 2]]}, "vector of integers"),
-        ({"a": [True]}, "vector of integers"),
-    ],
+def of_one(name: str, indices: list) -> Region:
+    return Region({name: np.array(indices)}, SHAPES)
+
+
+test_impossible_entries_are_refused = refused(
+    BadInput,
+    ("not a graftable parameter", of_one, "z", [0]),
+    (r"0\.\.11", of_one, "a", [12]),
+    (r"0\.\.11", of_one, "a", [-1]),
+    ("vector of integers", of_one, "a", [0.5]),
+    ("vector of integers", of_one, "a", [[1, 2]]),
+    ("vector of integers", of_one, "a", [True]),
+    *((None, Region.from_flat, np.array(flat), SHAPES) for flat in ([D], [-1], [0.5])),
 )
-def test_impossible_entries_are_refused(indices: dict[str, list[float]], said: str) -> None:
-    with pytest.raises(BadInput, match=said):
-        Region({name: np.array(i) for name, i in indices.items()}, SHAPES)
-
-
-@pytest.mark.parametrize("flat", [[D], [-1], [0.5]])
-def test_impossible_global_entries_are_refused(flat: list[float]) -> None:
-    with pytest.raises(BadInput):
-        Region.from_flat(np.array(flat), SHAPES)
 
 
 def test_a_file_cut_short_or_changed_is_told(tmp_path: Path) -> None:

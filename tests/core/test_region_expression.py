@@ -167,44 +167,43 @@ def nested(depth: int) -> dict[str, Any]:
     return {"union": [nested(depth - 1)]} if depth else {}
 
 
-@pytest.mark.parametrize(
-    ("expression", "words"),
-    [
-        ([], "object"),
-        ("layers", "object"),
-        ({"layer": [0]}, "'layer' is not a part"),
-        ({"run": "one", "layers": [0]}, "cannot be combined with"),
-        ({"size": 3}, "cannot be combined with"),
-        ({"union": [{}], "difference": [{}]}, "cannot be combined with"),
-        ({"union": []}, "one or more"),
-        ({"union": {"layers": [0]}}, "one or more"),
-        ({"run": ""}, "run's id"),
-        ({"run": "one", "size": -1}, "whole numbers"),
-        ({"run": "one", "size": 1.5}, "whole numbers"),
-        ({"run": "one", "size": True}, "whole numbers"),
-        ({"layers": 0}, "takes a list"),
-        ({"layers": ["0"]}, "whole numbers"),
-        ({"layers": [9]}, "no layer '9'; it has 0 to 2"),
-        ({"parameters": ["pooler"]}, "no parameter 'pooler'"),
-        ({"kinds": ["gate"]}, "not a kind"),
-        ({"kinds": [["value"]]}, "not a kind"),
-        ({"rows": [[4, 2]]}, r"\[first, last\]"),
-        ({"rows": [[1, 2, 3]]}, r"\[first, last\]"),
-        ({"biases": 1}, "true"),
-        (nested(DEPTH + 1), "nested"),
-    ],
-)  # fmt: skip
-def test_what_an_expression_may_not_be(expression: Any, words: str) -> None:
-    with pytest.raises(BadInput, match=words):
-        region_of(expression, TABLES["bert"], stored_in(TABLES["bert"]))
-
-
-@pytest.mark.parametrize(
-    ("stored", "words"), [((), "no stored runs"), ((stored_in(TABLES["gpt2"]),), "another architecture")]
+test_what_an_expression_may_not_be = refused(
+    BadInput,
+    *(
+        (words, region_of, expression, TABLES["bert"], stored_in(TABLES["bert"]))
+        for expression, words in (
+            ([], "object"),
+            ("layers", "object"),
+            ({"layer": [0]}, "'layer' is not a part"),
+            ({"run": "one", "layers": [0]}, "cannot be combined with"),
+            ({"size": 3}, "cannot be combined with"),
+            ({"union": [{}], "difference": [{}]}, "cannot be combined with"),
+            ({"union": []}, "one or more"),
+            ({"union": {"layers": [0]}}, "one or more"),
+            ({"run": ""}, "run's id"),
+            ({"run": "one", "size": -1}, "whole numbers"),
+            ({"run": "one", "size": 1.5}, "whole numbers"),
+            ({"run": "one", "size": True}, "whole numbers"),
+            ({"layers": 0}, "takes a list"),
+            ({"layers": ["0"]}, "whole numbers"),
+            ({"layers": [9]}, "no layer '9'; it has 0 to 2"),
+            ({"parameters": ["pooler"]}, "no parameter 'pooler'"),
+            ({"kinds": ["gate"]}, "not a kind"),
+            ({"kinds": [["value"]]}, "not a kind"),
+            ({"rows": [[4, 2]]}, r"\[first, last\]"),
+            ({"rows": [[1, 2, 3]]}, r"\[first, last\]"),
+            ({"biases": 1}, "true"),
+            (nested(DEPTH + 1), "nested"),
+        )
+    ),
 )
-def test_runs_must_be_at_hand_and_of_this_architecture(stored: tuple, words: str) -> None:
-    with pytest.raises(BadInput, match=words):
-        region_of({"run": "one"}, TABLES["bert"], *stored)
+
+
+test_runs_must_be_at_hand_and_of_this_architecture = refused(
+    BadInput,
+    ("no stored runs", region_of, {"run": "one"}, TABLES["bert"]),
+    ("another architecture", region_of, {"run": "one"}, TABLES["bert"], stored_in(TABLES["gpt2"])),
+)
 
 
 test_a_text_that_nests_without_end_is_refused_in_a_sentence = refused(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -12,6 +11,7 @@ from scipy.stats import norm, t
 from skillviz.core.intervals import seeds_interval
 from skillviz.core.seeds_interval import mean_of_intervals, seeds_and_examples
 from skillviz.errors import BadData, BadInput
+from tests.refused import refused
 
 
 def test_its_ends_are_those_of_its_parts() -> None:
@@ -58,20 +58,14 @@ def test_intervals_of_single_seeds_join() -> None:
         assert mean_of_intervals(*([end] for end in one))[:3] == pytest.approx(one)
 
 
-@pytest.mark.parametrize(
-    ("error", "words", "call"),
-    [
-        (BadData, None, lambda: seeds_and_examples([], 0.1)),
-        (BadData, None, lambda: seeds_and_examples([0.1, math.nan], 0.1)),
-        (BadData, None, lambda: seeds_and_examples([0.1], -1.0)),
-        (BadData, None, lambda: seeds_and_examples([0.1], math.nan)),
-        (BadInput, "0.95; got 95", lambda: seeds_and_examples([0.1, 0.2], 0.1, level=95)),
-        (BadInput, "both ends", lambda: mean_of_intervals([0.1], [0.0], [0.2, 0.3])),
-    ],
+NAN = math.nan
+UNUSABLE = (([], 0.1), ([0.1, NAN], 0.1), ([0.1], -1.0), ([0.1], NAN))
+test_what_cannot_be_used_is_refused = refused(BadData, *((None, seeds_and_examples, *one) for one in UNUSABLE))
+test_bad_ends_are_refused = refused(
+    BadInput,
+    ("0.95; got 95", lambda: seeds_and_examples([0.1, 0.2], 0.1, level=95)),
+    ("both ends", mean_of_intervals, [0.1], [0.0], [0.2, 0.3]),
 )
-def test_what_cannot_be_used_is_refused(error: type[Exception], words: str | None, call: Callable[[], object]) -> None:
-    with pytest.raises(error, match=words):
-        call()
 
 
 def test_two_sets_of_seeds_that_do_not_belong_together_each_count_by_their_spread() -> None:

@@ -55,10 +55,10 @@ def test_bounds_are_reached_and_said(logits: np.ndarray, labels: list[int], want
     assert temperature_fit(logits, np.array(labels)) == wanted
 
 
-@pytest.mark.parametrize("temperature", [0.0, -1.0, float("nan"), float("inf")])
-def test_a_temperature_that_is_none_is_refused(temperature: float) -> None:
-    with pytest.raises(BadInput, match="positive number"):
-        scaled(np.zeros((1, 2)), temperature)
+TEMPERATURES = (0.0, -1.0, float("nan"), float("inf"))
+test_a_temperature_that_is_none_is_refused = refused(
+    BadInput, *(("positive number", scaled, np.zeros((1, 2)), temperature) for temperature in TEMPERATURES)
+)
 
 
 test_no_predictions_are_refused = refused(

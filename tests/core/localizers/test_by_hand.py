@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from skillviz.core.region import Region
 from skillviz.errors import BadInput
 from tests.core.problems import finish, tiny_problem
 from tests.reference import region_expression as twin
+from tests.refused import refused
 
 EXPRESSIONS: list[dict[str, Any]] = [
     {},
@@ -75,17 +77,13 @@ def test_the_option_is_kept_as_one_canonical_text() -> None:
     assert one.expression == other.expression == '{"layers":[0,1]}'
 
 
-@pytest.mark.parametrize(
-    ("expression", "words"),
-    [
-        ("layers 0", "not JSON"),
-        ([0], "an object such as"),
-        ({"layer": [0]}, "'layer' is not a part"),
-        ({"layers": [7]}, "no layer '7'"),
-        ({"layers": []}, "without entries"),
-        ({"run": "one"}, "no stored runs are available"),
-    ],
+MADE = partial(found, tiny_problem())
+test_what_cannot_be_made_is_one_sentence = refused(
+    BadInput,
+    ("not JSON", MADE, "layers 0"),
+    ("an object such as", MADE, [0]),
+    ("'layer' is not a part", MADE, {"layer": [0]}),
+    ("no layer '7'", MADE, {"layers": [7]}),
+    ("without entries", MADE, {"layers": []}),
+    ("no stored runs are available", MADE, {"run": "one"}),
 )
-def test_what_cannot_be_made_is_one_sentence(expression: Any, words: str) -> None:
-    with pytest.raises(BadInput, match=words):
-        found(tiny_problem(), expression)

@@ -16,6 +16,7 @@ from skillviz.core.problem import Problem
 from skillviz.core.region import Region
 from skillviz.errors import BadInput, BadSize
 from tests.core.problems import finish, tiny_problem
+from tests.refused import refused
 
 
 def found(name: str, problem: Problem, size: int = 5, seed: int = 0, **options: Any) -> np.ndarray:
@@ -84,28 +85,23 @@ def test_options_have_one_form(name: str, given: object, kept: str) -> None:
     assert getattr(localizer(name).make_options({name: given}), name) == kept
 
 
-@pytest.mark.parametrize(
-    ("name", "given"),
-    [("layers", v) for v in ("", [], -1, "0,x", "0,all", 1.5, True, None)]
-    + [("kinds", v) for v in ("", "queries", "query,all", 3)],
+UNREADABLE = {"layers": ("", [], -1, "0,x", "0,all", 1.5, True, None), "kinds": ("", "queries", "query,all", 3)}
+test_options_that_cannot_be_read_are_refused = refused(
+    BadInput,
+    *(
+        (f"{name}=.* or all", localizer(name).make_options, {name: given})
+        for name, values in UNREADABLE.items()
+        for given in values
+    ),
 )
-def test_options_that_cannot_be_read_are_refused(name: str, given: object) -> None:
-    with pytest.raises(BadInput, match=f"{name}=.* or all"):
-        localizer(name).make_options({name: given})
 
 
-@pytest.mark.parametrize(
-    ("name", "family", "options", "words"),
-    [
-        ("biases", "llama", {}, "no biases"),
-        ("layers", "bert", {"layers": [7]}, "layer"),
-        ("kinds", "bert", {"kinds": "other"}, None),
-    ],
+test_what_the_model_lacks_is_told = refused(
+    BadInput,
+    ("no biases", lambda: found("biases", tiny_problem("llama", "causal", n=4))),
+    ("layer", lambda: found("layers", tiny_problem(), layers=[7])),
+    (None, lambda: found("kinds", tiny_problem(), kinds="other")),
 )
-def test_what_the_model_lacks_is_told(name: str, family: str, options: dict[str, Any], words: str | None) -> None:
-    problem = tiny_problem(family, "causal" if family == "llama" else "head", n=4)
-    with pytest.raises(BadInput, match=words):
-        found(name, problem, **options)
 
 
 @pytest.mark.parametrize(
