@@ -63,7 +63,6 @@ def test_a_tasks_own_metric_comes_first_and_f1_only_there() -> None:
 
 
 CELLS = {
-    (0.825, 0.793, 0.853): "82.5 (79.3–85.3)",
     (0.083, 0.061, 0.079, 0.07): "7.0 (6.1–7.9), plug-in 8.3",
     (0.083, None, None): "8.3",
     (None, 0.1, 0.2): "n/a",
@@ -84,6 +83,7 @@ def test_values_are_shown_in_the_units_of_their_row() -> None:
 def test_intervals_name_the_debiased_error() -> None:
     row = METRICS["ece"]
     assert {ends: row.cell(*ends) for ends in CELLS} == CELLS
+    assert METRICS["accuracy"].cell(0.825, 0.793, 0.853) == "82.5 (79.3–85.3)"
     assert METRICS["accuracy"].difference(-0.029, -0.051, -0.008) == "−2.9 points (95%: −5.1 to −0.8)"
     assert row.difference(-0.029, -0.051, -0.008, -0.026) == "−2.6 points (95%: −5.1 to −0.8)"
     hover = row.hover({"value": 0.083, "debiased": 0.07, "low": 0.061, "high": 0.079})

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
@@ -66,17 +67,12 @@ def test_metrics_are_those_of_the_options_there_are() -> None:
     rows = [rng.normal(size=2 + i % 3) * 2 - 5 for i in range(60)]
     labels = np.array([int(rng.integers(len(row))) for row in rows])
     padded = np.stack([np.pad(row, (0, 4 - len(row)), constant_values=NO_OPTION) for row in rows])
-
-    def each(temperature: float, name: str) -> float:
-        pairs = zip(rows, labels, strict=True)
-        return np.mean([score(scaled(row[None], temperature), np.array([y]))[name] for row, y in pairs])
-
-    found, names = score(padded, labels), ("accuracy", "nll", "brier", "confidence")
-    assert [found[name] for name in names] == pytest.approx([each(1.0, name) for name in names], rel=1e-12)
-    assert all(np.isfinite(found[name]) for name in SCORED if name in found)
-    for temperature in (COLDEST, HOTTEST):
-        nll = score(scaled(padded, temperature), labels)["nll"]
-        assert nll == pytest.approx(each(temperature, "nll"), rel=1e-12)
+    for temperature in (1.0, COLDEST, HOTTEST):
+        pairs, found = zip(rows, labels, strict=True), score(scaled(padded, temperature), labels)
+        each = pd.DataFrame([score(scaled(row[None], temperature), np.array([y])) for row, y in pairs])
+        names = ["accuracy", "nll", "brier", "confidence"]
+        assert [found[name] for name in names] == pytest.approx(each[names].mean().tolist(), rel=1e-12, abs=1e-12)
+        assert all(np.isfinite(found[name]) for name in SCORED if name in found)
     fit = temperature_fit(padded, labels)
     best, *nearby = [score(scaled(padded, fit.value * factor), labels)["nll"] for factor in (1, 0.97, 1.03)]
     assert np.isfinite(fit.value) and best < min(nearby)

@@ -18,19 +18,17 @@ from tests.refused import refused
 values = st.sampled_from([0.0, -0.0, 1.0, -1.0, 0.5, 1e-30, float("inf"), float("-inf")])
 
 
-@settings(max_examples=150, deadline=None)
-@given(st.lists(values, min_size=1, max_size=30), st.data())
-def test_equals_a_stable_sort(scores: list[float], data: st.DataObject) -> None:
-    k = data.draw(st.integers(0, len(scores)))
-    assert top(torch.tensor(scores), k).tolist() == slow_top(scores, k)
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.lists(st.floats(-2, 2, width=32), min_size=1, max_size=200), st.data())
-def test_equals_a_stable_sort_of_bfloat16(scores: list[float], data: st.DataObject) -> None:
-    narrow = torch.tensor(scores).bfloat16()
-    k = data.draw(st.integers(1, len(scores)))
-    assert top(narrow, k).tolist() == slow_top(narrow.tolist(), k)
+@settings(max_examples=200, deadline=None)
+@given(
+    st.one_of(
+        st.lists(values, min_size=1, max_size=30), st.lists(st.floats(-2, 2, width=32), min_size=1, max_size=200)
+    ),
+    st.sampled_from([torch.float32, torch.bfloat16]),
+    st.data(),
+)
+def test_equals_a_stable_sort(scores: list[float], dtype: torch.dtype, data: st.DataObject) -> None:
+    given_scores, k = torch.tensor(scores).to(dtype), data.draw(st.integers(0, len(scores)))
+    assert top(given_scores, k).tolist() == slow_top(given_scores.tolist(), k)
 
 
 @pytest.mark.parametrize("n", [1, 2, 1000, 70_000])
@@ -41,14 +39,6 @@ def test_exact_counts_with_many_ties(n: int, levels: int) -> None:
         chosen = top(scores, k)
         assert chosen.dtype == torch.long and len(chosen) == k == len(chosen.unique())
         assert torch.equal(chosen, torch.sort(scores, descending=True, stable=True).indices[:k])
-
-
-def test_a_threshold_would_miss_ties() -> None:
-    """This is the reason for `top`: in bfloat16, "above the k-th" and "at least the k-th" give other counts."""
-    scores = torch.rand(10_000, generator=torch.Generator().manual_seed(0)).bfloat16()
-    cut = scores.sort(descending=True).values[999]
-    assert int((scores > cut).sum()) < 1000 < int((scores >= cut).sum())
-    assert len(top(scores, 1000)) == 1000
 
 
 @settings(max_examples=100, deadline=None)
