@@ -29,11 +29,6 @@ def on_meta(model_type: str, readout: str, **sizes: object) -> torch.nn.Module:
         return AUTO[readout].from_config(AutoConfig.for_model(model_type, **sizes))
 
 
-def biases(table: ParameterTable) -> int:
-    """Return the number of entries in the bias vectors."""
-    return sum(p.size for p in table.parameters if p.is_bias)
-
-
 MINILM = {"hidden_size": 384, "num_hidden_layers": 6, "num_attention_heads": 12, "intermediate_size": 1536}
 
 
@@ -50,7 +45,8 @@ def test_known_models_have_their_d(
     model_type: str, readout: str, sizes: dict[str, int], d: int, of_biases: int, layers: int
 ) -> None:
     table = table_of(on_meta(model_type, readout, **sizes))
-    assert (table.d, table.offsets[-1], biases(table)) == (d, d, of_biases) and table.offsets.dtype == np.int64
+    biases = sum(p.size for p in table.parameters if p.is_bias)
+    assert (table.d, table.offsets[-1], biases) == (d, d, of_biases) and table.offsets.dtype == np.int64
     assert (table.layers, table.heads, table.known) == (layers, 12, True)
 
 

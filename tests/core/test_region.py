@@ -27,10 +27,6 @@ def region_of(entries: set[int]) -> Region:
     return Region.from_flat(np.array(sorted(entries), dtype=np.int64), SHAPES)
 
 
-def entries_of(region: Region) -> set[tuple[str, int]]:
-    return {(name, int(i)) for name, indices in region.indices.items() for i in indices}
-
-
 def named(flat: set[int]) -> set[tuple[str, int]]:
     """Return global entries as (name, position), counted by hand."""
     places = [(name, i) for name, shape in SHAPES.items() for i in range(prod(shape))]
@@ -43,7 +39,8 @@ def test_algebra_is_that_of_sets(a: set[int], b: set[int]) -> None:
     left, right = region_of(a), region_of(b)
     found = [left, left | right, left & right, left - right, left.complement()]
     wanted = [a, a | b, a & b, a - b, set(range(D)) - a]
-    assert [entries_of(region) for region in found] == [named(flat) for flat in wanted]
+    entries = [{(name, int(i)) for name, indices in region.indices.items() for i in indices} for region in found]
+    assert entries == [named(flat) for flat in wanted]
     assert [(region.size, len(region)) for region in found] == [(len(flat), len(flat)) for flat in wanted]
     assert (left == right) is (a == b) and left | right == right | left and left & right == right & left
 

@@ -7,11 +7,6 @@ import math
 Z, NORMAL = 2.1, 1.96
 
 
-def phi(x):
-    """Density of the standard normal."""
-    return math.exp(-x * x / 2) / math.sqrt(2 * math.pi)
-
-
 def beyond(x):
     """Probability that a standard normal exceeds x."""
     return 0.5 * math.erfc(x / math.sqrt(2))
@@ -61,7 +56,7 @@ class Bin:
             fold = max(beyond_zero - (0.0 if sign > 0 else gap), 0.0)
         elif noise > 0:
             x = gap / math.sqrt(noise)
-            fold = math.sqrt(noise) * (phi(x) - x * beyond(x))
+            fold = math.sqrt(noise) * (math.exp(-x * x / 2) / math.sqrt(2 * math.pi) - x * beyond(x))
         mean = gap + 2 * fold
         return mean, max(gap**2 + noise - mean**2, 0.0)
 
