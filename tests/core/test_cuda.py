@@ -40,63 +40,34 @@ def test_gradients_are_those_of_the_processor(family: str, readout: str) -> None
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_every_localizer(name: str, dtype: torch.dtype) -> None:
     problem = on("cuda", dtype=dtype)
+    assert problem.flat.theta.is_cuda
     for size in (1, 50, problem.d):
         order = finish(start(name, problem, size))[1].order
-        assert len(set(order.tolist())) == size or not LOCALIZERS[name].budgeted
-        assert problem.flat.theta.is_cuda and torch.equal(problem.flat.theta, problem.base)
+        if LOCALIZERS[name].budgeted:
+            assert len(set(order.tolist())) == size
+        assert torch.equal(problem.flat.theta, problem.base)
     problem.set_region(torch.from_numpy(order).to("cuda"))
     assert not torch.equal(problem.flat.theta, problem.base)
 
 
-@pytest.mark.parametrize(
-    ("name", "size", "common"),
-    [("biases", 50, 1), ("layers", 50, 1), ("kinds", 50, 1), ("movement", 50, 1), ("fisher", 200, 0.95)],
-)
-def test_the_same_entries_as_on_the_processor_where_no_search_is_needed(name: str, size: int, common: float) -> None:
-    there, here = (finish(start(name, on(device), size))[1].order for device in ("cuda", "cpu"))
-    assert np.array_equal(there, here) or len(set(there.tolist()) & set(here.tolist())) / size > common
+def test_the_same_entries_as_on_the_processor_where_no_search_is_needed() -> None:
+    for name in ("biases", "layers", "kinds", "movement"):
+        orders = [finish(start(name, on(device), 50))[1].order for device in ("cuda", "cpu")]
+        assert np.array_equal(*orders), name
+    both = [set(finish(start("fisher", on(device), 200))[1].order.tolist()) for device in ("cuda", "cpu")]
+    assert len(both[0] & both[1]) > 190
 
 
 @pytest.mark.parametrize("within", ["all", "biases"])
 def test_purification_and_the_mask_within_the_biases(within: str) -> None:
     problem = on("cuda")
-    union = Region.from_flat(
-        finish(start("learned-ranked", problem, 40, within=within))[1].order, problem.table.shapes
-    )  # fmt: skip
+    order = finish(start("learned-ranked", problem, 40, within=within))[1].order
+    union = Region.from_flat(order, problem.table.shapes)
     found = purify([problem, Problem(problem.flat, problem.base, problem.finetuned, problem.train)], union)
+    assert len(found.history) == 10 and found.lr > 0
     mended = purify([problem], union, options=PurifyOptions(delete_only=True))
-    assert len(found.history) == 10 and found.lr > 0 and not mended.added
+    assert not mended.added
     assert torch.equal(problem.flat.theta, problem.base)
-
-
-F32, B16 = torch.float32, torch.bfloat16
-
-
-@pytest.mark.parametrize(
-    ("family", "readout", "dtype", "autocast"),
-    [
-        ("bert", "head", F32, None), ("bert", "head", B16, None), ("bert", "head", F32, B16),
-        ("distilbert", "prompt", F32, None), ("gpt2", "head", F32, None),
-    ],
-)  # fmt: skip
-def test_recorded_passes_are_those_that_were_recorded(
-    family: str, readout: str, dtype: torch.dtype, autocast: torch.dtype | None
-) -> None:
-    """CUDA graphs give the results of the same padded passes, also after the weights change and for other rows."""
-    twice = [recorded(on("cuda", family, readout, dtype), kind) for kind in (Recordings, Repeated)]
-
-    def passed(problem: Problem, rows: np.ndarray, size: int) -> tuple[float, torch.Tensor, np.ndarray]:
-        problem.train.autocast = autocast
-        problem.set_region(torch.arange(size, device="cuda"))
-        return problem.train.backward(rows), problem.flat.grad.clone(), problem.train.logits(rows)
-
-    for seed in range(4):
-        rows = np.random.default_rng(seed).permutation(12)[: 8 if seed % 2 else 5]
-        (loss, gradient, scores), (wanted, slope, answers) = (passed(problem, rows, seed * 100) for problem in twice)
-        assert loss == pytest.approx(wanted, rel=1e-5), seed
-        np.testing.assert_allclose(scores, answers, rtol=1e-4, atol=1e-5)
-        assert float((gradient - slope).norm()) <= (1e-5 if dtype == F32 else 1e-2) * float(slope.norm())
-    assert 2 <= len(twice[0].train.recordings.kept) <= 8  # type: ignore[union-attr]
 
 
 def test_bootstrap_regions() -> None:
@@ -104,6 +75,36 @@ def test_bootstrap_regions() -> None:
     found = bootstrap_regions(problem, 40, resamples=3, options=LinearizedOptions(iterations=20))
     assert {region.size for region in found.regions} == {40} and stability(found.regions).pairs == 3
     assert torch.equal(problem.flat.theta, problem.base)
+
+
+@pytest.mark.parametrize(
+    ("family", "readout", "dtype", "autocast"),
+    [
+        ("bert", "head", torch.float32, None),
+        ("bert", "head", torch.bfloat16, None),
+        ("bert", "head", torch.float32, torch.bfloat16),
+        ("distilbert", "prompt", torch.float32, None),
+        ("gpt2", "head", torch.float32, None),
+    ],
+)
+def test_recorded_passes_are_those_that_were_recorded(
+    family: str, readout: str, dtype: torch.dtype, autocast: torch.dtype | None
+) -> None:
+    """CUDA graphs give the results of the same padded passes, also after the weights change and for other rows."""
+    twice = [recorded(on("cuda", family, readout, dtype), kind) for kind in (Recordings, Repeated)]
+    for seed in range(4):
+        rows = np.random.default_rng(seed).permutation(12)[: 8 if seed % 2 else 5]
+        found = []
+        for problem in twice:
+            problem.train.autocast = autocast
+            problem.set_region(torch.arange(seed * 100, device="cuda"))
+            found.append((problem.train.backward(rows), problem.flat.grad.clone(), problem.train.logits(rows)))
+        (loss, gradient, scores), (wanted, slope, answers) = found
+        assert loss == pytest.approx(wanted, rel=1e-5), seed
+        np.testing.assert_allclose(scores, answers, rtol=1e-4, atol=1e-5)
+        assert float((gradient - slope).norm()) <= (1e-5 if dtype == torch.float32 else 1e-2) * float(slope.norm())
+    kept = twice[0].train.recordings.kept  # type: ignore[union-attr]
+    assert 2 <= len(kept) <= 8
 
 
 @pytest.mark.parametrize("name", RECORDABLE)
