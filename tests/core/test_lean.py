@@ -121,7 +121,9 @@ def test_parts_are_ranked_as_a_whole_is(seed: int) -> None:
 
 NO_NUMBER = torch.tensor([1.0, float("nan"), 2.0])
 test_a_score_that_is_no_number_is_refused = refused(
-    BadModel, ("not numbers", top_of_parts, lambda: [NO_NUMBER], 3, 2), ("not numbers", Best(1).add, NO_NUMBER, 0)
+    BadModel,
+    ("not numbers", top_of_parts, lambda: [NO_NUMBER], 3, 2),
+    ("not numbers", lambda: Best(1).add(NO_NUMBER, 0)),
 )
 
 

@@ -10,6 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from skillviz.core.problem import Problem
 from tests.core.problems import tiny_problem
 
 DTYPES = [torch.float32, torch.bfloat16, torch.float16]
@@ -65,19 +66,21 @@ def test_base_comes_back_when_the_body_raises() -> None:
     assert torch.equal(problem.flat.theta, problem.base)
 
 
-PROBLEM = tiny_problem(n=10)
+@pytest.fixture(scope="module")
+def problem() -> Problem:
+    return tiny_problem(n=10)
 
 
 @settings(max_examples=30, deadline=None)
 @given(size=st.integers(1, 25), seed=st.integers(0, 5))
-def test_draws(size: int, seed: int) -> None:
-    n, a_round = PROBLEM.train.n, PROBLEM.train.n // min(size, PROBLEM.train.n)
-    drawn, again = (np.stack(list(islice(PROBLEM.draws(size, seed), 12))) for _ in range(2))
+def test_draws(problem: Problem, size: int, seed: int) -> None:
+    n, a_round = problem.train.n, problem.train.n // min(size, problem.train.n)
+    drawn, again = (np.stack(list(islice(problem.draws(size, seed), 12))) for _ in range(2))
     assert np.array_equal(drawn, again) and drawn.shape == (12, min(size, n)) and set(drawn.flat) <= set(range(n))
     assert all(len(set(rows)) == min(size, n) for rows in drawn.tolist())
     assert len(set(drawn[:a_round].flat)) == a_round * min(size, n), "an example came twice in one epoch"
 
 
-def test_draws_differ_by_seed_and_epoch() -> None:
-    first, second = islice(PROBLEM.draws(10, 0), 2)
-    assert not np.array_equal(first, second) and not np.array_equal(first, next(PROBLEM.draws(10, 1)))
+def test_draws_differ_by_seed_and_epoch(problem: Problem) -> None:
+    first, second = islice(problem.draws(10, 0), 2)
+    assert not np.array_equal(first, second) and not np.array_equal(first, next(problem.draws(10, 1)))

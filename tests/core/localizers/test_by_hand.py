@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -77,13 +76,16 @@ def test_the_option_is_kept_as_one_canonical_text() -> None:
     assert one.expression == other.expression == '{"layers":[0,1]}'
 
 
-MADE = partial(found, tiny_problem())
+def made(expression: Any) -> Selection:
+    return found(tiny_problem(), expression)
+
+
 test_what_cannot_be_made_is_one_sentence = refused(
     BadInput,
-    ("not JSON", MADE, "layers 0"),
-    ("an object such as", MADE, [0]),
-    ("'layer' is not a part", MADE, {"layer": [0]}),
-    ("no layer '7'", MADE, {"layers": [7]}),
-    ("without entries", MADE, {"layers": []}),
-    ("no stored runs are available", MADE, {"run": "one"}),
+    ("not JSON", made, "layers 0"),
+    ("an object such as", made, [0]),
+    ("'layer' is not a part", made, {"layer": [0]}),
+    ("no layer '7'", made, {"layers": [7]}),
+    ("without entries", made, {"layers": []}),
+    ("no stored runs are available", made, {"run": "one"}),
 )

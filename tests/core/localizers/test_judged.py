@@ -133,11 +133,12 @@ def test_with_hardly_any_examples_it_judges_on_those_there_are(n: int, judging: 
 
 
 @pytest.mark.parametrize(
-    ("name", "size"), [("stagewise-judged", 40), ("stagewise-nested", 1), ("stagewise-nested", 40),
-                       ("stagewise-nested", tiny_problem().d)],
-)  # fmt: skip
-def test_the_cost_counts_what_the_model_is_run_on(name: str, size: int) -> None:
+    ("name", "size"),
+    [("stagewise-judged", 40), ("stagewise-nested", 1), ("stagewise-nested", 40), ("stagewise-nested", None)],
+)
+def test_the_cost_counts_what_the_model_is_run_on(name: str, size: int | None) -> None:
     problem = tiny_problem(n=24)
+    size = size or problem.d
     problem.train.loss = Mock(side_effect=problem.train.loss)  # type: ignore[method-assign]
     work, options = (judged, OPTIONS) if name == "stagewise-judged" else (climbed, NESTED)
     steps, _ = work(problem, size)
