@@ -27,7 +27,7 @@ from skillviz.runs.store import Store
 from skillviz.show.sparsity import necessity, necessity_finding
 from tests.fake_run import fake_run
 
-SHARES = (0.0001, 0.001, 0.01, 0.1)
+SHARES, ENDS = (0.0001, 0.001, 0.01, 0.1), ("mean", "low", "high")
 
 
 def curve(values: tuple[float, ...], half: float = 0.1, seed: int = 0, **more: object) -> pd.DataFrame:
@@ -40,14 +40,21 @@ def curve(values: tuple[float, ...], half: float = 0.1, seed: int = 0, **more: o
     return pd.DataFrame(rows)
 
 
+def crossing(values: tuple[float, ...], half: float = 0.1, level: float = HALF) -> GainSize:
+    """Return the size at which a curve of grafts reaches the level."""
+    found = gain_size(restored_and_left(curve(values, half), pd.DataFrame()), "grafted", level)
+    assert found is not None
+    return found
+
+
 def test_the_sizes_of_a_curve_worked_by_hand() -> None:
     points = restored_and_left(curve((0.1, 0.4, 0.8, 1.0)), curve((1.0, 0.9, 0.7, 0.1)))
     restored, lost = gain_size(points, "grafted"), gain_size(points, "complement")
     assert restored is not None and lost is not None
-    assert restored.share == pytest.approx(0.001 * 10**0.25)  # a quarter of the decade from 0.4 to 0.8
-    assert (restored.low, restored.high) == (pytest.approx(0.001), pytest.approx(0.001 * 10**0.5))
-    assert lost.share == pytest.approx(0.01 * 10 ** (1 / 3))  # share lost: 0.3 at 1%, 0.9 at 10%
-    assert (lost.low, lost.high) == (pytest.approx(0.01 * 10 ** (1 / 6)), pytest.approx(0.01 * 10**0.5))
+    # A quarter of the decade from 0.4 to 0.8; the share lost is 0.3 at 1% and 0.9 at 10%.
+    ends = [[found.share, found.low, found.high] for found in (restored, lost)]
+    powers = np.array([[-3 + 1 / 4, -3, -3 + 1 / 2], [-2 + 1 / 3, -2 + 1 / 6, -2 + 1 / 2]])
+    np.testing.assert_allclose(ends, 10**powers, rtol=1e-6)
     said = necessity_finding(restored, lost)
     assert said.startswith("Grafting **0.18") and "Removal takes more" in said
     assert "Removal takes fewer" in necessity_finding(lost, restored)
@@ -62,26 +69,18 @@ def test_the_sizes_of_a_curve_worked_by_hand() -> None:
 @pytest.mark.parametrize("level", [HALF, MOST])
 @given(st.lists(st.floats(-0.5, 1.5), min_size=4, max_size=4), st.floats(0, 0.4))
 def test_the_crossing_is_where_a_fine_grid_sees_it(level: float, values: list[float], half: float) -> None:
-    points = restored_and_left(curve(tuple(values), half), pd.DataFrame())
-    found = gain_size(points, "grafted", level)
-    assert found is not None
-    grid = np.linspace(np.log(SHARES[0]), np.log(SHARES[-1]), 3001)
+    found, grid = crossing(tuple(values), half, level), np.linspace(np.log(SHARES[0]), np.log(SHARES[-1]), 3001)
     for share, shift in ((found.share, 0.0), (found.low, half), (found.high, -half)):
         reached = np.interp(grid, np.log(SHARES), np.array(values) + shift) >= level
         wanted = inf if not reached.any() else 0.0 if reached[0] else float(np.exp(grid[reached.argmax()]))
-        if wanted in (0.0, inf) or share in (0.0, inf):
-            nearly = abs(np.max(np.array(values) + shift) - level) < 1e-6
-            assert share == wanted or nearly
-        else:
-            assert share == pytest.approx(wanted, rel=0.005)
+        nearly = {wanted, share} & {0.0, inf} and abs(max(values) + shift - level) < 1e-6
+        assert share == pytest.approx(wanted, rel=0.005) or nearly
     assert found.low <= found.share <= found.high
 
 
 def test_ends_that_are_not_crossed_are_said() -> None:
-    never = gain_size(restored_and_left(curve((0.0, 0.1, 0.2, 0.3)), pd.DataFrame()), "grafted")
-    always = gain_size(restored_and_left(curve((0.9, 0.9, 0.9, 0.9)), pd.DataFrame()), "grafted")
-    assert never is not None and always is not None
-    assert (never.share, always.share) == (inf, 0.0) and not never.is_crossed and not always.is_crossed
+    never, always = crossing((0.0, 0.1, 0.2, 0.3)), crossing((0.9, 0.9, 0.9, 0.9))
+    assert [(one.share, one.is_crossed) for one in (never, always)] == [(inf, False), (0.0, False)]
     assert "**more than 10" in necessity_finding(never, None) and "**at most 0.01" in necessity_finding(always, None)
     assert gain_size(restored_and_left(curve((0.1, 0.2, 0.3, 0.9))[:1], pd.DataFrame()), "grafted") is None
     assert "One size is stored" in necessity_finding(None, None)
@@ -89,39 +88,35 @@ def test_ends_that_are_not_crossed_are_said() -> None:
 
 def test_seeds_are_put_together_and_missing_gains_left_out() -> None:
     seeds = pd.concat([curve((0.1, 0.4, 0.8, 1.0), seed=0), curve((0.2, 0.6, 0.8, np.nan), seed=1)])
-    points = restored_and_left(seeds, pd.DataFrame())
-    assert points["value"].tolist() == pytest.approx([0.15, 0.5, 0.8, 1.0])
-    assert points["seeds"].tolist() == [2, 2, 2, 1]
+    points = restored_and_left(seeds, pd.DataFrame())[["value", "seeds"]].to_numpy()
+    np.testing.assert_allclose(points, [[0.15, 2], [0.5, 2], [0.8, 2], [1.0, 1]])
 
 
 def test_areas_are_over_the_sizes_in_common_and_as_wide_as_errors_that_agree_allow() -> None:
     points = given_and_cost(restored_and_left(curve((0.1, 0.4, 0.8, 1.0)), curve((1.0, 0.9, 0.7, 0.1), 0.05)))
     short = curve((0.0, 0.2, 0.6, 0.0))[1:3]
     found = areas({**points, "short": short, "one": short[:1]})
-    assert found.loc["given", ["value", "low", "high"]].tolist() == pytest.approx([0.6, 0.5, 0.7])  # sizes 0.1% to 1%
-    assert found.loc["cost", ["value", "low", "high"]].tolist() == pytest.approx([0.2, 0.15, 0.25])
+    ends = found.loc[["given", "cost"], ["value", "low", "high"]]
+    np.testing.assert_allclose(ends, [[0.6, 0.5, 0.7], [0.2, 0.15, 0.25]])  # sizes 0.1% to 1%
     assert (found["smallest"].unique(), found["largest"].unique()) == (SHARES[1], SHARES[2])
     assert np.isnan(found.loc["one", "value"]) and found["sizes"].tolist() == [4, 4, 2, 1]
-    whole = areas({"given": points["given"]})
-    assert whole.loc["given", "value"] == pytest.approx((0.25 + 0.6 + 0.9) / 3)
+    assert areas({"given": points["given"]}).loc["given", "value"] == pytest.approx((0.25 + 0.6 + 0.9) / 3)
     apart = areas({"low": curve((0.1, 0.2, 0, 0))[:2], "high": curve((0, 0, 0.1, 0.2))[2:]})
     assert apart["value"].isna().all(), "no size in common"
-    random = np.random.default_rng(0)  # independent errors: the joint interval contains the mean in 95% of draws
-    drawn = random.normal(0, 0.1, (4000, 4))
-    half = 1.96 * 0.1
-    held = [abs(areas({0: curve(tuple(errors), half)})["value"][0]) <= half for errors in drawn[:200]]
-    assert np.mean(held) >= 0.95
+    # Independent errors: the joint interval contains the mean in 95% of draws.
+    drawn, half = np.random.default_rng(0).normal(0, 0.1, (200, 4)), 1.96 * 0.1
+    assert np.mean([abs(areas({0: curve(tuple(errors), half)})["value"][0]) <= half for errors in drawn]) >= 0.95
 
 
 def test_a_studys_areas_are_of_its_own_metric_and_of_both_states() -> None:
     common = {"base": "b", "id_task": "d", "task": "d", "setting": "all", "readout": "", "recipe": "sgd",
               "variant": "", "search_variant": "", "localizer": "stagewise", "split": "test"}  # fmt: skip
     rows = [
-        {**common, "method": method, "share": share, "metric": metric, "mean": mean, "low": mean, "high": mean}
+        {**common, "method": method, "share": share, "metric": metric, **dict.fromkeys(ENDS, m + shift)}
         for method, means in (("graft", (0.5, 0.7)), ("complement", (0.9, 0.8)))
         for metric, shift in (("accuracy", 0.0), ("nll", 5.0))
-        for share, mean in zip((0.001, 0.01), (m + shift for m in means), strict=True)
-    ]
+        for share, m in zip((0.001, 0.01), means, strict=True)
+    ]  # fmt: skip
     found = study_areas(pd.DataFrame([*rows, {**rows[0], "split": "validation", "mean": 0.0}]))
     assert found.set_index("state")["value"].to_dict() == pytest.approx({"grafted": 0.6, "complement": 0.85})
     assert set(found["metric"]) == {"accuracy"} and study_areas(pd.DataFrame(rows)[:0]).empty
@@ -129,16 +124,13 @@ def test_a_studys_areas_are_of_its_own_metric_and_of_both_states() -> None:
 
 def test_an_older_run_offers_its_main_size(tmp_path: Path) -> None:
     run = fake_run(Store(tmp_path))
-    left = without_region(run, "test")
+    left, rows = without_region(run, "test"), run.predictions().query("split == 'test'")
     assert "complement.parquet" not in run.files and left["size"].tolist() == [run.record.size]
-    rows = run.predictions().query("split == 'test'")
     z = {s: p.filter(like="logit_").to_numpy(float) for s, p in rows.groupby("state")}
     labels = rows[rows["state"] == "finetuned"]["label"].to_numpy()
     wanted = recovered_gain(z["complement"], z["pretrained"], z["finetuned"], labels, "accuracy")
-    assert left[["value", "low", "high"]].iloc[0].tolist() == pytest.approx([wanted.value, wanted.low, wanted.high])
+    assert left[["value", "low", "high"]].iloc[0].tolist() == pytest.approx(wanted[:3])
     assert left["value"].iloc[0] != run.record.metrics["test"].recovered.value, "the graft's would pass"
-    graft = run.curve().query("split == 'test'")
-    exhibit = necessity(graft, left, ("stagewise", "fitted gain"), "light")
-    assert "stagewise (fitted gain)" in exhibit.title
-    assert set(exhibit.table["state"]) == {"grafted", "complement"}
+    exhibit = necessity(run.curve().query("split == 'test'"), left, ("stagewise", "fitted gain"), "light")
+    assert "stagewise (fitted gain)" in exhibit.title and set(exhibit.table["state"]) == {"grafted", "complement"}
     assert "stored at one size" in exhibit.finding and "complement" in exhibit.alt

@@ -45,44 +45,43 @@ def twin(name: str, scale: float) -> list[float]:
 
 @pytest.mark.parametrize("name", MEASURES)
 def test_a_measure_is_what_its_formula_says(name: str) -> None:
-    found = MEASURES[name].score(Predictions(MODEL, 0.5 * MODEL), Reference(LABELS, TUNED))
-    assert found is not None and found == pytest.approx(twin(name, 0.5), rel=1e-9)
-    is_scaled = name.endswith("scaled")
-    assert (MEASURES[name].score(Predictions(MODEL, None), Reference(LABELS, TUNED)) is None) == is_scaled
+    score, reference = MEASURES[name].score, Reference(LABELS, TUNED)
+    assert score(Predictions(MODEL, 0.5 * MODEL), reference) == pytest.approx(twin(name, 0.5), rel=1e-9)
+    assert (score(Predictions(MODEL, None), reference) is None) == name.endswith("scaled")
 
 
-def test_the_fine_tuned_model_shares_all_with_itself_and_few_errors_have_no_share() -> None:
-    itself, reference = Predictions(TUNED, None), Reference(LABELS, TUNED)
-    for name in ("agreement", "shared probability", "shared errors"):
-        found = MEASURES[name].score(itself, reference)
-        assert found is not None and found == pytest.approx(1)
-    right = np.eye(3)[LABELS]
-    right[: FIVE - 1] *= -1  # these predictions are wrong
-    assert MEASURES["shared errors"].score(itself, Reference(LABELS, right)) is None
+@pytest.mark.parametrize("name", ["agreement", "shared probability", "shared errors"])
+def test_the_fine_tuned_model_shares_all_with_itself(name: str) -> None:
+    found = MEASURES[name].score(Predictions(TUNED, None), Reference(LABELS, TUNED))
+    assert found is not None and found == pytest.approx(1)
+
+
+def test_few_errors_have_no_share() -> None:
+    wrong = np.arange(len(LABELS))[:, None] < FIVE - 1
+    reference = Reference(LABELS, np.where(wrong, -1, 1) * np.eye(3)[LABELS])
+    assert MEASURES["shared errors"].score(Predictions(TUNED, None), reference) is None
 
 
 def test_accuracy_and_loss_are_those_that_the_run_stores() -> None:
     run = opening_run()
     found, note = by_measure(run).set_index("measure"), run.record.null("test")
     assert note is not None and set(found.index) == set(MEASURES)
-    for name, metric in (("accuracy", "accuracy"), ("NLL", "nll")):
-        stored = note.beyond["test"][metric]
-        row = found.loc[name, ["beyond", "low", "high"]].tolist()
-        assert row == pytest.approx([stored.value, stored.low, stored.high], abs=1e-6)
+    stored = [note.beyond["test"][metric] for metric in ("accuracy", "nll")]
+    wanted = [[one.value, one.low, one.high] for one in stored]
+    np.testing.assert_allclose(found.loc[["accuracy", "NLL"], ["beyond", "low", "high"]], wanted, atol=1e-6)
     assert (found["draws"] == note.draws).all() and found.loc["shared errors", "examples"] < found["examples"].max()
     error = (found["high"] - found["low"]) / (2 * 1.959964)
     assert found["standard_errors"].tolist() == pytest.approx((found["beyond"] / error).tolist())
 
 
 def test_the_graft_is_read_in_the_order_of_its_nulls(monkeypatch: pytest.MonkeyPatch) -> None:
-    run, nulls = opening_run(), opening_run().nulls()
+    run = opening_run()
     expected = by_measure(run)
-    turned = pd.concat([rows[::-1] for _, rows in nulls.groupby(["null", "draw", "split"])])
+    turned = pd.concat([rows[::-1] for _, rows in run.nulls().groupby(["null", "draw", "split"])])
     monkeypatch.setattr(type(run), "nulls", lambda self: turned)
     pd.testing.assert_frame_equal(by_measure(run), expected, rtol=1e-9)
 
 
 def test_a_run_without_nulls_has_no_measures_and_says_nothing() -> None:
-    run = next(run for run in Store(shipped_root()).list() if not run.record.nulls)
-    found = by_measure(run)
+    found = by_measure(next(run for run in Store(shipped_root()).list() if not run.record.nulls))
     assert found.empty and beyond.likeness(found) == "" and beyond.measures(found).empty

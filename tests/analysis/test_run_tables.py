@@ -30,17 +30,15 @@ TINY = {"n": {"validation": 20, "test": 60}, "layers": 1, "width": 8, "steps": 2
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Run]:
     """Runs of stagewise with three seeds and of movement with one, each at two sizes."""
-    store = Store(tmp_path_factory.mktemp("runs"))
-    seeds = {"stagewise": (0, 1, 2), "movement": (0,)}
+    store, pairs = Store(tmp_path_factory.mktemp("runs")), [*(("stagewise", n) for n in range(3)), ("movement", 0)]
     return [
         fake_run(store, localizer=name, seed=seed, sizes=(size,), **TINY)
-        for name, own in seeds.items()
-        for seed in own
+        for name, seed in pairs
         for size in ("1%", "10%")
-    ]
+    ]  # fmt: skip
 
 
-def of(runs: list[Run], localizer: str, size: str) -> list[Run]:
+def of(runs: list[Run], localizer: str, size: str = "1%") -> list[Run]:
     return [r for r in runs if r.spec.localizer == localizer and r.spec.sizes == (size,)]
 
 
@@ -48,78 +46,72 @@ def values(runs: list[Run], metric: str) -> np.ndarray:
     return np.array([r.record.metrics["test"].states["grafted"][metric].value for r in runs])
 
 
+def rows_of(runs: list[Run], localizer: str) -> pd.DataFrame:
+    """Return the table's rows of a localizer at the smaller size, by metric."""
+    return table(runs).query("localizer == @localizer and share < 0.05").set_index("metric")
+
+
 @pytest.mark.slow
 def test_means_and_deviations_over_seeds(runs: list[Run]) -> None:
-    frame = table(runs)
-    assert frame.dtypes.astype(str).to_dict() == TABLE
+    assert table(runs).dtypes.astype(str).to_dict() == TABLE
     for metric in ("accuracy", "ece", "nll"):
-        row = frame.query("localizer == 'stagewise' and metric == @metric and share < 0.05").iloc[0]
-        expected = values(of(runs, "stagewise", "1%"), metric)
-        assert row["mean"] == pytest.approx(expected.mean())
-        assert row["sd"] == pytest.approx(expected.std(ddof=1))
-        center = row["debiased"] if metric == "ece" else row["mean"]
-        assert row["seeds"] == 3 and row["low"] <= center <= row["high"]
-        half = 1.96 * expected.std(ddof=1) / np.sqrt(3)
-        assert row["high"] - row["low"] > 2 * half, "the examples count too"
+        row, expected = rows_of(runs, "stagewise").loc[metric], values(of(runs, "stagewise"), metric)
+        assert tuple(row[["mean", "sd", "seeds"]]) == pytest.approx((expected.mean(), expected.std(ddof=1), 3))
+        assert row["low"] <= (row["debiased"] if metric == "ece" else row["mean"]) <= row["high"]
+        wide = 2 * 1.96 * expected.std(ddof=1) / np.sqrt(3)
+        assert row["high"] - row["low"] > wide, "the examples count too"
 
 
 def test_one_seed_says_nothing_about_seeds(runs: list[Run]) -> None:
-    row = table(runs).query("localizer == 'movement' and metric == 'accuracy'").iloc[0]
+    row = rows_of(runs, "movement").loc["accuracy"]
+    one = of(runs, "movement")[0].record.metrics["test"].states["grafted"]["accuracy"]
     assert np.isnan(row["sd"]) and row["low"] < row["mean"] < row["high"]
-    one = of(runs, "movement", "1%")[0].record.metrics["test"].states["grafted"]["accuracy"]
-    row = table(runs).query("localizer == 'movement' and metric == 'accuracy' and share < 0.05").iloc[0]
     assert (row["low"], row["high"]) == pytest.approx((one.low, one.high)), "Wilson's"
 
 
 def test_metrics_of_several_models_join_the_intervals_of_the_runs(runs: list[Run]) -> None:
-    frame = table(runs).query("localizer == 'stagewise' and share < 0.05").set_index("metric")
-    stored = [run.record.metrics["test"].agreement for run in of(runs, "stagewise", "1%")]
-    value, low, high = np.array([(one.value, one.low, one.high) for one in stored if one]).T
-    wanted = mean_of_intervals(value, low, high)
-    assert (frame.loc["agreement", "low"], frame.loc["agreement", "high"]) == pytest.approx(wanted[1:3])
-    assert frame.loc["recovered", "low"] < frame.loc["recovered", "mean"] < frame.loc["recovered", "high"]
+    frame, stored = rows_of(runs, "stagewise"), [r.record.metrics["test"].agreement for r in of(runs, "stagewise")]
+    wanted = mean_of_intervals(*np.array([(one.value, one.low, one.high) for one in stored if one]).T)
+    assert tuple(frame.loc["agreement", ["low", "high"]]) == pytest.approx(wanted[1:3])
+    assert frame.loc["recovered", ["low", "mean", "high"]].is_monotonic_increasing
     assert np.isnan(frame.loc["confidence", "low"]), "its row of metrics has no interval"
 
 
 def test_other_sizes_of_a_run_have_the_intervals_that_it_stored(tmp_path: Path) -> None:
-    frame = table([fake_run(Store(tmp_path), sizes=("5%", "1%"), **TINY)])
-    assert frame.query("metric == 'accuracy'")["low"].notna().all()
-    errors = frame.query("metric == 'ece'")
-    assert (
-        len(errors) == 2
-        and (errors["low"] <= errors["debiased"]).all()
-        and (errors["debiased"] <= errors["high"]).all()
-    )
+    frame = table([fake_run(Store(tmp_path), sizes=("5%", "1%"), **TINY)]).set_index("metric")
+    errors = frame.loc["ece", ["low", "debiased", "high"]]
+    assert frame.loc["accuracy", "low"].notna().all()
+    assert len(errors) == 2 and (errors.diff(axis=1).iloc[:, 1:] >= 0).all(axis=None)
 
 
 def test_nothing_gives_empty_tables_with_their_columns() -> None:
-    assert list(table([]).columns) == list(TABLE) and len(table([])) == 0
-    assert list(differences([]).columns) == list(DIFFERENCES)
+    assert (list(table([]).columns), len(table([])), list(differences([]).columns)) == (
+        list(TABLE),
+        0,
+        list(DIFFERENCES),
+    )
 
 
 def test_each_pair_at_equal_size_and_its_mirror(runs: list[Run]) -> None:
     frame = differences(runs, metrics=("accuracy", "nll"))
-    assert len(frame) == 2 * 2 * 2
-    assert (frame["n"] == 60).all()
+    assert len(frame) == 2 * 2 * 2 and (frame["n"] == 60).all()
     for _, row in frame.iterrows():
         other = frame.query("a == @row.b and size == @row['size'] and metric == @row.metric").iloc[0]
-        assert (row["value"], row["low"], row["high"]) == pytest.approx(
-            (-other["value"], -other["high"], -other["low"])
-        )
-        expected = [values([r for r in runs if r.record.size == row["size"] and r.spec.localizer == n], row["metric"])
-                    for n in (row["a"], row["b"])]  # fmt: skip
-        assert row["value"] == pytest.approx(expected[0].mean() - expected[1].mean())
-        assert row["low"] <= row["value"] <= row["high"]
+        ends = (-other["value"], -other["high"], -other["low"])
+        assert (row["value"], row["low"], row["high"]) == pytest.approx(ends)
+        same = [r for r in runs if r.record.size == row["size"]]
+        a, b = (values([r for r in same if r.spec.localizer == row[side]], row["metric"]).mean() for side in "ab")
+        assert row["value"] == pytest.approx(a - b) and row["low"] <= row["value"] <= row["high"]
 
 
 def test_a_run_against_itself_differs_by_exactly_nothing(runs: list[Run]) -> None:
-    one = of(runs, "movement", "1%")
+    one = of(runs, "movement")
     for metric, sides in sampled({"a": one, "b": one}, ("accuracy", "ece")).by_metric.items():
         assert difference_over_seeds(sides["a"], sides["b"], metric)[:3] == (0, 0, 0)
 
 
 def test_pairing_narrows_the_interval(runs: list[Run]) -> None:
-    both = {"a": of(runs, "stagewise", "1%"), "b": of(runs, "stagewise", "10%")}
+    both = {"a": of(runs, "stagewise"), "b": of(runs, "stagewise", "10%")}
     for metric, sides in sampled(both, ("accuracy", "nll", "ece")).by_metric.items():
         pair = difference_over_seeds(sides["a"], sides["b"], metric)
         loose = apart(*(mean_over_seeds(side, metric) for side in sides.values()))
@@ -127,18 +119,16 @@ def test_pairing_narrows_the_interval(runs: list[Run]) -> None:
 
 
 def test_predictions_are_joined_by_example_and_not_by_row(runs: list[Run], monkeypatch: pytest.MonkeyPatch) -> None:
-    one = of(runs, "movement", "1%")[0]
-    logits, labels = joined([one, one], "test")
-    real = Run.logits
+    two, real, order = of(runs, "movement") * 2, Run.logits, np.random.default_rng(3)
 
-    def shuffled(self: Run, *asked: Any, **more: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        rows = np.random.default_rng(3).permutation(60)
-        ids, y, z = real(self, *asked, **more)
-        return ids[rows], y[rows], z[rows]
+    def shuffled(self: Run, *asked: Any, **more: Any) -> tuple[np.ndarray, ...]:
+        rows = order.permutation(60)
+        return tuple(column[rows] for column in real(self, *asked, **more))
 
+    logits, labels = joined(two, "test")
     monkeypatch.setattr(Run, "logits", shuffled)
-    again, same = joined([one, one], "test")
-    assert np.array_equal(logits[0], again[0]) and np.array_equal(labels, same)
+    again, same = joined(two, "test")
+    assert np.array_equal(logits, again) and np.array_equal(labels, same)
 
 
 def test_runs_on_other_examples_cannot_be_compared(runs: list[Run], tmp_path: Path) -> None:
@@ -148,24 +138,13 @@ def test_runs_on_other_examples_cannot_be_compared(runs: list[Run], tmp_path: Pa
 
 
 def test_other_tasks_and_pairs_are_kept_apart(runs: list[Run], tmp_path: Path) -> None:
-    other = fake_run(Store(tmp_path), task="cr", sizes=("1%",), **TINY)
-    frame = table([*runs, other])
-    assert set(frame["task"]) == {"sst2", "cr"}
-    assert "cr" not in set(differences([*runs, other])["task"])
-
-
-def test_runs_of_one_localizer_with_other_options_are_not_taken_for_seeds(runs: list[Run]) -> None:
-    first, second, *_ = of(runs, "stagewise", "1%")
-    spec = second.spec.model_copy(update={"steps": 9})
-    changed = Run(second.path, second.record.model_copy(update={"spec": spec}))
-    frame: pd.DataFrame = table([first, changed])
-    assert set(frame["localizer"]) == {"stagewise", "stagewise steps=9"}
-    assert (frame["seeds"] <= 1).all()
+    both = [*runs, fake_run(Store(tmp_path), task="cr", sizes=("1%",), **TINY)]
+    assert set(table(both)["task"]) == {"sst2", "cr"} and "cr" not in set(differences(both)["task"])
 
 
 def test_f1_is_compared_where_it_is_the_metric(tmp_path: Path) -> None:
-    store = Store(tmp_path)
-    two = [fake_run(store, localizer=n, metric="f1", sizes=("5%",), **TINY) for n in ("movement", "random")]
+    names = ("movement", "random")
+    two = [fake_run(Store(tmp_path), localizer=n, metric="f1", sizes=("5%",), **TINY) for n in names]
     assert "f1" in set(differences(two)["metric"])
 
 
@@ -179,22 +158,22 @@ def asked(run: Run, **changes: Any) -> Run:
                 {"options": {"start_share": 0.5}}, {"steps": 7}, {"cuda_graphs": True}],
 )  # fmt: skip
 def test_another_setting_is_no_further_seed(runs: list[Run], changes: dict[str, Any]) -> None:
-    own = of(runs, "stagewise", "1%")[0]
-    frame = table([own, asked(own, **changes)]).query("metric == 'accuracy'")
-    assert list(frame["seeds"]) == [1, 1] and frame["localizer"].nunique() == 2
-    name, value = next(iter((changes.get("options") or changes).items()))
-    assert f"stagewise {name}={str(value).lower()}" in set(frame["localizer"])
+    first, second, *_ = of(runs, "stagewise")
+    (name, value), *_ = (changes.get("options") or changes).items()
+    for other in (first, second):
+        frame = table([first, asked(other, **changes)]).query("metric == 'accuracy'")
+        assert list(frame["seeds"]) == [1, 1] and frame["localizer"].nunique() == 2
+        assert f"stagewise {name}={str(value).lower()}" in set(frame["localizer"])
 
 
 def test_the_same_seed_twice_is_one_seed(runs: list[Run]) -> None:
-    own = of(runs, "stagewise", "1%")
+    own = of(runs, "stagewise")
     frame = table([*own, asked(own[0], base="elsewhere/tiny-base")]).query("metric == 'accuracy'")
     assert list(frame["seeds"]) == [3]
 
 
 def test_a_size_that_two_runs_share_is_told_once(tmp_path: Path) -> None:
-    store = Store(tmp_path)
-    pair = [fake_run(store, sizes=("5%", "1%"), **TINY), fake_run(store, sizes=("1%",), **TINY)]
+    pair = [fake_run(Store(tmp_path), sizes=sizes, **TINY) for sizes in (("5%", "1%"), ("1%",))]
     frame = table(pair).query("metric == 'accuracy'")
     assert len(frame) == 2 and not frame.duplicated(["localizer", "size"]).any()
     assert frame["low"].notna().all(), "of two rows the one with an interval is kept"
@@ -204,5 +183,5 @@ def test_two_pairs_of_one_task_are_told_apart(tmp_path: Path) -> None:
     one = fake_run(Store(tmp_path), finetuned="demo/one", sizes=("1%",), **TINY)
     two = asked(one, finetuned="demo/two")
     other = two.record.finetuned.model_copy(update={"fingerprint": "another"})
-    two = Run(two.path, two.record.model_copy(update={"finetuned": other}))
-    assert set(table([one, two])["finetuned"]) == {"one", "two"}
+    pair = [one, Run(two.path, two.record.model_copy(update={"finetuned": other}))]
+    assert set(table(pair)["finetuned"]) == {"one", "two"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -9,48 +10,47 @@ from skillviz.analysis.size_curve import by_size
 from skillviz.core.seeds_interval import mean_of_intervals
 from tests.plots.frames import rows
 
+BOTH = "examples and seeds"
 
-def test_several_seeds_are_pooled_by_hand() -> None:
-    (row,) = by_size(rows([0.70, 0.80, 0.90]), "accuracy").to_dict("records")
-    assert row["value"] == pytest.approx(0.8) and row["seeds"] == 3 and row["over"] == "examples and seeds"
-    wanted = mean_of_intervals([0.7, 0.8, 0.9], [0.6, 0.7, 0.8], [0.8, 0.9, 1.0])
-    assert (row["low"], row["high"]) == pytest.approx((wanted.low, min(wanted.high, 1.0)))
-    assert row["value"] - row["low"] > 1.5 * 1.96 * 0.1 / 3**0.5  # a normal interval over seeds would be narrower
+
+@pytest.mark.parametrize(
+    ("values", "seeds", "wanted", "over"),
+    [
+        ([0.7, 0.8, 0.9], None, None, BOTH),  # the three intervals joined
+        ([0.7], None, (0.7, 0.6, 0.8), "examples"),
+        ([0.7] * 3, None, (0.7, 0.6, 0.8), "examples"),  # seeds that agree exactly do not claim certainty
+        ([0.7, 0.8, 0.9], [0, 0, 1], (0.825, 0.0, 1.0), BOTH),  # two runs of one seed are one seed
+    ],
+    ids=["three seeds", "one", "three alike", "one of them twice"],
+)  # fmt: skip
+def test_seeds_are_pooled_by_hand(
+    values: list[float], seeds: list[int] | None, wanted: tuple | None, over: str
+) -> None:
+    (row,) = by_size(rows(values, **({"seeds": seeds} if seeds else {})), "accuracy").to_dict("records")
+    value, low, high, *_ = wanted or mean_of_intervals(values, np.subtract(values, 0.1), np.add(values, 0.1))
+    assert (row["value"], row["low"], row["high"]) == pytest.approx((value, low, min(high, 1.0)))
+    assert (row["seeds"], row["over"]) == (len(set(seeds or range(len(values)))), over)
 
 
 def test_calibration_has_an_interval_where_its_debiased_value_is_stored() -> None:
     curve = rows([0.07, 0.08, 0.09]).assign(metric="ece")
-    (row,) = by_size(curve, "ece").to_dict("records")
-    assert pd.isna(row["low"]) and row["value"] == pytest.approx(0.08)
     known = curve.assign(low=curve["value"] - 0.05, high=curve["value"] + 0.02, debiased=curve["value"] - 0.02)
-    (row,) = by_size(known, "ece").to_dict("records")
-    assert row["low"] < row["debiased"] == pytest.approx(0.06) and row["debiased"] < row["high"]
+    (row,), (with_ends,) = (by_size(frame, "ece").to_dict("records") for frame in (curve, known))
+    assert pd.isna(row["low"]) and row["value"] == pytest.approx(0.08)
+    assert with_ends["debiased"] == pytest.approx(0.06) and with_ends["low"] < 0.06 < with_ends["high"]
 
 
-def test_one_seed_keeps_its_interval_over_examples() -> None:
-    (row,) = by_size(rows([0.7]), "accuracy").to_dict("records")
-    assert (row["low"], row["high"], row["over"]) == (pytest.approx(0.6), pytest.approx(0.8), "examples")
-
-
-def test_seeds_that_agree_exactly_do_not_claim_certainty() -> None:
-    (row,) = by_size(rows([0.7, 0.7, 0.7], "movement"), "accuracy").to_dict("records")
-    assert row["over"] == "examples" and row["high"] - row["low"] == pytest.approx(0.2)
-
-
-def test_two_runs_of_one_seed_count_as_one_seed() -> None:
-    (row,) = by_size(rows([0.70, 0.80, 0.90], seeds=[0, 0, 1]), "accuracy").to_dict("records")
-    assert row["seeds"] == 2 and row["value"] == pytest.approx((0.75 + 0.90) / 2)
-
-
-def test_a_size_of_its_own_is_never_averaged() -> None:
-    curve = pd.concat([rows([0.7], "learned", [0], 90), rows([0.8, 0.9], "learned", [1, 2], 100)])
-    assert list(by_size(curve, "accuracy")["size"]) == [90, 100, 100]
-    assert list(by_size(curve, "accuracy", per_run=())["size"]) == [90, 100]
-
-
-def test_size_zero_is_left_to_the_reference_line() -> None:
-    curve = pd.concat([rows([0.6], size=0), rows([0.7])])
-    assert list(by_size(curve, "accuracy")["size"]) == [100]
+@pytest.mark.parametrize(
+    ("curves", "options", "sizes"),
+    [
+        ([rows([0.7], "learned", [0], 90), rows([0.8, 0.9], "learned", [1, 2], 100)], {}, [90, 100, 100]),
+        ([rows([0.7], "learned", [0], 90), rows([0.8, 0.9], "learned", [1, 2], 100)], {"per_run": ()}, [90, 100]),
+        ([rows([0.6], size=0), rows([0.7])], {}, [100]),
+    ],
+    ids=["a size of its own is never averaged", "unless it may be", "size zero is the reference line's"],
+)
+def test_the_sizes_of_a_curve(curves: list[pd.DataFrame], options: dict, sizes: list[int]) -> None:
+    assert list(by_size(pd.concat(curves), "accuracy", **options)["size"]) == sizes
 
 
 @pytest.mark.parametrize(("column", "other"), [("split", "validation"), ("dataset", "imdb")])

@@ -51,67 +51,76 @@ def test_every_example_is_in_one_slice_of_a_column(column: list) -> None:
         assert len({one.name for one in parts}) == len(parts) > 1
 
 
-def test_numbers_are_cut_at_quartiles_and_many_texts_are_joined() -> None:
-    numbers = slices_of(pd.DataFrame({"x": [str(n) for n in range(100)]}))  # text, the form that CSV files give
-    assert [one.name for one in numbers] == ["0 to 24", "25 to 49", "50 to 74", "75 to 99"]
-    assert [int(one.rows.sum()) for one in numbers] == [25] * 4
-    texts = pd.DataFrame({"x": [f"t{n % 20}" for n in range(200)] + ["t3"]})
-    named = slices_of(texts)
-    assert len(named) == MOST_VALUES and named[0].name == "t3" and named[-1].name == "other values"
-    assert slices_of(pd.DataFrame({"id": [f"row {n}" for n in range(50)], "same": ["a"] * 50})) == []
-    assert sliceable(texts.assign(y=range(201))) == ["x", "y"]
+TEXTS = [f"t{n % 20}" for n in range(200)] + ["t3"]
 
 
-def test_numbers_with_gaps_infinities_or_mostly_one_value_are_cut_too() -> None:
-    def cut(column: list) -> dict[str, int]:
-        return {one.name: int(one.rows.sum()) for one in slices_of(pd.DataFrame({"x": column}))}
+@pytest.mark.parametrize(
+    ("column", "wanted"),
+    [
+        ([str(n) for n in range(100)], {"0 to 24": 25, "25 to 49": 25, "50 to 74": 25, "75 to 99": 25}),  # as in a CSV
+        ([str(n) if n % 2 else "" for n in range(80)],
+         {"1 to 19": 10, "21 to 39": 10, "41 to 59": 10, "61 to 79": 10, "missing": 40}),
+        (["a", "", "b", ""], {"a": 1, "b": 1, "missing": 2}),
+        ([0.0] * 90 + [*range(1, 11)], {"0": 90, "1 to 10": 10}),
+        ([*range(-6, 0), *[0] * 90, *range(1, 5)], {"-6 to -1": 6, "0": 90, "1 to 4": 4}),
+        ([*range(6), *[np.inf] * 6], {"0 to 2": 3, "3 to 5": 3, "inf": 6}),
+        ([f"row {n}" for n in range(50)], {}),
+        (["a"] * 50, {}),
+    ],
+    ids=["quartiles", "gaps", "texts with gaps", "mostly zero", "about zero", "infinite", "all apart", "all alike"],
+)  # fmt: skip
+def test_columns_are_cut_by_hand(column: list, wanted: dict[str, int]) -> None:
+    assert {one.name: int(one.rows.sum()) for one in slices_of(pd.DataFrame({"x": column}))} == wanted
 
-    gaps = [str(n) if n % 2 else "" for n in range(80)]  # an empty cell of a CSV file
-    assert cut(gaps) == {"1 to 19": 10, "21 to 39": 10, "41 to 59": 10, "61 to 79": 10, "missing": 40}
-    assert cut(["a", "", "b", ""]) == {"a": 1, "b": 1, "missing": 2}
-    assert cut([0.0] * 90 + [*range(1, 11)]) == {"0": 90, "1 to 10": 10}
-    assert cut([*range(-6, 0), *[0] * 90, *range(1, 5)]) == {"-6 to -1": 6, "0": 90, "1 to 4": 4}
-    assert cut([*range(6), *[np.inf] * 6]) == {"0 to 2": 3, "3 to 5": 3, "inf": 6}
+
+def test_many_texts_are_joined() -> None:
+    names = [one.name for one in slices_of(pd.DataFrame({"x": TEXTS}))]
+    assert (len(names), names[0], names[-1]) == (MOST_VALUES, "t3", "other values")
+    assert sliceable(pd.DataFrame({"x": TEXTS, "y": range(201)})) == ["x", "y"]
 
 
-def test_differences_are_those_of_the_slices_own_examples() -> None:
-    graft, tuned = answers(1, 1.0), answers(2, 2.0)
+@pytest.mark.parametrize("metric", ["accuracy", "nll"])
+def test_differences_are_those_of_the_slices_own_examples(metric: str) -> None:
+    graft, tuned, few = answers(1, 1.0), answers(2, 2.0), LEAST[metric] - 1
     columns = class_column(graft.labels, graft.ids, ("negative", "positive")).assign(
-        words=np.arange(N),
-        rare=["x" if n < LEAST["accuracy"] - 1 else "y" for n in range(N)],
-        some=["x" if n < LEAST["nll"] - 1 else "y" for n in range(N)],
+        words=np.arange(N), rare=np.where(np.arange(N) < few, "x", "y")
     )
-    for metric, column in (("accuracy", "rare"), ("nll", "some")):
-        table = slice_differences(graft, tuned, columns, metric)
-        assert tuple(table.columns) == COLUMNS and len(table) == 2 + 4 + 2 + 2
-        row = table[table["name"] == "negative"].iloc[0]
-        mask = graft.labels == 0
-        wanted = metric_difference(graft.logits[mask], tuned.logits[mask], graft.labels[mask], metric)
-        assert (row["value"], row["low"], row["high"]) == pytest.approx(wanted[:3])
-        assert pd.isna(row["gained"]) if metric == "nll" else (row["gained"], row["lost"]) == wanted[4:]
-        assert row["n"] == mask.sum() and row["value"] == pytest.approx(row["graft"] - row["finetuned"])
-        small = table[(table["name"] == "x") & (table["column"] == column)].iloc[0]
-        assert small["n"] == LEAST[metric] - 1 and np.isnan(small["low"]) and np.isfinite(small["value"])
-        ranked = worst_first(table, metric)
-        few = int(table["low"].isna().sum())
-        assert ranked["low"].isna().tolist() == [False] * (len(table) - few) + [True] * few
-        ordered = ranked["value"].to_numpy()[: len(table) - few]
-        assert (np.diff(ordered) >= 0).all() if metric == "accuracy" else (np.diff(ordered) <= 0).all()
+    table = slice_differences(graft, tuned, columns, metric)
+    assert tuple(table.columns) == COLUMNS and len(table) == 2 + 4 + 2
+    row, small = (table[table["name"] == name].iloc[0] for name in ("negative", "x"))
+    mask = graft.labels == 0
+    wanted = metric_difference(graft.logits[mask], tuned.logits[mask], graft.labels[mask], metric)
+    assert (row["value"], row["low"], row["high"]) == pytest.approx(wanted[:3])
+    assert pd.isna(row["gained"]) if metric == "nll" else (row["gained"], row["lost"]) == wanted[4:]
+    assert row["n"] == mask.sum() and row["value"] == pytest.approx(row["graft"] - row["finetuned"])
+    assert small["n"] == few and np.isnan(small["low"]) and np.isfinite(small["value"])
+    ranked = worst_first(table, metric)
+    last = int(table["low"].isna().sum())
+    assert ranked["low"].isna().tolist() == [False] * (len(table) - last) + [True] * last
+    ordered = ranked["value"][: len(table) - last]
+    assert ordered.is_monotonic_increasing if metric == "accuracy" else ordered.is_monotonic_decreasing
 
 
 def test_columns_are_matched_by_id() -> None:
     graft, tuned = answers(1, 1.0), answers(2, 2.0)
     columns = class_column(graft.labels, graft.ids, ("negative", "positive"))
-    turned = slice_differences(graft, tuned, columns.iloc[::-1], "accuracy")
-    pd.testing.assert_frame_equal(turned, slice_differences(graft, tuned, columns, "accuracy"))
-    wrong = columns.set_axis(columns.index[::-1])
-    assert not turned.equals(slice_differences(graft, tuned, wrong, "accuracy"))
+    table, turned, wrong = (
+        slice_differences(graft, tuned, frame, "accuracy")
+        for frame in (columns, columns.iloc[::-1], columns.set_axis(columns.index[::-1]))
+    )
+    pd.testing.assert_frame_equal(turned, table)
+    assert not turned.equals(wrong)
 
 
-def test_what_does_not_fit_is_refused() -> None:
+@pytest.mark.parametrize(
+    ("error", "words", "rows", "metric"),
+    [
+        (BadInput, "'f1' is not a metric of slices; known: accuracy, nll", slice(None), "f1"),
+        (ValueError, "same examples", slice(None, None, -1), "nll"),
+    ],
+)
+def test_what_does_not_fit_is_refused(error: type[Exception], words: str, rows: slice, metric: str) -> None:
     graft = answers(1, 1.0)
-    columns = class_column(graft.labels, graft.ids, ("a", "b"))
-    with pytest.raises(BadInput, match="'f1' is not a metric of slices; known: accuracy, nll"):
-        slice_differences(graft, graft, columns, "f1")
-    with pytest.raises(ValueError, match="same examples"):
-        slice_differences(graft, graft.take(np.arange(N)[::-1]), columns, "nll")
+    with pytest.raises(error, match=words):
+        columns = class_column(graft.labels, graft.ids, ("a", "b"))
+        slice_differences(graft, graft.take(np.arange(N)[rows]), columns, metric)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Generator
+from typing import Any
+
 import numpy as np
 import torch
 from torch import nn
@@ -72,18 +75,14 @@ def problem_of(
     With `quantum` every movement is a multiple of it, so that many are tied. Both sides hold float32 values that
     `dtype` can represent.
     """
-    flat = FlatModel(model.to(dtype), table_of(model))
-    draw = torch.Generator().manual_seed(seed)
+    flat, draw = FlatModel(model.to(dtype), table_of(model)), torch.Generator().manual_seed(seed)
     change = 0.1 * torch.randn(len(flat.theta), generator=draw)
-    if quantum:
-        change = (change / quantum).round() * quantum
+    change = (change / quantum).round() * quantum if quantum else change
     change[torch.rand(len(change), generator=draw) >= moved] = 0
-    base = flat.theta.clone()
     make = make_readout(readout, encoded)
-    train = Objective(flat, make, encoded, micro_tokens)
-    chosen = None if selection is None else Objective(flat, make, selection, micro_tokens)
-    finetuned = (base.float() + change.to(base.device)).to(dtype)
-    return Problem(flat, base, finetuned, train, chosen)
+    train, chosen = (one and Objective(flat, make, one, micro_tokens) for one in (encoded, selection))
+    finetuned = (flat.theta.float() + change.to(flat.theta.device)).to(dtype)
+    return Problem(flat, flat.theta.clone(), finetuned, train, chosen)
 
 
 def tiny_problem(
@@ -134,3 +133,13 @@ def one_by_one(problem: Problem) -> Objective:
     alone = Objective(train.flat, train.readout, train.batches.encoded)
     alone.taps = None
     return alone
+
+
+def finish(search: Generator[Any, None, Any], keep: Callable[[Any], Any] = lambda step: step) -> tuple[list[Any], Any]:
+    """Return what to keep of each step of a search (or of other work in steps) and its result."""
+    steps: list[Any] = []
+    while True:
+        try:
+            steps.append(keep(next(search)))
+        except StopIteration as end:
+            return steps, end.value

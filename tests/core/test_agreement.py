@@ -12,6 +12,7 @@ from skillviz.core.intervals import wilson
 from skillviz.errors import BadInput
 from tests.core.drawn_predictions import PROPERTY, logits_of, predictions
 from tests.reference import agreement as slow
+from tests.refused import refused
 
 
 @PROPERTY
@@ -19,11 +20,9 @@ from tests.reference import agreement as slow
 def test_agreement_equals_its_slow_twin(drawn: tuple, seed: int) -> None:
     a = drawn[0]
     b = a + np.random.default_rng(seed).normal(size=a.shape) * a.std()
-    assert agreement(a, b) == pytest.approx(slow.agreement(a, b), rel=1e-12)
-    assert agreement(a, b) == agreement(b, a)
-    assert agreement(a, a) == 1.0
     value, low, high = agreement_interval(a, b)[:3]
-    assert value == agreement(a, b) and (low, high) == pytest.approx(wilson(value * len(a), len(a)), abs=1e-12)
+    assert value == agreement(a, b) == agreement(b, a) == pytest.approx(slow.agreement(a, b), rel=1e-12)
+    assert (low, high) == pytest.approx(wilson(value * len(a), len(a)), abs=1e-12) and agreement(a, a) == 1.0
 
 
 @PROPERTY
@@ -37,28 +36,25 @@ def test_mcnemar_equals_counting_every_fall_of_the_coins(right: list[tuple[bool,
     assert mcnemar(b, a, labels) == (p, n10, n01)
 
 
-def test_mcnemar_by_hand() -> None:
-    labels = np.zeros(10, dtype=int)
-    better, worse = logits_of([0.9] * 10), logits_of([0.1] * 5 + [0.9] * 5)
-    assert mcnemar(worse, better, labels) == (2 / 2**5, 5, 0)
-    assert mcnemar(better, better, labels) == (1.0, 0, 0)
+@pytest.mark.parametrize(
+    ("a", "b", "wanted"),
+    [
+        ("0000011111", "1111111111", (2 / 2**5, 5, 0)),
+        ("1111111111", "1111111111", (1.0, 0, 0)),
+        ("1" * 20_000, "0" * 20_000, (0.0, 0, 20_000)),  # 2^-19999 is below the smallest float
+        ("10" * 10_000, "01" * 10_000, (1.0, 10_000, 10_000)),
+    ],
+    ids=["one better", "the same", "many, one better", "many, level"],
+)
+def test_mcnemar_by_hand(a: str, b: str, wanted: tuple[float, int, int]) -> None:
+    both = (logits_of([0.9 if right == "1" else 0.1 for right in text]) for text in (a, b))
+    assert mcnemar(*both, np.zeros(len(a), dtype=int)) == wanted
 
 
-def test_mcnemar_of_many_examples_stays_exact() -> None:
-    n = 20_000
-    labels, a = np.zeros(n, dtype=int), logits_of([0.9] * n)
-    b = logits_of([0.1] * n)
-    assert mcnemar(a, b, labels).p == 0.0  # 2^-19999 is below the smallest float
-    half = np.arange(n) % 2 == 0
-    p = mcnemar(np.where(half[:, None], a, b), np.where(half[:, None], b, a), labels).p
-    assert p == 1.0
-
-
-def test_bad_input() -> None:
-    a = np.zeros((3, 2))
-    with pytest.raises(BadInput, match=r"\(3, 2\) and \(2, 2\)"):
-        agreement(a, a[:2])
-    with pytest.raises(BadInput, match="no predictions"):
-        agreement(a[:0], a[:0])
-    with pytest.raises(BadInput, match="one label for each"):
-        mcnemar(a, a[:2], [0, 0, 0])
+A = np.zeros((3, 2))
+test_bad_input = refused(
+    BadInput,
+    (r"\(3, 2\) and \(2, 2\)", agreement, A, A[:2]),
+    ("no predictions", agreement, A[:0], A[:0]),
+    ("one label for each", mcnemar, A, A[:2], [0, 0, 0]),
+)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import pytest
 
@@ -11,57 +12,75 @@ from skillviz.core import formats
 NB = formats.SPACE
 
 
+TIMES = (None, 240.0, 0.0)
+
+
 @pytest.mark.parametrize(
-    ("value", "shown"),
-    [(0.801, "80.1%"), (0.0, "0.0%"), (1.0, "100.0%"), (-0.029, "−2.9%"), (None, "n/a")],
+    ("show", "given", "shown"),
+    [
+        (formats.percent, (0.801, 0.0, 1.0, -0.029, None), ("80.1%", "0.0%", "100.0%", "−2.9%", "n/a")),
+        (
+            formats.share,
+            (0.001, 0.0001, 10_646 / 10_646_784, 1_064 / 10_646_784, 0.125, 1.0, 0.0123, 0.00034, 0.0),
+            ("0.1%", "0.01%", "0.1%", "0.01%", "12.5%", "100.0%", "1.2%", "0.034%", "0.0%"),
+        ),
+        (formats.count, (10_646_784,), ("10,646,784",)),
+        (formats.number, ((-1234.5, 1), (-0.0001, 2)), ("−1,234.5", "0.00")),  # a rounded zero has no sign
+        (formats.points, (0.029, -0.029, 0.0001), ("+2.9 points", "−2.9 points", "0.0 points")),
+        (formats.signed, ((0.26, 1), (-0.26, 1), (0.01, 1), (None, 1)), ("+0.3", "−0.3", "0.0", "n/a")),
+        (
+            formats.percent_interval,
+            ((0.774, 0.826), (-0.051, -0.008), (-0.1, 0.1, 0), (None, 0.1), (0.1, math.nan)),
+            ("77.4–82.6", "−5.1 to −0.8", "−10 to 10", "no interval", "no interval"),
+        ),
+        (
+            formats.estimate,
+            ((-0.0021, -0.00423, -0.00031), (0.5, None, None), (0.5, math.nan, 0.6), (None, 0, 1)),
+            ("−0.0021 (−0.0042 to −0.0003)", "0.500", "0.500", "n/a"),
+        ),
+        (
+            formats.percent_estimate,
+            ((0.02, 0.0004, 0.05), (0.825, 0.793, 0.853), (-0.05, -0.065, 0.01)),
+            ("2.00 (0.04–5.00)", "82.5 (79.3–85.3)", "−5.0 (−6.5 to 1.0)"),
+        ),
+        (
+            formats.seconds,
+            (4.21, 200, 7500, 59.96),
+            (f"4.2{NB}s", f"3{NB}min 20{NB}s", f"2{NB}h 5{NB}min", f"60.0{NB}s"),
+        ),
+        (formats.rough_seconds, (0.2, 5, 600, 9000), ("1 s", "5 s", "10 min", "2.5 h")),
+        (formats.time_left, TIMES, ("time left: not measured yet", "about 4 min left", "longer than measured so far")),
+        (formats.byte_size, (2**11, 87 * 2**20, 2**31), ("2 KiB", "87 MiB", "2.0 GiB")),
+        (
+            formats.day,
+            ("2026-11-20T14:05:33+00:00", "2026-11-20T14:05:33+02:00", None, "yesterday"),
+            ("20 Nov 2026, 14:05 UTC", "20 Nov 2026, 12:05 UTC", "n/a", "yesterday"),
+        ),
+        (
+            formats.counted,
+            ((0, "run"), (1, "run"), (1821, "run"), (2, "entry")),
+            ("0 runs", "1 run", "1,821 runs", "2 entries"),
+        ),
+        (formats.listed, (["a"], ["a", "b"], ["a", "b", "c", "d"]), ("a", "a and b", "a, b and 2 more")),
+    ],
+    ids=lambda one: getattr(one, "__name__", ""),
 )
-def test_percents_have_one_decimal_and_no_space(value: float | None, shown: str) -> None:
-    assert formats.percent(value) == shown
+def test_each_format_by_hand(show: Callable[..., str], given: tuple, shown: tuple[str, ...]) -> None:
+    assert [show(*one) if isinstance(one, tuple) else show(one) for one in given] == list(shown)
 
 
 @pytest.mark.parametrize("value", [None, math.nan, math.inf])
-def test_no_number_is_made_up(value: float | None) -> None:
-    assert {
-        formats.percent(value),
-        formats.number(value),
-        formats.points(value),
-        formats.share(value),
-        formats.seconds(value),
-    } == {"n/a"}
-
-
 @pytest.mark.parametrize(
-    ("share", "shown"),
-    [
-        (0.001, "0.1"), (0.0001, "0.01"), (10_646 / 10_646_784, "0.1"), (1_064 / 10_646_784, "0.01"),
-        (0.125, "12.5"), (1.0, "100.0"), (0.0123, "1.2"), (0.00034, "0.034"), (0.0, "0.0"),
-    ],
-)  # fmt: skip
-def test_shares_of_d_keep_two_figures(share: float, shown: str) -> None:
-    assert formats.share(share) == f"{shown}%"
-
-
-def test_a_share_that_cannot_be_is_still_a_text() -> None:
-    assert formats.share(-0.001).endswith("0.1%"), "of a damaged record: Home and the lists must open"
-
-
-def test_thousands_are_separated_and_minus_is_a_minus_sign() -> None:
-    assert formats.count(10_646_784) == "10,646,784"
-    assert formats.number(-1234.5, 1) == "−1,234.5"
-    assert formats.number(-0.0001, 2) == "0.00", "a rounded zero has no sign"
-
-
-def test_intervals_join_with_a_dash_or_with_words_where_a_sign_would_confuse() -> None:
-    assert formats.percent_interval(0.774, 0.826) == "77.4–82.6"
-    assert formats.percent_interval(-0.051, -0.008) == "−5.1 to −0.8"
-    assert formats.percent_interval(-0.1, 0.1, 0) == "−10 to 10"
-    assert formats.interval(0.412, 0.45, 2) == "0.41–0.45"
-    assert formats.percent_interval(None, 0.1) == formats.percent_interval(0.1, math.nan) == "no interval"
+    "show", [formats.percent, formats.number, formats.points, formats.share, formats.seconds], ids=lambda f: f.__name__
+)
+def test_no_number_is_made_up(show: Callable[[float | None], str], value: float | None) -> None:
+    assert show(value) == "n/a"
 
 
 @pytest.mark.parametrize(
     ("low", "high", "digits", "shown"),
     [
+        (0.412, 0.45, 2, "0.41–0.45"),
         (-0.00423, -0.00031, 3, "−0.0042 to −0.0003"), (-0.004, -0.00002, 3, "−0.00400 to −0.00002"),
         (0.0004, 0.0312, 2, "0.0004–0.0312"), (0.04, 3.21, 1, "0.04–3.21"), (-0.3, -0.2, 0, "−0.3 to −0.2"),
         (-0.0004, 0.004, 3, "0.000 to 0.004"), (0.0, 0.004, 3, "0.000–0.004"), (-0.004, 0.0, 3, "−0.004 to 0.000"),
@@ -72,54 +91,7 @@ def test_an_interval_shows_zero_only_where_it_holds_it(low: float, high: float, 
     assert formats.interval(low, high, digits) == shown
 
 
-def test_a_value_has_as_many_decimals_as_its_interval() -> None:
-    assert formats.estimate(-0.0021, -0.00423, -0.00031) == "−0.0021 (−0.0042 to −0.0003)"
-    assert formats.percent_estimate(0.02, 0.0004, 0.05) == "2.00 (0.04–5.00)"
-    assert formats.percent_estimate(0.825, 0.793, 0.853) == "82.5 (79.3–85.3)"
-    assert formats.estimate(0.5, None, None) == "0.500" and formats.estimate(0.5, math.nan, 0.6) == "0.500"
-
-
-def test_differences_carry_their_sign() -> None:
-    assert formats.points(0.029) == "+2.9 points"
-    assert formats.points(-0.029) == "−2.9 points"
-    assert formats.points(0.0001) == "0.0 points"
-
-
-@pytest.mark.parametrize(
-    ("value", "shown"),
-    [(4.21, f"4.2{NB}s"), (200, f"3{NB}min 20{NB}s"), (7500, f"2{NB}h 5{NB}min"), (59.96, f"60.0{NB}s")],
-)
-def test_times(value: float, shown: str) -> None:
-    assert formats.seconds(value) == shown
-
-
-def test_days() -> None:
-    assert formats.day("2026-11-20T14:05:33+00:00") == "20 Nov 2026, 14:05 UTC"
-    assert formats.day("2026-11-20T14:05:33+02:00") == "20 Nov 2026, 12:05 UTC"
-    assert formats.day(None) == "n/a" and formats.day("yesterday") == "yesterday"
-
-
-def test_plural_and_lists() -> None:
-    assert [formats.counted(n, "run") for n in (0, 1, 1821)] == ["0 runs", "1 run", "1,821 runs"]
-    assert formats.counted(2, "entry") == "2 entries"
-    assert formats.listed(["a"]) == "a" and formats.listed(["a", "b"]) == "a and b"
-    assert formats.listed(["a", "b", "c", "d"]) == "a, b and 2 more"
-
-
-def test_rough_durations_and_sizes() -> None:
-    assert [formats.rough_seconds(value) for value in (0.2, 5, 600, 9000)] == ["1 s", "5 s", "10 min", "2.5 h"]
-    left = [formats.time_left(value) for value in (None, 240.0, 0.0)]
-    assert left == ["time left: not measured yet", "about 4 min left", "longer than measured so far"]
-    assert [formats.byte_size(value) for value in (2**11, 87 * 2**20, 2**31)] == ["2 KiB", "87 MiB", "2.0 GiB"]
-
-
-def test_estimates_have_their_interval_in_brackets() -> None:
-    assert formats.percent_estimate(0.825, 0.793, 0.853) == "82.5 (79.3–85.3)"
-    assert formats.percent_estimate(-0.05, -0.065, 0.01) == "−5.0 (−6.5 to 1.0)"
-    assert formats.estimate(0.43, math.nan, math.nan) == "0.430" and formats.estimate(None, 0, 1) == "n/a"
-    assert [formats.signed(value, 1) for value in (0.26, -0.26, 0.01, None)] == ["+0.3", "−0.3", "0.0", "n/a"]
-
-
-def test_a_markdown_table_without_rows_says_so() -> None:
+def test_damaged_and_empty_records_are_still_texts() -> None:
+    assert formats.share(-0.001).endswith("0.1%"), "of a damaged record: Home and the lists must open"
     assert formats.markdown_table(("a", "b"), [("1", "x|y")])[1:] == ["| --- | --- |", "| 1 | x\\|y |"]
     assert formats.markdown_table(("a",), []) == ["No row."]

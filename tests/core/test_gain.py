@@ -7,13 +7,17 @@ import pytest
 
 from skillviz.core.gain import GAINS, gain_fit
 from skillviz.errors import BadData
+from tests.refused import refused
 
 
-def logits_of(scores: np.ndarray, best: float) -> np.ndarray:
-    """Return logits [gain, n, 2] of grafts whose margin is `scores` times a factor that is 1 at the gain `best`."""
-    step = np.log2(GAINS + 1) - np.log2(best + 1)
-    margins = scores[None, :] * np.exp(step)[:, None]
+def logits_of(margins: np.ndarray) -> np.ndarray:
+    """Return logits [gain, n, 2] with these margins [gain, n]."""
     return np.stack([-margins / 2, margins / 2], axis=2)
+
+
+def grafts(scores: np.ndarray, best: float) -> np.ndarray:
+    """Return logits [gain, n, 2] of grafts whose margin is `scores` times a factor that is 1 at the gain `best`."""
+    return logits_of(scores[None, :] * ((GAINS + 1) / (best + 1))[:, None] ** (1 / np.log(2)))
 
 
 def calibrated(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -26,33 +30,30 @@ def calibrated(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 @pytest.mark.parametrize("best", [1.0, 3.0, 12.0])
 def test_the_fit_is_where_the_graft_is_calibrated(best: float) -> None:
     scores, labels = calibrated(4000, 0)
-    fit = gain_fit(logits_of(scores, best), labels)
+    fit = gain_fit(grafts(scores, best), labels)
     assert fit.value == pytest.approx(best, rel=0.2) and fit.low < fit.value < fit.high and fit.is_bounded
 
 
 @pytest.mark.slow
 def test_the_interval_covers_the_gain_of_the_population() -> None:
-    covered = []
-    for seed in range(60):
-        fit = gain_fit(logits_of(calibrated(300, seed)[0], 4.0), calibrated(300, seed)[1])
-        covered.append(fit.low <= 4.0 <= fit.high)
-    assert 0.85 <= np.mean(covered) <= 1
+    drawn = [calibrated(300, seed) for seed in range(60)]
+    fits = [gain_fit(grafts(scores, 4.0), labels) for scores, labels in drawn]
+    assert 0.85 <= np.mean([fit.low <= 4.0 <= fit.high for fit in fits]) <= 1
 
 
-def test_a_curve_that_still_falls_is_not_bounded() -> None:
-    rng = np.random.default_rng(1)
-    labels = rng.integers(0, 2, 100)
-    margins = np.where(labels == 1, 0.01, -0.01)[None, :] * (1 + GAINS)[:, None]
-    fit = gain_fit(np.stack([-margins, margins], axis=2), labels)
-    assert fit.value == GAINS[-1] and not fit.is_bounded and fit.low == GAINS[-1]
+@pytest.mark.parametrize(
+    ("margin", "gains", "ends"), [(0.02, 1 + GAINS, (GAINS[-1], GAINS[-1])), (-0.2, GAINS, (0.0, 0.0))],
+    ids=["still falls", "only hurts"],
+)  # fmt: skip
+def test_movement_that_only_helps_or_hurts_has_the_gain_at_the_range_s_end(
+    margin: float, gains: np.ndarray, ends: tuple
+) -> None:
+    labels = np.random.default_rng(1).integers(0, 2, 100)
+    fit = gain_fit(logits_of(np.where(labels == 1, margin, -margin)[None, :] * gains[:, None]), labels)
+    assert (fit.value, fit.low) == ends and (not fit.is_bounded if margin > 0 else fit.high == 0)
 
 
-def test_movement_that_only_hurts_has_the_gain_0() -> None:
-    labels = np.random.default_rng(2).integers(0, 2, 100)
-    margins = np.where(labels == 1, -0.1, 0.1)[None, :] * GAINS[:, None]
-    assert gain_fit(np.stack([-margins, margins], axis=2), labels) == (0.0, 0.0, 0.0)
-
-
-def test_other_gains_than_those_tried_are_refused() -> None:
-    with pytest.raises(BadData, match=f"{len(GAINS)} grafts; got 3"):
-        gain_fit(np.zeros((3, 4, 2)), np.zeros(4, dtype=np.int64))
+test_other_gains_than_those_tried_are_refused = refused(
+    BadData,
+    (f"{len(GAINS)} grafts; got 3", lambda: gain_fit(np.zeros((3, 4, 2)), np.zeros(4, dtype=np.int64))),
+)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
-
 from skillviz.core.interpolate import alphas
 from skillviz.errors import BadInput
+from tests.refused import refused
 
 
 def test_the_grid() -> None:
-    assert alphas().tolist() == [0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0]
-    assert alphas(2).tolist() == [0.0, 1.0]
-    for points in (1, 1002):
-        with pytest.raises(BadInput, match="2 to 1001"):
-            alphas(points)
+    assert [alphas().tolist(), alphas(2).tolist()] == [[k / 10 for k in range(11)], [0.0, 1.0]]
+
+
+test_other_numbers_of_points_are_refused = refused(BadInput, *(("2 to 1001", alphas, points) for points in (1, 1002)))

@@ -11,14 +11,19 @@ from skillviz.core.known_truth import recovery
 from skillviz.core.region import Region
 from skillviz.errors import BadInput
 from tests.reference import known_truth as twin
+from tests.refused import refused
 
 SHAPES = {"a": (3, 4), "b": (5,), "c": (2, 3)}
 D = 23
 seeds = st.integers(0, 10**6)
 
 
+def of(*flat: int) -> Region:
+    return Region.from_flat(np.array(flat, dtype=np.int64), SHAPES)
+
+
 def drawn(seed: int, share: float) -> Region:
-    return Region.from_flat(np.flatnonzero(np.random.default_rng(seed).random(D) < share), SHAPES)
+    return of(*np.flatnonzero(np.random.default_rng(seed).random(D) < share))
 
 
 def entries(region: Region) -> set[tuple[str, int]]:
@@ -35,7 +40,7 @@ def moved(seed: int, true: Region) -> np.ndarray:
 
 @given(seeds, st.floats(0.0, 1.0), st.floats(0.2, 1.0))
 def test_it_is_what_loops_over_entries_count(seed: int, share: float, true_share: float) -> None:
-    region, true = drawn(seed, share), drawn(seed + 1, true_share) | Region.from_flat(np.array([seed % D]), SHAPES)
+    region, true = drawn(seed, share), drawn(seed + 1, true_share) | of(seed % D)
     movement = moved(seed, true)
     found, wanted = recovery(region, true, movement), twin.recovery(entries(region), entries(true), SHAPES, movement)
     np.testing.assert_allclose(found, wanted, rtol=1e-9, equal_nan=True)
@@ -43,43 +48,35 @@ def test_it_is_what_loops_over_entries_count(seed: int, share: float, true_share
 
 @given(seeds)
 def test_the_true_region_is_found_whole_and_the_full_one_by_chance(seed: int) -> None:
-    true = drawn(seed, 0.4) | Region.from_flat(np.array([0]), SHAPES)
-    movement = moved(seed, true)
-    assert recovery(true, true, movement)[::2] == (1.0, 1.0)
-    full = recovery(Region.full(SHAPES), true, movement)
-    assert full.precision == full.chance and full.recall == 1.0 and full.tensor == 2.0, "all three tensors are level"
-    none = recovery(Region.empty(SHAPES), true, movement)
-    assert np.isnan(none.precision) and none.recall == 0.0
+    true = drawn(seed, 0.4) | of(0)
+    whole, full, none = (recovery(r, true, moved(seed, true)) for r in (true, Region.full(SHAPES), of()))
+    assert whole[::2] == (1.0, 1.0) and np.isnan(none.precision) and none.recall == 0.0
+    assert (full.precision, full.recall, full.tensor) == (full.chance, 1.0, 2.0), "all three tensors are level"
 
 
-def test_by_hand() -> None:
-    """Tensor a holds the skill: 3 entries moved by 2, 1 and 2. The region has the first, a decoy and an unmoved
-    entry.
+@pytest.mark.parametrize(
+    ("decoy", "region", "precision", "chance", "tensor"),
+    [
+        (5.0, (0, 12, 22), 1 / 2, 3 / 5, 3),  # b has 1 of 5, c 1 of 6, a 1 of 12
+        (0.0, (0, 5, 6), 1.0, 1.0, 1),  # neither recall by counts nor precision over all entries, which would be 1/3
+    ],
+)
+def test_by_hand(decoy: float, region: tuple[int, ...], precision: float, chance: float, tensor: float) -> None:
+    """Tensor a holds the skill: 3 entries moved by 2, 1 and 2; two of b moved by `decoy`.
 
-    An unmoved entry counts neither for nor against.
+    The region has the first entry. An unmoved entry counts neither for nor against.
     """
     movement = np.zeros(D)
-    movement[[0, 1, 2]], movement[[12, 13]] = (2.0, 1.0, 2.0), 5.0
-    true, region = (Region.from_flat(np.array(flat), SHAPES) for flat in ([0, 1, 2], [0, 12, 22]))
-    found = recovery(region, true, movement)
-    assert found.precision == 1 / 2 and found.chance == 3 / 5 and found.recall == pytest.approx(4 / 9)
-    assert found.tensor == 3, "b has 1 of 5, c 1 of 6, a 1 of 12"
+    movement[[0, 1, 2]], movement[[12, 13]] = (2.0, 1.0, 2.0), decoy
+    found = recovery(of(*region), of(0, 1, 2), movement)
+    assert (found.precision, found.chance, found.recall, found.tensor) == pytest.approx(
+        (precision, chance, 4 / 9, tensor)
+    )
 
 
-def test_a_planted_error_is_caught() -> None:
-    """Recall by counts instead of movement, and precision over all entries, give other numbers."""
-    movement = np.zeros(D)
-    movement[[0, 1, 2]] = (2.0, 1.0, 2.0)
-    true, region = (Region.from_flat(np.array(flat), SHAPES) for flat in ([0, 1, 2], [0, 5, 6]))
-    found = recovery(region, true, movement)
-    assert found.recall != pytest.approx(1 / 3) and found.precision != pytest.approx(1 / 3)
-
-
-def test_what_cannot_be_compared_is_refused() -> None:
-    true = Region.from_flat(np.array([0]), SHAPES)
-    with pytest.raises(BadInput, match="of the same parameters"):
-        recovery(Region.empty({"a": (D,)}), true, np.ones(D))
-    with pytest.raises(BadInput, match="of the same parameters"):
-        recovery(true, true, np.ones(D + 1))
-    with pytest.raises(BadInput, match="did not move"):
-        recovery(true, true, np.zeros(D))
+test_what_cannot_be_compared_is_refused = refused(
+    BadInput,
+    ("of the same parameters", recovery, Region.empty({"a": (D,)}), of(0), np.ones(D)),
+    ("of the same parameters", recovery, of(0), of(0), np.ones(D + 1)),
+    ("did not move", recovery, of(0), of(0), np.zeros(D)),
+)

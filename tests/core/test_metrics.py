@@ -11,7 +11,6 @@ from hypothesis import given
 
 from skillviz.analysis.tables import task_metric
 from skillviz.core import metrics
-from skillviz.core.formats import SPACE
 from skillviz.core.metrics import METRICS, metric_row
 from skillviz.core.verdicts import NO_DIFFERENCE, NOT_MEASURED
 from skillviz.errors import BadInput
@@ -19,6 +18,7 @@ from skillviz.runs.record import TaskNote
 from skillviz.tasks.task import Task
 from tests.core.drawn_predictions import PROPERTY, predictions
 from tests.reference import calibration as slow
+from tests.refused import refused
 
 
 @PROPERTY
@@ -44,61 +44,62 @@ def test_inputs_are_left_as_they_were() -> None:
     assert np.array_equal(logits, before) and not labels.any()
 
 
-def test_bad_scores_are_refused() -> None:
-    with pytest.raises(BadInput, match="no predictions"):
-        metrics.ece(np.empty((0, 2)), np.empty(0, dtype=int))
-    for name in ("auc", "agreement"):
-        with pytest.raises(BadInput, match=f"'{name}' is not a metric; known: accuracy, f1"):
-            metrics.score(np.zeros((2, 2)), np.array([0, 1]), name)
-    with pytest.raises(BadInput, match="two classes"):
-        metrics.score(np.zeros((2, 3)), np.array([0, 1]), "f1")
+test_bad_scores_are_refused = refused(
+    BadInput,
+    ("no predictions", lambda: metrics.ece(np.empty((0, 2)), np.empty(0, dtype=int))),
+    ("'auc'.* known: accuracy, f1", lambda: metrics.score(np.zeros((2, 2)), np.array([0, 1]), "auc")),
+    ("'agreement'.* known: accuracy, f1", lambda: metrics.score(np.zeros((2, 2)), np.array([0, 1]), "agreement")),
+    ("two classes", lambda: metrics.score(np.zeros((2, 3)), np.array([0, 1]), "f1")),
+)
 
 
 def test_a_tasks_own_metric_comes_first_and_f1_only_there() -> None:
     assert metrics.HEADLINE[:3] == ("accuracy", "ece", "nll")
-    assert metrics.metric_names("accuracy") == list(metrics.HEADLINE)
-    assert metrics.metric_names("f1") == ["f1", *metrics.HEADLINE]
+    names = [metrics.metric_names(own) for own in ("accuracy", "f1")]
+    assert names == [list(metrics.HEADLINE), ["f1", *metrics.HEADLINE]]
     assert metrics.panels("f1")[:3] == ["f1", "ece", "nll"] and "accuracy" not in metrics.panels("f1")
     assert all(METRICS[name].help.endswith(".") for name in metrics.SCORED)  # the glossary uses them
     assert set(metrics.HEADLINE) <= set(metrics.COMPARED) <= set(metrics.SCORED)
 
 
+CELLS = {
+    (0.083, 0.061, 0.079, 0.07): "7.0 (6.1–7.9), plug-in 8.3",
+    (0.083, None, None): "8.3",
+    (None, 0.1, 0.2): "n/a",
+    (0.083, 0.061, 0.096): "8.3 (6.1–9.6)",
+    (0.083, 0.061, 0.096, math.nan): "8.3 (6.1–9.6)",
+}
+"""Cells of a calibration error, by its value, ends and debiased value."""
+
+
 def test_values_are_shown_in_the_units_of_their_row() -> None:
-    assert metric_row("accuracy").text(0.8012) == "80.1%"
-    assert metric_row("nll").text(0.4304) == "0.430 nats" and metric_row("nll").number(0.4304) == "0.430"
-    assert metric_row("brier").text(0.25) == "0.250"
-    assert metric_row("ece").text(float("nan")) == metric_row("nll").text(None) == "n/a"
-    assert METRICS["ece"].axis == "ECE, %" and METRICS["brier"].axis == "Brier score"
+    texts = {("accuracy", 0.8012): "80.1%", ("nll", 0.4304): "0.430 nats", ("brier", 0.25): "0.250"}
+    texts |= {("ece", math.nan): "n/a", ("nll", None): "n/a", ("mcc", 0.5): "0.500"}
+    assert {key: metric_row(key[0]).text(key[1]) for key in texts} == texts
+    assert metric_row("nll").number(0.4304) == "0.430"
+    assert [metric_row(name).axis for name in ("ece", "brier", "mcc")] == ["ECE, %", "Brier score", "mcc"]
+
+
+def test_intervals_name_the_debiased_error() -> None:
+    row = METRICS["ece"]
+    assert {ends: row.cell(*ends) for ends in CELLS} == CELLS
     assert METRICS["accuracy"].cell(0.825, 0.793, 0.853) == "82.5 (79.3–85.3)"
     assert METRICS["accuracy"].difference(-0.029, -0.051, -0.008) == "−2.9 points (95%: −5.1 to −0.8)"
-
-
-def test_a_difference_is_decided_only_where_its_interval_leaves_out_zero() -> None:
-    verdict = METRICS["accuracy"].verdict
-    assert [verdict(*ends) for ends in ((0.01, 0.02), (-0.02, -0.01), (-0.01, 0.01), (0.1, 0.1), (None, None))] == [
-        "better", "worse", NO_DIFFERENCE, NOT_MEASURED, NOT_MEASURED
-    ]  # fmt: skip
-    assert METRICS["nll"].verdict(-0.02, -0.01) == "better" and METRICS["nll"].verdict(0.01, 0.02) == "worse"
-
-
-def test_a_task_and_a_record_know_the_metrics_that_may_be_a_task_s_own() -> None:
-    for model in (Task, TaskNote):
-        assert set(get_args(model.model_fields["metric"].annotation)) == {row.name for row in metrics.OWN}
-    assert task_metric(("accuracy", "f1")) == "f1" and task_metric(("nll", "perplexity")) == "perplexity"
-    assert task_metric(("perplexity", "exact_match")) == "exact_match"
-    assert task_metric(("nll",)) == "accuracy"
-
-
-def test_an_unknown_metric_keeps_its_name_and_value() -> None:
-    assert metric_row("mcc").axis == "mcc" and metric_row("mcc").text(0.5) == "0.500"
-
-
-def test_the_interval_of_a_calibration_error_names_the_debiased_error() -> None:
-    row = metrics.METRICS["ece"]
-    assert row.cell(0.083, 0.061, 0.079, 0.07) == "7.0 (6.1–7.9), plug-in 8.3"
-    assert row.cell(0.083, None, None) == "8.3" and row.cell(None, 0.1, 0.2) == "n/a"
-    assert row.cell(0.083, 0.061, 0.096) == "8.3 (6.1–9.6)" == row.cell(0.083, 0.061, 0.096, float("nan"))
-    assert row.difference(-0.029, -0.051, -0.008, -0.026).endswith("−5.1 to −0.8)")
     assert row.difference(-0.029, -0.051, -0.008, -0.026) == "−2.6 points (95%: −5.1 to −0.8)"
     hover = row.hover({"value": 0.083, "debiased": 0.07, "low": 0.061, "high": 0.079})
     assert hover == "7.0% ECE<br>95%: 6.1–7.9; plug-in 8.3%", "the plug-in value is one step behind"
+
+
+def test_a_difference_is_decided_only_where_its_interval_leaves_out_zero() -> None:
+    ends = ((0.01, 0.02), (-0.02, -0.01), (-0.01, 0.01), (0.1, 0.1), (None, None))
+    undecided = [NO_DIFFERENCE, NOT_MEASURED, NOT_MEASURED]
+    found = {name: [METRICS[name].verdict(*one) for one in ends] for name in ("accuracy", "nll")}
+    assert found == {"accuracy": ["better", "worse", *undecided], "nll": ["worse", "better", *undecided]}
+
+
+def test_a_task_and_a_record_know_the_metrics_that_may_be_a_task_s_own() -> None:
+    own = {row.name for row in metrics.OWN}
+    assert [set(get_args(model.model_fields["metric"].annotation)) for model in (Task, TaskNote)] == [own, own]
+    first = {("accuracy", "f1"): "f1", ("nll", "perplexity"): "perplexity", ("nll",): "accuracy"}
+    first |= {("perplexity", "exact_match"): "exact_match"}
+    assert {names: task_metric(names) for names in first} == first

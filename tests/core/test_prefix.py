@@ -33,13 +33,22 @@ def changes_of(problem: Problem) -> list[Change]:
     return [Change(one, lambda one=one: problem.finetuned[one]) for one in chosen]
 
 
-def whole_passes(problem: Problem, changes: list[Change]) -> list[np.ndarray]:
-    found = []
+def equals_whole_passes(problem: Problem) -> bool:
+    """Return whether the changes give the scores of whole passes; check that they differ, and the model afterwards."""
+    changes, wanted = changes_of(problem), []
     for change in changes:
         problem.set_region(change.entries)
-        found.append(problem.train.logits())
+        wanted.append(problem.train.logits())
     problem.reset()
-    return found
+    found = list(logits_of(problem.train, changes))
+    assert not np.array_equal(found[0], found[1]), "the change does nothing: the comparison would say nothing"
+    assert is_as_it_was(problem)
+    return all(np.array_equal(one, other) for one, other in zip(found, wanted, strict=True))
+
+
+def is_as_it_was(problem: Problem) -> bool:
+    blocks = blocks_of(problem.flat.model, problem.table)
+    return torch.equal(problem.flat.theta, problem.base) and not any("forward" in block.__dict__ for block in blocks)
 
 
 KINDS = [(family, torch.float32) for family, row in FAMILIES.items() if row.sequential] + [
@@ -51,43 +60,27 @@ KINDS = [(family, torch.float32) for family, row in FAMILIES.items() if row.sequ
 @pytest.mark.cases(4, 3)
 @pytest.mark.parametrize(("family", "dtype"), KINDS, ids=str)
 def test_scores_are_those_of_whole_passes(family: str, dtype: torch.dtype) -> None:
-    problem = problem_of(family, dtype=dtype)
-    changes = changes_of(problem)
-    wanted = whole_passes(problem, changes)
-    found = list(logits_of(problem.train, changes))
-    assert all(np.array_equal(one, other) for one, other in zip(found, wanted, strict=True))
-    assert not np.array_equal(found[0], found[1]), "the change does nothing: the comparison would say nothing"
-    assert torch.equal(problem.flat.theta, problem.base)
-    assert all("forward" not in block.__dict__ for block in blocks_of(problem.flat.model, problem.table))
+    assert equals_whole_passes(problem_of(family, dtype=dtype))
 
 
-def test_layers_below_every_change_run_once_for_each_micro_batch(monkeypatch: pytest.MonkeyPatch) -> None:
-    problem = problem_of("bert")
+def test_layers_below_every_change_run_once_for_each_micro_batch() -> None:
+    problem, runs = problem_of("bert"), Counter[int]()
     changes = [change for change in changes_of(problem) if not bool((change.entries < problem.d // 2).any())]
-    nothing = next(change for change in changes if not len(change.entries))
-    blocks, runs = blocks_of(problem.flat.model, problem.table), Counter[int]()
-    forward = type(blocks[0]).forward
-
-    def counted(block: torch.nn.Module, *args: Any, **named: Any) -> Any:
-        runs[blocks.index(block)] += 1
-        return forward(block, *args, **named)
-
-    monkeypatch.setattr(type(blocks[0]), "forward", counted)
-    list(logits_of(problem.train, [*changes, nothing]))
-    batches = len(problem.train.batches.plan(np.arange(problem.train.n)))
-    assert batches > 2 and len(changes) == 4
-    assert runs == {0: batches, 1: 4 * batches}, "three changes of layer 1, and none twice"
+    blocks, batches = blocks_of(problem.flat.model, problem.table), problem.train.batches
+    for number, block in enumerate(blocks):
+        block.attention.register_forward_hook(lambda *_, number=number: runs.update([number]))
+    list(logits_of(problem.train, [*changes, *(change for change in changes if not len(change.entries))]))
+    parts = len(batches.plan(np.arange(problem.train.n)))
+    assert parts > 2 and len(changes) == 4
+    assert runs == {0: parts, 1: 4 * parts}, "three changes of layer 1, and none twice"
 
 
 def test_few_activations_are_kept_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = problem_of("bert")
-    changes = changes_of(problem)
-    wanted = whole_passes(problem, changes)
     monkeypatch.setattr(prefix, "KEPT_TOKENS", 2 * TOKENS)
     plan = problem.train.batches.plan(np.arange(problem.train.n))
     assert [len(part) for part in prefix._parts(plan, problem.train.batches.lengths, 1)][0] == 2
-    found = list(logits_of(problem.train, changes))
-    assert all(np.array_equal(one, other) for one, other in zip(found, wanted, strict=True))
+    assert equals_whole_passes(problem)
 
 
 def test_a_failure_leaves_the_model_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,24 +88,18 @@ def test_a_failure_leaves_the_model_as_it_was(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(problem.train, "answers", lambda rows: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         list(logits_of(problem.train, changes_of(problem)))
-    assert torch.equal(problem.flat.theta, problem.base)
-    assert all("forward" not in block.__dict__ for block in blocks_of(problem.flat.model, problem.table))
+    assert is_as_it_was(problem)
 
 
 def test_other_families_make_whole_passes(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = problem_of("bert")
-    changes = changes_of(problem)
-    wanted = whole_passes(problem, changes)
     monkeypatch.setattr(prefix, "family_of", lambda model_type: UNKNOWN)
-    assert blocks_of(problem.flat.model, problem.table) == []
-    found = list(logits_of(problem.train, changes))
-    assert all(np.array_equal(one, other) for one, other in zip(found, wanted, strict=True))
+    assert blocks_of(problem.flat.model, problem.table) == [] and equals_whole_passes(problem)
 
 
-def test_the_lowest_layer_of_a_region() -> None:
+@pytest.mark.parametrize(("layers", "lowest"), [((1,), 1), ((1, 0), 0), ((), 2)])
+def test_the_lowest_layer_of_a_region(layers: tuple[int, ...], lowest: int) -> None:
     table = problem_of("bert").table
-    names = {layer: next(p.name for p in table.parameters if p.layer == layer) for layer in (0, 1)}
-    one = np.array([0])
-    assert lowest_layer(Region({names[1]: one}, table.shapes), table) == 1
-    assert lowest_layer(Region({names[1]: one, names[0]: one}, table.shapes), table) == 0
-    assert lowest_layer(Region.empty(table.shapes), table) == 2
+    names = {layer: next(p.name for p in table.parameters if p.layer == layer) for layer in layers}
+    region = Region({name: np.array([0]) for name in names.values()}, table.shapes)
+    assert lowest_layer(region, table) == lowest

@@ -64,17 +64,17 @@ def test_padded_passes_are_those_of_the_batch(family: str, readout: str, micro_t
 
 
 def test_a_label_of_padding_would_count() -> None:
-    problem = recorded(tiny_problem(n=20, micro_tokens=40), Repeated)
-    rows = np.arange(13)
-    loss, padded = problem.train.backward(rows), problem.train.batches.padded
-    assert any(part % 8 for part in map(len, problem.train.batches.plan(rows))), "no row is added here"
+    problem, rows = recorded(tiny_problem(n=20, micro_tokens=40), Repeated), np.arange(13)
+    batches, loss = problem.train.batches, problem.train.backward(rows)
+    assert any(part % 8 for part in map(len, batches.plan(rows))), "no row is added here"
+    padded = batches.padded
 
     def labelled(rows: np.ndarray, n: int):  # type: ignore[no-untyped-def]
         batch = padded(rows, n)
         batch.labels[len(rows) :] = 0
         return batch
 
-    problem.train.batches.padded = labelled  # type: ignore[method-assign]
+    batches.padded = labelled  # type: ignore[method-assign]
     assert problem.train.backward(rows) > 1.05 * loss
 
 
@@ -82,19 +82,17 @@ def test_a_label_of_padding_would_count() -> None:
 @pytest.mark.parametrize("name", RECORDABLE)
 def test_a_search_finds_the_region_of_plain_passes_and_resumes_exactly(name: str) -> None:
     """The selection's scores also come from recordings."""
-    (wanted, plain), (steps, found) = (whole(problem, name, 40) for problem in (problem_for(), again()))
-    assert np.array_equal(found.order, plain.order)
+    plain, *several = (problem_for(), *(recorded(problem_for(), Repeated) for _ in range(3)))
+    (wanted, without), (steps, found) = (whole(problem, name, 40) for problem in (plain, several[0]))
+    assert np.array_equal(found.order, without.order)
     np.testing.assert_allclose([step.loss for step in steps], [step.loss for step in wanted], rtol=1e-5)
-    before, state = cut_after(again(), name, 40, 2)
-    after, resumed = whole(again(), name, 40, state)
+    before, state = cut_after(several[1], name, 40, 2)
+    after, resumed = whole(several[2], name, 40, state)
     assert told(before + after) == told(steps) and np.array_equal(resumed.order, found.order)
 
 
-def again() -> Problem:
-    return recorded(problem_for(), Repeated)
-
-
 def test_shapes_are_few() -> None:
-    sizes = sorted({rounded_up(n) for n in range(1, 1025)})
-    assert all(rounded_up(n) >= n for n in range(1, 1025)) and len(sizes) == 8 + 4 * 4
+    rounded = [rounded_up(n) for n in range(1, 1025)]
+    sizes = sorted(set(rounded))
+    assert all(size >= n for n, size in enumerate(rounded, 1)) and len(sizes) == 8 + 4 * 4
     assert all(b <= 1.25 * a for a, b in pairwise(sizes) if a >= 64), "at most a quarter more"

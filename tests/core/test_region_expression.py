@@ -16,6 +16,7 @@ from skillviz.core.region import Region
 from skillviz.core.region_expression import DEPTH, canonical, checked, parsed, parts, region_of, runs_in
 from skillviz.errors import BadInput
 from tests.reference import region_expression as twin
+from tests.refused import refused
 
 BERT = {
     f"bert.encoder.layer.{layer}.{module}": shape
@@ -120,87 +121,92 @@ def test_told_tensor_by_tensor_it_is_the_same(family: str) -> None:
     pd.testing.assert_frame_equal(composition_of_parts(told), composition(whole, table))
 
 
-def test_the_ends() -> None:
+@pytest.mark.parametrize(
+    ("expression", "same"),
+    [
+        ({"union": [{"kinds": [kind]} for kind in KINDS]}, {}),
+        ({"layers": []}, {"rows": [1000]}),
+        ({"difference": [{}, {"layers": [0]}, {"layers": [1]}]}, {"layers": [2]}),
+        ({"rows": [[0, 1]]}, {"rows": [0, 1]}),
+    ],
+)
+def test_the_ends(expression: dict[str, Any], same: dict[str, Any]) -> None:
     table = TABLES["bert"]
-    assert region_of({}, table) == Region.full(table.shapes)
-    assert region_of({"layers": []}, table).size == 0
-    assert region_of({"rows": [1000]}, table).size == 0
-    every = [{"kinds": [kind]} for kind in KINDS]
-    assert region_of({"union": every}, table) == Region.full(table.shapes)
-    assert region_of({"difference": [{}, {"layers": [0]}, {"layers": [1]}]}, table) == region_of({"layers": [2]}, table)
+    found, wanted = region_of(expression, table), region_of(same, table)
+    assert found == wanted and found.size == len(twin.entries(expression, table, {}))
+    assert same or found == Region.full(table.shapes)
 
 
 def test_a_fused_tensor_is_cut_by_kind() -> None:
     table = TABLES["gpt_neox"]
-    parts = [region_of({"kinds": [kind]}, table) for kind in ("query", "key", "value")]
-    assert len({part.size for part in parts}) == 1 and parts[0].size == 2 * (12 * 4 + 12) // 3
-    assert not (parts[0] & parts[1]).size and not (parts[1] & parts[2]).size
+    query, key, value = (region_of({"kinds": [kind]}, table) for kind in ("query", "key", "value"))
+    assert query.size == key.size == value.size == 2 * (12 * 4 + 12) // 3
+    assert not (query & key).size and not (key & value).size
     # Heads alternate: the second head's query begins in the middle of the tensor.
-    assert np.flatnonzero(parts[0].mask("gpt_neox.layers.0.attention.query_key_value.bias")).tolist() == [0, 1, 6, 7]
+    assert np.flatnonzero(query.mask("gpt_neox.layers.0.attention.query_key_value.bias")).tolist() == [0, 1, 6, 7]
 
 
-def test_equal_expressions_are_equal_texts() -> None:
-    assert canonical({"rows": [3, 1, [2, 5]], "layers": (1, 0, 1)}) == canonical({"layers": [0, 1], "rows": [[1, 5]]})
-    assert canonical({"kinds": ["value", "query"]}) == canonical({"kinds": ["query", "value", "query"]})
-    assert canonical({"difference": [{"run": "a"}, {}]}) != canonical({"difference": [{}, {"run": "a"}]})
+@pytest.mark.parametrize(
+    ("one", "other", "is_same"),
+    [
+        ({"rows": [3, 1, [2, 5]], "layers": (1, 0, 1)}, {"layers": [0, 1], "rows": [[1, 5]]}, True),
+        ({"kinds": ["value", "query"]}, {"kinds": ["query", "value", "query"]}, True),
+        ({"difference": [{"run": "a"}, {}]}, {"difference": [{}, {"run": "a"}]}, False),
+    ],
+)
+def test_equal_expressions_are_equal_texts(one: dict[str, Any], other: dict[str, Any], is_same: bool) -> None:
+    assert (canonical(one) == canonical(other)) is is_same
 
 
 def test_the_runs_an_expression_needs() -> None:
     expression = {"union": [{"run": "b"}, {"intersection": [{"run": "a", "size": 3}, {"run": "b"}, {"layers": [0]}]}]}
-    assert runs_in(expression) == ("b", "a") and runs_in({}) == ()
+    assert (runs_in(expression), runs_in({})) == (("b", "a"), ())
 
 
 def nested(depth: int) -> dict[str, Any]:
     return {"union": [nested(depth - 1)]} if depth else {}
 
 
-@pytest.mark.parametrize(
-    ("expression", "word"),
-    [
-        ([], "object"),
-        ("layers", "object"),
-        ({"layer": [0]}, "'layer' is not a part"),
-        ({"run": "one", "layers": [0]}, "cannot be combined with"),
-        ({"size": 3}, "cannot be combined with"),
-        ({"union": [{}], "difference": [{}]}, "cannot be combined with"),
-        ({"union": []}, "one or more"),
-        ({"union": {"layers": [0]}}, "one or more"),
-        ({"run": ""}, "run's id"),
-        ({"run": "one", "size": -1}, "whole numbers"),
-        ({"run": "one", "size": 1.5}, "whole numbers"),
-        ({"run": "one", "size": True}, "whole numbers"),
-        ({"layers": 0}, "takes a list"),
-        ({"layers": ["0"]}, "whole numbers"),
-        ({"layers": [9]}, "no layer '9'; it has 0 to 2"),
-        ({"parameters": ["pooler"]}, "no parameter 'pooler'"),
-        ({"kinds": ["gate"]}, "not a kind"),
-        ({"kinds": [["value"]]}, "not a kind"),
-        ({"rows": [[4, 2]]}, "[first, last]"),
-        ({"rows": [[1, 2, 3]]}, "[first, last]"),
-        ({"biases": 1}, "true"),
-        (nested(DEPTH + 1), "nested"),
-    ],
-)  # fmt: skip
-def test_what_an_expression_may_not_be(expression: Any, word: str) -> None:
-    with pytest.raises(BadInput) as error:
-        region_of(expression, TABLES["bert"], stored_in(TABLES["bert"]))
-    assert word in str(error.value)
+test_what_an_expression_may_not_be = refused(
+    BadInput,
+    *(
+        (words, region_of, expression, TABLES["bert"], stored_in(TABLES["bert"]))
+        for expression, words in (
+            ([], "object"),
+            ("layers", "object"),
+            ({"layer": [0]}, "'layer' is not a part"),
+            ({"run": "one", "layers": [0]}, "cannot be combined with"),
+            ({"size": 3}, "cannot be combined with"),
+            ({"union": [{}], "difference": [{}]}, "cannot be combined with"),
+            ({"union": []}, "one or more"),
+            ({"union": {"layers": [0]}}, "one or more"),
+            ({"run": ""}, "run's id"),
+            ({"run": "one", "size": -1}, "whole numbers"),
+            ({"run": "one", "size": 1.5}, "whole numbers"),
+            ({"run": "one", "size": True}, "whole numbers"),
+            ({"layers": 0}, "takes a list"),
+            ({"layers": ["0"]}, "whole numbers"),
+            ({"layers": [9]}, "no layer '9'; it has 0 to 2"),
+            ({"parameters": ["pooler"]}, "no parameter 'pooler'"),
+            ({"kinds": ["gate"]}, "not a kind"),
+            ({"kinds": [["value"]]}, "not a kind"),
+            ({"rows": [[4, 2]]}, r"\[first, last\]"),
+            ({"rows": [[1, 2, 3]]}, r"\[first, last\]"),
+            ({"biases": 1}, "true"),
+            (nested(DEPTH + 1), "nested"),
+        )
+    ),
+)
 
 
-def test_runs_must_be_at_hand_and_of_this_architecture() -> None:
-    with pytest.raises(BadInput, match="no stored runs"):
-        region_of({"run": "one"}, TABLES["bert"])
-    with pytest.raises(BadInput, match="another architecture"):
-        region_of({"run": "one"}, TABLES["bert"], stored_in(TABLES["gpt2"]))
+test_runs_must_be_at_hand_and_of_this_architecture = refused(
+    BadInput,
+    ("no stored runs", region_of, {"run": "one"}, TABLES["bert"]),
+    ("another architecture", region_of, {"run": "one"}, TABLES["bert"], stored_in(TABLES["gpt2"])),
+)
 
 
-def test_a_planted_error_is_caught() -> None:
-    """Exclusive instead of inclusive rows would differ from the twin."""
-    table = TABLES["bert"]
-    wanted = twin.entries({"rows": [[0, 1]]}, table, {})
-    assert len(wanted) != region_of({"rows": [[0, 0]]}, table).size
-
-
-def test_a_text_that_nests_without_end_is_refused_in_a_sentence() -> None:
-    with pytest.raises(BadInput, match="is not JSON"):
-        parsed("[" * 100_000)
+test_a_text_that_nests_without_end_is_refused_in_a_sentence = refused(
+    BadInput,
+    ("is not JSON", lambda: parsed("[" * 100_000)),
+)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from safetensors.numpy import save_file
 
 from skillviz.core.region import Region, packed, unpacked
 from skillviz.errors import BadInput, CorruptFile
@@ -15,12 +16,37 @@ from skillviz.errors import BadInput, CorruptFile
 
 @given(st.integers(1, 5000), st.data())
 def test_what_was_packed_comes_back(count: int, data: st.DataObject) -> None:
-    chosen = data.draw(st.sets(st.integers(0, count - 1), max_size=200))
-    indices = np.array(sorted(chosen), dtype=np.int64)
+    indices = np.array(sorted(data.draw(st.sets(st.integers(0, count - 1), max_size=200))), dtype=np.int64)
     stored = packed(indices, count)
     found = unpacked(stored, count)
-    assert found.dtype == np.int64 and np.array_equal(found, indices)
-    assert stored.nbytes <= 4 * len(indices)
+    assert found.dtype == np.int64 and np.array_equal(found, indices) and stored.nbytes <= 4 * len(indices)
+
+
+@pytest.mark.parametrize("stored", [np.zeros(8, np.float32), np.zeros(7, np.int8)])
+def test_a_form_that_is_none_is_refused(stored: np.ndarray) -> None:
+    with pytest.raises(BadInput, match="64 entries"):
+        unpacked(stored, 64)
+
+
+def test_a_compact_file_is_the_same_region_in_fewer_bytes(tmp_path: Path) -> None:
+    drawn, paths = (
+        np.sort(np.random.default_rng(0).permutation(90_048)[:9000]),
+        (tmp_path / "plain", tmp_path / "small"),
+    )
+    region = Region.from_flat(drawn, {"a": (300, 300), "b": (40,), "c": (8,)})
+    for path, compact in zip(paths, (False, True), strict=True):
+        region.save(path, {"seed": 3}, compact=compact)
+        header = Region.header(path)
+        assert (header["version"], header["seed"], header["size"]) == (1 + compact, 3, 9000)
+        assert Region.load(path) == region
+    assert paths[1].stat().st_size < 0.4 * paths[0].stat().st_size
+
+
+def test_a_file_of_a_later_version_says_so(tmp_path: Path) -> None:
+    meta = '{"format": "skillviz.region", "version": 3, "size": 1, "d": 2, "shapes": {"a": [2]}}'
+    save_file({"a": np.array([0], np.int32)}, tmp_path / "new", {"skillviz": meta})
+    with pytest.raises(CorruptFile, match="version 3"):
+        Region.load(tmp_path / "new")
 
 
 @pytest.mark.parametrize(
@@ -43,30 +69,3 @@ def test_the_smallest_form_is_taken(indices: list[int], count: int, dtype: str, 
     stored = packed(np.array(indices, dtype=np.int64), count)
     assert (str(stored.dtype), stored.nbytes) == (dtype, nbytes)
     assert unpacked(stored, count).tolist() == indices
-
-
-def test_a_form_that_is_none_is_refused() -> None:
-    for stored in (np.zeros(8, np.float32), np.zeros(7, np.int8)):
-        with pytest.raises(BadInput, match="do not hold indices of 64 entries"):
-            unpacked(stored, 64)
-
-
-def test_a_compact_file_is_the_same_region_in_fewer_bytes(tmp_path: Path) -> None:
-    shapes = {"a": (300, 300), "b": (40,), "c": (8,)}
-    region = Region.from_flat(np.sort(np.random.default_rng(0).permutation(90_048)[:9000]), shapes)
-    region.save(tmp_path / "plain", {"seed": 3})
-    region.save(tmp_path / "compact", {"seed": 3}, compact=True)
-    assert Region.load(tmp_path / "compact") == region == Region.load(tmp_path / "plain")
-    assert (tmp_path / "compact").stat().st_size < 0.4 * (tmp_path / "plain").stat().st_size
-    header = Region.header(tmp_path / "compact")
-    assert (header["version"], header["seed"], header["size"]) == (2, 3, 9000)
-    assert Region.header(tmp_path / "plain")["version"] == 1
-
-
-def test_a_file_of_a_later_version_says_so(tmp_path: Path) -> None:
-    from safetensors.numpy import save_file
-
-    meta = '{"format": "skillviz.region", "version": 3, "size": 1, "d": 2, "shapes": {"a": [2]}}'
-    save_file({"a": np.array([0], np.int32)}, tmp_path / "new", {"skillviz": meta})
-    with pytest.raises(CorruptFile, match="version 3"):
-        Region.load(tmp_path / "new")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 import pandas as pd
@@ -12,6 +13,7 @@ from skillviz.core.separation import FEWEST, auroc, auroc_difference
 from skillviz.errors import BadData
 from skillviz.tasks.project import PROJECT
 from tests.reference import separation as slow
+from tests.refused import refused
 
 Z = 1.959963984540054
 
@@ -33,54 +35,57 @@ def drawn(seed: int, n: int, m: int, ties: bool) -> tuple[np.ndarray, np.ndarray
 @pytest.mark.parametrize("ties", [False, True])
 @pytest.mark.parametrize(("n", "m"), [(10, 10), (37, 12), (60, 81)])
 def test_value_and_ends_are_those_of_all_pairs(n: int, m: int, ties: bool) -> None:
-    inside, outside = drawn(n, n, m, ties)
-    fast, value = auroc(inside, outside), slow.auroc(inside, outside)
-    sd = math.sqrt(slow.covariance((inside, outside), (inside, outside)))
-    assert fast.value == pytest.approx(value, rel=1e-12)
+    groups = drawn(n, n, m, ties)
+    fast, value, variance = auroc(*groups), slow.auroc(*groups), slow.covariance(groups, groups)
+    sd = math.sqrt(variance)
     logit, reach = math.log(value / (1 - value)), Z * sd / (value * (1 - value))
     ends = [1 / (1 + math.exp(-end)) for end in (logit - reach, logit + reach)]
-    assert (fast.low, fast.high) == pytest.approx(ends, rel=1e-10)
-    without_one_group = math.sqrt(slow.covariance((inside, outside), (inside, outside)) / 2)
-    assert abs(sd - without_one_group) > 1e-3, "a variance of half the size would be seen"
+    assert (fast.value, fast.low, fast.high) == pytest.approx([value, *ends], rel=1e-10)
+    assert abs(sd - math.sqrt(variance / 2)) > 1e-3, "a variance of half the size would be seen"
 
 
 @pytest.mark.parametrize("ties", [False, True])
 def test_a_difference_takes_what_both_models_share_off(ties: bool) -> None:
-    one, other = drawn(1, 50, 40, ties), drawn(1, 50, 40, ties)
-    random = np.random.default_rng(5)
-    other = tuple(part + 0.1 * random.standard_normal(len(part)) for part in other)
-    fast = auroc_difference(*one, *other)
-    var = slow.covariance(one, one) + slow.covariance(other, other) - 2 * slow.covariance(one, other)
-    assert fast.value == pytest.approx(slow.auroc(*one) - slow.auroc(*other), abs=1e-12)
-    assert fast.high - fast.value == pytest.approx(Z * math.sqrt(var), rel=1e-9)
-    assert fast.value - fast.low == pytest.approx(Z * math.sqrt(var), rel=1e-9)
+    one, random = drawn(1, 50, 40, ties), np.random.default_rng(5)
+    other = tuple(part + 0.1 * random.standard_normal(len(part)) for part in one)
+    fast, value = auroc_difference(*one, *other), slow.auroc(*one) - slow.auroc(*other)
     unpaired = slow.covariance(one, one) + slow.covariance(other, other)
-    assert unpaired > 1.5 * var, "without the covariance it would be wider"
+    variance = unpaired - 2 * slow.covariance(one, other)
+    half = Z * math.sqrt(variance)
+    assert (fast.value, fast.low, fast.high) == pytest.approx((value, value - half, value + half), rel=1e-9, abs=1e-12)
+    assert unpaired > 1.5 * variance, "without the covariance it would be wider"
 
 
-def test_analytic_cases() -> None:
-    assert auroc([3, 4], [1, 2]).value == 1.0
-    assert auroc([1, 2], [3, 4]).value == 0.0
-    assert auroc([1, 1], [1, 1, 1]).value == 0.5
-    assert auroc([2, 4], [1, 3]).value == 0.75
+FAR, NEAR, NAN = np.arange(20) + 100.0, np.arange(20), math.nan
+GROUPS = drawn(3, 30, 30, False)
 
 
-def test_no_interval_where_nothing_is_known_of_the_variance() -> None:
-    apart = auroc(np.arange(20) + 100.0, np.arange(20))
-    assert apart.value == 1.0 and math.isnan(apart.low) and math.isnan(apart.high)
-    few = auroc(np.arange(FEWEST - 1), np.arange(30) - 10.0)
-    assert math.isnan(few.low) and not math.isnan(few.value)
-    inside, outside = drawn(3, 30, 30, False)
-    assert auroc_difference(inside, outside, inside, outside)[:3] == (0, 0, 0)
-    halved = auroc_difference(inside, outside, inside / 2, outside / 2)
-    assert (halved.low, halved.high) == (0, 0), "the order of the examples is the same"
-    always = auroc_difference(np.arange(20) + 100.0, np.arange(20), np.arange(20), np.arange(20) + 100.0)
-    assert always.value == 1.0 and math.isnan(always.low)
+@pytest.mark.parametrize(
+    ("inside", "outside", "value"),
+    [([3, 4], [1, 2], 1.0), ([1, 2], [3, 4], 0.0), ([1, 1], [1, 1, 1], 0.5), ([2, 4], [1, 3], 0.75)],
+)
+def test_analytic_cases(inside: list[int], outside: list[int], value: float) -> None:
+    assert auroc(inside, outside).value == value
 
 
-@pytest.mark.parametrize("inside", [[], [math.nan] * 12])
-def test_values_that_are_none_are_refused(inside: list[float]) -> None:
-    with pytest.raises(BadData, match="at least one value"):
-        auroc(inside, [0.1, 0.2])
-    with pytest.raises(BadData, match="the same examples"):
-        auroc_difference([0.1], [0.2], [0.1, 0.3], [0.2])
+@pytest.mark.parametrize(
+    ("found", "wanted"),
+    [
+        (lambda: auroc(FAR, NEAR), (1, NAN, NAN)),
+        (lambda: auroc(np.arange(FEWEST - 1), np.arange(30) - 10.0), (14.5 / 30, NAN, NAN)),
+        (lambda: auroc_difference(*GROUPS, *GROUPS), (0, 0, 0)),
+        (lambda: auroc_difference(*GROUPS, *(part / 2 for part in GROUPS)), (0, 0, 0)),  # the order is the same
+        (lambda: auroc_difference(FAR, NEAR, NEAR, FAR), (1, NAN, NAN)),
+    ],
+    ids=["apart", "few", "the same", "halved", "always"],
+)
+def test_no_interval_where_nothing_is_known_of_the_variance(found: Callable[[], tuple], wanted: tuple) -> None:
+    assert found()[:3] == pytest.approx(wanted, nan_ok=True)
+
+
+test_values_that_are_none_are_refused = refused(
+    BadData,
+    ("at least one value", lambda: auroc([], [0.1, 0.2])),
+    ("at least one value", lambda: auroc([math.nan] * 12, [0.1, 0.2])),
+    ("the same examples", lambda: auroc_difference([0.1], [0.2], [0.1, 0.3], [0.2])),
+)

@@ -12,20 +12,13 @@ def largest(row):
 
 def agreement(a, b):
     """Share of examples with the same largest logit."""
-    same = 0
-    for row_a, row_b in zip(a, b, strict=True):
-        same += largest(row_a) == largest(row_b)
-    return same / len(a)
+    return sum(largest(row_a) == largest(row_b) for row_a, row_b in zip(a, b, strict=True)) / len(a)
 
 
 def discordant(a, b, labels):
     """(only b right, only a right)."""
-    n01 = n10 = 0
-    for row_a, row_b, label in zip(a, b, labels, strict=True):
-        right_a, right_b = largest(row_a) == label, largest(row_b) == label
-        n01 += right_b and not right_a
-        n10 += right_a and not right_b
-    return n01, n10
+    rights = [(largest(row_a) == y, largest(row_b) == y) for row_a, row_b, y in zip(a, b, labels, strict=True)]
+    return rights.count((False, True)), rights.count((True, False))
 
 
 def exact_p(n01, n10):

@@ -9,8 +9,7 @@ import torch
 
 def log_odds(logits, target):
     """log p / (1 - p) of one class, from a list of scores."""
-    total = sum(math.exp(z) for z in logits)
-    p = math.exp(logits[target]) / total
+    p = math.exp(logits[target]) / sum(math.exp(z) for z in logits)
     return math.log(p / (1 - p))
 
 
@@ -23,11 +22,8 @@ def head_log_odds(model, embeddings, types, target):
 
 def integrated_gradients(score, start, end, steps):
     """Midpoint sums over equal pieces, one backward pass each."""
-    total = torch.zeros_like(end)
-    for k in range(steps):
-        x = (start + (k + 0.5) / steps * (end - start)).detach().requires_grad_()
-        total += torch.autograd.grad(score(x), x)[0]
-    return (end - start) * total / steps
+    points = [(start + (k + 0.5) / steps * (end - start)).detach().requires_grad_() for k in range(steps)]
+    return (end - start) * sum(torch.autograd.grad(score(x), x)[0] for x in points) / steps
 
 
 def conductance(score, module, start, end, steps):

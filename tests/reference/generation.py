@@ -23,7 +23,4 @@ def slow_greedy(model: Any, prompt: np.ndarray, most: int, ends: Sequence[int]) 
 
 def slow_perplexity(log_likelihoods: Sequence[float], tokens: Sequence[int]) -> float:
     """exp of the nats of all texts over the tokens of all texts."""
-    nats = count = 0.0
-    for one, n in zip(log_likelihoods, tokens, strict=True):
-        nats, count = nats - one, count + n
-    return math.exp(nats / count)
+    return math.exp(-math.fsum(log_likelihoods) / sum(tokens))

@@ -7,6 +7,14 @@ import math
 Z = 1.959963984540054  # 97.5% of the normal distribution
 
 
+def edge(far, inside, outside, steps=200):
+    """The last value from inside to outside that is not far, by bisection."""
+    for _ in range(steps):
+        middle = (inside + outside) / 2
+        inside, outside = (inside, middle) if far(middle) else (middle, outside)
+    return inside
+
+
 def wilson(successes, n):
     """The shares whose z score against the observed one is exactly Z, by bisection on each side."""
     observed = successes / n
@@ -14,13 +22,7 @@ def wilson(successes, n):
     def far(share):
         return abs(observed - share) > Z * math.sqrt(share * (1 - share) / n)
 
-    def edge(inside, outside):
-        for _ in range(200):
-            middle = (inside + outside) / 2
-            inside, outside = (inside, middle) if far(middle) else (middle, outside)
-        return inside
-
-    return edge(observed, 0.0), edge(observed, 1.0)
+    return edge(far, observed, 0.0), edge(far, observed, 1.0)
 
 
 def tango(only_a, only_b, n):
@@ -30,41 +32,31 @@ def tango(only_a, only_b, n):
     def far(difference):
         if abs(difference) >= 1:
             return True
-        low, high = max(0.0, -difference), (1 - difference) / 2
-        for _ in range(200):  # the likelihood of only_b's share has one maximum; its slope falls
-            share = (low + high) / 2
-            rest = 1 - difference - 2 * share
-            slope = -2 * (n - only_a - only_b) / max(rest, 1e-300)
+
+        def falls(share):  # the likelihood of only_b's share has one maximum; its slope falls
+            slope = -2 * (n - only_a - only_b) / max(1 - difference - 2 * share, 1e-300)
             slope += (only_a / (share + difference) if only_a else 0) + (only_b / share if only_b else 0)
-            low, high = (share, high) if slope > 0 else (low, share)
+            return slope <= 0
+
+        share = edge(falls, max(0.0, -difference), (1 - difference) / 2)
         variance = (2 * share + difference - difference**2) / n
         return abs(observed - difference) > Z * math.sqrt(max(variance, 0.0))
 
-    def edge(inside, outside):
-        for _ in range(60):
-            middle = (inside + outside) / 2
-            inside, outside = (inside, middle) if far(middle) else (middle, outside)
-        return inside
-
-    return edge(observed, -1.0), edge(observed, 1.0)
+    return edge(far, observed, -1.0, 60), edge(far, observed, 1.0, 60)
 
 
 def resampled(metric, weights, *columns):
     """The metric of each resample: example i is repeated weights[i] times in every column."""
-    values = []
-    for row in weights:
-        picks = [i for i, times in enumerate(row) for _ in range(int(times))]
-        values.append(metric(*[[column[i] for i in picks] for column in columns]))
-    return values
+    picks = [[i for i, times in enumerate(row) for _ in range(int(times))] for row in weights]
+    return [metric(*[[column[i] for i in pick] for column in columns]) for pick in picks]
 
 
 def percentile(values, share):
     """The value at a share of the sorted values, linear between neighbors."""
     ordered = sorted(v for v in values if math.isfinite(v))
-    place = share * (len(ordered) - 1)
-    below = math.floor(place)
-    above = min(below + 1, len(ordered) - 1)
-    return ordered[below] + (place - below) * (ordered[above] - ordered[below])
+    part, below = math.modf(share * (len(ordered) - 1))
+    low, high = ordered[int(below)], ordered[min(int(below) + 1, len(ordered) - 1)]
+    return low + part * (high - low)
 
 
 def interval(value, values, level=0.95):
@@ -76,9 +68,6 @@ def interval(value, values, level=0.95):
 def t_central_mass(t, df, steps=20_000):
     """Probability that |T| <= t, by Simpson's rule on the density."""
     scale = math.exp(math.lgamma((df + 1) / 2) - math.lgamma(df / 2)) / math.sqrt(df * math.pi)
-    h = t / steps
-    total = 0.0
-    for i in range(steps + 1):
-        factor = 1 if i in (0, steps) else 4 if i % 2 else 2
-        total += factor * scale * (1 + (i * h) ** 2 / df) ** (-(df + 1) / 2)
-    return 2 * total * h / 3
+    factors = [1, *[4, 2] * (steps // 2 - 1), 4, 1]
+    density = [(1 + (i * t / steps) ** 2 / df) ** (-(df + 1) / 2) for i in range(steps + 1)]
+    return 2 * scale * sum(f * p for f, p in zip(factors, density, strict=True)) * t / steps / 3

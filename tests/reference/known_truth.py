@@ -7,32 +7,13 @@ import math
 
 def recovery(region, true, shapes, movement):
     """(precision, chance, recall, rank of the true tensor); regions are sets of (name, flat index)."""
-    moved_true = moved_region = moved_both = moved = 0
-    weight = held = 0.0
-    density, of_true, place = {}, {}, 0
-    for name, shape in shapes.items():
-        size, chosen = math.prod(shape), 0
-        of_true[name] = 0.0
-        for flat in range(size):
-            square = float(movement[place]) ** 2
-            place += 1
-            is_true, is_chosen = (name, flat) in true, (name, flat) in region
-            chosen += is_chosen
-            if is_true:
-                weight += square
-                of_true[name] += square
-                held += square if is_chosen else 0.0
-            if square > 0:
-                moved += 1
-                moved_true += is_true
-                moved_region += is_chosen
-                moved_both += is_true and is_chosen
-        density[name] = chosen / size
-    right = max(of_true, key=lambda name: of_true[name])
-    ranks = [
-        number
-        for number, value in enumerate(sorted(density.values(), reverse=True), start=1)
-        if value == density[right]
-    ]
-    precision = moved_both / moved_region if moved_region else float("nan")
-    return precision, moved_true / moved, held / weight, sum(ranks) / len(ranks)
+    places = [(name, flat) for name, shape in shapes.items() for flat in range(math.prod(shape))]
+    square = {place: float(moved) ** 2 for place, moved in zip(places, movement, strict=True)}
+    moved = {place for place in places if square[place] > 0}
+    of_true = {name: sum(square[place] for place in true if place[0] == name) for name in shapes}
+    density = {name: sum(n == name for n, _ in region) / math.prod(shape) for name, shape in shapes.items()}
+    right, ordered = density[max(of_true, key=lambda name: of_true[name])], sorted(density.values(), reverse=True)
+    ranks = [number for number, value in enumerate(ordered, start=1) if value == right]
+    precision = len(moved & true & region) / len(moved & region) if moved & region else math.nan
+    recall = sum(square[place] for place in true & region) / sum(square[place] for place in true)
+    return precision, len(moved & true) / len(moved), recall, sum(ranks) / len(ranks)

@@ -10,11 +10,10 @@ import torch
 
 def slow_likelihood(model: Any, prompt: np.ndarray, answer: np.ndarray) -> float:
     """Sum over the answer's tokens of log p(token | all earlier tokens), in nats."""
-    total, seen = 0.0, [int(t) for t in prompt]
-    for token in answer:
+    total, whole = 0.0, [int(token) for token in (*prompt, *answer)]
+    for place in range(len(prompt), len(whole)):
         with torch.no_grad():
-            scores = model(input_ids=torch.tensor([seen])).logits[0, -1].double().numpy()
+            scores = model(input_ids=torch.tensor([whole[:place]])).logits[0, -1].double().numpy()
         shifted = np.exp(scores - scores.max())
-        total += float(np.log(shifted[int(token)] / shifted.sum()))
-        seen.append(int(token))
+        total += float(np.log(shifted[whole[place]] / shifted.sum()))
     return total

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 
 def mean_over_log_size(sizes: list[float], values: list[float], smallest: float, largest: float) -> float:
     """Sum of the strips' areas from `smallest` to `largest` on the logarithm of the size, over the range's width."""
-    points = sorted(zip(sizes, values, strict=True))
     area = 0.0
-    for (left, a), (right, b) in zip(points[:-1], points[1:], strict=True):
+    for (left, a), (right, b) in pairwise(sorted(zip(sizes, values, strict=True))):
         begin, end = max(left, smallest), min(right, largest)
-        if begin >= end:
-            continue
-        heights = []
-        for size in (begin, end):
-            way = (math.log(size) - math.log(left)) / (math.log(right) - math.log(left))
-            heights.append(a + way * (b - a))
-        area += (math.log(end) - math.log(begin)) * sum(heights) / 2
-    return area / (math.log(largest) - math.log(smallest))
+        ways = [math.log(size / left) / math.log(right / left) for size in (begin, end)]
+        area += max(math.log(end / begin), 0) * sum(a + way * (b - a) for way in ways) / 2
+    return area / math.log(largest / smallest)

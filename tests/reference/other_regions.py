@@ -18,13 +18,11 @@ def slow_minimal(
     while count * finest <= 1:
         by_worth = worth(kept)
         queue = sorted(kept, key=lambda entry: (by_worth[entry], entry))
-        blocks = min(count, len(queue))
-        for number in range(blocks):
-            length = len(queue) // (blocks - number) + (len(queue) % (blocks - number) > 0)
+        for blocks in range(min(count, len(queue)), 0, -1):
+            length = -(-len(queue) // blocks)
             dropped, queue = set(queue[:length]), queue[length:]
             rest = [entry for entry in kept if entry not in dropped]
-            if rest and loss(rest) <= most:
-                kept = rest
+            kept = rest if rest and loss(rest) <= most else kept
         count *= 2
     return kept
 
@@ -34,14 +32,11 @@ def slow_adversarial(
     candidates: list[int], size: int,
 ) -> list[int]:  # fmt: skip
     """The most harmful entries outside the region, from gradients at the graft with the entries chosen so far."""
-    free = [entry for entry in candidates if entry not in set(region)]
-    harm, chosen = dict.fromkeys(free, 0.0), list[int]()
+    harm, chosen = {entry: 0.0 for entry in candidates if entry not in set(region)}, list[int]()
     for step, rows in enumerate(draws, start=1):
-        theta = base.copy()
-        for entry in [*region, *chosen]:
-            theta[entry] = tuned[entry]
-        slope = gradient(theta, rows)[1]
-        for entry in free:
-            harm[entry] += float(slope[entry]) * float(tuned[entry] - base[entry])
-        chosen = sorted(free, key=lambda entry: (-harm[entry], entry))[: max(1, round(size * step / len(draws)))]
+        grafted = set(region) | set(chosen)
+        slope = gradient(np.array([tuned[i] if i in grafted else base[i] for i in range(len(base))]), rows)[1]
+        harm = {entry: h + float(slope[entry]) * float(tuned[entry] - base[entry]) for entry, h in harm.items()}
+        most = max(1, round(size * step / len(draws)))
+        chosen = sorted(harm, key=lambda entry: (-harm[entry], entry))[:most]
     return sorted(chosen)

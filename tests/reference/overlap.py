@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from itertools import combinations, product
+from itertools import chain, combinations, product
 
 
 def entries(region):
@@ -25,33 +25,26 @@ def iou(a, b):
 
 def mean_iou(size_a, size_b, d):
     """Mean IoU of a fixed region with every region of the other size."""
-    fixed = set(range(size_a))
-    values = []
-    for other in combinations(range(d), size_b):
-        either = fixed | set(other)
-        values.append(len(fixed & set(other)) / len(either) if either else math.nan)
-    return math.fsum(values) / len(values)
+    fixed, others = set(range(size_a)), [set(other) for other in combinations(range(d), size_b)]
+    return math.fsum(len(fixed & b) / len(fixed | b) if fixed | b else math.nan for b in others) / len(others)
+
+
+def alike(b):
+    """Every region, as a set, with b's number of entries in each tensor."""
+    tensors = [[(name, i) for i in range(math.prod(shape))] for name, shape in b.shapes.items()]
+    counts = [len(b.indices.get(name, ())) for name in b.shapes]
+    parts = (combinations(tensor, count) for tensor, count in zip(tensors, counts, strict=True))
+    return [set(chain(*chosen)) for chosen in product(*parts)]
 
 
 def matched_means(a, b):
     """Mean overlap and IoU of a with every region that has b's number of entries in each tensor."""
-    parts = []
-    for name, shape in b.shapes.items():
-        everywhere = [(name, i) for i in range(math.prod(shape))]
-        parts.append(list(combinations(everywhere, len(b.indices.get(name, ())))))
-    first, shares, ious = entries(a), [], []
-    for chosen in product(*parts):
-        other = {entry for part in chosen for entry in part}
-        shares.append(len(first & other) / len(other) if other else math.nan)
-        ious.append(len(first & other) / len(first | other) if first | other else math.nan)
+    first, others = entries(a), alike(b)
+    shares = [len(first & other) / len(other) if other else math.nan for other in others]
+    ious = [len(first & other) / len(first | other) if first | other else math.nan for other in others]
     return math.fsum(shares) / len(shares), math.fsum(ious) / len(ious)
 
 
 def matched_counts(a, b):
     """The numbers of entries that a shares with every region that has b's number of entries in each tensor."""
-    parts = []
-    for name, shape in b.shapes.items():
-        everywhere = [(name, i) for i in range(math.prod(shape))]
-        parts.append(list(combinations(everywhere, len(b.indices.get(name, ())))))
-    first = entries(a)
-    return [len(first & {entry for part in chosen for entry in part}) for chosen in product(*parts)]
+    return [len(entries(a) & other) for other in alike(b)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from itertools import product
 
 import numpy as np
@@ -14,10 +15,7 @@ def entries(expression, table, runs):
         return set(order[: expression.get("size", size)])
     for name in ("union", "intersection", "difference"):
         if name in expression:
-            first, *others = [entries(part, table, runs) for part in expression[name]]
-            for other in others:
-                first = {"union": first | other, "intersection": first & other, "difference": first - other}[name]
-            return first
+            return reduce(getattr(set, name), (entries(part, table, runs) for part in expression[name]))
     return {(p.name, i) for p in table.parameters for i, place in enumerate(product(*map(range, p.shape)))
             if meets(expression, p, place)}  # fmt: skip
 

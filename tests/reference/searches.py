@@ -7,11 +7,9 @@ it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from math import exp
 
 import numpy as np
 import torch
-from torch.nn.functional import cross_entropy
 
 from tests.reference.gradient import PlainModel
 from tests.reference.ranking import slow_top
@@ -33,34 +31,34 @@ def slow_gains(grad: np.ndarray, tau: np.ndarray) -> np.ndarray:
     return -(grad.astype(F) * tau.astype(F))
 
 
+def exchanged(
+    members: set[int], score: dict[int, F], size: int, most: int, last: bool, fixed: Sequence[int] = ()
+) -> set[int]:
+    """The members after at most so many with negative scores have left and the best others have come."""
+    leaving = sorted((i for i in members if score[i] < 0 and i not in fixed), key=lambda i: (score[i], i))
+    leaving = leaving[: min(most, len(score) - size) if last else most]
+    room = size - len(members) + len(leaving)
+    outside = sorted((i for i in score if i not in members), key=lambda i: (-score[i], i))
+    coming = outside[: room if last else min(room, most + len(leaving))]
+    return (members - set(leaving)) | {i for i in coming if last or score[i] > 0}
+
+
 def slow_stagewise(
     base: np.ndarray, tuned: np.ndarray, gradient: Gradient, draws: Sequence[np.ndarray], size: int,
     candidates: list[int], start: int, most: int, free: bool = False,
 ) -> tuple[list[int], list[float]]:  # fmt: skip
     """The stagewise region, best first, and the sign of each entry; with `free` the search chooses the signs."""
-    tau = tuned.astype(F) - base.astype(F)
-    if free:
-        tau = np.abs(tau)
+    tau = np.abs(tuned.astype(F) - base.astype(F)) if free else tuned.astype(F) - base.astype(F)
     by_movement = [candidates[j] for j in slow_top([abs(float(tau[i])) for i in candidates], len(candidates))]
-    members = set(by_movement[:start])
-    gained = {i: F(0) for i in candidates}
+    members, gained = set(by_movement[:start]), dict.fromkeys(candidates, F(0))
     for step, rows in enumerate(draws, start=1):
         theta = base.copy()
         for i in members:
             theta[i] = F(base[i]) + F(slow_sign(gained[i]) * tau[i]) if free else tuned[i]
         gains = slow_gains(gradient(theta, rows)[1], tau)
-        for i in candidates:
-            gained[i] = F(gained[i] + gains[i])
-        score = {i: abs(gained[i]) if free else gained[i] for i in candidates}
-        last = step == len(draws)
-        leaving = sorted((i for i in members if score[i] < 0), key=lambda i: (score[i], i))
-        leaving = leaving[: min(most, len(candidates) - size) if last else most]
-        room = size - len(members) + len(leaving)
-        outside = sorted((i for i in candidates if i not in members), key=lambda i: (-score[i], i))
-        coming = outside[: room if last else min(room, most + len(leaving))]
-        if not last:
-            coming = [i for i in coming if score[i] > 0]
-        members = (members - set(leaving)) | set(coming)
+        gained = {i: F(value + gains[i]) for i, value in gained.items()}
+        score = {i: abs(value) if free else value for i, value in gained.items()}
+        members = exchanged(members, score, size, most, step == len(draws))
     order = sorted(members, key=lambda i: (tau[i] == 0, -score[i], i))
     return order, [slow_sign(gained[i]) for i in order]
 
@@ -80,13 +78,11 @@ def slow_judged(
     If `signs` of the fixed entries are given, the search chooses the other signs; the last result has all of
     them.
     """
-    tau = tuned.astype(F) - base.astype(F)
-    if signs is not None:
-        tau = np.abs(tau)
+    tau = tuned.astype(F) - base.astype(F) if signs is None else np.abs(tuned.astype(F) - base.astype(F))
     free = [i for i in candidates if i not in fixed]
     by_movement = [*fixed, *(free[j] for j in slow_top([abs(float(tau[i])) for i in free], len(free)))]
     members, gained = set(by_movement[:start]), dict.fromkeys(candidates, F(0))
-    norms, full_at = [], 0
+    norms, full_at = list[float](), 0
 
     def signs_now() -> dict[int, float]:
         return {i: (signs or {}).get(i) or slow_sign(gained[i]) for i in candidates}
@@ -101,22 +97,13 @@ def slow_judged(
     for step, rows in enumerate(draws, start=1):
         gains = slow_gains(gradient(grafted(members, signs_now()), rows)[1], tau)
         norms.append(sum(float(gains[i]) ** 2 for i in candidates) ** 0.5)
-        for i in candidates:
-            gained[i] = F(gained[i] + F(gains[i] * F(min(1.0, float(np.median(norms)) / norms[-1]))))
-        score = {i: gained[i] if signs is None else abs(gained[i]) for i in candidates}
-        last = step == len(draws)
-        if not full_at and len(members) >= size:
-            full_at = step
+        scale = F(min(1.0, float(np.median(norms)) / norms[-1]))
+        gained = {i: F(value + F(gains[i] * scale)) for i, value in gained.items()}
+        score = {i: value if signs is None else abs(value) for i, value in gained.items()}
+        full_at = full_at or (step if len(members) >= size else 0)
         past = (step - full_at) / max(1, len(draws) - full_at) if full_at else 0.0
         most = max(1, round(size * rate * (1 - 0.95 * past)))
-        leaving = sorted((i for i in members if score[i] < 0 and i not in fixed), key=lambda i: (score[i], i))
-        leaving = leaving[: min(most, len(candidates) - size) if last else most]
-        room = size - len(members) + len(leaving)
-        outside = sorted((i for i in candidates if i not in members), key=lambda i: (-score[i], i))
-        coming = outside[: room if last else min(room, most + len(leaving))]
-        if not last:
-            coming = [i for i in coming if score[i] > 0]
-        members = (members - set(leaving)) | set(coming)
+        members = exchanged(members, score, size, most, step == len(draws), fixed)
         if step > len(draws) - judged:
             filled = set(sorted(candidates, key=lambda i: (i not in members, -score[i], i))[:size])
             looked_at.append((step, filled, signs_now()))
@@ -148,9 +135,8 @@ def slow_frank_wolfe(
     """The Frank-Wolfe region, best first: in order of settling."""
     tau = tuned.astype(F) - base.astype(F)
     by_movement = [candidates[j] for j in slow_top([abs(float(tau[i])) for i in candidates], len(candidates))]
-    gamma = {i: F(1) if i in set(by_movement[:size]) else F(0) for i in candidates}
-    gained = {i: F(0) for i in candidates}
-    settled: list[int] = []
+    gamma = {i: F(i in set(by_movement[:size])) for i in candidates}
+    gained, settled = dict.fromkeys(candidates, F(0)), list[int]()
     for t, rows in enumerate(draws):
         theta = base.copy()
         for i in candidates:
@@ -158,58 +144,39 @@ def slow_frank_wolfe(
         gains = slow_gains(gradient(theta, rows)[1], tau)
         free = [i for i in candidates if i not in settled]
         vertex = sorted(free, key=lambda i: (-gains[i], i))[: size - len(settled)]
-        rate = 2 / (t + 3)
-        for i in candidates:
-            gained[i] = F(gained[i] + gains[i])
+        gained = {i: F(value + gains[i]) for i, value in gained.items()}
         for i in free:
-            gamma[i] = F(gamma[i] * F(1 - rate))
-            if i in vertex and gains[i] > 0:
-                gamma[i] = F(gamma[i] + F(rate))
+            gamma[i] = F(gamma[i] * F(1 - 2 / (t + 3)))
+            gamma[i] = F(gamma[i] + F(2 / (t + 3))) if i in vertex and gains[i] > 0 else gamma[i]
         done = t + 1 - (len(draws) - settle_steps)
         if done > 0:
             count = round(size * done / settle_steps)
-            best = sorted(free, key=lambda i: (tau[i] == 0, -gamma[i], -gained[i], i))
-            for i in best[: count - len(settled)]:
-                settled.append(i)
-                gamma[i] = F(1)
-            free = [i for i in candidates if i not in settled]
+            best = sorted(free, key=lambda i: (tau[i] == 0, -gamma[i], -gained[i], i))[: count - len(settled)]
+            settled += best
+            free = [i for i in free if i not in best]
             used = sum(float(gamma[i]) for i in free)
-            if used > size - count:
-                for i in free:
-                    gamma[i] = F(gamma[i] * F((size - count) / used))
+            scale = F(min((size - count) / used, 1.0)) if used else F(1)
+            gamma |= dict.fromkeys(best, F(1)) | {i: F(gamma[i] * scale) for i in free}
     return settled
 
 
 def slow_learned(
-    base: np.ndarray, tuned: np.ndarray, gradient: Gradient, draws: Sequence[np.ndarray], scores: Sequence[float],
-    mask: set[int], lr: float, bias: float,
-) -> tuple[list[float], set[int]]:  # fmt: skip
-    """The paper's S after these steps, and the rounded mask (PAPER.md, section 4), in float64."""
-    s, tau = [float(x) for x in scores], tuned - base
-    for rows in draws:
-        u = [1 / (1 + exp(min(bias - x, 700.0))) for x in s]
-        soft = [(1 - v) if i in mask else v for i, v in enumerate(u)]
-        g = gradient(base + np.array(soft) * tau, rows)[1]
-        for i, v in enumerate(u):
-            sign = -1 if i in mask else 1
-            s[i] -= lr * sign * tau[i] * g[i] * v * (1 - v)
-    return s, {i for i, x in enumerate(s) if (i in mask) != (x > bias)}
-
-
-def autograd_learned(
     plain: PlainModel, base: np.ndarray, tuned: np.ndarray, draws: Sequence[np.ndarray], scores: Sequence[float],
     mask: set[int], lr: float, bias: float,
 ) -> Iterator[tuple[float, np.ndarray]]:  # fmt: skip
-    """The loss of each step and S after it, from autograd: S is a leaf tensor that plain gradient descent updates."""
-    start, end = torch.from_numpy(base), torch.from_numpy(tuned)
+    """The loss of each step and S after it (PAPER.md, section 4), from autograd: S is a leaf that descent updates."""
     inside = torch.tensor([float(i in mask) for i in range(len(base))], dtype=torch.float64)
     s = torch.tensor(scores, dtype=torch.float64, requires_grad=True)
     descent = torch.optim.SGD([s], lr=lr)
     for rows in draws:
         descent.zero_grad()
         soft = inside + (1 - 2 * inside) * torch.sigmoid(s - bias)
-        logits = plain.logits_at(start + soft * (end - start), rows)
-        loss = cross_entropy(logits, torch.tensor([int(plain.encoded.labels[row]) for row in rows]))
+        loss = plain.loss_at(torch.from_numpy(base) + soft * torch.from_numpy(tuned - base), rows)
         loss.backward()
         descent.step()
         yield float(loss.detach()), s.detach().numpy().copy()
+
+
+def rounded_mask(scores: np.ndarray, mask: set[int], bias: float) -> set[int]:
+    """The entries whose score has not crossed the bias, if in the mask, or has crossed it, if not."""
+    return {i for i, score in enumerate(scores) if (i in mask) != (score > bias)}

@@ -18,17 +18,11 @@ def merged(folder: Path) -> dict[str, torch.Tensor]:
     """The tensors that result from the recipe mergekit.yml in this folder."""
     recipe = yaml.safe_load((folder / "mergekit.yml").read_text())
     assert recipe["merge_method"] == "task_arithmetic" and recipe["parameters"]["normalize"] is False
-    dtype = getattr(torch, recipe["dtype"])
-    base = _tensors(folder, recipe["base_model"])
+    weights = {one["model"]: one["parameters"]["weight"] for one in recipe["models"]}
+    tensors = {model: load_file(folder / model / "model.safetensors") for model in [recipe["base_model"], *weights]}
     result = {}
-    for name, start in base.items():
-        total = torch.zeros_like(start, dtype=dtype)
-        for entry in recipe["models"]:
-            other = _tensors(folder, entry["model"])[name]
-            total = total + entry["parameters"]["weight"] * (other.to(dtype) - start.to(dtype))
-        result[name] = start.to(dtype) + recipe["parameters"]["lambda"] * total
+    for name, stored in tensors[recipe["base_model"]].items():
+        start = stored.to(getattr(torch, recipe["dtype"]))
+        moved = sum(weight * (tensors[model][name].to(start.dtype) - start) for model, weight in weights.items())
+        result[name] = start + recipe["parameters"]["lambda"] * moved
     return result
-
-
-def _tensors(folder: Path, model: str) -> dict[str, torch.Tensor]:
-    return load_file(folder / model / "model.safetensors")

@@ -14,8 +14,9 @@ from skillviz.core.localizers.table import ExpressionOptions, localizer
 from skillviz.core.problem import Problem
 from skillviz.core.region import Region
 from skillviz.errors import BadInput
-from tests.core.problems import tiny_problem
+from tests.core.problems import finish, tiny_problem
 from tests.reference import region_expression as twin
+from tests.refused import refused
 
 EXPRESSIONS: list[dict[str, Any]] = [
     {},
@@ -30,38 +31,30 @@ EXPRESSIONS: list[dict[str, Any]] = [
 
 def found(problem: Problem, expression: Any, stored: Any = None) -> Selection:
     row = localizer("expression")
-    options = row.make_options({"expression": expression})
-    search = row.search(problem, 1, seed=0, options=ExpressionOptions(options.expression, stored))
-    step = next(search)
+    options = ExpressionOptions(row.make_options({"expression": expression}).expression, stored)
+    (step,), selection = finish(row.search(problem, 1, seed=0, options=options))
     assert (step.step, step.total, step.removed) == (1, 1, 0)
-    with pytest.raises(StopIteration) as end:
-        next(search)
-    assert step.size == step.added == len(end.value.value.order)
-    return end.value.value
+    assert step.size == step.added == len(selection.order)
+    return selection
 
 
 @pytest.mark.parametrize("family", ["bert", "gpt2"])
 @pytest.mark.parametrize("expression", EXPRESSIONS, ids=json.dumps)
 def test_it_holds_what_the_twin_counts(expression: dict[str, Any], family: str) -> None:
     problem = tiny_problem(family, "head" if family == "bert" else "causal", n=4)
-    order = np.random.default_rng(0).permutation(problem.d)
-    named = [(n, i) for n, s in problem.table.shapes.items() for i in range(int(np.prod(s)))]
-    runs = {"one": ([named[i] for i in order], 40)}
-
-    def stored(run: str, size: int | None) -> Region:
-        return Region.from_flat(order[: size or 40], problem.table.shapes)
-
-    result = found(problem, expression, stored)
-    assert {named[i] for i in result.order} == twin.entries(expression, problem.table, runs)
-    assert len(np.unique(result.order)) == len(result.order) and result.order.dtype == np.int64
-    moved = problem.tau.abs()[torch.from_numpy(result.order)]
-    assert torch.equal(moved, moved.sort(descending=True).values)
-    assert torch.equal(problem.flat.theta, problem.base)
+    ranked, shapes = np.random.default_rng(0).permutation(problem.d), problem.table.shapes
+    named = [(n, i) for n, s in shapes.items() for i in range(int(np.prod(s)))]
+    order = found(problem, expression, lambda run, size: Region.from_flat(ranked[: size or 40], shapes)).order
+    assert {named[i] for i in order} == twin.entries(
+        expression, problem.table, {"one": ([named[i] for i in ranked], 40)}
+    )
+    assert len(np.unique(order)) == len(order) and order.dtype == np.int64
+    moved = problem.tau.abs()[torch.from_numpy(order)]
+    assert torch.equal(moved, moved.sort(descending=True).values) and torch.equal(problem.flat.theta, problem.base)
 
 
 def test_equal_movements_are_ordered_by_place_and_unmoved_ones_are_counted() -> None:
-    problem = tiny_problem(moved=0.0)
-    result = found(problem, {"layers": [0]})
+    result = found(tiny_problem(moved=0.0), {"layers": [0]})
     assert result.order.tolist() == sorted(result.order.tolist())
     assert result.notes == (f"Only 0 of the {len(result.order):,} chosen entries moved in fine-tuning.",)
     assert found(tiny_problem(), {"layers": [0]}).notes == ()
@@ -83,17 +76,16 @@ def test_the_option_is_kept_as_one_canonical_text() -> None:
     assert one.expression == other.expression == '{"layers":[0,1]}'
 
 
-@pytest.mark.parametrize(
-    ("expression", "words"),
-    [
-        ("layers 0", "not JSON"),
-        ([0], "an object such as"),
-        ({"layer": [0]}, "'layer' is not a part"),
-        ({"layers": [7]}, "no layer '7'"),
-        ({"layers": []}, "without entries"),
-        ({"run": "one"}, "no stored runs are available"),
-    ],
+def made(expression: Any) -> Selection:
+    return found(tiny_problem(), expression)
+
+
+test_what_cannot_be_made_is_one_sentence = refused(
+    BadInput,
+    ("not JSON", made, "layers 0"),
+    ("an object such as", made, [0]),
+    ("'layer' is not a part", made, {"layer": [0]}),
+    ("no layer '7'", made, {"layers": [7]}),
+    ("without entries", made, {"layers": []}),
+    ("no stored runs are available", made, {"run": "one"}),
 )
-def test_what_cannot_be_made_is_one_sentence(expression: Any, words: str) -> None:
-    with pytest.raises(BadInput, match=words):
-        found(tiny_problem(), expression)

@@ -5,16 +5,15 @@ from __future__ import annotations
 from itertools import islice
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 
-from skillviz.core.localizers.record import Search, Selection, State
+from skillviz.core.localizers.record import Search, State
 from skillviz.core.localizers.table import LOCALIZERS, JudgedOptions, NestedOptions, StagewiseOptions, ladder, localizer
 from skillviz.core.problem import Problem
-from skillviz.core.stratified import stratified
-from tests.core.localizers.test_searches import arrays, both
-from tests.core.problems import tiny_problem
+from tests.core.localizers.test_judged import held_and_drawn
+from tests.core.localizers.test_searches import arrays, both, draws, uphill
+from tests.core.problems import finish, tiny_problem
 from tests.core.test_lean import pair_of_problems
 from tests.reference.searches import slow_candidates, slow_judged, slow_nested, slow_stagewise
 
@@ -36,23 +35,16 @@ def search_of(problem: Problem, name: str, size: int, resume: State | None = Non
     return localizer(name).search(problem, size, seed=3, options=OPTIONS[name], resume=resume)
 
 
-def finished(search: Search) -> Selection:
-    while True:
-        try:
-            next(search)
-        except StopIteration as end:
-            return end.value
-
-
 def searched(problem: Problem, name: str, size: int, resume: State | None = None) -> tuple[list[int], list[float]]:
-    found = finished(search_of(problem, name, size, resume))
+    found = finish(search_of(problem, name, size, resume))[1]
     assert found.signs is not None and len(found.signs) == len(found.order) == size
     return found.order.tolist(), found.signs.tolist()
 
 
 def test_the_searches_that_learn_signs() -> None:
     assert {row.name for row in LOCALIZERS.values() if row.learns_signs} == set(OPTIONS)
-    assert finished(search_of(tiny_problem(), "stagewise", 9)).signs is None, "a search on its own pair takes its signs"
+    own = finish(search_of(tiny_problem(), "stagewise", 9))[1]
+    assert own.signs is None, "a search on its own pair takes its signs"
 
 
 @pytest.mark.cases(3, 3)
@@ -60,28 +52,24 @@ def test_the_searches_that_learn_signs() -> None:
 @pytest.mark.parametrize("size", [1, 40])
 def test_stagewise_takes_the_twins_steps_and_signs(case: dict[str, Any], size: int) -> None:
     problem, twin = both(**case)
-    found = searched(free(problem), "stagewise", size)
-    candidates, start = slow_candidates(problem.tau.numpy(), 0.1, size), max(1, round(0.2 * size))
-    draws = list(islice(problem.draws(4, 3), 6))
-    args = (*arrays(problem), twin.loss_and_gradient, draws, size, candidates, start, start)
-    assert found == slow_stagewise(*args, free=True)
-    if size > 1 and "moved" not in case:
-
-        def uphill(theta: np.ndarray, rows: np.ndarray) -> tuple[float, np.ndarray]:
-            loss, gradient = twin.loss_and_gradient(theta, rows)
-            return loss, -gradient
-
-        assert found != slow_stagewise(*args[:2], uphill, *args[3:], free=True), "a dropped sign would pass"
-        assert found[0] != slow_stagewise(*args)[0], "the fine-tuned signs would pass"
+    found, start = searched(free(problem), "stagewise", size), max(1, round(0.2 * size))
+    rest = (draws(problem, 4, 6), size, slow_candidates(problem.tau.numpy(), 0.1, size), start, start)
+    right, dropped, finetuned = (
+        slow_stagewise(*arrays(problem), gradient, *rest, free=is_free)
+        for gradient, is_free in (
+            (twin.loss_and_gradient, True), (uphill(twin), True), (twin.loss_and_gradient, False),
+        )
+    )  # fmt: skip
+    assert found == right
+    can_differ = size > 1 and "moved" not in case
+    assert not can_differ or found != dropped and found[0] != finetuned[0], "an error of sign would pass"
 
 
 def test_judged_takes_the_twins_steps_and_signs() -> None:
     problem, twin = both(n=12)
     found = searched(free(problem), "stagewise-judged", 40)
-    held = stratified(problem.train.labels, 3, 3)
-    draws = list(islice(problem.draws(4, 3, np.setdiff1d(np.arange(12), held)), 6))
-    candidates = slow_candidates(problem.tau.numpy(), 0.1, 40)
-    args = (*arrays(problem), twin.loss_and_gradient, draws, held, 40, candidates, 8, 1 / 3, 3)
+    rest = (40, slow_candidates(problem.tau.numpy(), 0.1, 40), 8, 1 / 3, 3)
+    args = (*arrays(problem), twin.loss_and_gradient, *held_and_drawn(problem, 6), *rest)
     order, chosen, signs = slow_judged(*args, (), {})
     assert chosen != "movement" and found == (order, [signs[i] for i in order])
     assert found[0] != slow_judged(*args)[0], "the fine-tuned signs would pass"
@@ -89,37 +77,31 @@ def test_judged_takes_the_twins_steps_and_signs() -> None:
 
 def test_nested_keeps_the_signs_of_the_rungs_below() -> None:
     problem, twin = both(n=12)
-    held = stratified(problem.train.labels, 3, 3)
     rungs = [rung for rung in ladder(problem.d) if rung < 200]
     found = searched(free(problem), "stagewise-nested", rungs[-1])
-    draws = list(islice(problem.draws(4, 3, np.setdiff1d(np.arange(12), held)), 4 * len(rungs)))
-    args = (*arrays(problem), twin.loss_and_gradient, draws, held, rungs, 4, 0.1, 1 / 2, 2)
-    order, signs = slow_nested(*args, free=True)
+    rows = held_and_drawn(problem, 4 * len(rungs))
+    order, signs = slow_nested(*arrays(problem), twin.loss_and_gradient, *rows, rungs, 4, 0.1, 1 / 2, 2, free=True)
     assert found == (order, [signs[i] for i in order])
 
 
 @pytest.mark.parametrize("name", OPTIONS)
 def test_a_constant_gradient_gives_the_largest_products_with_the_signs_of_descent(name: str) -> None:
     """The loss is c * theta: including entry i with its better sign gains |c_i tau_i|."""
-    problem = free(tiny_problem(n=16))
+    problem, size = free(tiny_problem(n=16)), 10
     slope = torch.randn(problem.d, generator=torch.Generator().manual_seed(7))
-
-    def backward(rows: np.ndarray) -> float:
-        problem.flat.grad.copy_(slope)
-        return float(slope @ problem.flat.theta)
-
-    problem.train.backward = backward  # type: ignore[assignment, method-assign]
     problem.train.loss = lambda rows: float(slope @ problem.flat.theta)  # type: ignore[assignment, method-assign]
-    size = 10
+    problem.train.backward = lambda rows: (  # type: ignore[assignment, method-assign]
+        problem.flat.grad.copy_(slope),
+        problem.train.loss(rows),
+    )[1]
     order, signs = searched(problem, name, size)
     assert signs == (-slope[order].sign()).tolist()
     gains = (slope * problem.tau).abs()
-    candidates = slow_candidates(problem.tau.numpy(), 0.1, size)
-    best = sorted(candidates, key=lambda i: -gains[i])
+    best = sorted(slow_candidates(problem.tau.numpy(), 0.1, size), key=lambda i: -gains[i])
     at_least = 6 if name == "stagewise-nested" else size - 2  # the first two are the largest movers, or a rung's
     assert len(set(order) & set(best[:size])) >= at_least
-    lowest = float(slope @ problem.base) - float(gains[order].sum())
     problem.set_soft_at(torch.tensor(order), torch.tensor(signs), problem.tau[order].abs())
+    lowest = float(slope @ problem.base) - float(gains[order].sum())
     assert float(slope @ problem.flat.theta) == pytest.approx(lowest, abs=1e-4)
 
 
@@ -139,10 +121,10 @@ def test_lean_mode_finds_the_same_entries_and_signs(name: str, dtype: torch.dtyp
 @pytest.mark.parametrize("name", OPTIONS)
 @pytest.mark.parametrize("steps", [1, 4, 5, 6])
 def test_a_search_resumes_with_its_signs(name: str, steps: int) -> None:
-    whole = searched(free(tiny_problem(n=16)), name, 60)
     cut = search_of(free(tiny_problem(n=16)), name, 60)
-    taken = [next(cut) for _ in range(steps)]
-    assert taken[-1].state is not None
-    state = {key: value.detach().clone() for key, value in taken[-1].state().items()}
+    *_, last = islice(cut, steps)
+    assert last.state is not None
+    state = {key: value.detach().clone() for key, value in last.state().items()}
     cut.close()
-    assert searched(free(tiny_problem(n=16)), name, 60, state) == whole
+    whole, resumed = (searched(free(tiny_problem(n=16)), name, 60, start) for start in (None, state))
+    assert resumed == whole

@@ -12,8 +12,7 @@ from skillviz.core.localizers.table import LOCALIZERS, LotteryOptions, localizer
 from skillviz.core.problem import Problem
 from skillviz.core.ranking import top
 from skillviz.errors import BadInput
-from tests.core.localizers.test_every_localizer import finish
-from tests.core.problems import learnable_problem, tiny_problem
+from tests.core.problems import finish, learnable_problem, tiny_problem
 from tests.reference.ranking import slow_top
 
 
@@ -23,7 +22,7 @@ def zeroed(problem: Problem) -> Problem:
 
 def test_it_alone_sets_the_rest_to_zero() -> None:
     assert [name for name, row in LOCALIZERS.items() if row.rest != "base"] == ["lottery"]
-    assert (rest_of("lottery"), rest_of("stagewise"), rest_of("unheard of")) == ("zero", "base", "base")
+    assert [rest_of(name) for name in ("lottery", "stagewise", "unheard of")] == ["zero", "base", "base"]
     assert "control" in localizer("lottery").sentence and "rest is zero" in localizer("lottery").title
 
 
@@ -39,54 +38,43 @@ def test_by_magnitude_it_is_the_largest_fine_tuned_weights() -> None:
 
 def test_the_base_of_the_problem_makes_no_difference() -> None:
     """delta is theta_ft for any pre-trained values."""
-    options = LotteryOptions(steps=4, batch_size=5)
-    problem = tiny_problem(n=16)
-    wanted = finish(lottery(zeroed(problem), 90, seed=0, options=options))[1].order
-    assert np.array_equal(finish(lottery(problem, 90, seed=0, options=options))[1].order, wanted)
-    assert torch.equal(problem.flat.theta, problem.base)
+    problem, options = tiny_problem(n=16), LotteryOptions(steps=4, batch_size=5)
+    orders = [finish(lottery(one, 90, seed=0, options=options))[1].order for one in (zeroed(problem), problem)]
+    assert np.array_equal(*orders) and torch.equal(problem.flat.theta, problem.base)
 
 
 def test_the_mask_descends_at_the_zeroed_model() -> None:
     """Compute one step with autograd: theta = gamma * theta_ft, gamma soft, starting at the largest weights."""
-    problem = tiny_problem(n=6)
-    size, lr = 400, 1e3
+    problem, lr = tiny_problem(n=6), 1e3
     work = zeroed(problem)
-    mask = Mask(work, top(problem.finetuned.abs(), size), 10.0, 0)
-    scores = mask.scores.clone().requires_grad_(True)
-    soft = torch.sigmoid(scores - 10.0)
-    inside = torch.zeros(problem.d).index_fill_(0, mask.base, 1.0)
-    gamma = inside * (1 - soft) + (1 - inside) * soft
+    mask = Mask(work, top(problem.finetuned.abs(), 400), 10.0, 0)
+    scores, inside = mask.scores.clone().requires_grad_(True), torch.zeros(problem.d).index_fill_(0, mask.base, 1.0)
+    theta = (inside + (1 - 2 * inside) * torch.sigmoid(scores - 10.0)) * problem.finetuned
     mask.soften()
-    torch.testing.assert_close(work.flat.theta, (gamma * problem.finetuned).detach(), rtol=1e-6, atol=1e-7)
+    torch.testing.assert_close(work.flat.theta, theta.detach(), rtol=1e-6, atol=1e-7)
     work.train.backward()
-    (gamma * problem.finetuned * work.flat.grad).sum().backward()
-    wanted = scores.detach() - lr * scores.grad
+    (slope,) = torch.autograd.grad(theta, scores, work.flat.grad)
     mask.descend(lr)
-    torch.testing.assert_close(mask.scores, wanted, rtol=1e-5, atol=1e-5)
-    planted = scores.detach() + lr * scores.grad
-    assert not torch.allclose(mask.scores, planted, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(mask.scores, scores.detach() - lr * slope, rtol=1e-5, atol=1e-5)
+    assert not torch.allclose(mask.scores, scores + lr * slope, rtol=1e-5, atol=1e-5), "a turned sign would pass"
     problem.reset()
 
 
 def test_the_ends_are_exact() -> None:
     """With no entry every graftable value is zero; with all entries the model is the fine-tuned one, bit for bit."""
-    problem = tiny_problem()
-    work = zeroed(problem)
+    work = zeroed(tiny_problem())
     work.set_region(torch.empty(0, dtype=torch.long))
     assert not work.flat.theta.any()
     work.set_region(torch.from_numpy(finish(lottery(work, work.d, seed=0, options=LotteryOptions(steps=2)))[1].order))
-    assert torch.equal(work.flat.theta, problem.finetuned)
-    problem.reset()
+    assert torch.equal(work.flat.theta, work.finetuned)
 
 
 @pytest.mark.slow
 def test_learning_does_no_worse_than_magnitude_alone() -> None:
-    losses = []
+    losses, work = {}, zeroed(learnable_problem(n=32))
     for by in ("learned", "magnitude"):
-        problem = learnable_problem(n=32)
-        work, size = zeroed(problem), problem.d // 2
-        found = finish(lottery(work, size, seed=0, options=LotteryOptions(by=by)))[1]
+        found = finish(lottery(work, work.d // 2, seed=0, options=LotteryOptions(by=by)))[1]
         work.set_region(torch.from_numpy(found.order))
-        losses.append(work.train.loss())
-        problem.reset()
-    assert losses[0] <= losses[1] + 1e-6
+        losses[by] = work.train.loss()
+        work.reset()
+    assert losses["learned"] <= losses["magnitude"] + 1e-6

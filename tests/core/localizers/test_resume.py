@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
 
 from skillviz.core.localizers import fisher as fisher_module
 from skillviz.core.localizers import linearized as linearized_module
 from skillviz.core.localizers.record import Selection, State, Step
 from skillviz.core.localizers.table import LOCALIZERS, localizer
 from skillviz.core.problem import Problem
-from tests.core.problems import examples, tiny_problem
+from tests.core.problems import examples, finish, tiny_problem
 from tests.tiers import first
 
 pytestmark = pytest.mark.slow
@@ -57,21 +57,15 @@ def run(problem: Problem, name: str, size: int, resume: State | None = None) -> 
 
 
 def whole(problem: Problem, name: str, size: int, resume: State | None = None) -> tuple[list[Step], Selection]:
-    search, steps = run(problem, name, size, resume), []
-    while True:
-        try:
-            steps.append(next(search))
-        except StopIteration as end:
-            return steps, end.value
+    return finish(run(problem, name, size, resume))
 
 
 def cut_after(problem: Problem, name: str, size: int, k: int, resume: State | None = None) -> tuple[list[Step], State]:
     """Return the first k steps, and a copy of the state after them in the form of a file."""
     search = run(problem, name, size, resume)
-    steps = [next(search) for _ in range(k)]
+    steps = list(islice(search, k))
     assert steps[-1].state is not None
     state = {key: value.detach().cpu().clone() for key, value in steps[-1].state().items()}
-    assert all(isinstance(value, Tensor) for value in state.values())
     search.close()
     return steps, state
 
@@ -100,17 +94,13 @@ def test_cut_and_resumed_is_as_if_never_cut(name: str, dtype: torch.dtype) -> No
 @pytest.mark.cases(2, 4)
 @pytest.mark.parametrize("name", first(LOCALIZERS))
 def test_cut_twice_and_over_several_epochs(name: str) -> None:
-    problem = problem_for(labels=3)
+    problem, state, taken = problem_for(labels=3), None, list[Step]()
     steps, found = whole(problem, name, 200)
-    if len(steps) < 5:
-        first, state = cut_after(problem, name, 200, 1)
-        second: list[Step] = []
-    else:
-        first, state = cut_after(problem, name, 200, 2)
-        second, state = cut_after(problem, name, 200, 3, state)
+    for k in (2, 3) if len(steps) >= 5 else (1,):
+        more, state = cut_after(problem, name, 200, k, state)
+        taken += more
     rest, again = whole(problem, name, 200, state)
-    assert told(first + second + rest) == told(steps)
-    assert np.array_equal(again.order, found.order)
+    assert told(taken + rest) == told(steps) and np.array_equal(again.order, found.order)
 
 
 PLANTED = ("scores", "score", "member", "gamma", "gained", "settled", "chosen", "lr", "summed")
@@ -121,40 +111,34 @@ PLANTED = ("scores", "score", "member", "gamma", "gained", "settled", "chosen", 
 @pytest.mark.parametrize("name", [n for n in LOCALIZERS if n in OPTIONS and n not in ONE_STEP])
 def test_nothing_in_a_state_is_idle(name: str) -> None:
     """Plant an error in each part of the state: the outcome must differ."""
-    problem = problem_for()
-    steps, found = whole(problem, name, 60)
-    cut = 11 if name == "stagewise-nested" else 7  # a rung with more than a few entries
-    _, state = cut_after(problem, name, 60, cut)
+    problem, cut = problem_for(), 11 if name == "stagewise-nested" else 7  # a rung with more than a few entries
+    (steps, found), (_, state) = whole(problem, name, 60), cut_after(problem, name, 60, cut)
     parts = [part for part in PLANTED if part in state and (name, part) != ("learned", "lr")]
     assert parts, f"none of {PLANTED} is in the state of {name}: {sorted(state)}"
     for lost in parts:
-        damaged = state[lost].clone()
-        damaged = damaged.flip(0) if damaged.dim() and len(damaged) > 1 else damaged * 0 + 1e9
-        if lost in ("settled", "chosen"):
-            damaged = torch.arange(len(damaged))
+        kept = state[lost]
+        damaged = kept.flip(0) if kept.dim() and len(kept) > 1 else kept * 0 + 1e9
+        damaged = torch.arange(len(kept)) if lost in ("settled", "chosen") else damaged
         after, again = whole(problem, name, 60, {**state, lost: damaged})
-        same = np.array_equal(again.order, found.order) and told(after) == told(steps[cut:])
-        assert not same, lost
+        assert not np.array_equal(again.order, found.order) or told(after) != told(steps[cut:]), lost
 
 
 def test_the_best_mask_of_before_the_cut_is_kept() -> None:
     """The published rule keeps the step with the best score, even if that step is before the cut."""
-    row = localizer("learned")
+    row, problem = localizer("learned"), problem_for()
     options = row.make_options({**OPTIONS["learned"], "lr": 1e9, "selection": "train+validation"})
-    problem = problem_for()
 
-    def steps_and_found(resume: State | None = None) -> tuple[list[State], Selection]:
-        search, states = row.search(problem, 1, seed=0, options=options, resume=resume), []
-        while True:
-            try:
-                step = next(search)
-            except StopIteration as end:
-                return states, end.value
-            states.append({k: v.clone() for k, v in step.state().items()})
+    def searched(resume: State | None = None) -> tuple[list[State], Selection]:
+        search = row.search(problem, 1, seed=0, options=options, resume=resume)
+        return finish(search, lambda step: {k: v.clone() for k, v in step.state().items()})
 
-    states, found = steps_and_found()
+    states, found = searched()
     best = [int(state["best_step"]) for state in states if state["judged"]]
     assert best and f"from step {best[-1]} of 9" in found.notes[0]
     for state in states:
-        _, again = steps_and_found(state)
+        _, again = searched(state)
         assert np.array_equal(again.order, found.order) and again.notes == found.notes
+
+
+PLANTED = ("scores", "score", "member", "gamma", "gained", "settled", "chosen", "lr", "summed")
+"""The parts of a state in which an error is planted."""

@@ -1,0 +1,21 @@
+"""Tests of refusals as tables: what is done, and the words of the error that say why it cannot be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+
+def refused(error: type[Exception], *cases: tuple[Any, ...]) -> Callable[[Any], None]:
+    """Return a test in which each call raises the error. A case has a regular expression (None: any words), what is
+    called, and its arguments."""
+
+    @pytest.mark.parametrize("case", cases, ids=lambda case: " ".join(map(str, [case[0], *case[2:]])))
+    def test(case: tuple[Any, ...]) -> None:
+        words, call, *arguments = case
+        with pytest.raises(error, match=words):
+            call(*arguments)
+
+    return test
