@@ -10,7 +10,6 @@ from dataclasses import replace
 import pandas as pd
 import plotly.graph_objects as go
 
-from skillviz.plots.as_text import to_text
 from skillviz.show import exhibit as exhibits
 from skillviz.show import studies
 from skillviz.show.exhibit import MOST_EXHIBITS, Exhibit, drawn_once
@@ -56,16 +55,16 @@ def test_a_kept_figure_is_the_one_that_was_drawn() -> None:
     table = pd.DataFrame({"y": [1.0, float("nan"), 3.0]})
     kept = exhibit(table, "dark")
     first, second, third = kept.figure, kept.figure, kept.figure
-    assert to_text(first) == to_text(second) == to_text(go.Figure(go.Scatter(y=table["y"])))
+    assert first.to_json() == second.to_json() == go.Figure(go.Scatter(y=table["y"])).to_json()
     second.update_layout(title="changed")
-    assert to_text(third) == to_text(first)
+    assert third.to_json() == first.to_json()
 
 
 def test_a_kept_exhibit_is_replaced_as_any_other() -> None:
     kept = exhibit(pd.DataFrame({"y": [4.0]}), "light")
     other = replace(kept, reads="other words")
     assert (other.reads, other.title) == ("other words", kept.title) and kept.reads == "reads"
-    assert to_text(other.figure) == to_text(kept.figure)
+    assert other.figure.to_json() == kept.figure.to_json()
 
 
 def counted(most: int) -> tuple[Callable[[int], Exhibit], list[int]]:
