@@ -94,6 +94,15 @@ def real() -> Path:
 
 
 @pytest.fixture(autouse=True)
+def uploads_are_read_here(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Read uploads in this process: each process takes a second. Tests of the processes themselves start them."""
+    if request.node.path.name != "test_upload_reader.py":
+        from skillviz.tasks import upload_reader
+
+        monkeypatch.setattr(upload_reader, "in_a_process", upload_reader.output_of)
+
+
+@pytest.fixture(autouse=True)
 def user_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return an empty folder of runs for this test only, so that the user's own runs and models are not used."""
     folder = tmp_path / "runs"

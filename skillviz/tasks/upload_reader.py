@@ -77,6 +77,18 @@ _turn = threading.Lock()  # files are read one after the other, as each may take
 
 def read(name: str, content: bytes) -> Rows:
     """The rows of an uploaded file, all cells as texts; raises BadData, or SkillvizError if the process fails."""
+    output = in_a_process(name, content)
+    end = output.index(b"\n")
+    header: dict[str, Any] = json.loads(output[:end])
+    if "error" in header:
+        raise (error_class(header["error"]) or SkillvizError)(header["sentence"])
+    with pa.ipc.open_stream(memoryview(output)[end + 1 :]) as stream:
+        table = stream.read_all()
+    return Rows(table, table.column_names, header["left_out"], tuple(header["notes"]), {}, header["separated_by"])
+
+
+def in_a_process(name: str, content: bytes) -> bytes:
+    """The output of a process that reads this file; raises BadData or SkillvizError if it fails."""
     if not _turn.acquire(timeout=SECONDS):
         raise SkillvizError(f"other uploads are being read, and {name} has waited {SECONDS} seconds; try again.")
     try:
@@ -92,13 +104,7 @@ def read(name: str, content: bytes) -> Rows:
         _turn.release()
     if done.returncode:
         raise _why_it_ended(name, done.returncode, done.stderr.decode("utf-8", errors="replace").strip())
-    end = done.stdout.index(b"\n")
-    answer: dict[str, Any] = json.loads(done.stdout[:end])
-    if "error" in answer:
-        raise (error_class(answer["error"]) or SkillvizError)(answer["sentence"])
-    with pa.ipc.open_stream(memoryview(done.stdout)[end + 1 :]) as stream:
-        table = stream.read_all()
-    return Rows(table, table.column_names, answer["left_out"], tuple(answer["notes"]), {}, answer["separated_by"])
+    return done.stdout
 
 
 def _why_it_ended(name: str, status: int, said: str) -> SkillvizError:
@@ -135,8 +141,13 @@ def limited(name: str, content: bytes, limits: Limits = LIMITS) -> Rows:
     return replace(rows, table=table, left_out={**rows.left_out, **left_out})
 
 
-def answer(name: str, content: bytes) -> tuple[dict[str, Any], bytes]:
-    """The answer of the process: a header, and the rows as an Arrow stream, empty for an error."""
+def output_of(name: str, content: bytes) -> bytes:
+    """The output of the process: a header as a line of JSON, and the rows as an Arrow stream, empty for an error."""
+    header, rows = _answer(name, content)
+    return json.dumps(header).encode() + b"\n" + rows
+
+
+def _answer(name: str, content: bytes) -> tuple[dict[str, Any], bytes]:
     try:
         rows = limited(name, content)
         left_out, texts = dict(rows.left_out), {}
@@ -165,9 +176,7 @@ def main() -> None:
     pa.set_cpu_count(1)
     for limit, most in ((resource.RLIMIT_DATA, MEMORY), (resource.RLIMIT_CPU, SECONDS)):
         resource.setrlimit(limit, (most, resource.getrlimit(limit)[1]))
-    header, rows = answer(json.loads(sys.stdin.buffer.readline()), sys.stdin.buffer.read())
-    sys.stdout.buffer.write(json.dumps(header).encode() + b"\n")
-    sys.stdout.buffer.write(rows)
+    sys.stdout.buffer.write(output_of(json.loads(sys.stdin.buffer.readline()), sys.stdin.buffer.read()))
 
 
 if __name__ == "__main__":
