@@ -20,7 +20,7 @@ from skillviz.core.localizers.table import DEFAULT_LOCALIZER
 from skillviz.core.region_parts import CELLS
 from skillviz.errors import BadInput
 from skillviz.jobs.backend import Backend
-from skillviz.jobs.slots import slot_of
+from skillviz.jobs.slots import kind_of
 from skillviz.jobs.slurm import backend_named
 from skillviz.runs.library import library
 from skillviz.runs.plan import planned
@@ -169,7 +169,7 @@ def localize(
     store = Store(store_root(runs_dir))
     store.refuse_unwritable()
     session = Session()
-    plan = planned(spec, session, library(store.root), slot_of(spec.device).partition("-")[0])
+    plan = planned(spec, session, library(store.root), kind_of(spec.device))
     from skillviz.runs import processes  # imports torch
     from skillviz.runs.produce import follow, made  # imports torch
 

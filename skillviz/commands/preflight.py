@@ -18,7 +18,7 @@ from skillviz.core.formats import byte_size, counted
 from skillviz.core.localizers.table import localizer
 from skillviz.errors import BadInput, SkillvizError
 from skillviz.jobs.devices import chosen, devices
-from skillviz.jobs.slots import slot_of
+from skillviz.jobs.slots import kind_of
 from skillviz.jobs.slurm import backend_named
 from skillviz.models.preflight import Preflight
 from skillviz.models.preflight import preflight as check_pair
@@ -92,7 +92,7 @@ def preflight(
         say(f"The pair fits: {result.readout} readout, {result.d:,} graftable parameters.")
     work = ""
     if has_task and not errors:
-        facts = facts_of(spec, slot_of(spec.device).partition("-")[0], result)
+        facts = facts_of(spec, kind_of(spec.device), result)
         work, needed = work_words(spec, cost_of(spec, facts), facts.counts, facts.sizes), int(peak_bytes(spec, facts))
         with_nulls = f", with {counted(len(spec.null_searches), 'null')}" if spec.null_searches else ""
         say(f"This localization{with_nulls}: {work}; {byte_size(needed)} of memory.")

@@ -8,7 +8,7 @@ from skillviz.errors import BadInput, NoCluster, StoreError
 from skillviz.jobs.backend import LOCAL, Backend
 from skillviz.jobs.job import Job
 from skillviz.jobs.kinds import RunJob, StudyJob, backend_of
-from skillviz.jobs.slots import slot_of
+from skillviz.jobs.slots import kind_of
 from skillviz.jobs.watch import status
 from skillviz.runs.library import library
 from skillviz.runs.plan import checked
@@ -36,7 +36,7 @@ def start(spec: RunSpec, store: Store, device: str | None = None, backend: Backe
     if device is not None:
         spec = spec.model_copy(update={"device": device})
     backend.refuse()
-    session, device_kind = Session(), slot_of(spec.device).partition("-")[0] if backend is LOCAL else ""
+    session, device_kind = Session(), kind_of(spec.device) if backend is LOCAL else ""
     task = registry.task(spec.task)
     found = checked(spec, task, session.other_tasks(spec), session.preflight(spec), library(store.root), device_kind)
     with quota.in_turn(store.root):  # of two calls at once, the later one sees a queued job

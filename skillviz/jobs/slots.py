@@ -51,6 +51,11 @@ def slot_of(device: str) -> str:
     return "cpu" if kind == "cpu" else f"cuda-{number or 0}"
 
 
+def kind_of(device: str) -> str:
+    """The kind of device that a spec's `device` selects, without torch: cpu or cuda."""
+    return slot_of(device).partition("-")[0]
+
+
 def slot_in(path: Path, device: str) -> str:
     """The device that the job in a run folder was queued for; if none is stored, the one that `device` selects."""
     return str(launch_of(path / WORK).get("slot") or slot_of(device))

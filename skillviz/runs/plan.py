@@ -29,8 +29,6 @@ from skillviz.runs.transfer import refuse_unfit
 from skillviz.tasks.project import expanded
 from skillviz.tasks.task import Task
 
-Sources = tuple[dict[str, Any], ...]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Checked:
@@ -43,7 +41,6 @@ class Checked:
 
     spec: RunSpec
     row: Localizer
-    pair: Preflight
     options: Any
     sizes: tuple[int, ...]
     notes: tuple[str, ...]
@@ -109,9 +106,9 @@ def checked(
         resolved = resolved_expression(spec.options, pair.table, runs)
         sources = resolved.sources
     options, unused = options_of(spec, row, region, resolved)
-    sizes = (
-        (resolved.size,) if resolved else tuple(parse_size(size, pair.d) for size in spec.sizes if pair.d is not None)
-    )
+    sizes = tuple[int, ...]() if resolved is None else (resolved.size,)
+    if row.name != EXPRESSION and pair.d is not None:
+        sizes = tuple(parse_size(size, pair.d) for size in spec.sizes)
     if runs is not None:
         for other in other_models_of(options):
             preflight(expanded(spec.base, "base"), other).raise_first()
@@ -126,7 +123,7 @@ def checked(
     if not row.budgeted and not resolved:
         notes.append(f"The localizer {row.name} sets its own size; the size you gave is not used.")
     return Checked(
-        spec=spec, row=row, pair=pair, options=options, sizes=sizes, notes=tuple(notes), base_region=region,
+        spec=spec, row=row, options=options, sizes=sizes, notes=tuple(notes), base_region=region,
         resolved=resolved, outside=outside, sources=(*sources, *avoided),
     )  # fmt: skip
 

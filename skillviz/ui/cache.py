@@ -178,7 +178,7 @@ class _Listing:
             if is_due:
                 self.scanned = time.monotonic()
             changed = _changed(store, {} if is_due else self.known)
-            lines = "\0".join([str(store.root), *(f"{name}\0{time}" for name, time in changed.items())])
+            lines = "\0".join([str(store.root), *(f"{name}\0{at}" for name, at in changed.items())])
             digest = hashlib.blake2b(os.fsencode(lines), digest_size=16).hexdigest()
             if digest != self.digest:
                 kept = {name: one for name, one in self.known.items() if changed.get(name) == one.changed}
