@@ -211,9 +211,16 @@ def ece_basis(bins: int, equal_mass: bool, n: int) -> str:
 
 
 def ece_against(rival: str, values: Mapping[str, float | None], difference: Estimate) -> str:
-    """The calibration errors of the graft and of a rival (RIVALS), and their paired difference."""
-    graft, other = (formats.percent(values[state]) for state in ("grafted", rival))
-    return f"ECE **{graft}** for the graft, **{other}** for {RIVALS[rival]}: {metric_difference('ece', difference)}."
+    """The calibration errors of the graft and of a rival (RIVALS), and their paired difference.
+
+    A debiased error is shown as at least 0, but the difference is of the estimates before that
+    (`core.calibration_error`): a sentence says so where the shown errors do not add up to it.
+    """
+    shown = [values[state] for state in ("grafted", rival)]
+    graft, other = (formats.percent(value) for value in shown)
+    cut = " An error shown as 0 is below 0 once it is debiased; the difference counts that." if 0.0 in shown else ""
+    against = f"{RIVALS[rival]}: {metric_difference('ece', difference)}"
+    return f"ECE **{graft}** for the graft, **{other}** for {against}.{cut}"
 
 
 def _n(scores: Scores) -> str:
