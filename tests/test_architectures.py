@@ -57,7 +57,7 @@ def page() -> ModuleType:
 SLOWEST = {"luke", "longformer"}  # twenty seconds each: they pad every sentence to a window
 
 
-@pytest.mark.cases(3, 12)
+@pytest.mark.cases(2, 8)
 @pytest.mark.parametrize("family", first(FAMILIES, USUAL.__contains__, (ONE_A_SCHEME - SLOWEST).__contains__))
 def test_a_family_from_preflight_to_apply(family: str, page: ModuleType, tmp_path: Path) -> None:
     base, finetuned = family_pair(tmp_path, family)

@@ -42,7 +42,7 @@ def test_the_constants_are_told_best_first() -> None:
     assert told(constants.table(json.loads(constants.FILE.read_text())))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_tables_of_minilm_are_those_of_the_stored_runs() -> None:
     page = minilm.PAGE.read_text(encoding="utf-8")
     assert all("\n".join(lines) in page for lines in minilm.tables(ROOT / "cached_runs").values())

@@ -48,7 +48,7 @@ def test_evaluate_shortens_texts_to_the_positions(tmp_path: Path, family: str) -
     assert f"test: 4 of 4 texts were shortened to {POSITIONS} tokens (the most that the model takes)." in result.notes
 
 
-@pytest.mark.cases(20, 30)
+@pytest.mark.cases(14, 22)
 @pytest.mark.parametrize("family", first(FAMILIES, (*FROM_PADDING, *OTHERS).__contains__))
 def test_the_limit_is_what_the_family_takes(tmp_path: Path, family: str) -> None:
     """The model runs at the limit; one more token fails if the model has a position table."""

@@ -36,7 +36,7 @@ def stored_by_output(folder: Path, embedding: str, output: str) -> None:
     save_file(tensors, path, metadata={"format": "pt"})
 
 
-@pytest.mark.cases(4, 5)
+@pytest.mark.cases(2, 3)
 @pytest.mark.parametrize("which", [("base",), ("finetuned",), ("base", "finetuned")], ids="+".join)
 @pytest.mark.parametrize("family", EMBEDDINGS)
 def test_a_language_model_opens(tmp_path: Path, family: str, which: tuple[str, ...]) -> None:

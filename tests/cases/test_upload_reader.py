@@ -36,6 +36,7 @@ def test_an_upload_is_read_from_any_folder(folder: Path) -> None:
     assert subprocess.run(command, cwd=folder, capture_output=True, env=clean, check=True).stdout == b"2\n"
 
 
+@pytest.mark.slow
 def test_files_of_several_threads_are_read_one_after_the_other() -> None:
     contents = [CSV + b"more,1\n" * count for count in range(4)]
     with ThreadPoolExecutor(4) as threads:

@@ -42,6 +42,7 @@ def some(n: int = 60, classes: int = 2, seed: int = 0) -> tuple[np.ndarray, np.n
     return weak.round(1), strong.round(1), labels
 
 
+@pytest.mark.cases(3, 4)
 @pytest.mark.parametrize("metric", OF_CLASSES)
 def test_every_metric_of_every_resample_equals_its_slow_twin(metric: str) -> None:
     @PROPERTY

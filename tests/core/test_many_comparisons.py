@@ -70,6 +70,7 @@ def test_the_debiased_difference_stands_for_the_plug_in() -> None:
     assert compared(value, low, high, debiased).decided == 3
 
 
+@pytest.mark.cases(1, 2)
 @pytest.mark.parametrize("share", [0.0, 0.5, 0.9], ids=lambda share: f"correlation {share}")
 def test_the_false_discovery_rate_is_held(share: float) -> None:
     """40 differences on the same examples, 30 of them zero: check the mean share of false discoveries."""
@@ -85,7 +86,7 @@ def test_the_false_discovery_rate_is_held(share: float) -> None:
     assert np.mean(plain) > 0.04, "each on its own would find more"
 
 
-@pytest.mark.cases(1, 2)
+@pytest.mark.cases(0, 2)
 @pytest.mark.parametrize("seeds", [2, 3, 5])
 def test_the_rate_is_held_for_means_over_few_seeds(seeds: int) -> None:
     """40 differences that are all zero, each with its own seeds: check the rate of any discovery."""

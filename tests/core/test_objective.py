@@ -69,6 +69,7 @@ def test_in_float64_the_gradient_is_exact_to_float32() -> None:
     np.testing.assert_allclose(backward(problem)[1].numpy(), wanted, rtol=1e-7, atol=1e-12)
 
 
+@pytest.mark.cases(2, 2)
 @pytest.mark.parametrize(("family", "readout"), [("bert", "head"), ("gpt2", "causal")])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_micro_batches_change_nothing(family: str, readout: str, dtype: torch.dtype) -> None:

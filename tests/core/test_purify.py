@@ -100,6 +100,7 @@ def loss_at(problems: list[Problem], region: Region) -> float:
     return total
 
 
+@pytest.mark.slow
 def test_the_joint_loss_falls() -> None:
     problems, _ = two_tasks(n=12)
     union = union_of(problems[0], 600)

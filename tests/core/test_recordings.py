@@ -45,6 +45,7 @@ def recorded(problem: Problem, kind: type[Recordings] = Recordings) -> Problem:
     return problem
 
 
+@pytest.mark.cases(3, 3)
 @pytest.mark.parametrize(("family", "readout"), [("bert", "head"), ("distilbert", "prompt"), ("gpt2", "head")])
 @pytest.mark.parametrize("micro_tokens", [40, 1000])
 def test_padded_passes_are_those_of_the_batch(family: str, readout: str, micro_tokens: int) -> None:

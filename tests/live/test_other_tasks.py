@@ -19,6 +19,8 @@ from tests.live.test_operations import ask
 from tests.runs.test_scoring import other_task
 from tests.runs.tiny_world import spec_of
 
+pytestmark = pytest.mark.slow  # the run with its grids takes most of their time
+
 
 @pytest.fixture(scope="module")
 def near(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -38,7 +40,6 @@ def worker(scored: Run) -> Worker:
     return Worker(scored.path.parent)
 
 
-@pytest.mark.slow
 def test_a_point_is_the_stored_grids(worker: Worker, scored: Run, near: Path) -> None:
     found = ask(
         worker, "wise", scored, path="wise-graft", alpha=0.3, region={"run": scored.id, "size": 889}, task=str(near)
@@ -59,7 +60,6 @@ def test_a_point_is_the_stored_grids(worker: Worker, scored: Run, near: Path) ->
     assert ends == {"value": 0.0, "low": 0.0, "high": 0.0, "debiased": None}
 
 
-@pytest.mark.slow
 def test_both_ways_are_traced_as_a_run_stores_them(worker: Worker, scored: Run, near: Path) -> None:
     found = ask(worker, "wise_grid", scored, task=str(near))
     rows, grid = pd.DataFrame(found["rows"]), scored.interpolation()
@@ -71,7 +71,6 @@ def test_both_ways_are_traced_as_a_run_stores_them(worker: Worker, scored: Run, 
     assert pd.DataFrame(few["bins"]).groupby(["path", "alpha"])["count"].sum().eq(9).all()
 
 
-@pytest.mark.slow
 def test_a_transfer_is_told_as_the_record_has_it(worker: Worker, scored: Run, near: Path) -> None:
     found = ask(worker, "transfer", scored, task=str(near))
     assert TransferNote(**found["note"]) == scored.record.transfers[0]

@@ -32,6 +32,7 @@ def both(folder: Path, family: str, readout: str, dtype: torch.dtype, moves: boo
     return load_pair(*models, readout=readout, dtype=name), load_lean(*models, readout=readout)
 
 
+@pytest.mark.cases(1, 2)
 @pytest.mark.parametrize(
     ("family", "readout", "dtype", "moves"),
     [

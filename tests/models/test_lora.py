@@ -300,6 +300,7 @@ WRONG: dict[str, list[Any]] = {
 }
 
 
+@pytest.mark.cases(2, 2)
 @pytest.mark.parametrize("name", SLOW)
 def test_patterns_that_take_too_long_to_match_are_refused(
     base: Path, folder: Path, name: str, monkeypatch: pytest.MonkeyPatch
@@ -331,7 +332,7 @@ def test_lists_and_names_need_no_process(tmp_path: Path, base: Path, monkeypatch
     )
 
 
-@pytest.mark.cases(3, 24)
+@pytest.mark.cases(3, 12)
 @pytest.mark.parametrize(
     ("name", "value"), [(n, v) for n in WRONG for v in WRONG[n]], ids=lambda value: str(value)[:20]
 )
@@ -380,6 +381,7 @@ def test_ranks_and_tokens_beyond_the_files_are_refused(base: Path, folder: Path)
     assert "names the token 1000000000" in preflight(base, folder).problems[0]
 
 
+@pytest.mark.cases(3, 3)
 @pytest.mark.parametrize(
     "pattern",
     [

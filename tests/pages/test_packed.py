@@ -27,7 +27,7 @@ def shown(test: AppTest) -> Mapping[str, list[str]]:
 
 
 @pytest.mark.parametrize("name", [*RUN_PAGES, *OTHERS])
-@pytest.mark.cases(4, 6)
+@pytest.mark.cases(2, 5)
 def test_a_page_of_a_packed_run_is_that_of_its_folder(
     name: str, own_copy: Path, ids: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

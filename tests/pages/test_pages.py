@@ -110,7 +110,7 @@ def forget() -> None:
     chart._of_exhibit.cache_clear()
 
 
-@pytest.mark.cases(0, 4)
+@pytest.mark.cases(0, 2)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [*RUN_PAGES, "compare"])
 def test_what_is_remembered_is_what_would_be_made_now(name: str, ids: dict[str, str]) -> None:
@@ -131,7 +131,7 @@ def test_what_is_remembered_is_what_would_be_made_now(name: str, ids: dict[str, 
     assert not charts(opened(name, run=ids["random"])) or anew[0] != anew[1]
 
 
-@pytest.mark.cases(6, 4)
+@pytest.mark.cases(4, 4)
 @pytest.mark.parametrize("name", PAGES)
 def test_it_opens_under_its_question_and_every_chart_is_explained(name: str, ids: dict[str, str]) -> None:
     """Each page opens without an error, and each chart has its alt text, a reading line, a table and downloads."""
@@ -155,7 +155,7 @@ def test_a_run_without_a_gain_says_so_on_sparsity(empty: Path, monkeypatch: pyte
     assert not test.exception and "there is no gain to recover" in words(test)
 
 
-@pytest.mark.cases(3, 2)
+@pytest.mark.cases(2, 2)
 @pytest.mark.parametrize("name", RUN_PAGES)
 def test_the_run_is_always_written_to_the_address(name: str, ids: dict[str, str]) -> None:
     assert opened(name).query_params["run"] == ids["paraphrase"]

@@ -62,7 +62,7 @@ def test_overview_pools_the_margin_over_fine_tuned_models() -> None:
     assert "points (95%" in words and "nats (95%" in words and not test.exception
 
 
-@pytest.mark.cases(0, 2)
+@pytest.mark.cases(0, 1)
 @pytest.mark.parametrize("page", [name for name, row in PAGES.items() if row.group == "This run"])
 def test_a_run_in_a_study_s_file_opens_on_each_page_of_a_run(page: str) -> None:
     store = Store(shipped_root())

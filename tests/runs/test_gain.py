@@ -89,6 +89,7 @@ def test_the_fit_beats_the_gains_around_it_on_its_own_half(fitted: Run, session:
     assert loss(note.fitted) <= min(loss(float(gain)) for gain in GAINS[1:]) + 1e-2
 
 
+@pytest.mark.cases(1, 1)
 @pytest.mark.parametrize("load", [load_pair, load_lean])
 def test_the_exported_values_are_those_that_were_scored(fitted: Run, world: Path, tmp_path: Path, load) -> None:
     graft, _ = graft_of_run(fitted, gain=3.0)

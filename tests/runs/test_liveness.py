@@ -62,6 +62,7 @@ def status(run: RunFolder) -> str:
     return Store(run.path.parent).look(run.id).record.status  # type: ignore[union-attr]
 
 
+@pytest.mark.cases(2, 2)
 @pytest.mark.parametrize(
     ("elsewhere", "after"),
     [({}, DEAD), ({"pid": os.getpid()}, DEAD), ({"pid": 1}, DEAD), ({"host": "elsewhere"}, UNKNOWN)],

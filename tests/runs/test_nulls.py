@@ -162,6 +162,7 @@ def test_another_run_of_the_same_search_lends_its_null(run: Run) -> None:
         assert beyond.stored_beside(quick.model_copy(update=other), [run.record]) is None
 
 
+@pytest.mark.slow
 def test_a_resumed_run_takes_the_draws_it_has(world: Path, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     spec = spec_of(world, nulls="all", null_draws=2)
     whole = produced(spec, Store(store.root.parent / "whole"))

@@ -154,6 +154,7 @@ def test_the_largest_and_the_smallest_region(
         assert np.array_equal(run.logits("complement")[2], run.logits("pretrained")[2])
 
 
+@pytest.mark.cases(1, 1)
 @pytest.mark.parametrize(("family", "readout"), [("roberta", "prompt"), ("gpt2", "causal")])
 def test_the_other_readouts(tmp_path: Path, store: Store, family: str, readout: str) -> None:
     base, finetuned = tiny_pair(tmp_path, family, readout)
@@ -164,6 +165,7 @@ def test_the_other_readouts(tmp_path: Path, store: Store, family: str, readout: 
     assert all(check.passed for check in run.record.checks)
 
 
+@pytest.mark.slow
 def test_three_labels_and_the_wise_grid(tmp_path: Path, store: Store) -> None:
     tiny_pair(tmp_path, labels=3)
     tiny_task(tmp_path, rows=24, labels=3)

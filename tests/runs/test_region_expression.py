@@ -72,6 +72,7 @@ def test_a_planted_region_changes_what_is_named(world: Path, session: Session, s
     )
 
 
+@pytest.mark.cases(1, 1)
 @pytest.mark.parametrize("phase", ["search", "evaluate"])
 def test_a_resumed_job_gives_the_same_region(
     world: Path, session: Session, source: Run, library_of: Store, phase: str

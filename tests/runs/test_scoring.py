@@ -94,6 +94,7 @@ def test_its_own_tables_hold_its_own_examples_alone(made: Run, world: Path, sess
     assert made.record.key != bare.record.key
 
 
+@pytest.mark.slow
 def test_every_point_of_the_grid_is_what_evaluation_says(made: Run, session: Session) -> None:
     grid, bins = made.interpolation(), made.interpolation_bins()
     assert set(grid["dataset"]) == {"tiny", "near", "far"}
@@ -121,6 +122,7 @@ def test_every_point_of_the_grid_is_what_evaluation_says(made: Run, session: Ses
         assert gap == pytest.approx(found.loc["ece", "value"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("paths", [PATHS, PATHS[1:]], ids=len)
 def test_the_grid_of_a_region_in_upper_layers_is_that_of_whole_passes(
     made: Run, session: Session, paths: tuple[str, ...]
@@ -137,6 +139,7 @@ def test_the_grid_of_a_region_in_upper_layers_is_that_of_whole_passes(
             assert np.array_equal(logits, pair.objective(encoded).logits()), (path, alpha)
 
 
+@pytest.mark.slow
 def test_differences_are_paired_with_the_fine_tuned_model(made: Run) -> None:
     grid = made.interpolation().query("dataset == 'near'").set_index(["path", "metric"])
     end = grid.loc[("wise-ft", "accuracy_difference")].query("alpha == 1")
@@ -146,6 +149,7 @@ def test_differences_are_paired_with_the_fine_tuned_model(made: Run) -> None:
     assert main[["value", "low", "high"]].to_numpy().tolist() == [[wanted.value, wanted.low, wanted.high]]
 
 
+@pytest.mark.slow
 def test_the_ends_of_other_tasks_are_scored_once(made: Run, session: Session, others: tuple[str, str]) -> None:
     first = session.other_ends(made.spec, made.record.task)
     spec = made.spec.model_copy(update={"localizer": "random", "interpolation": False})
@@ -183,6 +187,7 @@ def test_tasks_that_do_not_fit_are_refused(world: Path, store: Store, tmp_path: 
         produce(spec_of(world, others=(str(same),)), store)
 
 
+@pytest.mark.slow
 def test_a_finished_run_counts_while_the_other_data_are_the_same(world: Path, store: Store, tmp_path: Path) -> None:
     path = other_task(tmp_path, "near")
     run = produce(spec_of(world, others=(str(path),), max_test=10), store)

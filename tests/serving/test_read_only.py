@@ -112,7 +112,7 @@ COMMANDS = {
 }
 
 
-@pytest.mark.cases(4, 3)
+@pytest.mark.cases(2, 3)
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_command_that_writes_refuses_before_it_works_or_asks(
     name: str, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -142,7 +142,7 @@ def test_a_command_says_why(store: Store, capsys: pytest.CaptureFixture[str]) ->
     assert (store.root / run_id).is_dir()
 
 
-@pytest.mark.cases(0, 6)
+@pytest.mark.cases(0, 4)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PAGES)
 def test_every_page_opens_and_its_actions_are_off(

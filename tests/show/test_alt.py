@@ -83,6 +83,7 @@ READ_OUT: dict[str, Callable[[], str]] = {
 }  # fmt: skip
 
 
+@pytest.mark.cases(3, 3)
 @pytest.mark.parametrize("name", READ_OUT)
 def test_a_calibration_error_is_read_out_without_its_bias(name: str) -> None:
     said = READ_OUT[name]()

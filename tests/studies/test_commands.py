@@ -268,6 +268,7 @@ def test_a_kind_without_a_finished_step_is_not_measured(tiny: Path) -> None:
     assert pace.left(steps) is None, "no model is fine-tuned yet"
 
 
+@pytest.mark.slow
 def test_the_budget_stops_between_steps(tiny: Path, store: Store) -> None:
     study = few(tiny)
     first = run_study(study, store, budget=1e-9)

@@ -80,6 +80,7 @@ def test_lora_is_told_by_what_it_trains(results: Results, recipe: str, entries: 
     assert {one.touched for one in of_results(made) if one.method == recipe} == {entries}  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_the_tables_of_a_study_without_an_experiment(results: Results) -> None:
     found = make_tables(results.study, results)
     assert {"scores", "differences", "recovered", "composition", "stability", "note"} == set(found)

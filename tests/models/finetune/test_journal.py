@@ -108,6 +108,7 @@ def test_other_settings_start_over(train: Train, tmp_path: Path, changed: dict[s
     assert hashes(tmp_path / "out") == hashes(tmp_path / "whole") and not journal_of(tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 def test_a_changed_bit_is_noticed_and_training_starts_over(train: Train, tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         train({}, tmp_path / "out", on_step=stopped(7))

@@ -172,11 +172,13 @@ def test_tasks_of_different_scales_are_refused_together(bare, tasks, tmp_path):
     assert not (tmp_path / "m").exists()
 
 
+@pytest.mark.slow
 def test_steps_default_to_the_sum_of_the_tasks_own(bare, tasks, tmp_path):
     found = finetune_tasks(str(bare), tasks, out=tmp_path / "m", k_shot=1, **CPU)
     assert len(found.history) == 16 * 2 + 16 * 3
 
 
+@pytest.mark.cases(1, 1)
 @pytest.mark.parametrize(("family", "readout"), [("bert", "prompt"), ("gpt2", "causal")])
 def test_with_a_language_model_head_the_whole_model_is_shared(family, readout, tasks, tmp_path):
     base = tiny_pair(tmp_path, family, readout)[0]
