@@ -47,8 +47,8 @@ class GainSize:
 def without_region(run: Run, split: str) -> pd.DataFrame:
     """The metrics of the complement at every size of a run: the columns of curve.parquet, for one split.
 
-    `recovered` is the share of the gain that is left without the region. An older run, which did not store this, has
-    only `recovered` at its main size, computed from its predictions; it has no row without a complement or base.
+    `recovered` is the share of the gain that is left without the region. A run in a study's file may lack the table: it
+    has only `recovered` at its main size, computed from its predictions, and no row without a complement or base.
     """
     stored = run.complement()
     if len(stored):

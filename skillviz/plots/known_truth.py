@@ -9,7 +9,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from skillviz.plots.figure import blank, canvas, error_bars, require
-from skillviz.plots.theme import BAR, SOFT_INK, STATES, Style, localizer_style, state_style
+from skillviz.plots.theme import BAR, SOFT_INK, STATES, Style, localizer_style
 
 SERIES: Mapping[str, Style] = {
     "graft": Style("accuracy of the graft", STATES["grafted"].color, STATES["grafted"].symbol, "solid"),
@@ -64,8 +64,3 @@ def found(
         margin_t=42, legend={"orientation": "h", "yanchor": "top", "y": -0.28, "x": 0}
     )  # the names of the levels are above the plot
     return figure
-
-
-def level_name(state: str) -> str:
-    """`pre-trained`: the title of a model state, for a level's line."""
-    return state_style(state).title

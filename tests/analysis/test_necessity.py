@@ -122,7 +122,7 @@ def test_a_studys_areas_are_of_its_own_metric_and_of_both_states() -> None:
     assert set(found["metric"]) == {"accuracy"} and study_areas(pd.DataFrame(rows)[:0]).empty
 
 
-def test_an_older_run_offers_its_main_size(tmp_path: Path) -> None:
+def test_a_run_without_the_table_offers_its_main_size(tmp_path: Path) -> None:
     run = fake_run(Store(tmp_path))
     left, rows = without_region(run, "test"), run.predictions().query("split == 'test'")
     assert "complement.parquet" not in run.files and left["size"].tolist() == [run.record.size]
