@@ -12,4 +12,4 @@ if __name__ == "__main__":
 else:
     from skillviz.ui import server
 
-    app = st.App(__file__, lifespan=server.getting_ready, middleware=server.middleware())
+    app = st.App(__file__, lifespan=server.getting_ready, middleware=server.middleware(), routes=server.routes())

@@ -104,6 +104,7 @@ def test_the_wheel_declares_what_is_pinned_and_holds_every_file(python: Path) ->
     assert code <= names
     assert {f"skillviz/app/{page.relative_to(PROJECT)}" for page in (PROJECT / "pages").glob("*.py")} <= names
     assert {"skillviz/app/dashboard.py", "skillviz/app/.streamlit/config.toml"} <= names
+    assert {f"skillviz/ui/pdf/{file.name}" for file in (PROJECT / "skillviz/ui/pdf").iterdir()} <= names
     assert {name.split("/")[0] for name in names} == {
         "skillviz",
         wheel.name.removesuffix("-py3-none-any.whl") + ".dist-info",

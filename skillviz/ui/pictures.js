@@ -1,5 +1,5 @@
 // Saves the chart of this card as a picture, under its title, its run and the kind of its intervals. plotly.js, which
-// drew it, is already on the page: only the page's own font is fetched.
+// drew it, is already on the page: only the page's own font, and for a PDF the files of `pdf/`, are fetched.
 
 const SORRY = "No picture could be made here. The camera that appears over the chart saves a PNG.";
 const SVG = "http://www.w3.org/2000/svg";
@@ -101,16 +101,19 @@ async function fontRule() {
       if (style?.getPropertyValue("font-family").replace(/"/g, "") !== FAMILY) continue;
       if (style.getPropertyValue("font-style") === "italic") continue;
       const address = style.getPropertyValue("src").match(/url\("?([^")]+)/)?.[1];
-      const bytes = await (await fetch(new URL(address, sheet.href ?? document.baseURI))).blob();
-      const url = await new Promise((done) => {
-        const reader = new FileReader();
-        reader.onload = () => done(reader.result);
-        reader.readAsDataURL(bytes);
-      });
+      const url = await dataUrl(await fetch(new URL(address, sheet.href ?? document.baseURI)));
       return `@font-face { font-family: "${FAMILY}"; font-weight: 200 900; src: url("${url}"); }`;
     }
   }
   return "";
+}
+
+async function dataUrl(answer) {
+  if (!answer.ok) throw new Error(`${answer.url}: ${answer.status}`);
+  const reader = new FileReader();
+  reader.readAsDataURL(await answer.blob());
+  await new Promise((done) => (reader.onload = done));
+  return reader.result;
 }
 
 // measured in a hidden corner of the page, where the page's font is available

@@ -17,6 +17,8 @@ from typing import Any
 
 import streamlit as st
 from starlette.middleware import Middleware
+from starlette.routing import Mount
+from starlette.staticfiles import StaticFiles
 
 from skillviz.errors import SkillvizError
 from skillviz.serving.guard import Guard
@@ -85,3 +87,9 @@ def preloads() -> list[tuple[bytes, bytes]]:
 def middleware() -> list[Middleware]:
     """The middleware that every request passes through."""
     return [Middleware(Guard, page_headers=preloads)]
+
+
+def routes() -> list[Mount]:
+    """The addresses beside Streamlit's: the libraries and fonts that `svg_to_pdf.js` fetches when a PDF is made."""
+    base = st.get_option("server.baseUrlPath").strip("/")
+    return [Mount(f"/{base}/pdf" if base else "/pdf", StaticFiles(directory=Path(__file__).with_name("pdf")))]

@@ -47,17 +47,43 @@ def words_of_svg(content: bytes) -> tuple[list[str], list[str]]:
 
 
 def texts_of_pdf(content: bytes) -> str:
-    """Return all Windows-1252 texts of a one-page PDF, in the order of the page's streams."""
+    """Return the texts of a one-page PDF in the order of its content; their fonts are embedded and map to Unicode."""
     assert content.startswith(b"%PDF-") and content.rstrip().endswith(b"%%EOF")
-    assert content.count(b"/Type /Page ") == 1 and b"/Count 1" in content
     offset = int(re.search(rb"startxref\s+(\d+)", content)[1])
     assert content[offset:].startswith(b"xref")
     places = [int(place) for place in re.findall(rb"(\d{10}) 00000 n", content[offset:])]
-    for number, place in enumerate(places, 1):
-        assert content[place:].startswith(b"%d 0 obj" % number)
-    streams = [zlib.decompress(data) for data in re.findall(rb"stream\n(.*?)\nendstream", content, re.DOTALL)]
-    shown = b" ".join(streams)
-    return " ".join(bytes.fromhex(text.decode()).decode("cp1252") for text in re.findall(rb"<([0-9a-f]+)> Tj", shown))
+    objects = [b"", *(content[place : content.index(b"endobj", place)] for place in places)]
+    for number, text in enumerate(objects[1:], 1):
+        assert text.startswith(b"%d 0 obj" % number)
+
+    def referred(text: bytes, key: str) -> bytes:
+        return objects[int(re.search(rb"/%s \[?(\d+) 0 R" % key.encode(), text)[1])]
+
+    def stream(text: bytes) -> bytes:
+        return zlib.decompress(re.search(rb"stream\n(.*?)\nendstream", text, re.DOTALL)[1])
+
+    (page,) = [text for text in objects if re.search(rb"/Type /Page\s", text)]
+    unicode = {}
+    for name, number in re.findall(rb"/(F\d+) (\d+) 0 R", referred(page, "Resources")):
+        font = objects[int(number)]
+        assert stream(referred(referred(referred(font, "DescendantFonts"), "FontDescriptor"), "FontFile2"))
+        pairs = re.findall(
+            rb"^<([0-9a-fA-F]{4})><([0-9a-fA-F]{4})>$", stream(referred(font, "ToUnicode")), re.MULTILINE
+        )
+        unicode[name] = {int(glyph, 16): chr(int(sign, 16)) for glyph, sign in pairs}
+    lines = []
+    for name, text in re.findall(
+        rb"/(F\d+) [\d.]+ Tf(?:(?! Tf).)*?<([0-9a-f]+)> Tj", stream(referred(page, "Contents")), re.DOTALL
+    ):
+        glyphs = bytes.fromhex(text.decode())
+        lines.append("".join(unicode[name][int.from_bytes(glyphs[at : at + 2])] for at in range(0, len(glyphs), 2)))
+    return " ".join(lines)
+
+
+def fetched_for_pdf(page: Any) -> list[Path]:
+    """Return the libraries and fonts of PDFs that the page has fetched."""
+    addresses = page.evaluate("performance.getEntriesByType('resource').map(entry => entry.name)")
+    return [path for path in (Path(urlsplit(address).path) for address in addresses) if path.parent == Path("/pdf")]
 
 
 def check_picture(content: bytes, chart: dict[str, float], theme: str) -> None:
@@ -96,7 +122,9 @@ def test_every_download_of_a_chart_is_what_it_says(theme: str, made: Made, addre
         assert file.endswith(".png")
         check_picture(png, chart, theme)
         heading, texts = words_of_svg(saved(page, "Picture (SVG)")[1])
+        assert not fetched_for_pdf(page), "only once a PDF is requested"
         pdf = texts_of_pdf(saved(page, "Picture (PDF)")[1])
+        assert {file.suffix for file in fetched_for_pdf(page)} == {".js", ".ttf"}
         assert heading[0] in texts and heading[0] in pdf and heading[0] in page_of_chart, name
         if name == "compare":
             assert any("; baseline " in line for line in heading) and "; baseline " in pdf, "all of the runs"

@@ -7,6 +7,7 @@ import base64
 import gc
 import http.client
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -35,6 +36,18 @@ def test_a_page_names_plotlys_code_so_that_the_browser_loads_it_at_once() -> Non
     file = headers[b"link"].decode().split(">")[0].removeprefix("<./")
     assert (Path(server.st.__file__).parent / "static" / file).stat().st_size > 1_000_000
     assert b"link" not in dict(answered("http", header=(b"content-type", b"text/css"), wrap=guarded)[0]["headers"])
+
+
+@pytest.mark.parametrize(("base", "path"), [("", "/pdf"), ("/lab/", "/lab/pdf")])
+def test_what_a_pdf_needs_has_an_address(monkeypatch: pytest.MonkeyPatch, base: str, path: str) -> None:
+    monkeypatch.setattr(server.st, "get_option", {"server.baseUrlPath": base}.__getitem__)
+    (mount,) = server.routes()
+    script = (PROJECT / "skillviz/ui/svg_to_pdf.js").read_text()
+    files = [
+        *re.findall(r'"(\S+\.js)"', script),
+        *(f"{face}.ttf" for face in re.findall(r'"(SourceSans3-\w+)"', script)),
+    ]
+    assert mount.path == path and len(files) == 5 and all(mount.app.lookup_path(file)[1] for file in files)
 
 
 def upgraded(address: str, origin: str) -> int:
