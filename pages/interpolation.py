@@ -27,4 +27,5 @@ if choice.outside is None:
     view.no_other(run)
 else:
     show(exhibits.trade(points.points, choice.inside, choice.outside, choice.metric, levels, theme()), run.id)
+view.planes(run, choice, points.points)
 view.paper(run, choice, grid)

@@ -14,7 +14,6 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from skillviz.core.intervals import (
-    LEVEL,
     RESAMPLES,
     Interval,
     percentile_interval,
@@ -50,14 +49,12 @@ def risk_coverage(logits: ArrayLike, labels: ArrayLike, resamples: int = RESAMPL
     n = len(np.asarray(labels))
     answered = np.unique(np.ceil(np.arange(1, POINTS + 1) * n / POINTS).astype(int))
     of = _risks(logits, labels, answered)
-    area, *risk = of(np.ones((1, n)))[0]
-    (drawn,) = resampled_values([of], n, resamples, seed)
-    tail = (1 - LEVEL) / 2
-    resampled = np.quantile(drawn[:, 1:], [tail, 1 - tail], axis=0)
-    binomial = wilson(np.minimum(risk * answered, answered), answered)
+    whole, (drawn,) = of(np.ones((1, n)))[0], resampled_values([of], n, resamples, seed)
+    resampled = np.quantile(drawn[:, 1:], [0.025, 0.975], axis=0)
+    binomial = wilson(np.minimum(whole[1:] * answered, answered), answered)
     low, high = np.minimum(resampled[0], binomial[0]), np.maximum(resampled[1], binomial[1])
-    curve = pd.DataFrame({"coverage": answered / n, "risk": risk, "low": low, "high": high})
-    return RiskCoverage(curve, spread_interval(float(area), drawn[:, 0], NOMINAL), drawn[:, 0])
+    curve = pd.DataFrame({"coverage": answered / n, "risk": whole[1:], "low": low, "high": high})
+    return RiskCoverage(curve, spread_interval(float(whole[0]), drawn[:, 0], NOMINAL), drawn[:, 0])
 
 
 def aurc_difference(a: RiskCoverage, b: RiskCoverage) -> Interval:

@@ -24,9 +24,8 @@ from skillviz.core.scores import Floats, checked, confidence, correct, probabili
 
 GRID = 513
 """Points of the grid of confidences, to whose neighbors every example is split."""
-HALVINGS = 30
-POINTS = 201
-"""Points of a curve."""
+HALVINGS = 30  # of the interval of bandwidths
+POINTS = 201  # of a curve
 
 
 def smooth_error(logits: ArrayLike, labels: ArrayLike) -> Interval:
@@ -40,8 +39,8 @@ def smooth_error(logits: ArrayLike, labels: ArrayLike) -> Interval:
     value = _bandwidth(gaps)
     if n < FEWEST or not gaps.any():
         return Interval(value, math.nan, math.nan)
-    normal = np.random.default_rng(0).standard_normal((RESAMPLES, GRID))
-    noise = _smoothed(normal * np.sqrt(_on_grid(sure, (sure - right) ** 2)) / n, value)
+    spread = np.sqrt(_on_grid(sure, (sure - right) ** 2)) / n
+    noise = _smoothed(spread * np.random.default_rng(0).standard_normal((RESAMPLES, GRID)), value)
     low = value - float(np.quantile(np.abs(noise).sum(axis=1), 0.975))
     high = value + 1.645 * float(np.abs(_smoothed(gaps, value) + noise).sum(axis=1).std())
     least, most = (float(sure.mean()) - end for end in wilson(int(right.sum()), n)[::-1])
@@ -57,9 +56,10 @@ def smooth_reliability(logits: ArrayLike, labels: ArrayLike, bandwidth: float) -
     """
     z, y = checked(logits, labels)
     sure = confidence(probabilities(z))
-    grid, at = (np.linspace(0, 1, points) for points in (GRID, POINTS))
-    width = max(bandwidth, 1 / GRID)
-    kernel = sum(np.exp(-(((at[:, None] - image) / width) ** 2) / 2) for image in (grid, -grid, 2 - grid))
+    grid, at = np.linspace(0, 1, GRID), np.linspace(0, 1, POINTS)[:, None]
+    kernel = np.exp(-(((at - np.stack([grid, -grid, 2 - grid])[:, None]) / max(bandwidth, 1 / GRID)) ** 2) / 2).sum(
+        axis=0
+    )
     total, squares = (power @ _on_grid(sure, np.ones(len(y))) for power in (kernel, kernel**2))
     kernel, total, squares = (part[total >= 1] for part in (kernel, total, squares))
     smooth, hits = (kernel @ _on_grid(sure, values) / total for values in (sure, correct(z, y)))
@@ -92,5 +92,5 @@ def _smoothed(cells: Floats, bandwidth: float) -> Floats:
     """
     ends = np.where(np.arange(GRID) % (GRID - 1) == 0, 2.0, 1.0)
     series = np.fft.rfft(np.concatenate([cells * ends, cells[..., -2:0:-1]], axis=-1))
-    kernel = np.exp(-((bandwidth * np.pi * np.arange(GRID)) ** 2) / 2)
-    return np.fft.irfft(series * kernel, 2 * (GRID - 1))[..., :GRID] / ends
+    series *= np.exp(-((bandwidth * np.pi * np.arange(GRID)) ** 2) / 2)
+    return np.fft.irfft(series, 2 * (GRID - 1))[..., :GRID] / ends

@@ -1,9 +1,10 @@
-"""The smooth calibration error from its definition: kernels at every image of an example, integrals as sums."""
+"""The smooth calibration error from its definition: kernels at every image of an example, the integral as a sum."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from statistics import fmean
 
 STEPS = 1000
 
@@ -14,17 +15,8 @@ def kernel(t: float, sure: float, width: float) -> float:
     return sum(math.exp(-(((t - image) / width) ** 2) / 2) for image in images) / (width * math.sqrt(2 * math.pi))
 
 
-def mean_under_kernel(t: float, sure: Sequence[float], values: Sequence[float], width: float) -> float:
-    """The mean of the values, weighted by the kernel at t."""
-    weights = [kernel(t, one, width) for one in sure]
-    return sum(w * v for w, v in zip(weights, values, strict=True)) / sum(weights)
-
-
 def error_at(sure: Sequence[float], right: Sequence[bool], width: float) -> float:
     """The integral over t of |mean over examples of (confidence - right) times the kernel|."""
-    total = 0.0
-    for step in range(STEPS):
-        t = (step + 0.5) / STEPS
-        gaps = [(s - r) * kernel(t, s, width) for s, r in zip(sure, right, strict=True)]
-        total += abs(sum(gaps) / len(gaps)) / STEPS
-    return total
+    places = [(step + 0.5) / STEPS for step in range(STEPS)]
+    every = list(zip(sure, right, strict=True))
+    return fmean(abs(fmean((s - r) * kernel(t, s, width) for s, r in every)) for t in places)
