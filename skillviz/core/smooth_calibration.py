@@ -62,7 +62,7 @@ def smooth_reliability(logits: ArrayLike, labels: ArrayLike, bandwidth: float) -
     )
     total, squares = (power @ _on_grid(sure, np.ones(len(y))) for power in (kernel, kernel**2))
     kernel, total, squares = (part[total >= 1] for part in (kernel, total, squares))
-    smooth, hits = (kernel @ _on_grid(sure, values) / total for values in (sure, correct(z, y)))
+    smooth, hits = (kernel @ _on_grid(sure, values) / total for values in (sure, correct(z, y).astype(float)))
     accuracy, count = np.clip(hits, 0.0, 1.0), total**2 / squares
     low, high = wilson(accuracy * count, count)
     return pd.DataFrame({"confidence": smooth, "accuracy": accuracy, "low": low, "high": high, "n": count})
@@ -81,8 +81,8 @@ def _on_grid(sure: Floats, values: Floats) -> Floats:
     """The sums of `values` by point of the grid, each split linearly between the two neighbors of its confidence."""
     left = np.minimum((sure * (GRID - 1)).astype(int), GRID - 2)
     part = sure * (GRID - 1) - left
-    lower, upper = (np.bincount(place, values * share, GRID) for place, share in ((left, 1 - part), (left + 1, part)))
-    return lower + upper
+    lower, upper = np.bincount(left, values * (1 - part), GRID), np.bincount(left + 1, values * part, GRID)
+    return (lower + upper).astype(np.float64)
 
 
 def _smoothed(cells: Floats, bandwidth: float) -> Floats:

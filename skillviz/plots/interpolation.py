@@ -19,7 +19,7 @@ import plotly.graph_objects as go
 from skillviz.core.metrics import Metric, metric_row
 from skillviz.plots.figure import blank, canvas, center_axis, centers, ordered, require, span
 from skillviz.plots.references import legend_level, reference_style
-from skillviz.plots.theme import GROUND, STATES, Style, spare_style, state_style
+from skillviz.plots.theme import STATES, Style, spare_style, state_style
 
 COLUMNS = ("path", "alpha", "dataset", "metric", "value", "low", "high", "current")
 PATHS = {
@@ -78,11 +78,11 @@ def accuracy_by_error(points: pd.DataFrame, dataset: str = "", *, theme: str = "
     figure, _ = _plane(points, sides, {}, theme, height)
     for path, rows in _sides(points[~points["current"].astype(bool)], sides).items():
         for alpha, x, y in rows.loc[rows["alpha"].round(6).isin(LABELED), ["alpha", "x", "y"]].itertuples(index=False):
-            side = {"ax": -30, "ay": 10} if path == "wise-graft" else {"ax": 28, "ay": -18}
+            side = {"ax": -34, "ay": 24} if path == "wise-graft" else {"ax": 28, "ay": 16}
             color = path_style(path).color
             figure.add_annotation(
                 x=x, y=y, text=f"α {alpha:.0%}", arrowhead=0, arrowwidth=1, arrowcolor=color, borderpad=1,
-                font={"color": color, "size": 11}, bgcolor=GROUND[theme], **side,
+                font={"color": color, "size": 11}, **side,
             )  # fmt: skip
     figure.update_xaxes(title_text=f"{figure.layout.xaxis.title.text} (lower is better)")
     figure.update_yaxes(title_text=f"{figure.layout.yaxis.title.text} (higher is better)")

@@ -154,9 +154,12 @@ def risk_coverage(curves: Mapping[str, RiskCoverage], theme: str) -> Exhibit:
 
 def _distinct(curves: Mapping[str, RiskCoverage]) -> dict[str, RiskCoverage]:
     """The curves without the temperature-scaled model's if it equals the fine-tuned model's, as for two classes."""
-    risks = [curves[state].curve["risk"] for state in ("finetuned", measures.TEMPERATURE) if state in curves]
-    is_same = len(risks) == 2 and np.allclose(*risks, rtol=0, atol=1e-12)
-    return {state: of for state, of in curves.items() if not (is_same and state == measures.TEMPERATURE)}
+    tuned = curves["finetuned"].curve["risk"]
+    return {
+        state: of
+        for state, of in curves.items()
+        if state != measures.TEMPERATURE or not np.allclose(of.curve["risk"], tuned, rtol=0, atol=1e-12)
+    }
 
 
 def _interval(error: Estimate) -> str:

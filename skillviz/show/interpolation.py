@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import numpy as np
 import pandas as pd
 
 from skillviz.core import formats
@@ -163,12 +162,12 @@ def nearest_to_corner(points: pd.DataFrame, dataset: str) -> str:
     for path, rows in points[(points["dataset"] == dataset) & ~points["current"]].groupby("path", sort=False):
         line = rows.assign(read=centers(rows, 1.0)).drop_duplicates(["alpha", "metric"])
         known = line.pivot(index="alpha", columns="metric", values="read")[list(PLANE)].dropna()
-        away = np.hypot(1 - known["accuracy"], known["ece"])
-        alpha = float(away.idxmin())
-        values = [f"{metric_row(metric).title} {metric_value(metric, known.at[alpha, metric])}" for metric in PLANE]
-        told.append((away.min(), f"{place(str(path), None, alpha, None)} ({', '.join(values)})"))
-    nearest = ", then ".join(words for _, words in sorted(told))
-    return f"Nearest to accuracy 100% and ECE 0%: {nearest}. The distances have no interval."
+        away = known.assign(distance=(known["ece"] ** 2 + (1 - known["accuracy"]) ** 2) ** 0.5).reset_index()
+        nearest = away.nsmallest(1, "distance").to_dict("records")[0]
+        values = [f"{metric_row(metric).title} {metric_value(metric, nearest[metric])}" for metric in PLANE]
+        told.append((nearest["distance"], f"{place(str(path), None, nearest['alpha'], None)} ({', '.join(values)})"))
+    listed = ", then ".join(words for _, words in sorted(told))
+    return f"Nearest to accuracy 100% and ECE 0%: {listed}. The distances have no interval."
 
 
 @drawn_once

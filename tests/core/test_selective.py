@@ -22,13 +22,10 @@ def test_risks_are_means_over_all_orders_of_ties_also_those_of_a_resample(n: int
         assert found.tolist() == pytest.approx([np.mean(wanted), *wanted], abs=1e-12)
 
 
-def test_by_hand_a_tie_counts_half() -> None:
+def test_by_hand_a_tie_counts_half_and_no_error_gives_a_band_but_no_interval_of_the_area() -> None:
     found = risk_coverage(logits_of([0.9, 0.8, 0.8, 0.6]), np.array([0, 1, 0, 1]))
     assert np.allclose(found.curve[["coverage", "risk"]].T, [[0.25, 0.5, 0.75, 1], [0, 0.25, 1 / 3, 0.5]])
     assert abs(found.aurc.value - np.mean([0, 1 / 2, 1 / 3, 1 / 2])) > 0.05, "the stored order of ties would be seen"
-
-
-def test_no_error_gives_a_band_but_no_interval_of_the_area() -> None:
     certain = risk_coverage(logits_of([0.9] * 20), np.zeros(20, dtype=int))
     assert certain.curve["high"].iloc[0] > 0.5 and certain.aurc.value == 0 and np.isnan(certain.aurc.low)
 

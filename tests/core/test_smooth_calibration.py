@@ -29,7 +29,6 @@ def drawn(seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def stored(run: str, state: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return confidences and outcomes of a model of a stored run."""
     of = skillviz.open_run(str(PROJECT / "cached_runs" / run))
     logits, labels = measures.state_logits(of.predictions(), of.record, "test", (state,))
     return confidence(probabilities(logits[state])), correct(logits[state], labels)
@@ -63,6 +62,6 @@ def test_an_interval_reaches_zero_for_a_calibrated_model_alone_and_needs_ten_exa
     sure = random.uniform(0.5, 1, 2000)
     logits, labels = logits_of(list(sure)), (random.random(2000) > sure).astype(int)
     fit, over = smooth_error(logits, labels), smooth_error(2.5 * logits, labels)
-    assert fit.low == 0 < fit.value < 0.03 and fit.high < 0.05 and over.low > 0.03
     few, certain = (smooth_error(logits_of([0.999] * n), np.zeros(n, dtype=int)) for n in (9, 100))
+    assert fit.low == 0 < fit.value < 0.03 and fit.high < 0.05 and over.low > 0.03
     assert np.isnan(few.low) and certain.high > 0.02, "100 hits allow some errors"

@@ -166,8 +166,7 @@ def test_an_unknown_state_is_drawn_under_its_own_name() -> None:
 
 
 def test_a_smoothed_curve_has_a_band_and_the_diagonal_in_a_panel_of_its_own() -> None:
-    figure = draw("smooth_reliability")
-    line, band = drawn(figure, "fine-tuned"), drawn(figure, "fine-tuned: interval")
+    line, band = (drawn(figure := draw("smooth_reliability"), name) for name in ("fine-tuned", "fine-tuned: interval"))
     assert titles(figure)[0].startswith("grafted<br>smECE 1.4%") and figure.layout.yaxis.range[1] > 100
     assert line.xaxis == band.xaxis == "x2" and band.fill == "toself" and "examples near" in line.hovertext[0]
 

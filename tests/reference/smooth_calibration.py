@@ -17,6 +17,5 @@ def kernel(t: float, sure: float, width: float) -> float:
 
 def error_at(sure: Sequence[float], right: Sequence[bool], width: float) -> float:
     """The integral over t of |mean over examples of (confidence - right) times the kernel|."""
-    places = [(step + 0.5) / STEPS for step in range(STEPS)]
-    every = list(zip(sure, right, strict=True))
+    places, every = ((step + 0.5) / STEPS for step in range(STEPS)), list(zip(sure, right, strict=True))
     return fmean(abs(fmean((s - r) * kernel(t, s, width) for s, r in every)) for t in places)

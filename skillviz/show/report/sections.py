@@ -207,8 +207,8 @@ def calibration(run: Run) -> Section:
         if not equal_mass:  # with equal mass, all bins of the histogram are equally full
             makes.append(partial(calibration_exhibits.confidence, bins))
             curves, smooth = measures.smooth_reliability(logits, labels)
-            of_both = {"errors": errors, "p_values": p_values}
-            makes.append(partial(calibration_exhibits.smooth_reliability, curves, smooth, **of_both))
+            smoothed = partial(calibration_exhibits.smooth_reliability, curves, smooth)
+            makes.append(partial(smoothed, errors=errors, p_values=p_values))
         parts += [
             Heading(f"Bins of equal {'mass' if equal_mass else 'width'}"),
             Words(sentences.ece_basis(BINS, equal_mass, len(labels)), ("ece", "paired", "equal_mass")),
