@@ -78,7 +78,7 @@ def accuracy_by_error(points: pd.DataFrame, dataset: str = "", *, theme: str = "
     figure, _ = _plane(points, sides, {}, theme, height)
     for path, rows in _sides(points[~points["current"].astype(bool)], sides).items():
         for alpha, x, y in rows.loc[rows["alpha"].round(6).isin(LABELED), ["alpha", "x", "y"]].itertuples(index=False):
-            side = {"ax": -34, "ay": 24} if path == "wise-graft" else {"ax": 28, "ay": 16}
+            side = {"ax": -34, "ay": 24 if alpha > 0.3 else -12} if path == "wise-graft" else {"ax": 28, "ay": 16}
             color = path_style(path).color
             figure.add_annotation(
                 x=x, y=y, text=f"α {alpha:.0%}", arrowhead=0, arrowwidth=1, arrowcolor=color, borderpad=1,

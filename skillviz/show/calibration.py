@@ -95,7 +95,7 @@ def smooth_reliability(
     told = [f"{state_style(state).title}: {words}" for state, words in values.items()]
     return Exhibit(
         name="smooth_reliability",
-        title="Reliability",
+        title="Smoothed reliability",
         figure=plots.smooth_reliability(
             curves,
             {state: f"{words}<br>ECE {_read(errors[state])}" for state, words in values.items()},

@@ -16,7 +16,7 @@ def test_risks_are_means_over_all_orders_of_ties_also_those_of_a_resample(n: int
     random = np.random.default_rng(n)
     for times in (np.ones(n, dtype=int), *random.multinomial(n, [1 / n] * n, 4)):
         logits, labels = random.integers(0, 3, (n, 3)).astype(float), random.integers(0, 3, n)
-        found = _risks(logits, labels, np.arange(1, n + 1))(times[None].astype(float))[0]
+        (found,) = _risks(logits, labels, np.arange(1, n + 1))(times[None].astype(float))
         z, y = (np.repeat(part, times, axis=0) for part in (logits, labels))
         wanted = slow.risks(list(confidence(probabilities(z))), list(~correct(z, y)))
         assert found.tolist() == pytest.approx([np.mean(wanted), *wanted], abs=1e-12)

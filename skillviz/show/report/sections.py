@@ -308,8 +308,9 @@ def interpolation(run: Run) -> list[Section]:
     makes: list[Make] = [partial(interpolation_exhibits.paths, points, list(run.datasets), metric, levels)]
     if outside is not None:
         makes.insert(0, partial(interpolation_exhibits.trade, points, inside, outside, metric, levels))
-    for name in (name for name in run.datasets if interpolation_exhibits.has_plane(points, name)):
-        makes.append(partial(interpolation_exhibits.plane, points, name, "in" if name == inside else "out of"))
+    for name, where in ((inside, "in"), (outside or "", "out of")):
+        if interpolation_exhibits.has_plane(points, name):
+            makes.append(partial(interpolation_exhibits.plane, points, name, where))
     if not sentences.no_confidence(run.record):
         makes.append(partial(interpolation_exhibits.histogram, bins, list(run.datasets)))
     parts: list[Part] = [Words(sentence, ("wise", "ood", "paired")), Charts(tuple(makes))]
