@@ -22,7 +22,7 @@ from skillviz.core.intervals import (
     wilson,
 )
 from skillviz.core.metrics import Statistic
-from skillviz.core.scores import Floats, Integers, checked, confidence, correct, probabilities
+from skillviz.core.scores import Floats, Integers, checked_logits, confidence, correct, probabilities
 
 POINTS = 100
 """The most coverages at which a curve is computed."""
@@ -67,7 +67,7 @@ def _risks(logits: ArrayLike, labels: ArrayLike, answered: Integers) -> Statisti
 
     Errors grow linearly over examples of equal confidence, which a resample's copies of one example are too.
     """
-    z, y = checked(logits, labels)
+    z, y = checked_logits(logits, labels)
     order = np.argsort(-(sure := confidence(probabilities(z))), kind="stable")
     wrong, numbers = ~correct(z, y)[order], np.arange(1, len(y) + 1)
     last = np.flatnonzero(np.diff(sure[order], append=-1.0))

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 
 from skillviz.core.calibration_error import FEWEST
 from skillviz.core.intervals import RESAMPLES, Interval, wilson
-from skillviz.core.scores import Floats, checked, confidence, correct, probabilities
+from skillviz.core.scores import Floats, checked_logits, confidence, correct, probabilities
 
 GRID = 513
 """Points of the grid of confidences, to whose neighbors every example is split."""
@@ -33,7 +33,7 @@ def smooth_error(logits: ArrayLike, labels: ArrayLike) -> Interval:
 
     The ends are NaN for fewer than 10 examples, and if no prediction has a gap.
     """
-    z, y = checked(logits, labels)
+    z, y = checked_logits(logits, labels)
     sure, right, n = confidence(probabilities(z)), correct(z, y), len(y)
     gaps = _on_grid(sure, sure - right) / n
     value = _bandwidth(gaps)
@@ -54,7 +54,7 @@ def smooth_reliability(logits: ArrayLike, labels: ArrayLike, bandwidth: float) -
     the accuracy: Wilson's for `n`, the effective number of examples under the kernel. Places with less than one
     example under the kernel are left out.
     """
-    z, y = checked(logits, labels)
+    z, y = checked_logits(logits, labels)
     sure = confidence(probabilities(z))
     grid, at = np.linspace(0, 1, GRID), np.linspace(0, 1, POINTS)[:, None]
     kernel = np.exp(-(((at - np.stack([grid, -grid, 2 - grid])[:, None]) / max(bandwidth, 1 / GRID)) ** 2) / 2).sum(
