@@ -140,6 +140,7 @@ WHY = {
     "nll": FEW,
     "brier": FEW,
     "nll, difference": FEW,
+    "AURC, difference": FEW,
     "nll, difference on a slice": f"150 examples: {SKEWED}",
     "perplexity": f"300 uneven references: {SKEWED}",
     "perplexity, difference": f"300 uneven references: {SKEWED}",

@@ -47,7 +47,9 @@ from skillviz.core.metrics import ece, score, statistic
 from skillviz.core.region import Region
 from skillviz.core.scores import correct, losses
 from skillviz.core.seeds_interval import mean_of_intervals, seeds_and_examples
+from skillviz.core.selective import RiskCoverage, aurc_difference, risk_coverage
 from skillviz.core.separation import auroc, auroc_difference
+from skillviz.core.smooth_calibration import smooth_error, smooth_reliability
 from skillviz.core.stability import pairwise_iou, stability
 from skillviz.core.temperature import scaled, temperature_fit
 from skillviz.studies.task_unions import TaskScores, mean_relative_gain
@@ -78,6 +80,8 @@ SCOPES = {
 standard deviations, and the ratio of the latter's spread."""
 DIFFERENCE, APART, CHANGE = ", difference", ", difference, not paired", ", change of a difference"
 """The comparisons of two methods, appended to the name of a metric."""
+COVERAGES = (0.05, 0.2, 0.5, 0.8)
+"""The shares of examples that are answered."""
 CONTROLS = 3
 """The number of random controls of a part of a region."""
 
@@ -111,6 +115,7 @@ def cells() -> Iterator[Cell]:
     yield from _cells(runs, "slice", on_a_slice, SLICES)
     yield from _cells({f"references, nats per token {s}": s for s in TOKEN_SPREADS}, "perplexity", perplexities)
     yield from _cells(SCOPES, "out of scope", separations, samples=2.0)
+    yield from _cells(runs, "selective", selective, SIZES[:2], samples=0.5)
     controls = {f"like sst2-sentences, controls {one} points": partial(of_spread, SST2, one) for one in SPREADS}
     yield from _cells(controls, "part less controls", less_controls)
     yield from _cells(runs, "sizes", gain_sizes, samples=0.3)
@@ -230,6 +235,44 @@ def separations(of: tuple[float, float], n: int, random: np.random.Generator) ->
         "AUROC": (single.low, single.high, truth[0]),
         "AUROC, difference": (less.low, less.high, truth[0] - truth[1]),
     }
+
+
+def selective(run: str, n: int, random: np.random.Generator) -> dict[str, Answer]:
+    """Return risks and AURC of one model, the AURC of two, and smECE with the accuracy under its kernel."""
+    graft, tuned, labels = _sample(run, n, random, ("grafted", "finetuned"))
+    (one, other), true = (risk_coverage(z, labels) for z in (graft, tuned)), _selective_truth(run)
+    less, smooth, (logits, right) = (
+        aurc_difference(one, other),
+        smooth_error(graft, labels),
+        stored_logits(run, "grafted"),
+    )
+    risks = {f"risk at {share:.0%} coverage": (_at(one, share), _at(true[0], share)) for share in COVERAGES}
+    curve, wanted = smooth_reliability(graft, labels, smooth.value), smooth_reliability(logits, right, smooth.value)
+    places = {"most": curve["n"].idxmax(), "few": (curve["n"] - 20).abs().idxmin()}
+    return {
+        "AURC": (one.aurc.low, one.aurc.high, true[0].aurc.value),
+        "AURC, difference": (less.low, less.high, true[0].aurc.value - true[1].aurc.value),
+        "smECE": (smooth.low, smooth.high, smooth_error(logits, right).value),
+        **{name: (found["low"], found["high"], truth["risk"]) for name, (found, truth) in risks.items()},
+        **{
+            f"accuracy under a kernel of {name} examples": (
+                *curve.loc[place, ["low", "high"]],
+                float(np.interp(curve.loc[place, "confidence"], wanted["confidence"], wanted["accuracy"])),
+            )
+            for name, place in places.items()
+        },
+    }
+
+
+@cache
+def _selective_truth(run: str) -> tuple[RiskCoverage, ...]:
+    """The curves of graft and fine-tuned model on the whole population."""
+    return tuple(risk_coverage(*stored_logits(run, state), resamples=1) for state in ("grafted", "finetuned"))
+
+
+def _at(of: RiskCoverage, share: float) -> pd.Series:
+    """The row of a curve at a coverage."""
+    return of.curve.loc[(of.curve["coverage"] - share).abs().idxmin()]
 
 
 @cache
@@ -629,7 +672,8 @@ KINDS = {
     "recall": "Wilson", "accuracy": "Wilson", "agreement": "Wilson",
     "best of 61, interval": "Tango, Bonferroni", "best of 61 independent, interval": "Tango, Bonferroni",
     "best of": "Tango", "nll, difference": "paired bootstrap", "brier, difference": "paired bootstrap",
-    "perplexity, difference": "paired bootstrap",
+    "perplexity, difference": "paired bootstrap", "AURC, difference": "paired bootstrap",
+    "risk at": "Wilson and bootstrap", "smECE": "norm of the noise",
 }  # fmt: skip
 """The method of a quantity's interval, by the beginning of its name, the longer first; the others are bootstraps."""
 

@@ -1,4 +1,4 @@
-"""The page "Is the model's confidence justified?": confidence and reliability of the fine-tuned and grafted models."""
+"""The page "Is the model's confidence justified?": confidence, reliability and risk of each model."""
 
 import streamlit as st
 
@@ -18,6 +18,6 @@ bins, equal_width = calibration_controls.reliability_bins(run, choice, logits, l
 with finding:
     calibration_controls.verdicts(run, choice, logits, labels)
 show(exhibits.confidence(equal_width, theme()), run.id)
-errors, p_values = calibration_controls.errors_of(run, choice, logits, labels)
-show(exhibits.reliability(bins, theme(), errors=errors, p_values=p_values), run.id)
+calibration_controls.reliability(run, choice, logits, labels, bins)
+calibration_controls.risk(run, choice, logits, labels)
 calibration_controls.out_of_scope(run)

@@ -30,4 +30,5 @@ if choice.outside is None:
     interpolation_page.no_other(run)
 else:
     show(exhibits.trade(points.points, choice.inside, choice.outside, choice.metric, levels, theme()), run.id)
+interpolation_page.planes(run, choice, points.points)
 interpolation_page.paper(run, choice, grid)

@@ -347,6 +347,17 @@ _ROWS = (
         "random text that fits no class. 50% is guessing, 100% tells all of them apart.",
     ),
     Metric(
+        "aurc", "AURC", better="lower", interval="none",
+        help="Area under the risk–coverage curve: the mean risk over all coverages. It is low if the model is often "
+        "right and is less confident where it is wrong. Temperature scaling of two classes does not change it.",
+    ),
+    Metric(
+        "smece", "smECE", better="lower", interval="none",
+        help="Smooth calibration error (Blasiok and Nakkiran 2023): like ECE, with confidence and accuracy averaged "
+        "under a Gaussian kernel instead of in bins. Its bandwidth is the one that equals the error, so there are no "
+        "bins to choose. Like the plug-in ECE, it is too high on few examples; the interval allows for that.",
+    ),
+    Metric(
         "precision", "precision", interval="wilson", of_predictions=True,
         help="Of the examples that the model puts into the class, the share that belong there.",
     ),

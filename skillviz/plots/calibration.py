@@ -1,7 +1,7 @@
 """Confidence and correctness: histograms and reliability diagrams (paper, Fig. 6 and Eq. 6), one panel per model.
 
-Every function takes the reliability frame of `core.calibration.reliability` with an added column `state`, one block of
-rows per state: state, bin, lower, upper, count, confidence, accuracy, low, high. Edges, confidence, accuracy and its
+Functions of bins take the frame of `core.calibration.reliability` with an added column `state`, one block of rows per
+state: state, bin, lower, upper, count, confidence, accuracy, low, high. Edges, confidence, accuracy and its
 Wilson interval are 0..1; empty bins have count 0 and NaN. States are the keys of `theme.STATES`; `temperature` is the
 fine-tuned model with its temperature fitted on validation data.
 """
@@ -18,15 +18,18 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from skillviz.core import formats
-from skillviz.plots.figure import blank, error_bars, ordered, require
+from skillviz.plots.figure import blank, canvas, error_bars, interval_band, ordered, require
 from skillviz.plots.theme import INK, SOFT_INK, STATES, Style, check_theme, state_style, template
 
 COLUMNS = ("state", "bin", "lower", "upper", "count", "confidence", "accuracy", "low", "high")
+SMOOTH_COLUMNS = ("state", "confidence", "accuracy", "low", "high", "n")
+RISK_COLUMNS = ("state", "coverage", "risk", "low", "high")
 SCOPE_COLUMNS = ("state", "scope", "lower", "upper", "count")
 CONFIDENCE = "confidence, %"
 NOTHING = "No predictions to bin yet."
 PANEL_COLUMNS = 3  # at most, so that axis titles fit on a phone
 PANEL_HEIGHT = 296
+RISK_HEIGHT = 340
 TITLE_LETTERS = 14  # letters per line, on a phone
 ABOVE, COUNT_TALL = 102, 28  # start of the counts on the axis of accuracies, and the room for a count of five digits
 COUNT_PIXELS = 30  # pixels that the counts add to a panel
@@ -93,13 +96,60 @@ def reliability_diagram(
         figure.add_trace(_gaps(style, filled), **_cell(place, len(panels)))
         figure.add_trace(_accuracies(style, filled), **_cell(place, len(panels)))
         figure.add_trace(_counts(style, filled, theme), **_cell(place, len(panels)))
-        line = {"color": SOFT_INK[theme], "width": 1.5, "dash": "2px,3px"}
-        diagonal = go.Scatter(
-            x=[start, 100], y=[start, 100], mode="lines", line=line, name="accuracy = confidence", hoverinfo="skip"
-        )
-        figure.add_trace(diagonal, **_cell(place, len(panels)))
+        figure.add_trace(_diagonal(start, theme), **_cell(place, len(panels)))
     figure.update_yaxes(range=[0, ABOVE + COUNT_TALL], tickvals=list(range(0, 101, 20)))
     figure.update_layout(uniformtext={"minsize": LEAST_COUNT, "mode": "hide"})
+    return figure
+
+
+def smooth_reliability(
+    curves: pd.DataFrame, titles: Mapping[str, str], *, theme: str = "light", height: int | None = None
+) -> go.Figure:
+    """Accuracy against confidence, both averaged under a kernel, with a 95% band, one panel per state.
+
+    `curves` has state, confidence, accuracy, low, high (0..1) and n, the effective number of examples; `titles` are the
+    words under each state's name.
+    """
+    require(curves, SMOOTH_COLUMNS, "smoothed reliability")
+    names = ordered(curves["state"], STATES)
+    if not names:
+        return blank(NOTHING, check_theme(theme), height or PANEL_HEIGHT, CONFIDENCE, "accuracy, %")
+    start = 100 * float(curves["confidence"].min())
+    figure = _grid(
+        [_title(state_style(name), titles.get(name, "")) for name in names], "accuracy, %", start, theme, height
+    )
+    for place, name in enumerate(names):
+        rows = curves[curves["state"] == name]
+        words = [f"{hover}<br>about {n:,.0f} examples near" for hover, n in zip(_hover(rows), rows["n"], strict=True)]
+        for trace in (*_curve(state_style(name), rows, "confidence", "accuracy", words), _diagonal(start, theme)):
+            figure.add_trace(trace, **_cell(place, len(names)))
+    figure.update_yaxes(range=[0, ABOVE], tickvals=list(range(0, 101, 20)))
+    return figure
+
+
+def risk_coverage(
+    curves: pd.DataFrame, titles: Mapping[str, str], *, theme: str = "light", height: int = RISK_HEIGHT
+) -> go.Figure:
+    """The share of wrong answers among the most confident examples, by the share answered; a line with band per state.
+
+    `curves` has state, coverage, risk, low and high (0..1); `titles` are the states' names in the legend. The axis has
+    room for all lines, and for bands from a fifth of the examples on: those of a few examples reach anywhere.
+    """
+    require(curves, RISK_COLUMNS, "risk and coverage")
+    names, axes = ordered(curves["state"], STATES), ("examples answered (coverage), %", "wrong among them (risk), %")
+    if not names:
+        return blank(NOTHING, check_theme(theme), height, *axes)
+    figure = canvas(theme, height, *axes)
+    for name in names:
+        rows = curves[curves["state"] == name]
+        words = [
+            f"risk {100 * risk:.1f}% (95%: {formats.percent_interval(low, high)})<br>coverage {100 * share:.0f}%"
+            for share, risk, low, high in rows[["coverage", "risk", "low", "high"]].itertuples(index=False)
+        ]
+        figure.add_traces(_curve(state_style(name), rows, "coverage", "risk", words, titles.get(name, "")))
+    top = max(curves["risk"].max(), curves.loc[curves["coverage"] >= 0.2, "high"].max())
+    figure.update_xaxes(range=[0, 101])
+    figure.update_yaxes(range=[0, 100 * top + 1])
     return figure
 
 
@@ -232,19 +282,42 @@ def _gaps(style: Style, rows: pd.DataFrame) -> go.Bar:
 
 
 def _accuracies(style: Style, rows: pd.DataFrame) -> go.Bar:
-    accuracy, confidence, low, high = (rows[c].to_numpy(float) * 100 for c in ("accuracy", "confidence", "low", "high"))
-    counts, gap = rows["count"].to_numpy(float), accuracy - confidence
-    hover = [
-        f"accuracy {a:.1f}% (95%: {formats.interval(lo, hi, 1)})<br>confidence {c:.1f}%<br>"
-        f"{abs(g):.1f} points {'under' if g > 0 else 'over'}-confident<br>n = {int(n):,}"
-        for a, lo, hi, c, g, n in zip(accuracy, low, high, confidence, gap, counts, strict=True)
-    ]
+    accuracy, low, high = (rows[c].to_numpy(float) * 100 for c in ("accuracy", "low", "high"))
+    hover = [f"{words}<br>n = {int(n):,}" for words, n in zip(_hover(rows), rows["count"], strict=True)]
     middle, width = _edges(rows)
     return go.Bar(
         x=middle, y=accuracy, width=width, name=style.title, marker=_filled(style),
         error_y={**error_bars(accuracy, low, high, 1.5, 3), "color": style.color},
         hovertext=hover, hovertemplate=f"<b>{style.title}</b><br>%{{hovertext}}<extra></extra>",
     )  # fmt: skip
+
+
+def _hover(rows: pd.DataFrame) -> list[str]:
+    """Return each row's accuracy with its interval, its confidence, and the gap between them."""
+    accuracy, confidence, low, high = (rows[c].to_numpy(float) * 100 for c in ("accuracy", "confidence", "low", "high"))
+    return [
+        f"accuracy {a:.1f}% (95%: {formats.interval(lo, hi, 1)})<br>confidence {c:.1f}%<br>"
+        f"{abs(a - c):.1f} points {'under' if a > c else 'over'}-confident"
+        for a, lo, hi, c in zip(accuracy, low, high, confidence, strict=True)
+    ]
+
+
+def _curve(style: Style, rows: pd.DataFrame, x: str, y: str, hover: list[str], name: str = "") -> list[go.Scatter]:
+    """Return the line of a column over another, both shares, and under it the band of its intervals."""
+    at, value, low, high = (rows[column].to_numpy(float) * 100 for column in (x, y, "low", "high"))
+    line = go.Scatter(
+        x=at, y=value, mode="lines", name=name or style.title, line=style.line(), hovertext=hover,
+        hovertemplate=f"<b>{style.title}</b><br>%{{hovertext}}<extra></extra>",
+    )  # fmt: skip
+    return [interval_band(style, at, low, high), line]
+
+
+def _diagonal(start: float, theme: str) -> go.Scatter:
+    """Return the line where accuracy equals confidence, from `start` percent."""
+    line = {"color": SOFT_INK[theme], "width": 1.5, "dash": "2px,3px"}
+    return go.Scatter(
+        x=[start, 100], y=[start, 100], mode="lines", line=line, name="accuracy = confidence", hoverinfo="skip"
+    )
 
 
 def _counts(style: Style, rows: pd.DataFrame, theme: str) -> go.Bar:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from math import ceil, floor, inf
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
 from skillviz.core.metrics import Metric
-from skillviz.plots.theme import SOFT_INK, check_theme, template
+from skillviz.plots.theme import SOFT_INK, Style, check_theme, template
 
 
 def span(values: np.ndarray | Sequence[float]) -> tuple[float, float]:
@@ -134,6 +135,15 @@ def error_bars(value: np.ndarray, low: np.ndarray, high: np.ndarray, thickness: 
     """Return `error_x` or `error_y` of a trace: the interval from low to high around each value."""
     ends = {"array": high - value, "arrayminus": value - low}
     return {"type": "data", "symmetric": False, **ends, "thickness": thickness, "width": width}
+
+
+def interval_band(style: Style, x: np.ndarray, low: np.ndarray, high: np.ndarray, **options: Any) -> go.Scatter:
+    """Return the filled area between the ends of intervals along a line; `options` are the trace's own."""
+    return go.Scatter(
+        x=np.concatenate([x, x[::-1]]), y=np.concatenate([high, low[::-1]]), mode="lines", fill="toself",
+        fillcolor=style.faint(0.13), line={"width": 0}, name=f"{style.title}: interval", showlegend=False,
+        hoverinfo="skip", **options,
+    )  # fmt: skip
 
 
 def range_around_zero(values: np.ndarray) -> list[float]:

@@ -27,6 +27,8 @@ PATHS = {
     "wise-graft": replace(STATES["grafted"], title="WiSE-Graft"),
 }
 ENDS = {"wise-ft": "finetuned", "wise-graft": "grafted"}
+LABELED = (0.2, 0.5, 0.8)
+"""The mixing weights whose marks are labeled."""
 NOTHING = "No point between the models has been scored yet."
 
 
@@ -57,27 +59,56 @@ def trade_off(
     """
     require(points, COLUMNS, "points")
     x, y = on(metric, inside), on(metric, outside)
-    chosen = points["current"].astype(bool)
-    lines = _sides(points[~chosen], inside, outside, metric)
-    if not lines:
-        return blank(NOTHING, theme, height, x.axis, y.axis)
-    by_dataset = points[points["metric"] == metric].set_index("dataset")
-    titles = [center_axis(words.axis, by_dataset.loc[[name]]) for words, name in ((x, inside), (y, outside))]
-    figure = canvas(theme, height, *titles)
-    for path, rows in lines.items():
-        figure.add_trace(_way(path, rows))
-    here = _sides(points[chosen], inside, outside, metric)
-    figure.add_traces([*_ends(lines), *(_chosen(path, rows) for path, rows in here.items())])
-    shown = [*lines.values(), *here.values()]
-    ends = [_range(shown, axis, references or {}, x) for axis in ("x", "y")]
-    figure.update_xaxes(showgrid=True, range=ends[0])
-    figure.update_yaxes(range=ends[1])
-    for name, value in (references or {}).items():
+    figure, ends = _plane(points, ((x, inside), (y, outside)), references or {}, theme, height)
+    for name, value in (references or {}).items() if ends else ():
         is_near = any(low <= value * x.scale <= high for low, high in ends)
         figure.add_trace(legend_level(name, value, x, theme, "" if is_near else "down-left"))
         if is_near:
             _level(figure, name, value * x.scale, theme)
     return figure
+
+
+def accuracy_by_error(points: pd.DataFrame, dataset: str = "", *, theme: str = "light", height: int = 460) -> go.Figure:
+    """One line per path: the calibration error on the x axis, the accuracy on the y axis, both on one data set.
+
+    Every mark is an alpha, a few are labeled; ends and chosen points have both intervals.
+    """
+    require(points, COLUMNS, "points")
+    sides = [(metric_row(name), dataset) for name in ("ece", "accuracy")]
+    figure, _ = _plane(points, sides, {}, theme, height)
+    for path, rows in _sides(points[~points["current"].astype(bool)], sides).items():
+        for alpha, x, y in rows.loc[rows["alpha"].round(6).isin(LABELED), ["alpha", "x", "y"]].itertuples(index=False):
+            side = {"ax": -34, "ay": 24 if alpha > 0.3 else -12} if path == "wise-graft" else {"ax": 28, "ay": 16}
+            color = path_style(path).color
+            figure.add_annotation(
+                x=x, y=y, text=f"α {alpha:.0%}", arrowhead=0, arrowwidth=1, arrowcolor=color, borderpad=1,
+                font={"color": color, "size": 11}, **side,
+            )  # fmt: skip
+    figure.update_xaxes(title_text=f"{figure.layout.xaxis.title.text} (lower is better)")
+    figure.update_yaxes(title_text=f"{figure.layout.yaxis.title.text} (higher is better)")
+    return figure
+
+
+def _plane(
+    points: pd.DataFrame, sides: Sequence[tuple[Metric, str]], references: Mapping[str, float], theme: str, height: int
+) -> tuple[go.Figure, list[list[float]]]:
+    """Return the paths in the plane of two sides (metric and data set of x and of y), and the ends of both axes.
+
+    The ends are missing if no point is known on both sides.
+    """
+    chosen = points["current"].astype(bool)
+    lines, here = (_sides(points[which], sides) for which in (~chosen, chosen))
+    if not lines:
+        return blank(NOTHING, theme, height, *(words.axis for words, _ in sides)), []
+    known = points.set_index(["metric", "dataset"]).sort_index()
+    figure = canvas(theme, height, *(center_axis(words.axis, known.loc[[(words.name, at)]]) for words, at in sides))
+    figure.add_traces([_way(path, rows) for path, rows in lines.items()])
+    figure.add_traces([*_ends(lines), *(_chosen(path, rows) for path, rows in here.items())])
+    shown = [*lines.values(), *here.values()]
+    ends = [_range(shown, axis, references, words) for axis, (words, _) in zip(("x", "y"), sides, strict=True)]
+    figure.update_xaxes(showgrid=True, range=ends[0])
+    figure.update_yaxes(range=ends[1])
+    return figure, ends
 
 
 def _range(rows: Sequence[pd.DataFrame], axis: str, references: Mapping[str, float], words: Metric) -> list[float]:
@@ -96,17 +127,17 @@ def _range(rows: Sequence[pd.DataFrame], axis: str, references: Mapping[str, flo
     return [low - air, high + air]
 
 
-def _sides(points: pd.DataFrame, inside: str, outside: str, metric: str) -> dict[str, pd.DataFrame]:
-    """Return by path one row per alpha that is known on both data sets, in order.
+def _sides(points: pd.DataFrame, sides_of: Sequence[tuple[Metric, str]]) -> dict[str, pd.DataFrame]:
+    """Return by path one row per alpha that is known on both sides (metric and data set), in order.
 
     Columns: alpha, x, y and their ends in the metric's unit, and the hover text of each.
     """
     sides_by_path: dict[str, pd.DataFrame] = {}
     for path in ordered(points["path"], PATHS):
-        rows = points[(points["path"] == path) & (points["metric"] == metric)]
+        rows = points[points["path"] == path]
         sides = []
-        for axis, dataset in (("x", inside), ("y", outside)):
-            words, one = on(metric, dataset), rows[rows["dataset"] == dataset].drop_duplicates("alpha")
+        for axis, (words, dataset) in zip(("x", "y"), sides_of, strict=True):
+            one = rows[(rows["metric"] == words.name) & (rows["dataset"] == dataset)].drop_duplicates("alpha")
             columns = {
                 axis: centers(one, words.scale),
                 f"{axis}_low": numbers(one, "low", words.scale),

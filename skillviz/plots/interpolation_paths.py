@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from skillviz.core.metrics import Metric, metric_row
-from skillviz.plots.figure import blank, center_axis, centers, ordered, require, span
+from skillviz.plots.figure import blank, center_axis, centers, interval_band, ordered, require, span
 from skillviz.plots.interpolation import COLUMNS, NOTHING, PATHS, datasets_of, numbers, on, path_style
 from skillviz.plots.references import legend_level, near_levels, reference_style
 from skillviz.plots.theme import SOFT_INK, template
@@ -121,18 +121,7 @@ def _band(path: str, rows: pd.DataFrame, words: Metric, is_first: bool) -> list[
     style, at = path_style(path), 100 * rows["alpha"].to_numpy(float)
     low, high = (numbers(rows, name, words.scale) for name in ("low", "high"))
     hover = [f"{words.hover(row)}<br>alpha {row['alpha']:.2f}" for row in rows.to_dict("records")]
-    band = go.Scatter(
-        x=np.concatenate([at, at[::-1]]),
-        y=np.concatenate([high, low[::-1]]),
-        mode="lines",
-        fill="toself",
-        fillcolor=style.faint(0.13),
-        line={"width": 0},
-        name=f"{style.title}: interval",
-        legendgroup=path,
-        showlegend=False,
-        hoverinfo="skip",
-    )
+    band = interval_band(style, at, low, high, legendgroup=path)
     line = go.Scatter(
         x=at,
         y=centers(rows, words.scale),

@@ -76,6 +76,8 @@ GLOSSARY = {
     "margin": "The true class's score minus the best other class's, in nats. Above zero, the model is right.",
     "out_of_scope": "Texts that fit none of the task's classes. A model should be less sure of them than of its own "
     "test examples.",
+    "risk": "Coverage is the share of examples that the model answers if it answers only those of which it is surest; "
+    "risk is the share of these answers that is wrong.",
     "slices": "Groups of examples: one class, one range of lengths, or one value of a data column. Slices of "
     "fewer than 20 examples have no interval, nor have those of fewer than 150 for NLL. Each difference is compared "
     "with zero, so a graft that is worse overall loses on most slices. Among many, some differ by chance. The false "
@@ -165,5 +167,6 @@ NAMES = {
     "mapping": "label mapping",
     "pretrained": STATES["pretrained"].title,
     "confidence": "confidence",
+    "risk": "risk and coverage",
     "equal_mass": "equal-mass bins",
 }

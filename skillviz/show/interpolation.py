@@ -11,7 +11,7 @@ from skillviz.core.many_comparisons import simultaneous
 from skillviz.core.metrics import metric_row
 from skillviz.core.verdicts import NOT_MEASURED, DifferenceVerdict
 from skillviz.plots.figure import centers
-from skillviz.plots.interpolation import path_style, trade_off
+from skillviz.plots.interpolation import accuracy_by_error, path_style, trade_off
 from skillviz.plots.interpolation_paths import along_paths, confidence_at
 from skillviz.runs.points import DIFFERENCE
 from skillviz.runs.record import Estimate, RunRecord
@@ -141,6 +141,49 @@ def trade(
         alt=trade_alt(with_task_names(shown), inside, outside, metric),
         table=shown,
         words=("wise", "ood", "chance", *_of_values(metric)),
+    )
+
+
+PLANE = ("accuracy", "ece")
+
+
+def has_plane(points: pd.DataFrame, dataset: str) -> bool:
+    """True if accuracy and ECE are known on a data set between the ends of a path."""
+    between = points[(points["dataset"] == dataset) & points["alpha"].between(0, 1, inclusive="neither")]
+    return set(PLANE) <= set(between["metric"])
+
+
+def nearest_to_corner(points: pd.DataFrame, dataset: str) -> str:
+    """The point of each path that is nearest to a model that is always right and calibrated, the nearest path first.
+
+    The distances have no interval, because points between the models have no stored predictions.
+    """
+    told = []
+    for path, rows in points[(points["dataset"] == dataset) & ~points["current"]].groupby("path", sort=False):
+        line = rows.assign(read=centers(rows, 1.0)).drop_duplicates(["alpha", "metric"])
+        known = line.pivot(index="alpha", columns="metric", values="read")[list(PLANE)].dropna()
+        away = known.assign(distance=(known["ece"] ** 2 + (1 - known["accuracy"]) ** 2) ** 0.5).reset_index()
+        nearest = away.nsmallest(1, "distance").to_dict("records")[0]
+        values = [f"{metric_row(metric).title} {metric_value(metric, nearest[metric])}" for metric in PLANE]
+        told.append((nearest["distance"], f"{place(str(path), None, nearest['alpha'], None)} ({', '.join(values)})"))
+    listed = ", then ".join(words for _, words in sorted(told))
+    return f"Nearest to accuracy 100% and ECE 0%: {listed}. The distances have no interval."
+
+
+@drawn_once
+def plane(points: pd.DataFrame, dataset: str, where: str, theme: str) -> Exhibit:
+    """The accuracy against the calibration error along both paths on one data set, `in` or `out of` distribution."""
+    return Exhibit(
+        name=f"plane_{where.partition(' ')[0]}",
+        title=f"Accuracy and calibration {where} distribution",
+        figure=accuracy_by_error(points, dataset, theme=theme, height=HEIGHT),
+        reads="each line starts at the pre-trained model and ends at the fine-tuned one or the graft. Further up is "
+        "more often right, further left better calibrated. Labels are mixing weights α. A ring marks the chosen point; "
+        "crosses are 95% intervals over examples (those of the other points are in the table).",
+        intervals=OVER_EXAMPLES,
+        alt=f"Accuracy against ECE. {nearest_to_corner(points, dataset)}",
+        table=points[points["metric"].isin(PLANE) & (points["dataset"] == dataset)],
+        words=("wise", "ece", "debiased"),
     )
 
 

@@ -8,9 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
+from skillviz.core import selective, smooth_calibration
 from skillviz.core.calibration import reliability
 from skillviz.core.calibration_error import calibration_test
-from skillviz.core.intervals import metric_interval
+from skillviz.core.intervals import Interval, metric_interval
 from skillviz.core.localizers.table import EXPRESSION, rest_of
 from skillviz.core.metrics import METRICS, metric_names, metric_row
 from skillviz.core.temperature import scaled
@@ -77,6 +78,21 @@ def calibration_of(
     errors = {name: estimate(metric_interval(z, labels, metric, bins=bins)) for name, z in logits.items()}
     tested = [name for name, error in errors.items() if error.debiased is not None]
     return errors, {name: calibration_test(logits[name], labels, bins).p_value for name in tested}
+
+
+def smooth_reliability(
+    logits: Mapping[str, np.ndarray], labels: np.ndarray
+) -> tuple[pd.DataFrame, dict[str, Interval]]:
+    """The smoothed reliability of all states in one table, with a column `state`, and the smECE of each."""
+    curve_of = smooth_calibration.smooth_reliability
+    errors = {name: smooth_calibration.smooth_error(z, labels) for name, z in logits.items()}
+    parts = [curve_of(z, labels, errors[name].value).assign(state=name) for name, z in logits.items()]
+    return pd.concat(parts, ignore_index=True), errors
+
+
+def risk_coverage(logits: Mapping[str, np.ndarray], labels: np.ndarray) -> dict[str, selective.RiskCoverage]:
+    """The risk–coverage curve of each state."""
+    return {name: selective.risk_coverage(z, labels) for name, z in logits.items()}
 
 
 def ece_metric(equal_mass: bool) -> str:

@@ -83,6 +83,12 @@ FIGURES: dict[str, tuple[Draw, Callable[[], pd.DataFrame], dict[str, Any]]] = {
         {"titles": {"grafted": "AUROC 84.0%<br>(82.1–85.8)"}},
     ),
     "reliability_diagram": (calibration.reliability_diagram, frames.reliability, {}),
+    "smooth_reliability": (
+        calibration.smooth_reliability,
+        lambda: frames.reliability().dropna().rename(columns={"count": "n"}),
+        {"titles": {"grafted": "smECE 1.4% (0.0–2.2)<br>ECE 0.0% (0.0–2.3)"}},
+    ),
+    "risk_coverage": (calibration.risk_coverage, frames.risks, {"titles": {"grafted": "grafted: AURC 7.4% (6.2–8.7)"}}),
     "region_map": (region.region_map, frames.layers, {"chosen": (3, "value")}),
     "region_map_24": (region.region_map, lambda: frames.layers(24), {}),
     "region_map_share": (region.region_map, frames.layers, {"view": "share"}),
@@ -144,6 +150,7 @@ SIDES = {"inside": wise.INSIDE, "outside": wise.OUTSIDE}
 FIGURES |= {
     "trade_off": (interpolation.trade_off, wise.points, {**SIDES, "references": {"chance": 0.5}}),
     "trade_off_ends": (interpolation.trade_off, lambda: wise.points(points=2), {**SIDES, "metric": "ece"}),
+    "accuracy_by_error": (interpolation.accuracy_by_error, wise.points, {"dataset": wise.INSIDE}),
     "along_paths": (interpolation_paths.along_paths, wise.points, {"references": {"chance": 0.5}}),
     "confidence_at": (interpolation_paths.confidence_at, wise.bins, {}),
     "zero_shot": (transfer.zero_shot, wise.tasks, {"references": {"chance": {"task-0": 0.5}}}),

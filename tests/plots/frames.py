@@ -200,3 +200,10 @@ def checkpoints() -> pd.DataFrame:
     """Return the table `checkpoints` of one fine-tuning; some rows have no interval."""
     table = FAKE_TABLES["checkpoints"](["sst2_sentences"], np.random.default_rng(0))
     return check(table, "checkpoints")
+
+
+def risks() -> pd.DataFrame:
+    """Return risk by coverage of three states: the band of the first examples reaches far up."""
+    at, most = np.arange(1, 101) / 100, {"pretrained": 0.35, "grafted": 0.15, "finetuned": 0.11}
+    rows = [(s, c, end * c**1.5, 0.0, end * c**1.5 + 0.02 / c**0.7) for s, end in most.items() for c in at]
+    return pd.DataFrame(rows, columns=["state", "coverage", "risk", "low", "high"])

@@ -18,6 +18,7 @@ from skillviz.core.metrics import ece
 from skillviz.plots.calibration import confidence_histogram, reliability_diagram, scope_histogram
 from skillviz.plots.theme import STATES
 from tests.plots import frames
+from tests.plots.every_figure import draw
 
 
 def test_both_kinds_are_drawn_as_shares_of_their_kind() -> None:
@@ -162,3 +163,16 @@ def test_empty_bins_make_no_bar() -> None:
 
 def test_an_unknown_state_is_drawn_under_its_own_name() -> None:
     assert drawn(confidence_histogram(two_bins().assign(state="wise-ft")), "wise-ft")
+
+
+def test_a_smoothed_curve_has_a_band_and_the_diagonal_in_a_panel_of_its_own() -> None:
+    line, band = (drawn(figure := draw("smooth_reliability"), name) for name in ("fine-tuned", "fine-tuned: interval"))
+    assert titles(figure)[0].startswith("grafted<br>smECE 1.4%") and figure.layout.yaxis.range[1] > 100
+    assert line.xaxis == band.xaxis == "x2" and band.fill == "toself" and "examples near" in line.hovertext[0]
+
+
+def test_risk_is_drawn_to_full_coverage_and_a_few_examples_do_not_stretch_the_axis() -> None:
+    figure = draw("risk_coverage")
+    line = drawn(figure, "grafted: AURC 7.4% (6.2–8.7)")
+    assert line.x[-1] == 100 and line.y[-1] == pytest.approx(15) and "(95%: 0.0–17.0)" in line.hovertext[-1]
+    assert max(drawn(figure, "pre-trained: interval").y) > figure.layout.yaxis.range[1] > 35

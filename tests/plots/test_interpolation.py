@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from skillviz.plots.interpolation import path_style, trade_off
+from skillviz.plots.interpolation import accuracy_by_error, path_style, trade_off
 from skillviz.plots.interpolation_paths import along_paths, confidence_at
 from skillviz.plots.theme import STATES
 from tests.plots.wise_frames import INSIDE, OUTSIDE, bins, points
@@ -180,3 +180,11 @@ def test_the_histogram_tells_the_wrong_ones_from_all() -> None:
 def test_a_data_set_without_a_histogram_has_no_panel() -> None:
     figure = confidence_at(bins(), (INSIDE, "elsewhere"))
     assert len(list(figure.select_yaxes())) == 1
+
+
+def test_accuracy_stands_against_the_debiased_error_with_a_few_labeled_alphas() -> None:
+    figure = accuracy_by_error(debiased_points(), INSIDE)
+    (line,), errors = traces(figure, "WiSE-FT"), ece(debiased_points(), "wise-ft", INSIDE, False)
+    assert list(line.x) == pytest.approx(errors) and "debiased ECE, % (lower" in figure.layout.xaxis.title.text
+    labels = [(note.text, note.font.color) for note in figure.layout.annotations]
+    assert labels[1] == ("α 50%", STATES["finetuned"].color) and labels[4] == ("α 50%", STATES["grafted"].color)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from skillviz.core.calibration_error import calibration_error
 from skillviz.core.formats import SPACE
@@ -10,7 +11,7 @@ from skillviz.core.metrics import ece
 from skillviz.core.verdicts import NOT_MEASURED
 from skillviz.runs.record import Estimate
 from skillviz.show import measures
-from skillviz.show.calibration import reliability, verdicts
+from skillviz.show.calibration import reliability, risk_coverage, risk_verdicts, smooth_reliability, verdicts
 
 
 def test_equal_mass_is_not_measured() -> None:
@@ -55,3 +56,34 @@ def test_of_equal_mass_the_panels_have_the_plug_in_error_alone() -> None:
     bins = measures.reliability_bins(logits, labels, 15, equal_mass=True)
     shown = reliability(bins, "light", errors=errors, p_values=p_values)
     assert any("no interval" in str(a.text) for a in shown.figure.layout.annotations) and "p =" not in shown.reads
+
+
+def states(classes: int) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """Return the logits of a graft, of a model that is twice as confident and noisier, and of it scaled; and labels."""
+    rng = np.random.default_rng(2)
+    z = rng.normal(0, 2, (400, classes))
+    drawn = (np.exp(z).cumsum(axis=1) / np.exp(z).sum(axis=1, keepdims=True) < rng.random((400, 1))).sum(axis=1)
+    tuned = 2 * z + rng.normal(0, 3, z.shape)
+    return {"grafted": z, "finetuned": tuned, "temperature": tuned / 2}, drawn
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_risk_by_coverage_judges_the_graft_and_temperature_has_a_curve_if_it_changes_the_order(classes: int) -> None:
+    curves = measures.risk_coverage(*states(classes))
+    judged, shown, area = risk_verdicts(curves), risk_coverage(curves, "light"), curves["grafted"].aurc
+    assert [verdict for verdict, _ in judged] == ["better"] * (classes - 1) and ("fine-tuned" in judged[-1][1]) is (
+        classes == 2
+    )
+    assert ("temperature" in set(shown.table["state"])) is ("keeps the order" not in shown.reads) is (classes == 3)
+    ends = f"grafted: AURC {100 * area.value:.1f}% ({100 * area.low:.1f}–{100 * area.high:.1f})"
+    assert ends in shown.alt.replace(SPACE, " ") and ends in str(shown.figure.data[1].name).replace(SPACE, " ")
+
+
+def test_smoothed_reliability_has_both_errors_above_each_panel() -> None:
+    logits, labels = states(3)
+    curves, smooth = measures.smooth_reliability(logits, labels)
+    for mass, ece_words in ((False, ")"), (True, "(no interval)")):
+        shown = smooth_reliability(curves, smooth, "dark", *measures.calibration_of(logits, labels, 15, mass))
+        of, heads = smooth["grafted"], str(shown.figure.layout.annotations).replace(SPACE, " ")
+        assert f"smECE {100 * of.value:.1f}% ({100 * of.low:.1f}–{100 * of.high:.1f})<br>ECE " in heads
+        assert ece_words in heads and ("p = " in shown.reads) is not mass and "smECE" in shown.alt

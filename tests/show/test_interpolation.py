@@ -12,6 +12,7 @@ from skillviz.runs.record import RunRecord
 from skillviz.runs.spec import RunSpec
 from skillviz.show import interpolation as words
 from skillviz.show.interpolation_grid import BIN_COLUMNS, FINETUNED, GRAFT, Grid
+from tests.plots import wise_frames as wise
 
 
 def grid(middle: float, difference: tuple[float, float, float], metric: str = "accuracy") -> Grid:
@@ -138,3 +139,17 @@ def test_the_help_explains_the_debiased_error_where_it_is_drawn(metric: str) -> 
     ]  # fmt: skip
     for exhibit in shown:
         assert ("debiased" in exhibit.words) == (metric == "ece") and "plug-in" not in exhibit.reads
+
+
+def test_the_plane_names_each_paths_point_nearest_to_the_corner_without_an_interval() -> None:
+    rows = wise.points()
+    for metric, value in (("accuracy", 0.9), ("ece", 0.0)):
+        rows.loc[rows["metric"].eq(metric) & rows["path"].eq(GRAFT) & rows["alpha"].eq(0.5), "value"] = value
+    said, shown = words.nearest_to_corner(rows, wise.INSIDE), words.plane(rows, wise.INSIDE, "in", "light")
+    assert plain(said) == (
+        "Nearest to accuracy 100% and ECE 0%: at α = 50% of WiSE-Graft (accuracy 90.0%, ECE 0.0%), "
+        "then at the fine-tuned model (accuracy 86.0%, ECE 4.0%). The distances have no interval."
+    )
+    assert shown.alt.endswith(said) and set(shown.table["dataset"]) == {wise.INSIDE}
+    without = (wise.points(chosen=1.0, points=2), rows[rows["metric"] == "accuracy"])
+    assert [words.has_plane(one, wise.INSIDE) for one in (rows, *without)] == [True, False, False]

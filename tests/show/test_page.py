@@ -93,9 +93,10 @@ def test_a_calibration_error_is_the_same_in_words_and_on_its_panel(run: Run) -> 
     drawn = (part for part in parts if isinstance(part, Charts))
     listed = (part for part in parts if isinstance(part, Points))
     for charts, points in zip(drawn, listed, strict=True):
-        titles = [note.text for note in charts.makes[0]("light").figure.layout.annotations]
+        figure = charts.makes[0]("light").figure
+        titles = [*(note.text for note in figure.layout.annotations), *(trace.name for trace in figure.data)]
         for error in re.findall(r"\*\*(\S+%)\*\*", " ".join(points.items)):
-            assert any(f"ECE {error}" in title for title in titles), (error, titles)
+            assert any(f"{name} {error}" in title for name in ("ECE", "AURC") for title in titles), (error, titles)
 
 
 def test_nothing_in_it_asks_for_the_network(run: Run) -> None:

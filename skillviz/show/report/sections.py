@@ -206,12 +206,24 @@ def calibration(run: Run) -> Section:
         makes = [partial(calibration_exhibits.reliability, bins, errors=errors, p_values=p_values)]
         if not equal_mass:  # with equal mass, all bins of the histogram are equally full
             makes.append(partial(calibration_exhibits.confidence, bins))
+            curves, smooth = measures.smooth_reliability(logits, labels)
+            smoothed = partial(calibration_exhibits.smooth_reliability, curves, smooth)
+            makes.append(partial(smoothed, errors=errors, p_values=p_values))
         parts += [
             Heading(f"Bins of equal {'mass' if equal_mass else 'width'}"),
             Words(sentences.ece_basis(BINS, equal_mass, len(labels)), ("ece", "paired", "equal_mass")),
             Points(tuple(f"**{formats.capital(verdict)}**: {words}" for verdict, words in verdicts)),
             Charts(tuple(makes)),
         ]
+    risks = measures.risk_coverage(logits, labels)
+    judged = (
+        f"**{formats.capital(verdict)}**: {words}" for verdict, words in calibration_exhibits.risk_verdicts(risks)
+    )
+    parts += [
+        Heading(calibration_exhibits.RISK_TITLE),
+        Points(tuple(judged)),
+        Charts((partial(calibration_exhibits.risk_coverage, risks),)),
+    ]
     if sure := scope_exhibits.of_run(run):
         judged = (f"**{formats.capital(verdict)}**: {words}" for verdict, words in scope_exhibits.findings(sure))
         parts += [
@@ -296,6 +308,9 @@ def interpolation(run: Run) -> list[Section]:
     makes: list[Make] = [partial(interpolation_exhibits.paths, points, list(run.datasets), metric, levels)]
     if outside is not None:
         makes.insert(0, partial(interpolation_exhibits.trade, points, inside, outside, metric, levels))
+    for name, where in ((inside, "in"), (outside or "", "out of")):
+        if interpolation_exhibits.has_plane(points, name):
+            makes.append(partial(interpolation_exhibits.plane, points, name, where))
     if not sentences.no_confidence(run.record):
         makes.append(partial(interpolation_exhibits.histogram, bins, list(run.datasets)))
     parts: list[Part] = [Words(sentence, ("wise", "ood", "paired")), Charts(tuple(makes))]

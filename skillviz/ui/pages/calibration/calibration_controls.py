@@ -35,6 +35,7 @@ class Choice:
     split: str
     bins: int
     equal_mass: bool
+    smooth: bool
     states: tuple[str, ...]
 
 
@@ -54,6 +55,7 @@ def controls_of(run: Run) -> Choice:
     bins = controls.whole("bins", "Bins", FEWEST, MOST, BINS, help=about("ece"))
     kinds = {"width": "equal width", "mass": "equal mass"}
     kind = controls.segments("kind", "Kind of bins", tuple(kinds), "width", shown=kinds.get, help=about("equal_mass"))
+    shape = controls.segments("shape", "Reliability", ("bins", "smooth"), "bins", help=about("smece"))
     scaled = False
     if run.record.temperature is not None:
         scaled = controls.switch("scaled", "Temperature-scaled model", True, help=about("temperature"))
@@ -63,7 +65,7 @@ def controls_of(run: Run) -> Choice:
     states = (
         ("grafted", "finetuned") + ((measures.TEMPERATURE,) if scaled else ()) + (("pretrained",) if before else ())
     )
-    return Choice(split, bins, kind == "mass", states)
+    return Choice(split, bins, kind == "mass", shape == "smooth", states)
 
 
 def reliability_bins(
@@ -106,6 +108,30 @@ def verdicts(run: Run, choice: Choice, logits: dict[str, np.ndarray], labels: np
     st.caption(
         sentences.ece_basis(choice.bins, choice.equal_mass, len(labels)), help=about("ece", "debiased", "paired")
     )
+
+
+def reliability(
+    run: Run, choice: Choice, logits: dict[str, np.ndarray], labels: np.ndarray, bins: pd.DataFrame
+) -> None:
+    """Draws accuracy against confidence in the chosen bins, or smoothed."""
+    errors, p_values = errors_of(run, choice, logits, labels)
+    if not choice.smooth:
+        show(calibration.reliability(bins, theme(), errors=errors, p_values=p_values), run.id)
+        return
+    curves, smooth = cache.computed(
+        ("smooth", choice.split, *choice.states), [run], partial(measures.smooth_reliability, logits, labels)
+    )
+    show(calibration.smooth_reliability(curves, smooth, theme(), errors, p_values), run.id)
+
+
+def risk(run: Run, choice: Choice, logits: dict[str, np.ndarray], labels: np.ndarray) -> None:
+    """Draws the section on answering only the most confident examples, with the graft's verdicts."""
+    curves = cache.computed(
+        ("risk", choice.split, *choice.states), [run], partial(measures.risk_coverage, logits, labels)
+    )
+    st.markdown(f"## {calibration.RISK_TITLE}", help=about(*calibration.RISK_WORDS, "paired"))
+    st.markdown("  \n".join(f"{chip_text(verdict)} {words}" for verdict, words in calibration.risk_verdicts(curves)))
+    show(calibration.risk_coverage(curves, theme()), run.id)
 
 
 def out_of_scope(run: Run) -> None:

@@ -14,6 +14,7 @@ from streamlit.delta_generator import DeltaGenerator
 from skillviz.core import formats
 from skillviz.core.interpolate import PATHS
 from skillviz.core.metrics import metric_heading, metric_names
+from skillviz.core.verdicts import NOT_MEASURED
 from skillviz.plots.interpolation import path_style
 from skillviz.runs.run import RANKING, Run
 from skillviz.show import gain, measures, sentences, text
@@ -271,6 +272,15 @@ def numbers(run: Run, choice: Choice, points: ShownPoints) -> None:
             for row, path in zip(rows, PATHS, strict=True):
                 with row:
                     _point_numbers(run, dataset, path, points)
+
+
+def planes(run: Run, choice: Choice, points: pd.DataFrame) -> None:
+    """Draws accuracy against calibration error on each data set with known points between the models."""
+    known = [name for name in choice.datasets if words.has_plane(points, name)]
+    for place, dataset in zip(st.columns(max(len(known), 1)), known, strict=False):
+        with place:
+            st.markdown(f"{chip_text(NOT_MEASURED)} {words.nearest_to_corner(points, dataset)}")
+            show(words.plane(points, dataset, "in" if dataset == choice.inside else "out of", theme()), run.id)
 
 
 def levels(run: Run, metric: str) -> dict[str, float]:
