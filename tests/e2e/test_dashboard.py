@@ -195,7 +195,7 @@ def test_one_step_back_is_one_act_of_the_reader(made: Made, address: str, visit:
 
 
 def test_a_choice_is_kept_between_pages_that_have_the_same_control(made: Made, address: str, visit: Visit) -> None:
-    """Regression: the second page showed the choice of the first, and back on the first it was lost."""
+    """Regression: a choice that a page had taken from its link or from the page before was lost on the next page."""
     page = visit(f"{address}/compare?run={made[1]['stagewise0']}&metric=nll")
     for name in ("interpolation", "compare"):
         go(page, PAGES[name].title)
