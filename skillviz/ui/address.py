@@ -119,12 +119,21 @@ def catch_up() -> None:
     page has read its runs. A user who makes choices faster than the browser updates its address sends an outdated
     address with a choice. It must not undo the choice before, however far behind it is; if script runs are cut short,
     an older address can even arrive after a newer one. Going back also sends an older address, but without a choice. An
-    empty address on a page other than the last one is the menu's and carries no information.
+    empty address on a page other than the last one is the menu's and carries no information. On another page, the
+    widgets' values are dropped, and its controls read the session: Streamlit may keep the value of the last page's
+    widget under its key and still start this page's widget of the same key at its default.
     """
     for name in [name for name, value in st.query_params.items() if len(value) > LONGEST]:
         del st.query_params[name]
     _memory(_READ).clear()
-    if _is_of_another_page() and not st.query_params:
+    page = urlsplit(st.context.url or "").path
+    is_other_page = page != st.session_state.get(_PAGE)
+    st.session_state[_PAGE] = page
+    if is_other_page:
+        for key in _memory(_DRAWN):
+            st.session_state.pop(key, None)
+        _memory(_DRAWN).clear()
+    if (is_other_page or not page) and not st.query_params:
         _memory(_WRITTEN).clear()
     if _has_moved():
         for name, values in _memory(_PAST).items():
@@ -151,14 +160,6 @@ def choice(name: str, options: Sequence[T], default: T, written: Callable[[T], s
     by_text = {written(option): option for option in options}
     value = current(name)
     return by_text.get(value, default) if value is not None else default
-
-
-def _is_of_another_page() -> bool:
-    """True if the browser shows another page than at the last script run, or if there is no browser."""
-    page = urlsplit(st.context.url or "").path
-    before = st.session_state.get(_PAGE)
-    st.session_state[_PAGE] = page
-    return not page or page != before
 
 
 def _has_moved() -> bool:

@@ -194,6 +194,18 @@ def test_one_step_back_is_one_act_of_the_reader(made: Made, address: str, visit:
     page.locator("h1", has_text=PAGES["overview"].question).wait_for()
 
 
+def test_a_choice_is_kept_between_pages_that_have_the_same_control(made: Made, address: str, visit: Visit) -> None:
+    """Regression: a choice that a page had taken from its link or from the page before was lost on the next page."""
+    page = visit(f"{address}/compare?run={made[1]['stagewise0']}&metric=nll")
+    for name in ("interpolation", "compare"):
+        go(page, PAGES[name].title)
+        expect(page, f"/{name}", metric="nll")
+    page.go_back()
+    page.locator("h1", has_text=PAGES["interpolation"].question).wait_for()
+    settle(page)
+    expect(page, "/interpolation", metric="nll")
+
+
 @pytest.mark.nightly
 def test_presenter_mode_is_entered_and_left_on_a_page_of_a_run(made: Made, address: str, visit: Visit) -> None:
     page = visit(f"{address}/calibration?run={made[1]['stagewise0']}")
