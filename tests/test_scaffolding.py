@@ -194,7 +194,10 @@ def test_a_name_that_is_gone_is_noticed(code: str) -> None:
     gone = ["skillviz/core/gone.py", "skillviz.core.ranking.gone", "problem.gone_since(x)", "problem.gone_since"]
     gone += ["GONE", "Gone"]
     assert stale(" ".join(f"`{word}`" for word in gone), code) == gone
-    assert stale("`skillviz/core/ranking.py` `skillviz.core.ranking.top` `problem.tau` `LocalizerStep` `LOCALIZERS`", code) == []
+    assert (
+        stale("`skillviz/core/ranking.py` `skillviz.core.ranking.top` `problem.tau` `LocalizerStep` `LOCALIZERS`", code)
+        == []
+    )
 
 
 LINK = re.compile(r'\]\(([^()\s]+)\)|(?:href|src)="([^"]+)"')
