@@ -204,23 +204,18 @@ def calibration_line(record: RunRecord, scores: Scores) -> tuple[DifferenceVerdi
 
 
 def ece_basis(bins: int, equal_mass: bool, n: int) -> str:
-    """What calibration errors stand on, and that those of equal-mass bins have no interval."""
+    """What calibration errors stand on, why shown errors need not add up to their difference (`error_interval` of
+    `core.calibration_error` cuts at 0, `difference_interval` does not), and that equal-mass bins have no interval."""
     kind = "equal mass" if equal_mass else "equal width"
     basis = f"Expected calibration error (ECE) with {bins} bins of {kind} on {formats.counted(n, 'example')}."
-    return f"{basis} Equal mass has no interval; use equal width for a verdict." if equal_mass else basis
+    cut = "A debiased error below 0 is shown as 0; differences count it as it is."
+    return f"{basis} {'Equal mass has no interval; use equal width for a verdict.' if equal_mass else cut}"
 
 
 def ece_against(rival: str, values: Mapping[str, float | None], difference: Estimate) -> str:
-    """The calibration errors of the graft and of a rival (RIVALS), and their paired difference.
-
-    A debiased error is shown as at least 0, but the difference is of the estimates before that
-    (`core.calibration_error`): a sentence says so where the shown errors do not add up to it.
-    """
-    shown = [values[state] for state in ("grafted", rival)]
-    graft, other = (formats.percent(value) for value in shown)
-    cut = " An error shown as 0 is below 0 once it is debiased; the difference counts that." if 0.0 in shown else ""
-    against = f"{RIVALS[rival]}: {metric_difference('ece', difference)}"
-    return f"ECE **{graft}** for the graft, **{other}** for {against}.{cut}"
+    """The calibration errors of the graft and of a rival (RIVALS), and their paired difference."""
+    graft, other = (formats.percent(values[state]) for state in ("grafted", rival))
+    return f"ECE **{graft}** for the graft, **{other}** for {RIVALS[rival]}: {metric_difference('ece', difference)}."
 
 
 def _n(scores: Scores) -> str:
