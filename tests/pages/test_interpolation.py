@@ -29,7 +29,7 @@ def sources(test: AppTest) -> list[str]:
 
 def test_the_numbers_follow_the_slider_from_the_stored_grid(ids: dict[str, str]) -> None:
     test = opened("interpolation", run=ids["stagewise0"])
-    assert not test.exception and len(charts(test)) == 3 and "alpha" not in test.query_params
+    assert not test.exception and len(charts(test)) == 5 and "alpha" not in test.query_params
     before, titles = numbers(test), [s.split(":")[0] for s in sources(test)]
     a_dataset = 2 * len(panels("accuracy"))  # both paths
     assert len(before) == 2 * a_dataset and titles == ["Stored"] * 4
@@ -63,7 +63,7 @@ def test_without_weights_an_exact_point_has_no_figure_and_a_way_back(ids: dict[s
     assert "demo/tiny-base" in words(test)
     assert not sources(test) and not numbers(test)
     next(b for b in test.button if b.label == "Show the stored points").click().run()
-    assert not test.warning and len(charts(test)) == 3 and "exact" not in test.query_params
+    assert not test.warning and len(charts(test)) == 5 and "exact" not in test.query_params
     on_grid = opened("interpolation", run=ids["stagewise0"], alpha="30", exact="yes")
     assert not on_grid.warning and {s.split(":")[0] for s in sources(on_grid)} == {"Stored"}, "nothing had to be asked"
     without = opened("interpolation", run=ids["paraphrase"], alpha="33", exact="yes")
