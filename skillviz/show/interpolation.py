@@ -154,7 +154,7 @@ def has_plane(points: pd.DataFrame, dataset: str) -> bool:
 
 
 def nearest_to_corner(points: pd.DataFrame, dataset: str) -> str:
-    """The point of each path that is nearest to a model that is always right and calibrated, the nearest path first.
+    """The point of each path that is nearest to a model that is always right and calibrated; no verdict between them.
 
     The distances have no interval, because points between the models have no stored predictions.
     """
@@ -165,9 +165,8 @@ def nearest_to_corner(points: pd.DataFrame, dataset: str) -> str:
         away = known.assign(distance=(known["ece"] ** 2 + (1 - known["accuracy"]) ** 2) ** 0.5).reset_index()
         nearest = away.nsmallest(1, "distance").to_dict("records")[0]
         values = [f"{metric_row(metric).title} {metric_value(metric, nearest[metric])}" for metric in PLANE]
-        told.append((nearest["distance"], f"{place(str(path), None, nearest['alpha'], None)} ({', '.join(values)})"))
-    listed = ", then ".join(words for _, words in sorted(told))
-    return f"Nearest to accuracy 100% and ECE 0%: {listed}. The distances have no interval."
+        told.append(f"{place(str(path), None, nearest['alpha'], None)} ({', '.join(values)})")
+    return f"Nearest to accuracy 100% and ECE 0% on each path: {' and '.join(told)}. The distances have no interval."
 
 
 @drawn_once

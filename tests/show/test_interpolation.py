@@ -147,8 +147,8 @@ def test_the_plane_names_each_paths_point_nearest_to_the_corner_without_an_inter
         rows.loc[rows["metric"].eq(metric) & rows["path"].eq(GRAFT) & rows["alpha"].eq(0.5), "value"] = value
     said, shown = words.nearest_to_corner(rows, wise.INSIDE), words.plane(rows, wise.INSIDE, "in", "light")
     assert plain(said) == (
-        "Nearest to accuracy 100% and ECE 0%: at α = 50% of WiSE-Graft (accuracy 90.0%, ECE 0.0%), "
-        "then at the fine-tuned model (accuracy 86.0%, ECE 4.0%). The distances have no interval."
+        "Nearest to accuracy 100% and ECE 0% on each path: at the fine-tuned model (accuracy 86.0%, ECE 4.0%) and "
+        "at α = 50% of WiSE-Graft (accuracy 90.0%, ECE 0.0%). The distances have no interval."
     )
     assert shown.alt.endswith(said) and set(shown.table["dataset"]) == {wise.INSIDE}
     without = (wise.points(chosen=1.0, points=2), rows[rows["metric"] == "accuracy"])

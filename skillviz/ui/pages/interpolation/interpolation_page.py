@@ -14,7 +14,6 @@ from streamlit.delta_generator import DeltaGenerator
 from skillviz.core import formats
 from skillviz.core.interpolate import PATHS
 from skillviz.core.metrics import metric_heading, metric_names
-from skillviz.core.verdicts import NOT_MEASURED
 from skillviz.plots.interpolation import path_style
 from skillviz.runs.run import RANKING, Run
 from skillviz.show import gain, measures, sentences, text
@@ -279,7 +278,7 @@ def planes(run: Run, choice: Choice, points: pd.DataFrame) -> None:
     known = [name for name in choice.datasets if words.has_plane(points, name)]
     for place, dataset in zip(st.columns(max(len(known), 1)), known, strict=False):
         with place:
-            st.markdown(f"{chip_text(NOT_MEASURED)} {words.nearest_to_corner(points, dataset)}")
+            st.markdown(words.nearest_to_corner(points, dataset))
             show(words.plane(points, dataset, "in" if dataset == choice.inside else "out of", theme()), run.id)
 
 
