@@ -4,6 +4,7 @@ import streamlit as st
 
 from skillviz.ui import page
 from skillviz.ui.pages.methods import hidden_skills, view
+from skillviz.ui.pages.methods.rivals import rivals
 
 study = page.begin_studies("methods")
 sentence = st.empty()
@@ -13,5 +14,6 @@ sentence.markdown(view.summary(shown), help=view.terms(shown))
 view.on_own_task(shown)
 view.on_other_data(shown)
 view.on_nulls(shown)
+rivals(shown.base, shown.selection.task)
 hidden_skills.board()
 view.notes(shown)
