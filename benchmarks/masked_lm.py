@@ -38,7 +38,7 @@ from benchmarks.masked_lm_report import MODEL, UNIGRAM
 from skillviz.atomic import whole_folder, write_file
 from skillviz.errors import BadInput
 from skillviz.models.checkpoint import read_info
-from skillviz.models.finetune.journal import Entry, Journal, TrainingState, restore_optimizer, states_of
+from skillviz.models.finetune.journal import Journal, JournalEntry, TrainingState, restore_optimizer, states_of
 from skillviz.models.load import load_model
 from skillviz.models.tokenizer import load_tokenizer
 from skillviz.tasks.leaks import plain
@@ -245,7 +245,7 @@ def judged(texts: Sequence[str], tokenizer: Any) -> list[Batch]:
 
 
 def train(
-    model: Any, tokenizer: Any, texts: Sequence[Tensor], settings: Settings, entry: Entry,
+    model: Any, tokenizer: Any, texts: Sequence[Tensor], settings: Settings, entry: JournalEntry,
     evaluate: Callable[[Progress], object], clock: Callable[[], float] = time.process_time,
 ) -> None:  # fmt: skip
     """Train until the core-hours are spent; `evaluate` is called before the first step, from time to time, and at the

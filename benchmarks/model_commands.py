@@ -16,7 +16,7 @@ sys.path.insert(0, str(PROJECT))
 from skillviz.atomic import write_text
 from skillviz.models.fetch import COMMANDS
 from skillviz.runs.store import Store, shipped_root
-from skillviz.studies.plan import plan
+from skillviz.studies.plan import study_plan
 from skillviz.studies.store import list_studies
 from skillviz.tasks.project import FINETUNED_VARIABLE
 
@@ -27,7 +27,7 @@ def commands() -> dict[str, str]:
     """Return the command that makes each model of all stored studies, by the `finetuned` of its spec."""
     made: dict[str, list[tuple[int, str]]] = defaultdict(list)
     for study in list_studies(Store(shipped_root())):
-        steps, command = plan(study.study), study.record.command
+        steps, command = study_plan(study.study), study.record.command
         for spec in steps.runs if command else ():
             made[spec.finetuned].append((len(steps.steps), command or ""))
     return {name: min(of)[1] for name, of in sorted(made.items()) if name.startswith(OF_STUDIES)}

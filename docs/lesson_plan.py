@@ -19,7 +19,7 @@ from streamlit.testing.v1 import AppTest
 from benchmarks.frame import fill
 from skillviz.core import formats
 from skillviz.ui.page_table import PAGES
-from skillviz.ui.pages.tour.view import STEPS
+from skillviz.ui.pages.tour.tour_page import STEPS
 
 PLAN = PROJECT / "docs" / "lesson-plan.md"
 COMMAND = "docs/lesson_plan.py"

@@ -29,7 +29,7 @@ from skillviz.analysis.tables import TABLES, check
 from skillviz.errors import SkillvizError
 from skillviz.runs.store import Store
 from skillviz.studies.make_tables import make_tables
-from skillviz.studies.plan import plan
+from skillviz.studies.plan import study_plan
 from skillviz.studies.results import Results
 from skillviz.studies.store import StudyFolder, list_studies, write_record, write_tables
 
@@ -87,7 +87,7 @@ def renew(study: StudyFolder, store: Store) -> str:
     """Write the tables of a study with new intervals; return a line about the result."""
     stored = {name: study.table(name) for name in study.tables()}
     try:
-        made = make_tables(study.study, Results(plan(study.study), store))
+        made = make_tables(study.study, Results(study_plan(study.study), store))
     except SkillvizError as error:  # other inputs of a table, such as a model, are not shipped
         made, why = {}, f" ({error.args[0]})"
     else:

@@ -4,18 +4,18 @@ import streamlit as st
 
 from skillviz.show.glossary import about
 from skillviz.ui import page
-from skillviz.ui.pages.compare import controls, view
+from skillviz.ui.pages.compare import compare_page, controls
 
 entries = page.begin_library("compare")
 sentence = st.empty()
-compared = view.compare(*controls.choose(entries))
+compared = compare_page.compare(*controls.choose(entries))
 
-sentence.markdown(view.summary(compared), help=about("paired", "debiased", "graft", "localizer"))
-view.differences(compared)
-view.scores(compared)
-view.beyond_null(compared)
-view.not_compared(compared)
-view.curves(compared)
-view.areas(compared)
-view.shared(compared)
-view.specs(compared)
+sentence.markdown(compare_page.summary(compared), help=about("paired", "debiased", "graft", "localizer"))
+compare_page.differences(compared)
+compare_page.scores(compared)
+compare_page.beyond_null(compared)
+compare_page.not_compared(compared)
+compare_page.curves(compared)
+compare_page.areas(compared)
+compare_page.shared(compared)
+compare_page.specs(compared)

@@ -1,20 +1,20 @@
 """The page "Which examples change?": all examples as table and scatter, one in detail, then slices and classes."""
 
 from skillviz.ui import page
-from skillviz.ui.pages.examples import detail, view
+from skillviz.ui.pages.examples import detail, examples_page
 
 run = page.begin("examples")
-without = view.run_examples(run)
+without = examples_page.run_examples(run)
 
-view.finding(run, without)
-places = view.places()
+examples_page.finding(run, without)
+places = examples_page.places()
 with places.table:
-    examples = view.with_texts(run, without)
+    examples = examples_page.with_texts(run, without)
 with places.filters:
-    wanted = view.filters(run, examples)
+    wanted = examples_page.filters(run, examples)
 closer = places.closer(examples)
-chosen = view.linked(run, examples, wanted, places)
-view.by_slice(run, examples)
-view.by_class(run, examples)
+chosen = examples_page.linked(run, examples, wanted, places)
+examples_page.by_slice(run, examples)
+examples_page.by_class(run, examples)
 with closer:  # drawn last, because it may wait for the models
     detail.look_closer(run, examples, chosen)

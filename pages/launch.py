@@ -4,10 +4,10 @@ import streamlit as st
 
 from skillviz.show.glossary import about
 from skillviz.ui import jobs_view, page
-from skillviz.ui.pages.launch import models, search, task, view
+from skillviz.ui.pages.launch import launch_page, models, search, task
 
 page.begin_without_run("launch")
-st.markdown(view.OPENING, help=about("localizer", "region", "graft"))
+st.markdown(launch_page.OPENING, help=about("localizer", "region", "graft"))
 choices = models.Choices()
 left, right = st.columns(2)
 with left:
@@ -17,6 +17,6 @@ with right:
     search.search(choices)
     search.data(choices)
     search.place(choices)
-view.check_and_start(choices)
-jobs_view.panel("run", view.started())
-view.scroll_to_job()
+launch_page.check_and_start(choices)
+jobs_view.panel("run", launch_page.started())
+launch_page.scroll_to_job()

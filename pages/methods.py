@@ -3,17 +3,17 @@
 import streamlit as st
 
 from skillviz.ui import page
-from skillviz.ui.pages.methods import hidden_skills, view
+from skillviz.ui.pages.methods import hidden_skills, methods_page
 from skillviz.ui.pages.methods.rivals import rivals
 
 study = page.begin_studies("methods")
 sentence = st.empty()
-shown = view.choose(study)
+shown = methods_page.choose(study)
 
-sentence.markdown(view.summary(shown), help=view.terms(shown))
-view.on_own_task(shown)
-view.on_other_data(shown)
-view.on_nulls(shown)
+sentence.markdown(methods_page.summary(shown), help=methods_page.terms(shown))
+methods_page.on_own_task(shown)
+methods_page.on_other_data(shown)
+methods_page.on_nulls(shown)
 rivals(shown.base, shown.selection.task)
 hidden_skills.board()
-view.notes(shown)
+methods_page.notes(shown)

@@ -16,8 +16,8 @@ from skillviz.ui.pages.overview import beyond_null, gain_card, provenance
 
 run = page.begin("overview")
 record, split = run.record, headline_split(run.record)
-scores = page.scores(run, split)
-history = measures.history_of(page.table(run, "history", needed=False), record.size)
+scores = page.stored_scores(run, split)
+history = measures.history_of(page.stored_table(run, "history", needed=False), record.size)
 
 st.markdown(sentences.restored(record, scores), help=about("graft", "region", "recovered", "paired", "debiased"))
 if (line := sentences.calibration_line(record, scores)) is not None:

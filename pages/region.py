@@ -15,7 +15,7 @@ from skillviz.ui.pages.region.tensor_table import tensor_table
 from skillviz.ui.pages.region.verdict import verdict
 
 run = page.begin("region")
-layers = page.table(run, "layers")
+layers = page.stored_table(run, "layers")
 table = cache.computed(("cells",), [run], lambda: cells(layers))
 
 told = cache.computed(("where",), [run], lambda: sentences.region(measures.by_kind(table), measures.by_layer(table)))

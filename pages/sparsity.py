@@ -10,7 +10,7 @@ from skillviz.show.entries import headline_split
 from skillviz.show.glossary import about
 from skillviz.ui import controls, page, run_list
 from skillviz.ui.chart import show, theme
-from skillviz.ui.pages.sparsity import view as sparsity_cards
+from skillviz.ui.pages.sparsity import sparsity_page as sparsity_cards
 
 run = page.begin("sparsity")
 entries, split = run_list.pair_entries(run), headline_split(run.record)

@@ -4,19 +4,19 @@ import streamlit as st
 
 from skillviz.show.glossary import about
 from skillviz.ui import cache, jobs_view, page
-from skillviz.ui.pages.studies import running, start, view
+from skillviz.ui.pages.studies import running, start, studies_page
 
 page.begin_without_run("studies")
 studies = cache.studies()
 sentence = st.empty()
-shown, study, row = view.choose(studies)
+shown, study, row = studies_page.choose(studies)
 
-sentence.markdown(view.summary(studies, shown, study), help=about("study", "verdict", "discovery"))
-if shown == view.ONE:
-    view.details(study, row)
+sentence.markdown(studies_page.summary(studies, shown, study), help=about("study", "verdict", "discovery"))
+if shown == studies_page.ONE:
+    studies_page.details(study, row)
 else:
     jobs_view.panel("study")
-    if shown == view.LIST:
-        view.listing(studies, running.states())
+    if shown == studies_page.LIST:
+        studies_page.listing(studies, running.states())
     else:
         start.draw()

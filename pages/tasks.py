@@ -4,21 +4,21 @@ import streamlit as st
 
 from skillviz.show.glossary import about
 from skillviz.ui import page, study_choice
-from skillviz.ui.pages.tasks import view
+from skillviz.ui.pages.tasks import tasks_page
 
 study = page.begin_studies("tasks")
-tables = view.read(study)
+tables = tasks_page.read(study)
 finding, settings = st.columns([6, 1])
 with settings.popover("Settings", width="stretch"):
-    kind, which = view.kind_of(), view.which_of(tables)
+    kind, which = tasks_page.kind_of(), tasks_page.which_of(tables)
 
-finding.markdown(view.summary(tables, kind), help=about("multitask", "related", "overlap", "matched"))
+finding.markdown(tasks_page.summary(tables, kind), help=about("multitask", "related", "overlap", "matched"))
 left, right = st.columns(2)
 with left:
-    view.overlap(tables, kind)
+    tasks_page.overlap(tables, kind)
 with right:
-    view.gains(tables, which)
-view.transfers(tables)
-view.union(tables)
-view.stability(tables)
+    tasks_page.gains(tables, which)
+tasks_page.transfers(tables)
+tasks_page.union(tables)
+tasks_page.stability(tables)
 study_choice.notes((study,))

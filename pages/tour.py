@@ -3,14 +3,14 @@
 import streamlit as st
 
 from skillviz.ui import page
-from skillviz.ui.pages.tour import view
+from skillviz.ui.pages.tour import tour_page
 from skillviz.ui.pages.tour.opening_run import opening_run
 
 page.begin_without_run("tour")
 opening = opening_run()
-step, place = view.current(), st.container()
+step, place = tour_page.current(), st.container()
 
-view.draw(step, opening)
+tour_page.draw(step, opening)
 with place:  # drawn last, because it counts the answers
-    view.bar(step)
-view.follow(step)
+    tour_page.bar(step)
+tour_page.follow(step)

@@ -20,7 +20,7 @@ from skillviz.core.parameters import ParameterTable, graftable
 from skillviz.core.region import Region
 from skillviz.core.size import parse_size
 from skillviz.runs.held_out import fitted
-from skillviz.runs.metrics import complement_row, curve_rows, graft_row, scores
+from skillviz.runs.metrics import complement_row, curve_rows, graft_row, split_scores
 from skillviz.runs.points import bin_rows, metric_rows
 from skillviz.runs.record import Architecture, Check, ModelNote, TaskNote, TransferNote
 from skillviz.runs.run import Run
@@ -141,7 +141,7 @@ def _contents(
         tables |= {"interpolation": grid, "interpolation_bins": bins}
     told = {
         "task": note, "temperature": temperature, "readout": "head" if note.has_classes else "causal",
-        "metrics": {split: scores(z, y, note, temperature) for split, (z, y) in data.items()},
+        "metrics": {split: split_scores(z, y, note, temperature) for split, (z, y) in data.items()},
         "transfers": tuple(_transfer(name, *found, note, temperature) for name, found in elsewhere.items()),
     }  # fmt: skip
     return _Contents(table, counts, order, region, tables, told)
@@ -304,7 +304,7 @@ def _elsewhere(number: int, note: TaskNote, seed: int, localizer: str) -> Scored
 def _transfer(name: str, logits: dict[str, np.ndarray], y: np.ndarray, note: TaskNote, temperature: Any) -> Any:
     return TransferNote(
         name=name, named=name, mapping={label: label for label in note.labels}, rows=len(y) + 12, dropped=12,
-        fingerprint="d" * 64, majority=float(_share(y)), scores=scores(logits, y, note, temperature),
+        fingerprint="d" * 64, majority=float(_share(y)), scores=split_scores(logits, y, note, temperature),
     )  # fmt: skip
 
 

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from skillviz.core.localizers.learned import learned
-from skillviz.core.localizers.record import Selection, Step
+from skillviz.core.localizers.record import LocalizerStep, Selection
 from skillviz.core.localizers.table import LearnedOptions
 from skillviz.core.problem import Problem
 from tests.core.problems import examples, model_of, problem_of, table_of
@@ -46,7 +46,7 @@ def flat(loop: ReferenceLoop, tensors: dict[str, torch.Tensor]) -> torch.Tensor:
 
 def steps_of(
     problem: Problem, loop: ReferenceLoop, lr: float, steps: int = STEPS
-) -> tuple[list[Step], list[Any], Selection]:
+) -> tuple[list[LocalizerStep], list[Any], Selection]:
     """Return our steps, our scores S after each step, and the selection."""
     base = tuple(flat(loop, loop.base).nonzero().squeeze(1).tolist())
     options = LearnedOptions(

@@ -23,7 +23,7 @@ from skillviz.core.metrics import METRICS
 from skillviz.runs.artifact import LOCALIZE
 from skillviz.runs.run import Run
 from skillviz.runs.store import Store
-from skillviz.studies.plan import plan
+from skillviz.studies.plan import study_plan
 from skillviz.studies.spec import read_study
 from skillviz.studies.status import Snapshot
 
@@ -92,7 +92,7 @@ def text(runs: list[Run]) -> list[str]:
     head = ("region", "size", "seeds", "accuracy, %", "ECE, %", "NLL, nats")
     differences = [*difference_rows(run_tables.differences(runs)), *larger_rows(runs)]
     return [
-        *markdown_table(head, [*states, *graft_rows(run_tables.table(runs))]),
+        *markdown_table(head, [*states, *graft_rows(run_tables.table_of_runs(runs))]),
         "",
         "Means over seeds, with 95% intervals over test sentences and seeds. ECE is the debiased error, which its "
         "interval is for; the plug-in value, which papers report, stands behind it ([statistics](../statistics.md)).",
@@ -107,7 +107,7 @@ def text(runs: list[Run]) -> list[str]:
 def tables(runs_dir: Path) -> dict[str, list[str]]:
     """Return the content of the page's marks: the first study, and each pair of the second under its folder's name."""
     store, files = Store(runs_dir), [PROJECT / "benchmarks" / "studies" / f"{name}.yaml" for name in STUDIES]
-    first, second = (list(Snapshot(plan(read_study(file)), store).of(LOCALIZE).values()) for file in files)
+    first, second = (list(Snapshot(study_plan(read_study(file)), store).of(LOCALIZE).values()) for file in files)
     pairs = run_tables.grouped(second, lambda run: run.spec.finetuned)
     others = [line for name, runs in pairs.items() for line in ("", f"`{name}`", "", *text(runs))]
     return {"results": text(first), "others": others[1:]}

@@ -40,7 +40,7 @@ ESTIMATE = ("value", "debiased", "low", "high")
 Key = TypeVar("Key", bound=Hashable)
 
 
-def table(runs: Sequence[Run], split: str = "test") -> pd.DataFrame:
+def table_of_runs(runs: Sequence[Run], split: str = "test") -> pd.DataFrame:
     """One row per task, localizer, size and metric of the graft: mean over seeds with its interval, and sd (n - 1).
 
     At sizes other than the runs' main one, and for metrics that need several models, the examples' part of the interval

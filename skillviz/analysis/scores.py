@@ -34,7 +34,7 @@ SORTED = [
 ]  # fmt: skip
 
 
-def scores(observations: Sequence[Observation], resampled: Resampled | None = None) -> pd.DataFrame:
+def score_table(observations: Sequence[Observation], resampled: Resampled | None = None) -> pd.DataFrame:
     """One row per method, size, task, split and metric.
 
     If there are several fine-tuned models, `seeds` counts the models, and each counts by the mean over its mask seeds;

@@ -23,11 +23,11 @@ from skillviz.runs.session import Session
 from skillviz.runs.store import Store, store_root
 from skillviz.studies.finetuned_model import slug
 from skillviz.studies.make_tables import tables_of_runs
-from skillviz.studies.plan import plan
+from skillviz.studies.plan import study_plan
 from skillviz.studies.results import Results
 from skillviz.studies.spec import StudySpec, read_study
 from skillviz.studies.status import FINISHED, MISSING, Snapshot, status
-from skillviz.studies.step import TABLE, Step
+from skillviz.studies.step import TABLE, StudyStep
 from skillviz.studies.store import FILE, FOLDER, open_study, study_folders, study_path
 from skillviz.tasks.project import expanded
 
@@ -119,27 +119,27 @@ def place(at: Snapshot, runs_dir: Path | None) -> str:
 
 def area_table(study: StudySpec, store: Store) -> pd.DataFrame:
     """The areas under both curves by size for each search, from the study's scores; raises BadInput without a size."""
-    found = study_areas(table(study, store, None, False))
+    found = study_areas(study_table(study, store, None, False))
     if found.empty:
         raise BadInput(f"the study '{study.name}' scores no region, so there is no area under a curve by size.")
     return found
 
 
-def table(study: StudySpec, store: Store, name: str | None, is_paired: bool) -> pd.DataFrame:
+def study_table(study: StudySpec, store: Store, name: str | None, is_paired: bool) -> pd.DataFrame:
     """The stored table of this name; without a name, the scores, or the main table if there are none.
 
     For a user's own study without tables, the scores of the finished runs, pair by pair, or the paired differences of
     each two localizers. Raises BadInput if there is no table.
     """
     folder = open_study(study_path(store.root, study))
-    is_whole = folder is not None and bool(folder.tables()) and folder.record.key == plan(study).key
+    is_whole = folder is not None and bool(folder.tables()) and folder.record.key == study_plan(study).key
     if name is None and study.experiment is None and (is_paired or not is_whole):
         if not is_whole:
             note("Not all steps are finished: a table of the runs that are, each model by itself.")
-        return tables_of_runs(Results(plan(study), store))[DIFFERENCES if is_paired else SCORES]
+        return tables_of_runs(Results(study_plan(study), store))[DIFFERENCES if is_paired else SCORES]
     if folder is None or not folder.tables():
         raise BadInput(f"the study '{study.name}' has no tables in {store.root} yet; make them with `study run`.")
-    if folder.record.key != plan(study).key:
+    if folder.record.key != study_plan(study).key:
         note(f"The tables of '{study.name}' are of the file as it was before; `study run` rebuilds them.")
     if is_paired or name:
         return folder.table(name or DIFFERENCES)
@@ -168,7 +168,7 @@ def _first(study: StudySpec, stores: Sequence[Store], wanted: Wanted, is_file: b
     users, *others = stores
     if wanted == "own" or _has(study, users, wanted):
         return users
-    key = plan(study).key if is_file else None
+    key = study_plan(study).key if is_file else None
     return next((store for store in others if _has(study, store, "tables", key)), users)
 
 
@@ -190,7 +190,7 @@ def _unknown(given: str, stores: Sequence[Store]) -> str:
     )
 
 
-def _state(at: Snapshot, step: Step, state: str) -> str:
+def _state(at: Snapshot, step: StudyStep, state: str) -> str:
     """The state; ABSENT for a missing result of a step that the study's own record lists as finished."""
     if state != MISSING or step.kind == TABLE or at.folder is None or at.folder.record.key != at.plan.key:
         return state

@@ -20,7 +20,7 @@ from skillviz.studies.paper.costs import costs
 from skillviz.studies.paper.published_values import beside
 from skillviz.studies.paper.request import refuse_wrong, study_of, write_study
 from skillviz.studies.paper.scales import scale as scale_named
-from skillviz.studies.plan import plan
+from skillviz.studies.plan import study_plan
 from skillviz.studies.spec import ExperimentRequest
 from skillviz.studies.status import Snapshot
 from skillviz.studies.store import open_study, study_path
@@ -206,7 +206,7 @@ def reproduce(
     refuse_wrong(study, store)
     if dry_run:
         _tell(row, chosen)
-        at = Snapshot(plan(study), store)
+        at = Snapshot(study_plan(study), store)
         say(f"{study.name}: {time_left(at, workers)}.")
         notes = find_study.say_notes(at)
         if as_json:
@@ -220,7 +220,7 @@ def reproduce(
     path = write_study(study, store)
     _tell(row, chosen)
     say(f"The study file is {path}.")
-    say(f"{study.name}: {time_left(Snapshot(plan(study), store), workers)}.")
+    say(f"{study.name}: {time_left(Snapshot(study_plan(study), store), workers)}.")
     if cluster is not None and not write_only:
         submit(study, store, cluster, as_json)
         return

@@ -23,7 +23,7 @@ from skillviz.runs.store import Store, store_root
 from skillviz.studies.check import check
 from skillviz.studies.engine import run_study
 from skillviz.studies.pack import pack as packed
-from skillviz.studies.plan import plan
+from skillviz.studies.plan import study_plan
 from skillviz.studies.status import Snapshot
 from skillviz.studies.step import TABLE
 from skillviz.studies.time_left import time_left
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from skillviz.studies.engine import Outcome
     from skillviz.studies.spec import StudySpec
-    from skillviz.studies.step import Step
+    from skillviz.studies.step import StudyStep
 
 app = typer.Typer(help="Make and compare several runs: tasks, recipes, localizers, sizes, seeds.", no_args_is_help=True)
 Study = Annotated[
@@ -100,14 +100,14 @@ def run_here(
     study: StudySpec, store: Store, workers: int = 1, partial: bool = False, budget: float | None = None
 ) -> Outcome:
     """Runs a study in this process (and its workers) with a bar on stderr, holding its devices; returns the outcome."""
-    at = Snapshot(plan(study), store)
+    at = Snapshot(study_plan(study), store)
     check(at)
     missing = [step for step in at.plan.steps if not at.is_there(step)]
     note(f"{study.name}: {time_left(at, workers)}")
     slots, announced = {slot_of(step.device) for step in missing if step.kind != TABLE}, set[str]()
     with progress_bar("study", is_whole=False) as advance, gently(reporter(advance)) as progress:
 
-        def on_step(number: int, count: int, step: Step, what: str) -> None:
+        def on_step(number: int, count: int, step: StudyStep, what: str) -> None:
             if what != "skipped" and not (what == "started" and at.is_there(step)):
                 note(f"{number} of {count} {what}: {step.title}")
 
@@ -142,7 +142,7 @@ def report(study: StudySpec, store: Store, outcome: Outcome, as_json: bool) -> N
     for step, failure in failed:
         note(f"{step.title}: {failure.kind}: {failure.message}")
     if as_json:
-        ids = {key: run.id for key, run in Snapshot(plan(study), store).of(LOCALIZE).items()}
+        ids = {key: run.id for key, run in Snapshot(study_plan(study), store).of(LOCALIZE).items()}
         runs = {"finished": outcome.finished, "skipped": outcome.skipped}
         print_json(
             {
@@ -178,7 +178,7 @@ def status(
     A step that is "not here" was finished, but its result is not in this store: fine-tuned models do not ship.
     """
     spec, store = named(study, runs_dir, "begun")
-    at = Snapshot(plan(spec), store)
+    at = Snapshot(study_plan(spec), store)
     is_packed = ships(store, runs_dir)
     frame = find_study.steps(at, is_packed)
     here = Snapshot(at.plan, Store(store_root(runs_dir))) if is_packed else at
@@ -226,7 +226,7 @@ def table(
     spec, store = named(study, runs_dir, "tables")
     if ships(store, runs_dir):
         note(f"Of the study '{spec.name}' that ships, in {store.root}.")
-    frame = find_study.area_table(spec, store) if areas else find_study.table(spec, store, name, paired)
+    frame = find_study.area_table(spec, store) if areas else find_study.study_table(spec, store, name, paired)
     if frame.empty:
         raise BadInput(
             f"no run of study '{spec.name}' is finished in {store.root}; make them with `study run {study}`."
@@ -273,7 +273,7 @@ def pack(
 
 def _dry(study: StudySpec, store: Store, workers: int, as_json: bool) -> None:
     """Prints the plan, the time left if it is measured, and the notes that its runs will store; nothing is written."""
-    at = Snapshot(plan(study), store)
+    at = Snapshot(study_plan(study), store)
     check(at)
     frame = find_study.steps(at)
     print_table(study.name, frame[[name for name in STEPS if name != "seconds"]], keep=("state",))

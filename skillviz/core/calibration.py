@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from skillviz.core.bins import BINS, bin_numbers, equal_mass_edges, equal_width_edges
 from skillviz.core.intervals import wilson
-from skillviz.core.scores import Floats, checked, confidence, correct, probabilities
+from skillviz.core.scores import Floats, checked_logits, confidence, correct, probabilities
 
 
 def reliability(logits: ArrayLike, labels: ArrayLike, bins: int = BINS, equal_mass: bool = False) -> pd.DataFrame:
@@ -20,7 +20,7 @@ def reliability(logits: ArrayLike, labels: ArrayLike, bins: int = BINS, equal_ma
 
     An empty bin has count 0 and NaN for the last four. `equal_mass` puts about as many examples in each bin.
     """
-    z, y = checked(logits, labels)
+    z, y = checked_logits(logits, labels)
     sure, right = confidence(probabilities(z)), correct(z, y)
     edges = equal_mass_edges(sure, bins) if equal_mass else equal_width_edges(bins)
     number = bin_numbers(sure, edges)
@@ -47,7 +47,7 @@ def _per_count(totals: np.ndarray, count: np.ndarray) -> Floats:
 
 def confidence_histogram(logits: ArrayLike, labels: ArrayLike, bins: int = 20) -> pd.DataFrame:
     """One row per bin from 1/classes to 1: bin, lower, upper, count, share (of all examples), correct (count)."""
-    z, y = checked(logits, labels)
+    z, y = checked_logits(logits, labels)
     sure = confidence(probabilities(z))
     edges = equal_width_edges(bins, lowest=1.0 / z.shape[1] if z.shape[1] > 1 else 0.0)
     number = bin_numbers(sure, edges)

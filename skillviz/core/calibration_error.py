@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from skillviz.core.bins import BINS, bin_numbers, equal_width_edges
-from skillviz.core.scores import Floats, checked, confidence, correct, numbers, probabilities
+from skillviz.core.scores import Floats, checked_logits, confidence, correct, numbers, probabilities
 from skillviz.errors import BadData, BadInput
 
 Z = 2.1
@@ -404,7 +404,7 @@ def _outcomes(logits: ArrayLike, labels: ArrayLike, name: str = "logits") -> tup
         z = np.where(masked & np.isfinite(most), most - UNDERFLOW, z)
     if labels is None:
         raise BadInput("labels are needed: one class number for each prediction.")
-    z, y = checked(z, labels, name)
+    z, y = checked_logits(z, labels, name)
     if len(y) < FEWEST:
         raise BadData(f"an interval of calibration needs at least {FEWEST} examples; got {len(y)}.")
     return confidence(probabilities(z)), correct(z, y)

@@ -10,14 +10,14 @@ from numpy.typing import ArrayLike
 
 from skillviz.core.intervals import RESAMPLES, resampled_values, spread_interval, wilson
 from skillviz.core.metrics import statistic
-from skillviz.core.scores import Floats, Integers, checked, f1_of
+from skillviz.core.scores import Floats, Integers, checked_logits, f1_of
 
 COLUMNS = ("state", "class", "n", "predicted", "right", "metric", "value", "low", "high")
 
 
 def confusion(logits: ArrayLike, labels: ArrayLike) -> Integers:
     """Counts [true class, predicted class]; the diagonal is correct, and they add up to the number of examples."""
-    z, y = checked(logits, labels)
+    z, y = checked_logits(logits, labels)
     classes = z.shape[1]
     return np.bincount(y * classes + z.argmax(axis=1), minlength=classes**2).reshape(classes, classes)
 
@@ -33,7 +33,7 @@ def class_results(
     if no resample differs, because the spread is then unknown.
     """
     y = np.asarray(labels)
-    logits = {state: checked(z, y)[0] for state, z in states.items()}
+    logits = {state: checked_logits(z, y)[0] for state, z in states.items()}
     keys = [(state, c) for state, z in logits.items() for c in range(z.shape[1])]
     draws = resampled_values([statistic("f1", logits[s], y, positive=c) for s, c in keys], len(y), resamples, seed)
     counts = {state: confusion(z, y) for state, z in logits.items()}

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from skillviz.core.bins import BINS
 from skillviz.core.calibration_error import FEWEST, calibration_difference, calibration_error
 from skillviz.core.metrics import METRICS, Statistic, statistic
-from skillviz.core.scores import Floats, checked, correct, f1
+from skillviz.core.scores import Floats, checked_logits, correct, f1
 from skillviz.errors import BadData, BadInput
 
 LEVEL = 0.95
@@ -164,7 +164,7 @@ def bootstrap(
     include the estimate if necessary. All three are NaN if the metric is undefined, and the ends if no resample differs
     (as with a single example), because the spread is then unknown.
     """
-    z, y = checked(logits, labels)
+    z, y = checked_logits(logits, labels)
     ((value, drawn),) = whole_and_resampled([statistic(metric, z, y, positive, bins)], len(y), resamples, seed)
     return spread_interval(value, drawn, level)
 
@@ -184,7 +184,7 @@ def paired_bootstrap(
 
     Both models are scored on the same resampled examples, so shared noise cancels.
     """
-    of = [statistic(metric, *checked(z, labels), positive, bins) for z in (logits_a, logits_b)]
+    of = [statistic(metric, *checked_logits(z, labels), positive, bins) for z in (logits_a, logits_b)]
     return _interval(of, len(np.asarray(labels)), lambda v: v[0] - v[1], resamples, seed, level)
 
 
@@ -203,7 +203,7 @@ def paired_differences(
 
     All are scored on the same resamples, which are drawn once for all of them.
     """
-    models = [checked(z, labels) for z in (baseline, *others)]
+    models = [checked_logits(z, labels) for z in (baseline, *others)]
     drawn = [metric for metric in metrics if METRICS[metric].interval not in ("calibration", "wilson")]
     of = [[statistic(metric, *model, positive, bins) for metric in drawn] for model in models]
     every = [f for row in of for f in row]
@@ -268,7 +268,7 @@ def accuracy_difference(logits_a: ArrayLike, logits_b: ArrayLike, labels: ArrayL
     """
     if np.array_equal(logits_a, logits_b):
         return Interval(0.0, 0.0, 0.0, gained=0, lost=0)
-    a, b = (correct(*checked(logits, labels)) for logits in (logits_a, logits_b))
+    a, b = (correct(*checked_logits(logits, labels)) for logits in (logits_a, logits_b))
     gained, lost, n = int((a & ~b).sum()), int((b & ~a).sum()), len(a)
     return Interval((gained - lost) / n, *tango(gained, lost, n, level), gained=gained, lost=lost)
 
@@ -290,7 +290,7 @@ def _stretched(
     """
     if metric != "f1" or not np.isfinite(drawn.value) or np.array_equal(logits_a, logits_b):
         return drawn
-    (za, y), (zb, _) = checked(logits_a, labels), checked(logits_b, labels)
+    (za, y), (zb, _) = checked_logits(logits_a, labels), checked_logits(logits_b, labels)
     actual, a, b = y == positive, za.argmax(1) == positive, zb.argmax(1) == positive
     n, total = len(y), float((a.sum() + b.sum()) / 2 + actual.sum())
     mean = float((f1(za, y, positive) + f1(zb, y, positive)) / 2)
@@ -345,7 +345,7 @@ def recovered_gain(
     share of the gain.
     """
     models = grafted, pretrained, finetuned
-    of, merit = [statistic(metric, *checked(z, labels), positive) for z in models], METRICS[metric].merit
+    of, merit = [statistic(metric, *checked_logits(z, labels), positive) for z in models], METRICS[metric].merit
     if not has_gain(pretrained, finetuned, labels, metric, positive):
         return Interval(float("nan"), float("nan"), float("nan"))
     share = _interval(of, len(np.asarray(labels)), lambda v: relative_gain(*map(merit, v)), resamples, seed, level)
@@ -353,10 +353,10 @@ def recovered_gain(
         return Interval(share.value, share.value, share.value)  # an identical model has all of the gain on any examples
     if METRICS[metric].interval != "wilson" or not np.isfinite(share.value):
         return share
-    right = [correct(*checked(z, labels)) for z in models]
+    right = [correct(*checked_logits(z, labels)) for z in models]
     gain = float(right[2].mean() - right[1].mean())
     for reference, at in ((pretrained, 0.0), (finetuned, 1.0)):
-        if (right[0] != correct(*checked(reference, labels))).sum() < FEW:
+        if (right[0] != correct(*checked_logits(reference, labels))).sum() < FEW:
             less = accuracy_difference(grafted, reference, labels, level)
             low, high = np.fmin(share.low, at + less.low / gain), np.fmax(share.high, at + less.high / gain)
             share = Interval(share.value, float(low), float(high))

@@ -21,7 +21,7 @@ from skillviz.core.generation import Perplexity
 from skillviz.core.scores import (
     Floats,
     Integers,
-    checked,
+    checked_logits,
     confidence,
     correct,
     f1_of,
@@ -98,7 +98,7 @@ class CalibrationError:
 
 def ece(logits: ArrayLike, labels: ArrayLike, bins: int = BINS, equal_mass: bool = False) -> float:
     """Expected calibration error (Eq. 6): mean over examples of |confidence - accuracy| of their bin; 0 to 1."""
-    z, y = checked(logits, labels)
+    z, y = checked_logits(logits, labels)
     sure = confidence(probabilities(z))
     edges = equal_mass_edges(sure, bins) if equal_mass else equal_width_edges(bins)
     gaps = np.bincount(bin_numbers(sure, edges), weights=sure - correct(z, y), minlength=checked_bins(bins))
@@ -435,7 +435,7 @@ def panels(metric: str) -> list[str]:
 
 def statistic(metric: str, logits: ArrayLike, labels: ArrayLike, positive: int = 1, bins: int = BINS) -> Statistic:
     """Return the metric as a function of weights; raises BadInput for a name that is not in SCORED."""
-    return _kernel(metric).statistic(*checked(logits, labels), positive, bins)
+    return _kernel(metric).statistic(*checked_logits(logits, labels), positive, bins)
 
 
 def score(
@@ -449,7 +449,7 @@ def score(
 
     `metric` is the task's own; raises BadInput if it is not in SCORED or needs other classes.
     """
-    z, y = checked(logits, labels)
+    z, y = checked_logits(logits, labels)
     _kernel(metric)
     needed = METRICS[metric].classes
     if needed not in (None, z.shape[1]):

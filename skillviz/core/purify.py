@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from skillviz.core.localizers.learned import Mask
-from skillviz.core.localizers.record import Step
+from skillviz.core.localizers.record import LocalizerStep
 from skillviz.core.problem import Problem
 from skillviz.core.region import Region
 from skillviz.errors import BadInput
@@ -45,7 +45,7 @@ class Purified:
 
     region: Region
     union: Region
-    history: tuple[Step, ...]
+    history: tuple[LocalizerStep, ...]
     lr: float
 
     @property
@@ -114,7 +114,7 @@ def purify(tasks: Sequence[Problem], union: Region, *, seed: int = 0, options: P
 
 def purification(
     tasks: Sequence[Problem], union: Region, *, seed: int = 0, options: PurifyOptions | None = None
-) -> Generator[Step, None, tuple[Region, float]]:
+) -> Generator[LocalizerStep, None, tuple[Region, float]]:
     """Yield each step; return the region base XOR (S > bias) and the learning rate used.
 
     S - lr * dL/dS on the sum of the tasks' losses, each task on its own head and its own batches, with gamma_base the
@@ -142,7 +142,9 @@ def purification(
             after = mask.region()
             common = int(torch.isin(after, before, assume_unique=True).sum())
             seconds = perf_counter() - begun
-            yield Step(step, loss, len(after), len(after) - common, len(before) - common, seconds, chosen.steps)
+            yield LocalizerStep(
+                step, loss, len(after), len(after) - common, len(before) - common, seconds, chosen.steps
+            )
             before = after
     return Region.from_flat(before.cpu().numpy(), union.shapes), lr
 

@@ -51,14 +51,14 @@ def parts(
     expression: RegionExpression, table: ParameterTable, stored: Stored | None = None
 ) -> Iterator[tuple[Parameter, np.ndarray]]:
     """Yield each tensor with its chosen flat indices, sorted, int64; one tensor at a time."""
-    expression = checked(expression)
+    expression = checked_expression(expression)
     _refuse_unknown(expression, table)
     regions = {(run, size): _stored(run, size, table, stored) for run, size in _named(expression)}
     for parameter in table.parameters:
         yield parameter, _inside(expression, parameter, regions)
 
 
-def checked(expression: RegionExpression, depth: int = 0) -> dict[str, Any]:
+def checked_expression(expression: RegionExpression, depth: int = 0) -> dict[str, Any]:
     """Return the expression in its canonical form: lists sorted, without repeats, so equal expressions are equal texts.
 
     Raises BadInput with the first fault.
@@ -83,15 +83,15 @@ def checked(expression: RegionExpression, depth: int = 0) -> dict[str, Any]:
         return {key: _CHECKS[key](expression[key]) for key in CONDITIONS if key in expression}
     if heads[0] == "run":
         return _checked_run(expression)
-    return {heads[0]: [checked(part, depth + 1) for part in _parts(heads[0], expression[heads[0]])]}
+    return {heads[0]: [checked_expression(part, depth + 1) for part in _parts(heads[0], expression[heads[0]])]}
 
 
 def parsed(given: str | RegionExpression) -> dict[str, Any]:
     """Return the expression of a JSON text, or of an object, in its canonical form; raises BadInput."""
     if not isinstance(given, str):
-        return checked(given)
+        return checked_expression(given)
     try:
-        return checked(json_text.loads(given))
+        return checked_expression(json_text.loads(given))
     except (ValueError, RecursionError) as error:
         raise BadInput(
             f'the expression {_short(given)} is not JSON; write an object such as {{"layers": [0]}}, in single quotes '
@@ -101,12 +101,12 @@ def parsed(given: str | RegionExpression) -> dict[str, Any]:
 
 def canonical(expression: RegionExpression) -> str:
     """Return the expression as a text; equal expressions have equal texts."""
-    return json.dumps(checked(expression), sort_keys=True, separators=(",", ":"))
+    return json.dumps(checked_expression(expression), sort_keys=True, separators=(",", ":"))
 
 
 def runs_in(expression: RegionExpression) -> tuple[str, ...]:
     """Return the ids of the runs that the expression needs, each once, in order."""
-    return tuple(dict.fromkeys(_run_ids(checked(expression))))
+    return tuple(dict.fromkeys(_run_ids(checked_expression(expression))))
 
 
 def _run_ids(expression: RegionExpression) -> Iterator[str]:

@@ -17,7 +17,7 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 
-def checked(logits: ArrayLike, labels: ArrayLike | None = None, name: str = "logits") -> tuple[Floats, Integers]:
+def checked_logits(logits: ArrayLike, labels: ArrayLike | None = None, name: str = "logits") -> tuple[Floats, Integers]:
     """Return logits as float64 [n, classes] and labels as int64 [n] (all zero if not given); errors use `name`.
 
     Labels are class numbers of any type: 1, 1.0 and True are the second class. Raises BadData for no examples, a value
@@ -86,7 +86,7 @@ def _checked_labels(labels: ArrayLike, n: int, classes: int) -> Integers:
 
 def log_probabilities(logits: ArrayLike) -> Floats:
     """Log softmax over the classes, [n, classes], in nats."""
-    z, _ = checked(logits)
+    z, _ = checked_logits(logits)
     z = z - z.max(axis=1, keepdims=True)
     return z - np.log(np.exp(z).sum(axis=1, keepdims=True))
 
@@ -97,38 +97,38 @@ def probabilities(logits: ArrayLike) -> Floats:
     Summed in sorted order, so the same logits in another order of classes give the same confidence to the last bit:
     ties, and their bins, do not depend on rounding.
     """
-    z, _ = checked(logits)
+    z, _ = checked_logits(logits)
     weights = np.exp(z - z.max(axis=1, keepdims=True))
     return weights / np.sort(weights, axis=1).sum(axis=1, keepdims=True)
 
 
 def confidence(probs: ArrayLike) -> Floats:
     """The probability of the predicted class, [n], between 1/classes and 1."""
-    p, _ = checked(probs)
+    p, _ = checked_logits(probs)
     return p.max(axis=1)
 
 
 def predictions(logits: ArrayLike) -> Integers:
     """The number of the largest logit, [n]; the first of several equal ones."""
-    z, _ = checked(logits)
+    z, _ = checked_logits(logits)
     return z.argmax(axis=1).astype(np.int64)
 
 
 def correct(logits: ArrayLike, labels: ArrayLike) -> NDArray[np.bool_]:
     """True where the predicted class is the label, [n]."""
-    z, y = checked(logits, labels)
+    z, y = checked_logits(logits, labels)
     return z.argmax(axis=1) == y
 
 
 def losses(logits: ArrayLike, labels: ArrayLike) -> Floats:
     """Negative log-likelihood of each example's label, [n], in nats."""
-    z, y = checked(logits, labels)
+    z, y = checked_logits(logits, labels)
     return -log_probabilities(z)[np.arange(len(y)), y]
 
 
 def squared_errors(logits: ArrayLike, labels: ArrayLike) -> Floats:
     """Squared distance of each example's probabilities from its label, summed over classes, [n]; 0 to 2."""
-    z, y = checked(logits, labels)
+    z, y = checked_logits(logits, labels)
     p = probabilities(z)
     p[np.arange(len(y)), y] -= 1.0
     return (p**2).sum(axis=1)
@@ -151,7 +151,7 @@ def brier(logits: ArrayLike, labels: ArrayLike) -> float:
 
 def outcomes(logits: ArrayLike, labels: ArrayLike, positive: int = 1) -> Floats:
     """One column each for true positives, false positives and false negatives, 0 or 1, [n, 3]."""
-    z, y = checked(logits, labels)
+    z, y = checked_logits(logits, labels)
     if not 0 <= positive < z.shape[1]:
         raise BadInput(f"the positive class must be 0..{z.shape[1] - 1}; got {positive}.")
     predicted, true = z.argmax(axis=1) == positive, y == positive

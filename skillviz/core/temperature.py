@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from skillviz.core.scores import Floats, Integers, checked, probabilities
+from skillviz.core.scores import Floats, Integers, checked_logits, probabilities
 from skillviz.errors import BadInput
 
 COLDEST, HOTTEST = 0.02, 50.0
@@ -24,7 +24,7 @@ class Temperature(NamedTuple):
 
 def scaled(logits: ArrayLike, temperature: float) -> Floats:
     """Return logits divided by the temperature, [n, classes]; above 1 the model becomes less confident."""
-    z, _ = checked(logits)
+    z, _ = checked_logits(logits)
     if not (np.isfinite(temperature) and temperature > 0):
         raise BadInput(f"a temperature must be a positive number; got {temperature}.")
     return z / temperature
@@ -37,7 +37,7 @@ def temperature_fit(logits: ArrayLike, labels: ArrayLike) -> Temperature:
     minimum. A validation set without an error has no minimum: the best temperature is then the lowest allowed, and
     `at_bound` is true. Logits that are all equal in each row leave nothing to fit: 1.
     """
-    z, y = checked(logits, labels)
+    z, y = checked_logits(logits, labels)
     z = z - z.max(axis=1, keepdims=True)
     if not z.any():
         return Temperature(1.0, False)

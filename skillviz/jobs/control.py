@@ -11,14 +11,14 @@ from skillviz.jobs.kinds import RunJob, StudyJob, backend_of
 from skillviz.jobs.slots import kind_of
 from skillviz.jobs.watch import status
 from skillviz.runs.library import library
-from skillviz.runs.plan import checked
+from skillviz.runs.plan import checked_spec
 from skillviz.runs.session import Session
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store
 from skillviz.serving import quota, read_only
 from skillviz.serving.users import user_of
 from skillviz.studies.check import check
-from skillviz.studies.plan import plan
+from skillviz.studies.plan import study_plan
 from skillviz.studies.spec import StudySpec, read_study
 from skillviz.studies.status import Snapshot
 from skillviz.studies.store import FILE, study_path
@@ -38,7 +38,9 @@ def start(spec: RunSpec, store: Store, device: str | None = None, backend: Backe
     backend.refuse()
     session, device_kind = Session(), kind_of(spec.device) if backend is LOCAL else ""
     task = registry.task(spec.task)
-    found = checked(spec, task, session.other_tasks(spec), session.preflight(spec), library(store.root), device_kind)
+    found = checked_spec(
+        spec, task, session.other_tasks(spec), session.preflight(spec), library(store.root), device_kind
+    )
     with quota.in_turn(store.root):  # of two calls at once, the later one sees a queued job
         quota.refuse_job(store)
         folder = store.create(spec, size=found.size or 0, task=task.name)
@@ -72,7 +74,7 @@ def submit_study(study: StudySpec, store: Store, backend: Backend) -> Job:
 
 
 def _launched(study: StudySpec, store: Store, file: Path, workers: int, backend: Backend) -> Job:
-    check(Snapshot(plan(study), store))
+    check(Snapshot(study_plan(study), store))
     path = study_path(store.root, study)
     with quota.in_turn(store.root):  # of two calls at once, the later one sees a study that runs
         StudyJob.launch(store.root, path, study, file, Path.cwd(), workers, backend)

@@ -24,7 +24,7 @@ from skillviz.runs.slurm_queue import SLURM
 from skillviz.runs.store import UNSEEN, Store, is_awaited, written
 from skillviz.studies.array import ENDED, begin, cancelled
 from skillviz.studies.check import check
-from skillviz.studies.plan import plan
+from skillviz.studies.plan import study_plan
 from skillviz.studies.spec import StudySpec, read_study
 from skillviz.studies.status import Snapshot
 from skillviz.studies.store import FILE, StudyRecord, open_study
@@ -204,7 +204,7 @@ class StudyJob(Job):
     def check_resume(self, root: Path) -> None:
         """Checks models and tasks, if relative names still mean the same as at the start."""
         if launch_of(self.path / WORK)["cwd"] == Path.cwd():  # in another directory, the job's own process checks them
-            check(Snapshot(plan(read_study(self.path / FILE)), Store(root)))
+            check(Snapshot(study_plan(read_study(self.path / FILE)), Store(root)))
 
     def resume(self, root: Path, backend: Backend) -> None:
         """Resumes with the unfinished steps and the same number of processes as before."""

@@ -28,7 +28,7 @@ from skillviz.models import attribution
 from skillviz.models.conductance import conductance
 from skillviz.models.pair import STATES
 from skillviz.models.predict import predict, predict_grafts
-from skillviz.runs.metrics import positive, scores
+from skillviz.runs.metrics import positive, split_scores
 from skillviz.runs.part_scores import DRAWS
 from skillviz.runs.points import bin_rows, metric_rows
 from skillviz.runs.record import TaskNote
@@ -346,7 +346,7 @@ def transfer(
     logits = {state: predict(request.pair, encoded, state, chosen) for state in states}
     temperature = request.run.record.temperature if request.run and "finetuned" in logits else None
     note = other.note(
-        request.pair.readout_name, encoded, scores(logits, encoded.labels, _scoring(request), temperature)
+        request.pair.readout_name, encoded, split_scores(logits, encoded.labels, _scoring(request), temperature)
     )
     return {
         "task": other.task.name,

@@ -13,7 +13,7 @@ from skillviz import __version__
 from skillviz.core.comparison import Comparison
 from skillviz.core.encoded import Encoded
 from skillviz.core.region import Region
-from skillviz.core.region_expression import checked, region_of
+from skillviz.core.region_expression import checked_expression, region_of
 from skillviz.errors import BadData, PairMismatch
 from skillviz.layout import LAYOUT
 from skillviz.live.pair_cache import LoadedPair, PairCache
@@ -151,7 +151,7 @@ class PairRequest:
             return None
         full = dict(arguments)
         if full.get("region") is not None:
-            full["region"] = in_full(checked(full["region"]), self.worker.library)
+            full["region"] = in_full(checked_expression(full["region"]), self.worker.library)
         stamps = [task_stamp(self.task)]
         if isinstance(full.get("task"), str):
             stamps.append(task_stamp(registry.task(full["task"], "task")))

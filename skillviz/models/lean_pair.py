@@ -22,7 +22,7 @@ from skillviz.models.lean_files import INSTEAD, lean_refusal, stored_as
 from skillviz.models.pair import (
     ModelPair,
     between,
-    checked,
+    checked_pair,
     head_names,
     load_base,
     load_finetuned,
@@ -169,7 +169,7 @@ def load_lean(
     It is like `load_pair`, but with one model and no vector of its entries in memory. Raises the errors of `load_pair`,
     and BadInput if the files do not hold the values under the model's names.
     """
-    check, where, kept = checked(base, finetuned, readout, task, device, dtype)
+    check, where, kept = checked_pair(base, finetuned, readout, task, device, dtype)
     if (error := lean_refusal(check)) is not None:
         raise error
     model = load_finetuned(check, kept, device_map=device_map(check, where, kept))

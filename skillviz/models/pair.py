@@ -324,7 +324,7 @@ def load_pair(
     graftable values. Equal values are allowed if the second model `is_graft`, a base with a graft on it. `rest` zero
     puts zeros in place of the base's graftable values after the checks; `rescaled` is the pair's.
     """
-    check, where, kept = checked(base, finetuned, readout, task, device, dtype)
+    check, where, kept = checked_pair(base, finetuned, readout, task, device, dtype)
     tuned = load_finetuned(check, kept)
     rows = _with_rows_of_base(check, tuned)
     tokenizer = load_tokenizer(check.tokenizer_folder)
@@ -346,7 +346,7 @@ def load_pair(
     return _resting_at(rest, pair)
 
 
-def checked(
+def checked_pair(
     base: str | Path,
     finetuned: str | Path,
     readout: str | None,

@@ -18,7 +18,7 @@ from skillviz.core.localizers.table import EXPRESSION, LOCALIZERS
 from skillviz.errors import BadInput, BadModel, RunNotFound, StoreError, WrongCheckpoint
 from skillviz.runs.folder import RunFolder
 from skillviz.runs.library import library
-from skillviz.runs.plan import checked, key_of_region
+from skillviz.runs.plan import checked_spec, key_of_region
 from skillviz.runs.progress import Report, silent
 from skillviz.runs.record import ModelNote, TaskNote, TransferNote
 from skillviz.runs.region_expression import keys_in
@@ -170,7 +170,7 @@ class RunArtifact:
         """Check the pair, the tasks, the localizer, its options and the sizes."""
         spec = self.spec
         pair = checker.pair(spec.base, spec.finetuned, spec.task, spec.readout)
-        checked(spec, checker.task(spec.task), {name: checker.task(name) for name in spec.others}, pair, None)
+        checked_spec(spec, checker.task(spec.task), {name: checker.task(name) for name in spec.others}, pair, None)
 
     def finished(self, store: Store, stored: Stored | None = None) -> Run | None:
         """Return the run in the named folder."""

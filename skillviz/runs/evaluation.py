@@ -20,7 +20,7 @@ from skillviz.models.fetch import graft_file
 from skillviz.models.pair import ModelPair, load_pair
 from skillviz.models.predict import predict
 from skillviz.runs.held_out import Fit, against_fitting, fitted, why_not
-from skillviz.runs.metrics import scores
+from skillviz.runs.metrics import split_scores
 from skillviz.runs.progress import Progress, Report, silent
 from skillviz.runs.provenance import overlap_note, task_note
 from skillviz.runs.record import Scores
@@ -160,7 +160,7 @@ def _scored(
             pair.finetuned_info.folder, task, splits, training=training, is_own=False, drawn=drawn,
         )  # fmt: skip
         fit = fitted(logits["validation"], data["validation"].labels, task.has_classes, reason)
-    by_split = {s: scores(logits[s], data[s].labels, note, fit.value) for s in data}
+    by_split = {s: split_scores(logits[s], data[s].labels, note, fit.value) for s in data}
     size = None if region is None else region.size
     leaked = overlap_note(splits, training)
     notes = (*pair.notes, *splits.notes, *encoding_notes(data), *leaked, *filter(None, (why_not(fit.reason),)))

@@ -22,7 +22,7 @@ Logits = Mapping[str, np.ndarray]
 Metrics = dict[str, Estimate]
 
 
-def scores(
+def split_scores(
     logits: Logits,
     labels: np.ndarray,
     task: TaskNote,

@@ -20,7 +20,7 @@ from skillviz.models.predict import predict
 from skillviz.runs.gain import ONE, Gained
 from skillviz.runs.metrics import example_scores, graft_row
 from skillviz.runs.passes import Passes, digest
-from skillviz.runs.plan import Plan
+from skillviz.runs.plan import RunPlan
 from skillviz.runs.record import Estimate, NullNote, TaskNote
 from skillviz.runs.search import Searched, SearchStep, search
 
@@ -52,7 +52,7 @@ def searched_null(
     pair: ModelPair,
     data: Mapping[str, Encoded],
     problem_of: ProblemOf,
-    plan: Plan,
+    plan: RunPlan,
     null: tuple[str, int],
     passes: Passes,
     on_step: Callable[[SearchStep], None],
@@ -83,7 +83,7 @@ def null_graft(
     pair: ModelPair,
     data: Mapping[str, Encoded],
     problem_of: ProblemOf,
-    plan: Plan,
+    plan: RunPlan,
     null: tuple[str, int],
     on_step: Callable[[SearchStep], None],
 ) -> tuple[ModelPair, Region]:

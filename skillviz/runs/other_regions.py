@@ -38,7 +38,7 @@ from skillviz.runs.part_scores import (
     store_parts,
     stored_parts,
 )
-from skillviz.runs.plan import Plan, planned
+from skillviz.runs.plan import RunPlan, planned
 from skillviz.runs.produce import problem_of
 from skillviz.runs.run import Run
 from skillviz.runs.search import Searched, search
@@ -71,7 +71,7 @@ class OtherRegions:
         self.session, self.region = Session(), self.run.region()
 
     @cached_property
-    def plan(self) -> Plan:
+    def plan(self) -> RunPlan:
         """The plan of the run's own search."""
         return planned(self.run.spec, self.session, library(self.store.root))
 

@@ -31,7 +31,7 @@ from skillviz.tasks.task import Task
 
 
 @dataclass(frozen=True, kw_only=True)
-class Checked:
+class CheckedSpec:
     """A run as far as headers and task files tell, with notes on its options.
 
     `sizes` are in entries. `base_region` is the region that the localizer's option names, `resolved` the expression of
@@ -56,18 +56,18 @@ class Checked:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan(Checked):
+class RunPlan(CheckedSpec):
     """A run as far as it is known before weights are read: also the note on its data, and all notes it will store."""
 
     task: TaskNote
 
 
-def planned(spec: RunSpec, session: Session, runs: Library, device: str = "") -> Plan:
+def planned(spec: RunSpec, session: Session, runs: Library, device: str = "") -> RunPlan:
     """Return the plan of a spec with its data, and all notes that its run will store before weights are read.
 
     Raises SkillvizError if the run would be refused. See `checked` for `runs` and `device`.
     """
-    found = checked(spec, session.task(spec), session.other_tasks(spec), session.preflight(spec), runs, device)
+    found = checked_spec(spec, session.task(spec), session.other_tasks(spec), session.preflight(spec), runs, device)
     splits = session.splits(spec)
     if spec.gain == FIT and (reason := session.against_gain(spec)):
         raise BadInput(why_not(reason, "The gain cannot be fitted", 2 * FEWEST))
@@ -81,12 +81,12 @@ def planned(spec: RunSpec, session: Session, runs: Library, device: str = "") ->
         *found.notes,
     )
     task = task_note(session.task(spec), splits)
-    return Plan(**{**vars(found), "notes": tuple(dict.fromkeys(notes)), "task": task})
+    return RunPlan(**{**vars(found), "notes": tuple(dict.fromkeys(notes)), "task": task})
 
 
-def checked(
+def checked_spec(
     spec: RunSpec, task: Task, others: Mapping[str, Task], pair: Preflight, runs: Library | None, device: str = ""
-) -> Checked:
+) -> CheckedSpec:
     """Return what headers and task files tell of a spec; raises SkillvizError if the run is refused.
 
     `others` are the spec's other tasks by the names in it. `runs` holds the runs that the spec may name; in a study it
@@ -122,7 +122,7 @@ def checked(
         notes.append(f"The localizer {row.name} has no null, so none is searched.")
     if not row.budgeted and not resolved:
         notes.append(f"The localizer {row.name} sets its own size; the size you gave is not used.")
-    return Checked(
+    return CheckedSpec(
         spec=spec, row=row, options=options, sizes=sizes, notes=tuple(notes), base_region=region,
         resolved=resolved, outside=outside, sources=(*sources, *avoided),
     )  # fmt: skip

@@ -16,7 +16,7 @@ from skillviz.core.calibration import reliability
 from skillviz.core.generation import Generated
 from skillviz.core.intervals import metric_difference, percentile_interval, spread_interval, whole_and_resampled
 from skillviz.core.metrics import METRICS, metric_names, score, statistic
-from skillviz.core.scores import checked
+from skillviz.core.scores import checked_logits
 from skillviz.runs import tables
 from skillviz.runs.metrics import estimate, metrics, positive
 from skillviz.runs.record import TaskNote
@@ -81,4 +81,4 @@ def bin_rows(points: Sequence[Point], labels: np.ndarray) -> pd.DataFrame:
 
 
 def _values(logits: np.ndarray, labels: np.ndarray, task: TaskNote, names: Sequence[str]) -> dict[str, Any]:
-    return {name: statistic(name, *checked(logits, labels), positive(task)) for name in names}
+    return {name: statistic(name, *checked_logits(logits, labels), positive(task)) for name in names}

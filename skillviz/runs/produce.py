@@ -13,7 +13,7 @@ import psutil
 import torch
 
 from skillviz.core.encoded import Encoded, encoding_notes
-from skillviz.core.localizers.record import State, Step
+from skillviz.core.localizers.record import LocalizerStep, State
 from skillviz.core.localizers.table import EXPRESSION
 from skillviz.core.problem import Problem
 from skillviz.core.recordings import Recordings
@@ -30,7 +30,7 @@ from skillviz.runs.memory import PROCESS, facts_from, free_memory, peak_bytes, r
 from skillviz.runs.nulls import NullDraw, kept_null, null_graft, searched_null
 from skillviz.runs.pace import OTHERS, OUTSIDE, Pace, Scored, passes
 from skillviz.runs.passes import FOLDER, Passes
-from skillviz.runs.plan import Plan, other_models_of, planned
+from skillviz.runs.plan import RunPlan, other_models_of, planned
 from skillviz.runs.progress import Progress, Report, silent
 from skillviz.runs.provenance import architecture_note, commit, model_note, versions
 from skillviz.runs.record_failure import record_failure
@@ -57,7 +57,7 @@ def produce(spec: RunSpec, store: Store, progress: Report | None = None, session
     return made(planned(spec, session, library(store.root), pick(spec.device).type), session, store, report)
 
 
-def made(plan: Plan, session: Session, store: Store, report: Report) -> Run:
+def made(plan: RunPlan, session: Session, store: Store, report: Report) -> Run:
     """Make the run of a plan of this session and return it; see `produce`."""
     refuse_too_large(plan, session)
     folder = store.create(plan.spec, size=plan.size or 0, task=plan.task.name)
@@ -81,7 +81,7 @@ def carry_on(folder: RunFolder, progress: Report | None = None, session: Session
         return _Production(plan, session, folder, report).run()
 
 
-def refuse_too_large(plan: Plan, session: Session) -> None:
+def refuse_too_large(plan: RunPlan, session: Session) -> None:
     """Raise NotEnoughMemory if the run needs more memory than is free on its device."""
     spec, splits, check = plan.spec, session.splits(plan.spec), session.preflight(plan.spec)
     device = pick(spec.device)
@@ -96,7 +96,7 @@ def refuse_too_large(plan: Plan, session: Session) -> None:
         refuse_larger(needed - PROCESS, free, f"the memory of {device}", spec.lean)
 
 
-def problem_of(plan: Plan, pair: ModelPair, data: Mapping[str, Encoded]) -> tuple[Problem, Any, list[str]]:
+def problem_of(plan: RunPlan, pair: ModelPair, data: Mapping[str, Encoded]) -> tuple[Problem, Any, list[str]]:
     """Return the problem for the plan's search, its options with named models loaded, and notes."""
     spec, options, notes = plan.spec, plan.options, list[str]()
     if others := other_models_of(options):
@@ -116,7 +116,7 @@ def problem_of(plan: Plan, pair: ModelPair, data: Mapping[str, Encoded]) -> tupl
     return problem, options, notes
 
 
-def follow(plan: Plan, session: Session) -> None:
+def follow(plan: RunPlan, session: Session) -> None:
     """Search along with the process that makes the run, nulls too, on a part of every batch; store nothing."""
     spec = plan.spec
     pair, data = session.pair(spec), session.encoded(spec)
@@ -132,7 +132,7 @@ def follow(plan: Plan, session: Session) -> None:
 class _Production:
     """The phases of one run, in the order of `run`."""
 
-    plan: Plan
+    plan: RunPlan
     session: Session
     folder: RunFolder
     report: Report
@@ -261,7 +261,7 @@ class _Production:
             text = f"{self.plan.row.title}, {target:,} entries"
             self.report(Progress("search", step.step, step.total, text, step.finite_loss, step.size, left))
 
-    def seconds_left(self, step: Step, searches: int) -> float | None:
+    def seconds_left(self, step: LocalizerStep, searches: int) -> float | None:
         """Return the seconds until the run is finished, with this many searches to follow; None if unknown."""
         if step.total is None:
             return None

@@ -29,7 +29,7 @@ from skillviz.runs.artifact import (
     pair_words,
 )
 from skillviz.runs.folder import now
-from skillviz.runs.metrics import scores
+from skillviz.runs.metrics import split_scores
 from skillviz.runs.progress import Progress, Report, silent
 from skillviz.runs.provenance import architecture_note, commit, model_note, task_note, versions
 from skillviz.runs.record import (
@@ -284,7 +284,7 @@ def _computed(spec: ScoreSpec, run_spec: Any, session: Session, report: Report) 
     (temperature, unfitted), known = session.end_metrics(run_spec, task)
     transfer = None
     if spec.on is None:
-        splits = {s: scores(z, encoded[s].labels, task, temperature, known[s]) for s, z in ends.items()}
+        splits = {s: split_scores(z, encoded[s].labels, task, temperature, known[s]) for s, z in ends.items()}
         frames = [
             prediction_rows(z, encoded[s].ids, encoded[s].labels, task.name, s, task.labels) for s, z in ends.items()
         ]
@@ -292,7 +292,7 @@ def _computed(spec: ScoreSpec, run_spec: Any, session: Session, report: Report) 
         (other,) = session.others(run_spec)
         other_ends = session.other_ends(run_spec, task)[other.task.name]
         labels = other_ends.encoded.labels
-        splits = {"test": scores(other_ends.logits, labels, task, temperature, other_ends.metrics)}
+        splits = {"test": split_scores(other_ends.logits, labels, task, temperature, other_ends.metrics)}
         transfer = other.note(pair.readout_name, other_ends.encoded, splits["test"])
         frames = [
             prediction_rows(other_ends.logits, other_ends.encoded.ids, labels, other.task.name, "test", task.labels)

@@ -16,7 +16,7 @@ from skillviz.models.pair import ModelPair
 from skillviz.runs.folder import RunFolder
 from skillviz.runs.gain import GainData, Gained, gained
 from skillviz.runs.layers import layers_table
-from skillviz.runs.metrics import Metrics, complement_row, curve_rows, graft_row, graft_row_of, scores
+from skillviz.runs.metrics import Metrics, complement_row, curve_rows, graft_row, graft_row_of, split_scores
 from skillviz.runs.nulls import NullDraw, null_notes
 from skillviz.runs.passes import Passes
 from skillviz.runs.points import grid_sizes
@@ -114,7 +114,7 @@ class Scoring:
         (temperature, unfitted), known = self.session.end_metrics(self.spec, self.task)
         self.logits = logits = {split: self.states(split, region) for split in self.ends}
         metrics = {
-            split: scores(z, self.data[split].labels, self.task, temperature, known[split])
+            split: split_scores(z, self.data[split].labels, self.task, temperature, known[split])
             for split, z in logits.items()
         }
         metrics = {split: self.without_recovered(of_split) for split, of_split in metrics.items()}
@@ -284,7 +284,7 @@ def scored_others(
         models = ends[other.task.name]
         grafts = {state: passes.predict(pair, models.encoded, other.task.name, state, region) for state in GRAFTS}
         logits, labels = {**models.logits, **grafts}, models.encoded.labels
-        scored = scores(logits, labels, task, temperature, models.metrics)
+        scored = split_scores(logits, labels, task, temperature, models.metrics)
         note = other.note(pair.readout_name, models.encoded, scored)
         yield note, prediction_rows(logits, models.encoded.ids, labels, other.task.name, "test", task.labels)
 

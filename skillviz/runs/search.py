@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skillviz.core.localizers.record import Selection, State, Step
+from skillviz.core.localizers.record import LocalizerStep, Selection, State
 from skillviz.core.localizers.table import Localizer
 from skillviz.core.problem import Problem
 from skillviz.core.region import Region
@@ -58,7 +58,7 @@ class SearchStep:
     target: int
     number: int
     searches: int
-    step: Step
+    step: LocalizerStep
 
 
 def search(

@@ -125,7 +125,7 @@ def _tables(run: Run) -> Iterator[tuple[str, str]]:
         "scores": run.scores, "predictions": run.predictions, "sizes": run.sizes, "curve": run.every_curve,
         "complement": run.complement, "history": run.history, "layers": run.layers, "interpolation": run.interpolation,
         "interpolation_bins": run.interpolation_bins, "out_of_scope": run.out_of_scope,
-        "out_of_scope_scores": lambda: out_of_scope.scores(out_of_scope.of_run(run)),
+        "out_of_scope_scores": lambda: out_of_scope.confidence_scores(out_of_scope.of_run(run)),
     }  # fmt: skip
     for name, read in readers.items():
         if len(frame := read()):

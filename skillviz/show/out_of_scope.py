@@ -49,7 +49,7 @@ def confidences(run: Run, predictions: pd.DataFrame, outside: pd.DataFrame) -> d
     return {name: Confidences(*(confidence(probabilities(z[name])) for z in (inside, others))) for name in others}
 
 
-def scores(sure: Mapping[str, Confidences]) -> pd.DataFrame:
+def confidence_scores(sure: Mapping[str, Confidences]) -> pd.DataFrame:
     """One row per state: examples of both kinds, mean confidence on each, and AUROC, which measures their
     separation."""
     rows = [
@@ -92,7 +92,7 @@ def finding(sure: Mapping[str, Confidences]) -> str:
 @drawn_once
 def histogram(sure: Mapping[str, Confidences], theme: str) -> Exhibit:
     """The number of examples of either kind by confidence, one panel per model."""
-    table, row = scores(sure), metric_row("auroc")
+    table, row = confidence_scores(sure), metric_row("auroc")
     words = {
         of["state"]: f"AUROC {row.number(of['auroc'])}<br>({row.ends(of['low'], of['high'])})<br>hatched: out of scope"
         for of in table.to_dict("records")

@@ -27,7 +27,7 @@ from skillviz.tasks.readable_names import readable
 
 
 @drawn_once
-def scores(points: pd.DataFrame, id_task: str, task: str, metric: str, theme: str) -> Exhibit:
+def scores_by_method(points: pd.DataFrame, id_task: str, task: str, metric: str, theme: str) -> Exhibit:
     """One metric of all methods of a task by the number of parameters that they touch."""
     shown, left_out = debiased_alone(points, metric)
     before = centers(shown[shown["method"] == "pretrained"], 1.0)

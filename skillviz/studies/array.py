@@ -28,10 +28,10 @@ from skillviz.studies.engine import NOT_REACHED, STARTED, Outcome, run_study
 from skillviz.studies.execute import FAILED, FINISHED, attempt, ensure
 from skillviz.studies.finetuned_model import folder_of
 from skillviz.studies.journal import Journal, tell
-from skillviz.studies.plan import Plan, plan
+from skillviz.studies.plan import StudyPlan, study_plan
 from skillviz.studies.spec import StudySpec, read_study
 from skillviz.studies.status import MISSING, RUNNING, Snapshot
-from skillviz.studies.step import TABLE, Step
+from skillviz.studies.step import TABLE, StudyStep
 from skillviz.studies.store import FILE, StepNote, StudyRecord, open_study, write_record
 
 LEVELS = "levels.json"
@@ -47,10 +47,10 @@ WITHDRAWN = Failure(
 )
 
 
-def levels(at: Snapshot) -> list[list[Step]]:
+def levels(at: Snapshot) -> list[list[StudyStep]]:
     """Return the missing steps by level, without the tables; no step needs another of its own or of a later level."""
     numbers: dict[str, int] = {}
-    rows: list[list[Step]] = []
+    rows: list[list[StudyStep]] = []
     for step in at.plan.steps:
         if step.kind == TABLE or at.is_there(step):
             continue
@@ -63,7 +63,7 @@ def levels(at: Snapshot) -> list[list[Step]]:
 
 def begin(study: StudySpec, store: Store, cwd: Path) -> list[int]:
     """Begin the study and mark it as running in its folder; return the number of steps of each level."""
-    at = Snapshot(plan(study), store)
+    at = Snapshot(study_plan(study), store)
     command = rerunnable(study.request.command() if study.request else None, study.name)
     journal = Journal(at, 1, command)
     rows = levels(at)
@@ -76,24 +76,24 @@ def do_step(path: Path, store: Store, level: int, number: int, report: Report) -
     """Run one step of a level if the steps that it needs are finished, and note the result."""
     from skillviz.runs.session import Session  # imports torch
 
-    the_plan = plan(read_study(path / FILE))
-    step = the_plan.by_key[_levels(path)[level][number]]
-    at = Snapshot(the_plan, store)
-    if not all(at.is_there(the_plan.by_key[need]) for need in step.needs):
-        _note(path, the_plan, step, NOT_REACHED, NOT_REACHED)
+    plan = study_plan(read_study(path / FILE))
+    step = plan.by_key[_levels(path)[level][number]]
+    at = Snapshot(plan, store)
+    if not all(at.is_there(plan.by_key[need]) for need in step.needs):
+        _note(path, plan, step, NOT_REACHED, NOT_REACHED)
         return
-    _note(path, the_plan, step, RUNNING, STARTED)
+    _note(path, plan, step, RUNNING, STARTED)
     workshop = Workshop(store, Session(), _record(path).command, report)
     reply = attempt(partial(ensure, step, at.stored().get(step.key), workshop), workshop)
     state = FAILED if reply.failure is not None else FINISHED
-    _note(path, the_plan, step, state, reply.what, reply.seconds or None, reply.failure)
+    _note(path, plan, step, state, reply.what, reply.seconds or None, reply.failure)
 
 
 def has_checkpoint_since(path: Path, store: Store, level: int, number: int, begun: float) -> bool:
     """True if the step has written a file to resume from since `begun`, a time in seconds."""
     from skillviz.models.finetune.run import journal_of  # imports torch
 
-    step = plan(read_study(path / FILE)).by_key[_levels(path)[level][number]]
+    step = study_plan(read_study(path / FILE)).by_key[_levels(path)[level][number]]
     files: list[Path] = []
     if step.kind == LOCALIZE:
         files = [e.path / WORK / CHECKPOINT for e in store.unfinished() if e.record.key == step.key]
@@ -104,15 +104,15 @@ def has_checkpoint_since(path: Path, store: Store, level: int, number: int, begu
 
 def fail_step(path: Path, level: int, number: int, failure: Failure) -> None:
     """Note the failure because of which a step is not tried again."""
-    the_plan = plan(read_study(path / FILE))
-    step = the_plan.by_key[_levels(path)[level][number]]
-    _note(path, the_plan, step, FAILED, FAILED, error=failure)
+    plan = study_plan(read_study(path / FILE))
+    step = plan.by_key[_levels(path)[level][number]]
+    _note(path, plan, step, FAILED, FAILED, error=failure)
 
 
 def finish(path: Path, store: Store, report: Report) -> Outcome:
     """Make the tables of a study whose steps have all ended; an unfinished step counts as failed."""
     study = read_study(path / FILE)
-    at, record = Snapshot(plan(study), store), _record(path)
+    at, record = Snapshot(study_plan(study), store), _record(path)
     keys = [key for row in _levels(path) for key in row]
     jobs = dict(zip(keys, jobs_of(path / WORK), strict=False))
     failures = {
@@ -162,15 +162,15 @@ def _record(path: Path) -> StudyRecord:
 
 def _note(
     path: Path,
-    the_plan: Plan,
-    step: Step,
+    plan: StudyPlan,
+    step: StudyStep,
     state: str,
     what: str,
     seconds: float | None = None,
     error: Failure | None = None,
 ) -> None:
     """Store a step's result in study.json, and report it; steps on several nodes take turns by a lock."""
-    number = next(number for number, one in enumerate(the_plan.steps, start=1) if one.key == step.key)
+    number = next(number for number, one in enumerate(plan.steps, start=1) if one.key == step.key)
     with _locked(path) as record:
         if record is not None and record.status == "running":
             known = record.steps[step.key]
@@ -178,7 +178,7 @@ def _note(
             steps = {**record.steps, step.key: known.model_copy(update=fields)}
             write_record(path, record.model_copy(update={"steps": steps}))
         more = {} if error is None else {"error": f"{error.kind}: {error.message}"}
-        tell(path, number, len(the_plan.steps), step, what, None, **more)
+        tell(path, number, len(plan.steps), step, what, None, **more)
 
 
 @contextmanager

@@ -14,9 +14,9 @@ from skillviz.models.heads import missing_head, own_head_of_other_kind, supporte
 from skillviz.models.preflight import Preflight, preflight
 from skillviz.runs.library import Library, library
 from skillviz.studies.paper.experiments import experiment
-from skillviz.studies.plan import Plan
+from skillviz.studies.plan import StudyPlan
 from skillviz.studies.status import Snapshot
-from skillviz.studies.step import TABLE, Step
+from skillviz.studies.step import TABLE, StudyStep
 from skillviz.tasks import registry
 from skillviz.tasks.project import FINETUNED_VARIABLE, finetuned_root
 from skillviz.tasks.task import Task
@@ -41,7 +41,7 @@ def check(at: Snapshot) -> None:
 class _Checker:
     """A cache of models' headers and tasks, so that each is read once."""
 
-    plan: Plan
+    plan: StudyPlan
     library: Library
     tasks: dict[str, Task] = field(default_factory=dict)
     pairs: dict[Any, Preflight] = field(default_factory=dict)
@@ -49,7 +49,7 @@ class _Checker:
     def __post_init__(self) -> None:
         self.made = {spec.name() for spec in self.plan.finetuned}
 
-    def step(self, step: Step) -> None:
+    def step(self, step: StudyStep) -> None:
         """Raise the first problem of a step."""
         step.artifact.check(self)
         for key in step.artifact.regions:
@@ -113,7 +113,7 @@ def _finetuned_name(finetuned: str) -> str:
 
 
 @contextmanager
-def _entry(plan: Plan, step: Step) -> Iterator[None]:
+def _entry(plan: StudyPlan, step: StudyStep) -> Iterator[None]:
     """Add the study's entry to the message of an error."""
     try:
         yield

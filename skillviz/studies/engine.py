@@ -22,11 +22,11 @@ from skillviz.studies.cores import cores
 from skillviz.studies.execute import FAILED, FINISHED, SKIPPED, Reply, attempt, ensure
 from skillviz.studies.journal import Journal
 from skillviz.studies.make_tables import make_tables
-from skillviz.studies.plan import Plan, plan
+from skillviz.studies.plan import StudyPlan, study_plan
 from skillviz.studies.results import Results
 from skillviz.studies.spec import StudySpec
 from skillviz.studies.status import Snapshot
-from skillviz.studies.step import TABLE, Step
+from skillviz.studies.step import TABLE, StudyStep
 from skillviz.studies.store import write_tables
 from skillviz.studies.time_left import measured
 from skillviz.studies.workers import Pool, Setup, Worker
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 STARTED, NOT_REACHED = "started", "not reached"
 
 # step number (from 1), number of steps, the step, and "skipped", "started", "finished", "failed" or "not reached"
-OnStep = Callable[[int, int, Step, str], None]
+OnStep = Callable[[int, int, StudyStep, str], None]
 
 
 @dataclass
@@ -50,12 +50,12 @@ class Outcome:
     """
 
     path: Path
-    finished: list[Step] = field(default_factory=list)
-    skipped: list[Step] = field(default_factory=list)
-    failed: list[tuple[Step, Failure]] = field(default_factory=list)
-    not_reached: list[Step] = field(default_factory=list)
-    again: list[tuple[Step, str]] = field(default_factory=list)
-    unchecked: list[tuple[Step, str]] = field(default_factory=list)
+    finished: list[StudyStep] = field(default_factory=list)
+    skipped: list[StudyStep] = field(default_factory=list)
+    failed: list[tuple[StudyStep, Failure]] = field(default_factory=list)
+    not_reached: list[StudyStep] = field(default_factory=list)
+    again: list[tuple[StudyStep, str]] = field(default_factory=list)
+    unchecked: list[tuple[StudyStep, str]] = field(default_factory=list)
     seconds: float = 0.0
 
     @property
@@ -86,7 +86,7 @@ def run_study(
     steps); a full disk and Ctrl-C end the study. Raises BadInput if another process runs the study, and the first
     problem that `check` finds, before anything is computed.
     """
-    at = Snapshot(plan(study), store)
+    at = Snapshot(study_plan(study), store)
     check(at)
     command = rerunnable(study.request.command() if study.request else command, study.name)
     journal = Journal(at, workers, command)
@@ -126,10 +126,10 @@ class _Course:
     """The seconds that the steps made here took."""
     done: set[str] = field(default_factory=set)
     lost: set[str] = field(default_factory=set)
-    waiting: list[Step] = field(default_factory=list)
+    waiting: list[StudyStep] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.plan: Plan = self.at.plan
+        self.plan: StudyPlan = self.at.plan
         self.pace = measured(self.at)
         self.stored: Mapping[str, Stored] = self.at.stored()
         self.waiting = list(self.plan.steps)
@@ -159,19 +159,19 @@ class _Course:
         self.journal.tables(write_tables(self.journal.path, made), now.digest())
         return FINISHED, CURRENT
 
-    def ready(self) -> list[Step]:
+    def ready(self) -> list[StudyStep]:
         """Return the steps, other than the tables, that can start now; drop the lost ones."""
         for step in [step for step in self.waiting if self.is_lost(step) and step.kind != TABLE]:
             self.drop(step)
         return [s for s in self.waiting if s.kind != TABLE and all(need in self.done for need in s.needs)]
 
-    def is_lost(self, step: Step) -> bool:
+    def is_lost(self, step: StudyStep) -> bool:
         """True if a step that it needs has failed, or if the budget is spent."""
         if self.budget is not None and self.spent >= self.budget and step.kind != TABLE and not self.at.is_there(step):
             return True
         return not self.lost.isdisjoint(step.needs) and not (step.kind == TABLE and self.partial and self.done)
 
-    def drop(self, step: Step) -> None:
+    def drop(self, step: StudyStep) -> None:
         """Note that the step cannot be reached."""
         self.waiting.remove(step)
         self.lost.add(step.key)
@@ -179,14 +179,14 @@ class _Course:
         self.journal.note(step, NOT_REACHED)
         self.tell(step, NOT_REACHED)
 
-    def start(self, step: Step) -> None:
+    def start(self, step: StudyStep) -> None:
         """Note that the step has started."""
         self.waiting.remove(step)
         if not self.at.is_there(step):
             self.journal.note(step, "running")
         self.tell(step, STARTED)
 
-    def end(self, step: Step, reply: Reply) -> None:
+    def end(self, step: StudyStep, reply: Reply) -> None:
         """Record the result of a step; raises DiskFull if a full disk stopped it."""
         if reply.trace:
             self.journal.log(reply.trace)
@@ -212,7 +212,7 @@ class _Course:
             self.pace.add(step, reply.seconds)
         self.tell(step, reply.what, reply.failure)
 
-    def tell(self, step: Step, what: str, failure: Failure | None = None) -> None:
+    def tell(self, step: StudyStep, what: str, failure: Failure | None = None) -> None:
         """Report a step to the journal and to the `on_step` callback."""
         more = {} if failure is None else {"error": f"{failure.kind}: {failure.message}"}
         self.journal.step(self.numbers[step.key], step, what, self.left(), **more)
@@ -251,7 +251,7 @@ def _side_by_side(course: _Course, count: int, command: str | None) -> None:
         pool.stop()
 
 
-def _chosen(ready: list[Step], idle: list[Worker], workers: list[Worker]) -> tuple[Worker, Step] | None:
+def _chosen(ready: list[StudyStep], idle: list[Worker], workers: list[Worker]) -> tuple[Worker, StudyStep] | None:
     """Return the next worker and its step: a step of the worker's loaded pair, else of a pair that no worker has
     loaded, else of a pair that has two or more waiting steps or no busy worker."""
     for worker in idle:

@@ -12,7 +12,7 @@ from skillviz.errors import DiskFull, SkillvizError
 from skillviz.runs.artifact import CURRENT, Change, Stored, Workshop
 from skillviz.runs.record import Failure
 from skillviz.runs.record_failure import failure_of
-from skillviz.studies.step import Step
+from skillviz.studies.step import StudyStep
 
 SKIPPED, FINISHED, FAILED = "skipped", "finished", "failed"
 
@@ -33,7 +33,7 @@ class Reply(NamedTuple):
         return self.failure is not None and self.failure.kind == DiskFull.__name__
 
 
-def ensure(step: Step, stored: Stored | None, workshop: Workshop) -> tuple[str, Change]:
+def ensure(step: StudyStep, stored: Stored | None, workshop: Workshop) -> tuple[str, Change]:
     """Make the artifact unless it is finished and its sources are unchanged; raises any error of making it. Return
     SKIPPED or FINISHED, with the change of sources since it was last finished."""
     artifact = step.artifact

@@ -18,9 +18,9 @@ from skillviz.runs.process import CLUSTER, launch_of, note_launch
 from skillviz.runs.provenance import commit, versions
 from skillviz.runs.record import Failure, FileNote
 from skillviz.runs.store import written
-from skillviz.studies.plan import Plan
+from skillviz.studies.plan import StudyPlan
 from skillviz.studies.status import Snapshot
-from skillviz.studies.step import Step
+from skillviz.studies.step import StudyStep
 from skillviz.studies.store import FILE, StepNote, StudyRecord, open_study, study_path, write_record
 
 EVERY = 3.0  # seconds between two writings of study.json
@@ -31,7 +31,7 @@ class Journal:
 
     def __init__(self, at: Snapshot, workers: int, command: str | None) -> None:
         self.path = study_path(at.store.root, at.plan.study)
-        self.plan: Plan = at.plan
+        self.plan: StudyPlan = at.plan
         self.begun, self.written = time.monotonic(), 0.0
         before = open_study(self.path)
         old = before.record if before is not None and before.record.key == at.plan.key else None
@@ -76,7 +76,7 @@ class Journal:
         (work / EVENTS).unlink(missing_ok=True)
         self.save()
 
-    def step(self, number: int, step: Step, what: str, left: float | None, **more: Any) -> None:
+    def step(self, number: int, step: StudyStep, what: str, left: float | None, **more: Any) -> None:
         """Report a step to the watchers: started, skipped, finished, failed or not reached."""
         tell(self.path, number, len(self.plan.steps), step, what, left, **more)
 
@@ -84,7 +84,7 @@ class Journal:
         """Append a line to the study's log."""
         _log(self.path, line)
 
-    def note(self, step: Step, state: str, seconds: float | None = None, error: Failure | None = None) -> None:
+    def note(self, step: StudyStep, state: str, seconds: float | None = None, error: Failure | None = None) -> None:
         """Store a step's result; study.json is written at once if it began or failed, else within EVERY seconds."""
         known = self.notes[step.key]
         update = {"state": state, "error": error, "seconds": known.seconds if seconds is None else round(seconds, 3)}
@@ -110,7 +110,7 @@ class Journal:
         for name in old - set(files):
             (self.path / Path(name).name).unlink(missing_ok=True)
 
-    def _note(self, step: Step, at: Snapshot, old: StudyRecord | None) -> StepNote:
+    def _note(self, step: StudyStep, at: Snapshot, old: StudyRecord | None) -> StepNote:
         state = "finished" if at.is_there(step) else "missing"
         return StepNote(kind=step.kind, title=step.title, state=state, seconds=at.seconds(step))
 
@@ -124,7 +124,7 @@ class Journal:
         )  # fmt: skip
 
 
-def tell(path: Path, number: int, total: int, step: Step, what: str, left: float | None, **more: Any) -> None:
+def tell(path: Path, number: int, total: int, step: StudyStep, what: str, left: float | None, **more: Any) -> None:
     """Append a step of a study to the events and to the log in the study's folder."""
     columns = {"step": number, "of": total, "key": step.key, "kind": step.kind, "title": step.title}
     line = {"time": round(time.time(), 3), **columns, "what": what, "left": left, **more}

@@ -9,7 +9,7 @@ from skillviz.analysis.composition import composition
 from skillviz.analysis.differences import paired
 from skillviz.analysis.observations import sentences, with_readouts
 from skillviz.analysis.recovered import recovered, without_gain
-from skillviz.analysis.scores import scores
+from skillviz.analysis.scores import score_table
 from skillviz.analysis.seeds import resampled_tests
 from skillviz.analysis.stability import stability_of_runs
 from skillviz.analysis.tables import check, notes
@@ -48,7 +48,7 @@ def tables_of_any_study(results: Results) -> dict[str, pd.DataFrame]:
     stages, of_stages = stages_and_notes(results)
     shared, of_shared = overlap_and_notes(results)
     return {
-        "scores": scores(observations, drawn),
+        "scores": score_table(observations, drawn),
         "differences": paired(observations, PAIRS, drawn),
         "recovered": recovered(observations, resampled=drawn),
         "composition": composition(results.runs(), run_variants(results)),
@@ -62,4 +62,4 @@ def tables_of_any_study(results: Results) -> dict[str, pd.DataFrame]:
 def tables_of_runs(results: Results) -> dict[str, pd.DataFrame]:
     """`scores` and `differences` of all finished runs, pair by pair, as in analysis.run_tables; valid at any time."""
     runs = results.runs()
-    return {"scores": run_tables.table(runs), "differences": run_tables.differences(runs)}
+    return {"scores": run_tables.table_of_runs(runs), "differences": run_tables.differences(runs)}

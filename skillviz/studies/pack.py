@@ -20,7 +20,7 @@ from skillviz.runs.packed import FILE, bytes_of, file_names, pack_of, packed_run
 from skillviz.runs.run import RANKING, RECORD, Run, read_record
 from skillviz.runs.score import Score
 from skillviz.runs.store import Store, problems_of, written
-from skillviz.studies.plan import plan
+from skillviz.studies.plan import study_plan
 from skillviz.studies.spec import StudySpec
 from skillviz.studies.status import Snapshot
 from skillviz.studies.store import open_study, study_path
@@ -51,13 +51,13 @@ def pack(
     own store, the folders of packed runs are removed after the file has been read back. Raises BadInput if the study
     has no tables yet, CorruptRun if a file of a run was changed.
     """
-    here = Snapshot(plan(study), store)
+    here = Snapshot(study_plan(study), store)
     source, target = (study_path(root, study) for root in (store.root, to.root))
     folder = open_study(source)
     if folder is None or not folder.record.files:
         raise BadInput(f"the study '{study.name}' has no tables in {store.root}; make them with `study run`.")
     is_own = to.root.resolve() == store.root.resolve()
-    finished: Mapping[str, Any] = Snapshot(plan(study), to).finished
+    finished: Mapping[str, Any] = Snapshot(study_plan(study), to).finished
     runs: Mapping[str, Run] = here.of(LOCALIZE)
     if is_own:
         there = [run for run in runs.values() if pack_of(run.path) is not None or run.id in as_folders]

@@ -23,7 +23,7 @@ from skillviz.runs.score import ScoreSpec, read_score_spec
 from skillviz.runs.spec import KEY, RunSpec, read_spec, region_of
 from skillviz.studies.finetuned_model import FineTunedSpec, read_finetuned
 from skillviz.studies.spec import MOST_COMBINATIONS, OF_ENTRIES, StudySpec, combinations, expanded, merged
-from skillviz.studies.step import ARTIFACTS, TABLE, Step, name_of
+from skillviz.studies.step import ARTIFACTS, TABLE, StudyStep, name_of
 
 NONE = "none"  # the localizer of entries that only fine-tune and score
 LORA = "lora"
@@ -43,7 +43,7 @@ Labels = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Plan:
+class StudyPlan:
     """The steps in an order that can be executed.
 
     `entries` has all labels of a step by its key, one for each entry of the study that asks for it (a step's own
@@ -51,15 +51,15 @@ class Plan:
     """
 
     study: StudySpec
-    steps: tuple[Step, ...]
+    steps: tuple[StudyStep, ...]
     entries: Mapping[str, tuple[dict[str, Any], ...]] = field(repr=False)
 
     @cached_property
-    def by_key(self) -> dict[str, Step]:
+    def by_key(self) -> dict[str, StudyStep]:
         """The steps by key."""
         return {step.key: step for step in self.steps}
 
-    def of(self, kind: str, **labels: Any) -> list[Step]:
+    def of(self, kind: str, **labels: Any) -> list[StudyStep]:
         """Return the steps of a kind that have these labels."""
         return [s for s in self.steps if s.kind == kind and any(fits(entry, labels) for entry in self.entries[s.key])]
 
@@ -84,15 +84,15 @@ class Plan:
         return hashlib.sha256("\n".join(sorted(step.key for step in self.steps)).encode()).hexdigest()
 
 
-def plan(study: StudySpec) -> Plan:
+def study_plan(study: StudySpec) -> StudyPlan:
     """Return the plan of a study; raises BadInput with the number of the entry that is wrong."""
     entries = _steps_of(study)
     steps = _ordered(entries.steps)
     if len({step.spec.base for step in steps}) > 1:  # otherwise steps on several bases have the same title
         steps = [replace(step, title=f"{step.title} on {Path(step.spec.base).name}") for step in steps]
-    table = Step(TABLE, TABLE, "make the tables", study.experiment or study.name, tuple(s.key for s in steps), {})
+    table = StudyStep(TABLE, TABLE, "make the tables", study.experiment or study.name, tuple(s.key for s in steps), {})
     labels = {key: tuple(of_step) for key, of_step in entries.labels.items()}
-    return Plan(study, (*steps, table), {**labels, TABLE: ({},)})
+    return StudyPlan(study, (*steps, table), {**labels, TABLE: ({},)})
 
 
 def fits(entry: Mapping[str, Any], labels: Mapping[str, Any]) -> bool:
@@ -103,7 +103,7 @@ def fits(entry: Mapping[str, Any], labels: Mapping[str, Any]) -> bool:
     )
 
 
-def _ordered(steps: list[Step]) -> list[Step]:
+def _ordered(steps: list[StudyStep]) -> list[StudyStep]:
     """Return the steps, each after those that it needs, and the steps of one pair together as far as possible."""
     place = {step.key: number for number, step in enumerate(steps)}
     needs = [{place[need] for need in step.needs if need in place} for step in steps]
@@ -135,7 +135,7 @@ def _ordered(steps: list[Step]) -> list[Step]:
 class _Steps:
     """The steps in the order of the entries, each once, and the labels of every entry that needs it."""
 
-    steps: list[Step] = field(default_factory=list)
+    steps: list[StudyStep] = field(default_factory=list)
     labels: dict[str, list[Labels]] = field(default_factory=dict)
     labelled: set[tuple[str, str]] = field(default_factory=set)  # for fast search in long lists
     needed: int = 0
@@ -152,7 +152,7 @@ class _Steps:
             )
         if is_new:
             title = ARTIFACTS[kind](spec).title(labels)
-            self.steps.append(Step(key, kind, title, spec, tuple(dict.fromkeys(needs)), labels))
+            self.steps.append(StudyStep(key, kind, title, spec, tuple(dict.fromkeys(needs)), labels))
         if (labelled := (key, repr(labels))) not in self.labelled:
             self.labelled.add(labelled)
             self.labels.setdefault(key, []).append(labels)
@@ -410,7 +410,7 @@ def _need_regions(steps: _Steps) -> None:
         known = [key for key in step.artifact.regions if key in steps.labels and key not in step.needs]
         if known:
             needs = (*step.needs, *dict.fromkeys(known))
-            steps.steps[place] = Step(step.key, step.kind, step.title, step.spec, needs, step.entry)
+            steps.steps[place] = StudyStep(step.key, step.kind, step.title, step.spec, needs, step.entry)
 
 
 def _of_recipe(chosen: dict[str, Any], values: dict[str, Any]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from skillviz.runs.score import Score
 from skillviz.runs.store import Store
 from skillviz.studies.finetuned_model import FineTunedSpec, folder_of, task_name
 from skillviz.studies.finetuned_store import RECORD
-from skillviz.studies.plan import Plan, fits
+from skillviz.studies.plan import StudyPlan, fits
 from skillviz.studies.spec import StudySpec
 from skillviz.studies.status import Snapshot
 
@@ -32,7 +32,7 @@ class Results:
     `session` loads pairs for numbers that must be computed with the models; it is made on first use.
     """
 
-    plan: Plan
+    plan: StudyPlan
     store: Store
     loaded: Session | None = field(default=None, repr=False)
 

@@ -14,9 +14,9 @@ from skillviz.runs.artifact import LOCALIZE, Finished, Stored
 from skillviz.runs.folder import OPEN, WORK
 from skillviz.runs.liveness import is_alive
 from skillviz.runs.store import Store, Unfinished
-from skillviz.studies.plan import Plan, plan
+from skillviz.studies.plan import StudyPlan, study_plan
 from skillviz.studies.spec import StudySpec
-from skillviz.studies.step import ARTIFACTS, TABLE, Step
+from skillviz.studies.step import ARTIFACTS, TABLE, StudyStep
 from skillviz.studies.store import TABLES_VERSION, StudyFolder, open_study, study_path
 
 FINISHED, MISSING, FAILED, RUNNING = "finished", "missing", "failed", "running"
@@ -27,7 +27,7 @@ COLUMNS = {"step": "int64", "kind": "str", "title": "str", "state": "str", "seco
 class Snapshot:
     """The current state of a store, read once for all steps of a plan."""
 
-    plan: Plan
+    plan: StudyPlan
     store: Store
 
     @cached_property
@@ -53,7 +53,7 @@ class Snapshot:
         """The study's folder, or None if the study has not begun."""
         return open_study(study_path(self.store.root, self.plan.study))
 
-    def is_there(self, step: Step) -> bool:
+    def is_there(self, step: StudyStep) -> bool:
         """True if a step is finished; changes of its sources are checked when the study runs."""
         if step.kind != TABLE:
             return step.key in self.finished
@@ -78,14 +78,14 @@ class Snapshot:
         """Return the devices of the finished artifacts in words; None if there are none, or none is recorded."""
         return ", ".join(sorted({one.device for one in self.finished.values() if one.device})) or None
 
-    def seconds(self, step: Step) -> float | None:
+    def seconds(self, step: StudyStep) -> float | None:
         """Return the seconds that a finished step took."""
         if step.key in self.finished:
             return self.finished[step.key].seconds
         note = self.folder.record.steps.get(step.key) if self.folder is not None else None
         return note.seconds if note is not None and step.key == TABLE else None
 
-    def state(self, step: Step) -> str:
+    def state(self, step: StudyStep) -> str:
         """Return finished, missing, failed or running."""
         if self.is_there(step):
             return FINISHED
@@ -95,7 +95,7 @@ class Snapshot:
         note = self.folder.record.steps.get(step.key) if self.folder is not None else None
         return note.state if note is not None and self._speaks(note.state) else MISSING
 
-    def error(self, step: Step) -> str:
+    def error(self, step: StudyStep) -> str:
         """Return the reason why a step failed; empty if it did not."""
         note = self.folder.record.steps.get(step.key) if self.folder is not None else None
         return f"{note.error.kind}: {note.error.message}" if note is not None and note.error is not None else ""
@@ -115,7 +115,7 @@ class Snapshot:
 
 def status(study: StudySpec, store: Store) -> pd.DataFrame:
     """Return one row per step: its number, kind, title, state (finished, missing, failed, running) and its seconds."""
-    snapshot = Snapshot(plan(study), store)
+    snapshot = Snapshot(study_plan(study), store)
     rows = []
     for number, step in enumerate(snapshot.plan.steps, start=1):
         state = snapshot.state(step)

@@ -19,7 +19,7 @@ KINDS = (*ARTIFACTS, TABLE)
 
 
 @dataclass(frozen=True)
-class Step:
+class StudyStep:
     """A piece of work, and the keys of the steps that must be done before it.
 
     `key` is the key of the spec (for the tables: "table"). `entry` are its labels, by which results are found: entry

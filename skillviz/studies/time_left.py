@@ -15,10 +15,10 @@ from skillviz.core.formats import NOT_MEASURED, counted
 from skillviz.core.formats import time_left as left_words
 from skillviz.runs.artifact import FINETUNE, LOCALIZE, SCORE
 from skillviz.runs.store import Store
-from skillviz.studies.plan import Plan, plan
+from skillviz.studies.plan import StudyPlan, study_plan
 from skillviz.studies.spec import StudySpec
 from skillviz.studies.status import Snapshot
-from skillviz.studies.step import TABLE, Step
+from skillviz.studies.step import TABLE, StudyStep
 
 NOUNS = {FINETUNE: "model", LOCALIZE: "run", SCORE: "score"}
 
@@ -32,12 +32,12 @@ class StudyPace:
 
     measured: list[tuple[str, str, float]] = field(default_factory=list)
 
-    def add(self, step: Step, seconds: float | None) -> None:
+    def add(self, step: StudyStep, seconds: float | None) -> None:
         """Add a finished step."""
         if seconds and step.kind != TABLE:
             self.measured.append((*_like(step), seconds))
 
-    def left(self, steps: Iterable[Step], workers: int = 1) -> float | None:
+    def left(self, steps: Iterable[StudyStep], workers: int = 1) -> float | None:
         """Return the seconds that these steps take, shared by some workers; None while steps of a kind are unmeasured.
 
         A step takes the mean of the finished steps with its localizer or recipe; if there are none, of its kind.
@@ -48,21 +48,21 @@ class StudyPace:
             return None
         return max(sum(known) / min(max(1, workers), len(known)), *known)
 
-    def words(self, steps: Sequence[Step], workers: int = 1) -> str:
+    def words(self, steps: Sequence[StudyStep], workers: int = 1) -> str:
         """Return `about 4 min left, measured on 3 finished steps`, or that nothing is measured yet."""
         left = self.left(steps, workers)
         if left is None:
             return NOT_MEASURED
         return f"{left_words(left)}, measured on {counted(len(self.measured), 'finished step')}"
 
-    def _seconds(self, step: Step) -> float | None:
+    def _seconds(self, step: StudyStep) -> float | None:
         kind, way = _like(step)
         same = [seconds for k, w, seconds in self.measured if (k, w) == (kind, way)]
         same = same or [seconds for k, _, seconds in self.measured if k == kind]
         return mean(same) if same else None
 
 
-def _like(step: Step) -> tuple[str, str]:
+def _like(step: StudyStep) -> tuple[str, str]:
     """Return the kind of a step, and its localizer or recipe."""
     return step.kind, str(getattr(step.spec, {LOCALIZE: "localizer", FINETUNE: "recipe"}.get(step.kind, ""), ""))
 
@@ -80,7 +80,7 @@ def measured(at: Snapshot) -> StudyPace:
 class Preview:
     """A plan, its number of missing steps, their time in words, and the state of every step."""
 
-    plan: Plan
+    plan: StudyPlan
     left: int
     time: str
     steps: pd.DataFrame
@@ -88,7 +88,7 @@ class Preview:
 
 def preview(study: StudySpec, store: Store, workers: int = 1) -> Preview:
     """Return a preview of a study, computed from files alone; raises a SkillvizError if the study's file is wrong."""
-    at = Snapshot(plan(study), store)
+    at = Snapshot(study_plan(study), store)
     missing = [step for step in at.plan.steps if not at.is_there(step)]
     rows = [{"kind": step.kind, "step": step.title, "state": at.state(step)} for step in at.plan.steps]
     steps = pd.DataFrame(rows, columns=["kind", "step", "state"])
@@ -105,7 +105,7 @@ def time_left(at: Snapshot, workers: int) -> str:
     return f"{todo}; {measured(at).words(left, workers)}{side}"
 
 
-def kinds(steps: Sequence[Step]) -> str:
+def kinds(steps: Sequence[StudyStep]) -> str:
     """Return `1 model to fine-tune, 2 runs, 4 scores, the tables`, without the kinds that no step has."""
     counts = {kind: sum(step.kind == kind for step in steps) for kind in NOUNS}
     words = [f"{counted(n, NOUNS[kind])}{' to fine-tune' * (kind == FINETUNE)}" for kind, n in counts.items() if n]

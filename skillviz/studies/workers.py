@@ -23,9 +23,9 @@ from skillviz.runs.progress import silent
 from skillviz.runs.record import Failure
 from skillviz.runs.store import Store
 from skillviz.studies.execute import FAILED, Reply, attempt, ensure
-from skillviz.studies.plan import plan
+from skillviz.studies.plan import study_plan
 from skillviz.studies.spec import StudySpec
-from skillviz.studies.step import Step
+from skillviz.studies.step import StudyStep
 
 PATIENCE = 5.0  # seconds that a worker has to write a checkpoint
 NO_PROCESS = Failure(
@@ -51,7 +51,7 @@ class Worker:
 
     process: Any
     connection: Connection
-    step: Step | None = None
+    step: StudyStep | None = None
     pair: Any = None
 
 
@@ -68,13 +68,13 @@ class Pool:
         idle = [worker for worker in self.workers if worker.step is None]
         return idle or ([self._started()] if len(self.workers) < self.count else [])
 
-    def give(self, worker: Worker, step: Step, stored: Stored | None) -> None:
+    def give(self, worker: Worker, step: StudyStep, stored: Stored | None) -> None:
         """Send a step to the worker."""
         worker.step, worker.pair = step, step.pair or worker.pair
         with contextlib.suppress(OSError):  # if the process is gone, `replies` reports it
             worker.connection.send((step.key, stored))
 
-    def replies(self) -> Iterator[tuple[Step, Reply]]:
+    def replies(self) -> Iterator[tuple[StudyStep, Reply]]:
         """The steps that ended, at least one; if a worker's process is gone, it is removed and its step has failed."""
         busy = {worker.connection: worker for worker in self.workers if worker.step is not None}
         for ready in wait(list(busy)):
@@ -133,7 +133,7 @@ def main(connection: Connection, setup: Setup) -> None:
     from skillviz.runs.session import Session  # imports torch
 
     torch.set_num_threads(setup.threads)
-    steps = plan(StudySpec(**setup.study)).by_key
+    steps = study_plan(StudySpec(**setup.study)).by_key
     workshop = Workshop(Store(setup.root), Session(), setup.command)
     with contextlib.suppress(EOFError, OSError, KeyboardInterrupt):
         while True:

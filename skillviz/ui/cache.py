@@ -59,7 +59,7 @@ from skillviz.studies.paper.claims import Verdict
 from skillviz.studies.paper.experiments import verdicts
 from skillviz.studies.paper.request import refuse_wrong
 from skillviz.studies.paper.setting import SettingRow
-from skillviz.studies.plan import plan
+from skillviz.studies.plan import study_plan
 from skillviz.studies.spec import StudySpec
 from skillviz.studies.store import FILE, StudyFolder, list_studies, studies_in, study_folders, unreadable_studies
 from skillviz.studies.store import RECORD as STUDY_RECORD
@@ -361,7 +361,7 @@ def user_store() -> Store:
 
 
 @remembered(shared, lambda run, name: (str(run.path), run.record.finished, name), max_entries=TABLE_READS)
-def table(run: Run, name: str) -> pd.DataFrame:
+def stored_table(run: Run, name: str) -> pd.DataFrame:
     """One of the run's tables: predictions, curve, history, layers or interpolation."""
     frame: pd.DataFrame = getattr(run, name)()
     return frame
@@ -656,7 +656,7 @@ def study_verdicts(study: StudyFolder) -> Sequence[Verdict]:
 def study_runs(study: StudyFolder) -> Sequence[Run]:
     """The finished runs that the study's file plans, from all stores, in the order of the file."""
     by_key = {run.record.key: run for run in _runs_by_id().values()}
-    return [by_key[spec.key()] for spec in plan(study.study).runs if spec.key() in by_key]
+    return [by_key[spec.key()] for spec in study_plan(study.study).runs if spec.key() in by_key]
 
 
 @remembered(shared, _study_file, max_entries=TABLES)

@@ -139,13 +139,13 @@ def explained() -> Iterator[None]:
         st.stop()
 
 
-def table(run: Run, name: str, *, needed: bool = True) -> pd.DataFrame:
+def stored_table(run: Run, name: str, *, needed: bool = True) -> pd.DataFrame:
     """One of the run's tables: predictions, curve, history or layers.
 
     Shows an explanation and stops if the file cannot be read, or if a `needed` table has no rows.
     """
     with explained():
-        frame = cache.table(run, name)
+        frame = cache.stored_table(run, name)
     if needed and frame.empty:
         st.info(f"This run stored no {name}, so there is nothing to show here. This command makes a complete run:")
         st.code(run.spec.command(), language=None, wrap_lines=True)
@@ -158,13 +158,13 @@ def state_logits(run: Run, split: str, states: Sequence[str]) -> tuple[dict[str,
 
     Shows an explanation and stops if the run has no predictions.
     """
-    predictions = table(run, "predictions")
+    predictions = stored_table(run, "predictions")
     return cache.computed(
         ("logits", split, *states), [run], lambda: measures.state_logits(predictions, run.record, split, states)
     )
 
 
-def scores(run: Run, split: str) -> Scores:
+def stored_scores(run: Run, split: str) -> Scores:
     """The run's scores on a split; shows an explanation and stops if there are none."""
     values = run.record.metrics.get(split)
     if values is None:

@@ -15,7 +15,7 @@ from skillviz.analysis.run_tables import (
     differences,
     joined,
     sampled,
-    table,
+    table_of_runs,
 )
 from skillviz.analysis.seeds import apart, difference_over_seeds, mean_over_seeds
 from skillviz.core.seeds_interval import mean_of_intervals
@@ -48,12 +48,12 @@ def values(runs: list[Run], metric: str) -> np.ndarray:
 
 def rows_of(runs: list[Run], localizer: str) -> pd.DataFrame:
     """Return the table's rows of a localizer at the smaller size, by metric."""
-    return table(runs).query("localizer == @localizer and share < 0.05").set_index("metric")
+    return table_of_runs(runs).query("localizer == @localizer and share < 0.05").set_index("metric")
 
 
 @pytest.mark.slow
 def test_means_and_deviations_over_seeds(runs: list[Run]) -> None:
-    assert table(runs).dtypes.astype(str).to_dict() == TABLE
+    assert table_of_runs(runs).dtypes.astype(str).to_dict() == TABLE
     for metric in ("accuracy", "ece", "nll"):
         row, expected = rows_of(runs, "stagewise").loc[metric], values(of(runs, "stagewise"), metric)
         assert tuple(row[["mean", "sd", "seeds"]]) == pytest.approx((expected.mean(), expected.std(ddof=1), 3))
@@ -78,14 +78,14 @@ def test_metrics_of_several_models_join_the_intervals_of_the_runs(runs: list[Run
 
 
 def test_other_sizes_of_a_run_have_the_intervals_that_it_stored(tmp_path: Path) -> None:
-    frame = table([fake_run(Store(tmp_path), sizes=("5%", "1%"), **TINY)]).set_index("metric")
+    frame = table_of_runs([fake_run(Store(tmp_path), sizes=("5%", "1%"), **TINY)]).set_index("metric")
     errors = frame.loc["ece", ["low", "debiased", "high"]]
     assert frame.loc["accuracy", "low"].notna().all()
     assert len(errors) == 2 and (errors.diff(axis=1).iloc[:, 1:] >= 0).all(axis=None)
 
 
 def test_nothing_gives_empty_tables_with_their_columns() -> None:
-    assert (list(table([]).columns), len(table([])), list(differences([]).columns)) == (
+    assert (list(table_of_runs([]).columns), len(table_of_runs([])), list(differences([]).columns)) == (
         list(TABLE),
         0,
         list(DIFFERENCES),
@@ -139,7 +139,7 @@ def test_runs_on_other_examples_cannot_be_compared(runs: list[Run], tmp_path: Pa
 
 def test_other_tasks_and_pairs_are_kept_apart(runs: list[Run], tmp_path: Path) -> None:
     both = [*runs, fake_run(Store(tmp_path), task="cr", sizes=("1%",), **TINY)]
-    assert set(table(both)["task"]) == {"sst2", "cr"} and "cr" not in set(differences(both)["task"])
+    assert set(table_of_runs(both)["task"]) == {"sst2", "cr"} and "cr" not in set(differences(both)["task"])
 
 
 def test_f1_is_compared_where_it_is_the_metric(tmp_path: Path) -> None:
@@ -161,20 +161,20 @@ def test_another_setting_is_no_further_seed(runs: list[Run], changes: dict[str, 
     first, second, *_ = of(runs, "stagewise")
     (name, value), *_ = (changes.get("options") or changes).items()
     for other in (first, second):
-        frame = table([first, asked(other, **changes)]).query("metric == 'accuracy'")
+        frame = table_of_runs([first, asked(other, **changes)]).query("metric == 'accuracy'")
         assert list(frame["seeds"]) == [1, 1] and frame["localizer"].nunique() == 2
         assert f"stagewise {name}={str(value).lower()}" in set(frame["localizer"])
 
 
 def test_the_same_seed_twice_is_one_seed(runs: list[Run]) -> None:
     own = of(runs, "stagewise")
-    frame = table([*own, asked(own[0], base="elsewhere/tiny-base")]).query("metric == 'accuracy'")
+    frame = table_of_runs([*own, asked(own[0], base="elsewhere/tiny-base")]).query("metric == 'accuracy'")
     assert list(frame["seeds"]) == [3]
 
 
 def test_a_size_that_two_runs_share_is_told_once(tmp_path: Path) -> None:
     pair = [fake_run(Store(tmp_path), sizes=sizes, **TINY) for sizes in (("5%", "1%"), ("1%",))]
-    frame = table(pair).query("metric == 'accuracy'")
+    frame = table_of_runs(pair).query("metric == 'accuracy'")
     assert len(frame) == 2 and not frame.duplicated(["localizer", "size"]).any()
     assert frame["low"].notna().all(), "of two rows the one with an interval is kept"
 
@@ -184,4 +184,4 @@ def test_two_pairs_of_one_task_are_told_apart(tmp_path: Path) -> None:
     two = asked(one, finetuned="demo/two")
     other = two.record.finetuned.model_copy(update={"fingerprint": "another"})
     pair = [one, Run(two.path, two.record.model_copy(update={"finetuned": other}))]
-    assert set(table(pair)["finetuned"]) == {"one", "two"}
+    assert set(table_of_runs(pair)["finetuned"]) == {"one", "two"}

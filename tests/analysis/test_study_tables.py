@@ -16,7 +16,7 @@ from skillviz.analysis.differences import paired, turned_round
 from skillviz.analysis.histogram import histogram
 from skillviz.analysis.observations import Observation, once
 from skillviz.analysis.recovered import recovered, without_gain
-from skillviz.analysis.scores import score_rows, scores
+from skillviz.analysis.scores import score_rows, score_table
 from skillviz.analysis.seeds import Scored, Side, cut, difference_of_differences, difference_over_seeds, mean_over_seeds
 from skillviz.analysis.tables import TABLES, check, empty, notes
 from skillviz.core.intervals import Interval, metric_difference, tango, wilson
@@ -67,7 +67,7 @@ def test_a_sentence_is_noted_once() -> None:
 
 def accuracy(*observations: Observation) -> pd.Series:
     """Return the row of accuracy of these observations of one model."""
-    return row_of(scores(list(observations)), metric="accuracy")
+    return row_of(score_table(list(observations)), metric="accuracy")
 
 
 def difference(sides: list[Observation], a: str = "graft", b: str = "ft", metric: str = "accuracy") -> pd.Series:

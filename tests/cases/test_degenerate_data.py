@@ -18,7 +18,7 @@ from skillviz.core.metrics import score
 from skillviz.core.verdicts import NOT_MEASURED
 from skillviz.plots.figure import span
 from skillviz.plots.overview import state_comparison
-from skillviz.runs.metrics import metrics, scores
+from skillviz.runs.metrics import metrics, split_scores
 from skillviz.runs.record import TaskNote
 from skillviz.runs.session import Session
 from skillviz.runs.spec import RunSpec
@@ -65,7 +65,7 @@ def test_f1_of_two_classes_is_what_it_was() -> None:
 def test_a_difference_and_a_gain_in_it_are_not_measured_either() -> None:
     y = np.ones(30, dtype=int)
     logits = {"pretrained": said(*[0] * 30), "finetuned": said(*[1] * 30), "grafted": said(*[1, 0] * 15)}
-    found = scores(logits, y, F1)
+    found = split_scores(logits, y, F1)
     assert found.differences["f1"].value is None and found.recovered is not None and found.recovered.value is None
     assert sentences.verdict("f1", found.differences["f1"]) == NOT_MEASURED
     said_of_gain = sentences.no_gain(found, "f1")

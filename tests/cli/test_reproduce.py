@@ -12,7 +12,7 @@ from skillviz.jobs import slots
 from skillviz.studies.paper.costs import CORE_HOURS
 from skillviz.studies.paper.experiments import EXPERIMENTS
 from skillviz.studies.paper.request import is_as_requested
-from skillviz.studies.plan import plan
+from skillviz.studies.plan import study_plan
 from skillviz.studies.spec import read_study
 from tests.cli.calls import call
 from tests.studies.tiny_studies import tiny_scale, write_world
@@ -68,7 +68,7 @@ def test_steps_sizes_and_examples_reach_every_run(tmp_path: Path) -> None:
     said = call("reproduce", "table2", *words, "--runs-dir", tmp_path, "--json")
     assert said.code == 0, said.err
     study = read_study(Path(said.json["file"]))
-    runs = plan(study).runs
+    runs = study_plan(study).runs
     assert {run.sizes for run in runs if run.localizer != "learned"} == {("2%", "20%", "5%")}
     assert {run.sizes for run in runs if run.localizer == "learned"} == {("2%",)}, "its size is an outcome"
     assert {run.max_test for run in runs} == {50}
@@ -81,7 +81,7 @@ def test_steps_sizes_and_examples_reach_every_run(tmp_path: Path) -> None:
 def test_fine_tuning_of_other_steps_takes_no_stored_pair(tmp_path: Path) -> None:
     words = ("--train-steps", 9, "--k-shot", 12, "--tasks", "mr", "--write-only")
     said = call("reproduce", "figure5", *words, "--runs-dir", tmp_path, "--json")
-    models = plan(read_study(Path(said.json["file"]))).finetuned
+    models = study_plan(read_study(Path(said.json["file"]))).finetuned
     assert {model.recipe for model in models} == {"sgd", "adamw", "adamw-l1"}
     assert {(model.steps, model.k_shot) for model in models} == {(9, 12)} and "12 examples per label" in said.err
 
@@ -136,7 +136,7 @@ def test_the_readout_is_that_of_the_models(
     ):
         said = call("reproduce", "table2", *models, *words)
         assert said.code == 0, said.err
-        assert {run.readout for run in plan(read_study(Path(said.json["file"]))).runs} == {readout}
+        assert {run.readout for run in study_plan(read_study(Path(said.json["file"]))).runs} == {readout}
 
 
 def test_a_random_language_model_head_is_refused(pair: tuple[Path, Path], task_file: Path, tmp_path: Path) -> None:

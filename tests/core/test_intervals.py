@@ -47,7 +47,7 @@ def test_every_metric_of_every_resample_equals_its_slow_twin(metric: str) -> Non
     @PROPERTY
     @given(predictions())
     def equal(drawn: tuple) -> None:
-        logits, labels = scores.checked(*drawn)
+        logits, labels = scores.checked_logits(*drawn)
         weights = next(intervals.draws(len(labels), 5, seed=len(labels)))
         fast = metrics.statistic(metric, logits, labels)(weights)
         expected = slow_intervals.resampled(TWINS[metric], weights, logits, labels)

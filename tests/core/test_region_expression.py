@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from skillviz.core.composition import composition, composition_of_parts
 from skillviz.core.parameters import KINDS, ParameterTable, graftable
 from skillviz.core.region import Region
-from skillviz.core.region_expression import DEPTH, canonical, checked, parsed, parts, region_of, runs_in
+from skillviz.core.region_expression import DEPTH, canonical, checked_expression, parsed, parts, region_of, runs_in
 from skillviz.errors import BadInput
 from tests.reference import region_expression as twin
 from tests.refused import refused
@@ -107,8 +107,8 @@ def test_an_expression_is_what_its_slow_twin_counts(family: str, data: st.DataOb
     region = region_of(expression, table, stored_in(table))
     found = {(name, int(i)) for name, indices in region.indices.items() for i in indices}
     assert found == twin.entries(expression, table, named_runs(table))
-    assert region_of(checked(expression), table, stored_in(table)) == region
-    assert canonical(checked(expression)) == canonical(expression)
+    assert region_of(checked_expression(expression), table, stored_in(table)) == region
+    assert canonical(checked_expression(expression)) == canonical(expression)
 
 
 @pytest.mark.parametrize("family", TABLES)

@@ -16,7 +16,7 @@ from skillviz.runs.store import Store
 from skillviz.show.entries import entry_of, hero
 from skillviz.tasks.project import PROJECT
 from skillviz.ui.page_table import HOME, PAGES
-from skillviz.ui.pages.tour.view import STEPS
+from skillviz.ui.pages.tour.tour_page import STEPS
 from tests.e2e.conftest import settle
 from tests.small_world import opening_run
 

@@ -11,7 +11,7 @@ import pytest
 
 from skillviz.tasks.project import PROJECT
 from skillviz.ui.page_table import PAGES
-from skillviz.ui.pages.tour.view import STEPS
+from skillviz.ui.pages.tour.tour_page import STEPS
 from tests.e2e.conftest import served, settle
 from tests.e2e.test_dashboard import expect, query
 from tests.live.conftest import lived

@@ -24,7 +24,7 @@ from skillviz.runs.record_failure import record_failure
 from skillviz.runs.slurm_queue import ahead, jobs_ahead, read, state_of
 from skillviz.runs.store import Store
 from skillviz.studies import array
-from skillviz.studies.plan import plan
+from skillviz.studies.plan import study_plan
 from skillviz.studies.status import Snapshot
 from tests.cli.calls import call
 from tests.runs.tiny_world import spec_of
@@ -220,7 +220,7 @@ def test_levels_wait_for_each_other_and_a_long_one_is_several_arrays(
 
 
 def test_steps_of_a_level_need_none_of_it(tiny: Path, store: Store) -> None:
-    at = Snapshot(plan(few(tiny)), store)
+    at = Snapshot(study_plan(few(tiny)), store)
     rows = array.levels(at)
     assert [[step.kind for step in row] for row in rows] == [
         ["finetune"], ["localize", "localize"], ["finetune"], ["score"],

@@ -21,7 +21,7 @@ from skillviz.runs.run import Run
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store, Unfinished
 from skillviz.studies.engine import run_study
-from skillviz.studies.plan import plan
+from skillviz.studies.plan import study_plan
 from skillviz.studies.store import open_study
 from tests.cli.calls import call
 from tests.jobs.conftest import LONG, ended, long_spec, stepped, until
@@ -213,7 +213,9 @@ def test_a_node_that_is_lost_in_the_middle_of_a_study(
         frames = [open_study(s.root / "studies" / "tiny").table(one) for s in (store, local)]
         pd.testing.assert_frame_equal(*(frame.drop(columns="run", errors="ignore") for frame in frames))
     text = (done.path / "work" / "log.txt").read_text()
-    assert [text.count(f" finished: {step.title}") for step in plan(study).steps] == [1] * len(plan(study).steps)
+    assert [text.count(f" finished: {step.title}") for step in study_plan(study).steps] == [1] * len(
+        study_plan(study).steps
+    )
 
 
 def ended_study(store: Store) -> jobs.Job:

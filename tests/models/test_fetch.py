@@ -27,7 +27,7 @@ from skillviz.models.fetch import (
 )
 from skillviz.models.weight_files import has_weights
 from skillviz.runs.store import Store, shipped_root
-from skillviz.studies.plan import plan
+from skillviz.studies.plan import study_plan
 from skillviz.studies.store import FILE, list_studies
 from skillviz.tasks.project import CACHE_VARIABLE, project_root
 
@@ -225,9 +225,9 @@ def test_every_shipped_run_whose_members_do_not_ship_names_the_command_that_make
     """The noted command uses the run's base and task, is accepted by the command line, and gives its folder. A model
     of a study is made by the command of a stored study that contains the run."""
     stored = list_studies(Store(shipped_root()))
-    studies = {study.record.command or "": plan(study.study).runs for study in stored}
+    studies = {study.record.command or "": study_plan(study.study).runs for study in stored}
     studies |= {
-        f"python -m skillviz study run cached_runs/studies/{study.path.name}/{FILE}": plan(study.study).runs
+        f"python -m skillviz study run cached_runs/studies/{study.path.name}/{FILE}": study_plan(study.study).runs
         for study in stored
     }
     command, found = get_command(app).get_command(None, "finetune"), 0

@@ -16,7 +16,7 @@ from streamlit.testing.v1 import AppTest
 
 from skillviz.runs.run import Run
 from skillviz.runs.store import Store
-from skillviz.ui.pages.examples import view
+from skillviz.ui.pages.examples import examples_page
 from tests.fake_run import fake_run
 from tests.live.conftest import lived, own_workers
 from tests.pages.scored_world import asked
@@ -164,13 +164,13 @@ def test_a_phone_has_text_class_and_both_answers_within_its_width(ids: dict[str,
     assert is_wrong
     assert test.session_state["examples.narrow"]["selection"]["rows"] == [3]
     beside = 360 - 34  # pixels of the page at width 390, without the boxes of the rows
-    assert sum(view.ON_PHONE) <= beside
+    assert sum(examples_page.ON_PHONE) <= beside
 
 
 def clicking() -> None:
     import streamlit as st
 
-    from skillviz.ui.pages.examples import view as examples_view
+    from skillviz.ui.pages.examples import examples_page as examples_view
 
     st.session_state["chart.scatter"] = {"selection": {"points": [{"customdata": "test-3"}]}}
     examples_view._pointed()

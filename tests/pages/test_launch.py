@@ -29,7 +29,7 @@ from skillviz.tasks import registry, uploaded
 from skillviz.ui import other_tasks
 from skillviz.ui.job_words import form_of
 from skillviz.ui.page_table import PAGES
-from skillviz.ui.pages.launch import search, view
+from skillviz.ui.pages.launch import launch_page, search
 from tests.fake_run import fake_run
 from tests.runs.test_scoring import other_task
 from tests.tiny import NEUTRAL, tiny_pair, tiny_task
@@ -63,7 +63,7 @@ def alone(empty: Path, small: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: P
     """Set up a machine with no runs, no examples and the models of `small`."""
     monkeypatch.setenv("SKILLVIZ_MODELS", str(small / "models"))
     monkeypatch.setattr(examples, "app_root", lambda: tmp_path / "none")
-    monkeypatch.setattr(view.cache, "encoding_notes", lambda spec, client: read({}))  # no worker
+    monkeypatch.setattr(launch_page.cache, "encoding_notes", lambda spec, client: read({}))  # no worker
 
 
 def read(notes: dict[str, list[str]]) -> Future[dict[str, list[str]]]:
@@ -327,7 +327,7 @@ def test_an_error_at_the_start_keeps_what_was_chosen(
         raise jobs.control.StoreError("no room here")
 
     test = opened(**chosen(small))
-    monkeypatch.setattr(view.jobs, "start", full)
+    monkeypatch.setattr(launch_page.jobs, "start", full)
     button(test, "Start").click().run()
     assert "no room here" in test.error[0].value and "jobs" not in test.query_params
     assert box(test, "Region sizes").value == ["5%"]
@@ -416,7 +416,7 @@ def test_a_small_sample_of_a_task_with_options_is_counted_in_all(small: Path) ->
     test = opened(**chosen(small, file=options, k_shot=8))
     field = box(test, "Training examples")
     assert "per class" not in field.label and "so they are not drawn per class" in field.help
-    rows = {row.aspect: row.here for row in view.paper_differences(
+    rows = {row.aspect: row.here for row in launch_page.paper_differences(
         RunSpec(base="b", finetuned="f", task="t", k_shot=64), (), "causal", {}, has_classes=False
     )}  # fmt: skip
     assert rows["Training examples"] == "64 in all"
@@ -687,7 +687,7 @@ def test_a_file_that_is_no_data_is_said_in_its_place(small: Path, name: str, con
 
 def running(user_runs: Path, small: Path, paper: list[str]) -> RunFolder:
     """Return a job that runs in this process."""
-    spec = view.read_spec(
+    spec = launch_page.read_spec(
         {"base": str(small / "models" / "base"), "finetuned": str(small / "models" / "finetuned"), "sizes": ("5%",),
          "task": str(small / "task" / "task.yaml"), "device": "cpu"}
     )  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from skillviz.ui.pages.tour.view import STEPS
+from skillviz.ui.pages.tour.tour_page import STEPS
 from tests.scripts import script
 
 

@@ -231,10 +231,10 @@ def test_a_row_of_the_list_opens_its_study(empty: Path) -> None:
         import streamlit as st
 
         from skillviz.ui import cache
-        from skillviz.ui.pages.studies import view
+        from skillviz.ui.pages.studies import studies_page
 
-        st.session_state[view.LISTING] = {"selection": st.session_state["chosen"]}
-        view._open(sorted(cache.studies(), key=view.paper_words.place_of))
+        st.session_state[studies_page.LISTING] = {"selection": st.session_state["chosen"]}
+        studies_page._open(sorted(cache.studies(), key=studies_page.paper_words.place_of))
         st.write(st.session_state["control.study"], st.session_state["control.view"])
 
     test = AppTest.from_function(script, default_timeout=60)

@@ -19,7 +19,7 @@ from skillviz.jobs.kinds import StudyJob
 from skillviz.models import fetch
 from skillviz.studies.paper.experiments import EXPERIMENTS
 from skillviz.studies.paper.scales import SCALES
-from skillviz.studies.plan import plan
+from skillviz.studies.plan import study_plan
 from skillviz.studies.spec import StudySpec, read_study
 from skillviz.ui import cache
 from skillviz.ui.pages.studies import start as study_start
@@ -237,7 +237,7 @@ def ran(folder: Path) -> None:
     name = folder.name
     text = (folder / "study.yaml").read_text()
     shutil.rmtree(folder)
-    key = plan(StudySpec(**yaml.safe_load(text))).key
+    key = study_plan(StudySpec(**yaml.safe_load(text))).key
     fake_study(folder.parent.parent, "table2", name=name, tables=(), key=key)
     record = json.loads((folder / "study.json").read_text()) | {"experiment": None, "scale": None}
     (folder / "study.json").write_text(json.dumps(record))

@@ -19,7 +19,7 @@ from skillviz.runs.run import Run
 from skillviz.runs.store import Store
 from skillviz.show import measures
 from skillviz.ui.page_table import PAGES
-from skillviz.ui.pages.surgery import view
+from skillviz.ui.pages.surgery import surgery_page
 from skillviz.ui.pages.surgery.hand_region import HandRegion, table_of
 from tests.fake_run import fake_run
 from tests.jobs.conftest import ended
@@ -78,11 +78,13 @@ def test_modules_are_counted_as_on_the_map_of_the_page_region() -> None:
     rows = [("a", 0, "value", False, 24, 100), ("b", 0, "value", True, 6, 10), ("c", 0, "key", False, 70, 100)]
     layers = pd.DataFrame(rows, columns=["parameter", "layer", "kind", "is_bias", "selected", "total"])
     region = HandRegion({}, layers, 100, 210, 100, 0, (0.0, 0.0, 0.0))
-    assert view._composition(region) == "By module, without biases: key (70.0%) and value (24.0%). Biases: 6.0%."
+    assert (
+        surgery_page._composition(region) == "By module, without biases: key (70.0%) and value (24.0%). Biases: 6.0%."
+    )
     by_kind = measures.by_kind(cells(layers)).set_index("kind")["selected"]
     assert by_kind.to_dict() == {"bias": 6, "key": 70, "value": 24}
     only = HandRegion({}, layers[layers["is_bias"]], 6, 210, 100, 0, (0.0, 0.0, 0.0))
-    assert view._composition(only) == "Biases: 100.0%."
+    assert surgery_page._composition(only) == "Biases: 100.0%."
 
 
 def test_parts_are_counted_at_once_and_stand_in_the_address(ids: dict[str, str], made: tuple[Path, dict]) -> None:
@@ -317,7 +319,7 @@ def test_the_graft_is_scored_live_beside_a_random_region_and_the_runs_own(alive:
 def test_a_sample_says_its_size_and_all_examples_are_one_click_away(
     alive: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("skillviz.ui.pages.surgery.view.SAMPLES", (10,))
+    monkeypatch.setattr("skillviz.ui.pages.surgery.surgery_page.SAMPLES", (10,))
     n = len(alive.logits("grafted", "test")[1])
     test = pressed(opened(run=alive.id, sample="10"), "Score this graft")
     assert set(test.table[0].value["examples"]) == {f"10 of {n}"} and f"10 of {n} test examples" in words_of(test)

@@ -20,7 +20,7 @@ from skillviz.runs.store import Store
 from skillviz.ui import cache
 from skillviz.ui.page_table import PAGES
 from skillviz.ui.pages.tour.steps import NULL, OTHERS, RIVALS, options
-from skillviz.ui.pages.tour.view import CONTROLS, STEPS
+from skillviz.ui.pages.tour.tour_page import CONTROLS, STEPS
 from skillviz.ui.presenter import UNDER
 from tests.jobs.conftest import ended
 from tests.live.conftest import lived, own_workers

@@ -38,7 +38,7 @@ from skillviz.runs.run import Run
 from skillviz.runs.search import Searched
 from skillviz.runs.store import Store
 from skillviz.show.report import page as report_page
-from skillviz.studies.plan import plan
+from skillviz.studies.plan import study_plan
 from skillviz.studies.spec import read_study
 from skillviz.tasks.uploaded import Upload, rows_of
 from skillviz.tasks.user_file import read_task
@@ -160,7 +160,7 @@ def _readers(work: Path) -> list[Reader]:
         Reader("checkpoint", 1, _of_file(work / "checkpoint.safetensors", of_safetensors, Checkpoint.read)),
         Reader("training state", 1, _of_file(work / "training.safetensors", of_safetensors, _training)),
         Reader("task file", 2, _of_file(work / "task" / "task.yaml", of_yaml, read_task)),
-        Reader("study file", 2, _of_file(work / "study.yaml", of_yaml, lambda path: plan(read_study(path)))),
+        Reader("study file", 2, _of_file(work / "study.yaml", of_yaml, lambda path: study_plan(read_study(path)))),
         Reader("configuration of a model", 1, _of_model(work, "finetuned", "config.json", of_json)),
         Reader("tokenizer of a model", 0.5, _of_model(work, "finetuned", "tokenizer.json", of_json, MUTE)),
         Reader("settings of a tokenizer", 0.5, _of_model(work, "finetuned", "tokenizer_config.json", of_json, MUTE)),

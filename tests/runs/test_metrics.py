@@ -15,7 +15,7 @@ from skillviz.runs.metrics import (
     graft_row,
     graft_row_of,
     metrics,
-    scores,
+    split_scores,
 )
 from skillviz.runs.record import TaskNote
 
@@ -62,7 +62,7 @@ def test_f1_is_there_for_two_labels_only() -> None:
 
 def test_differences_are_grafted_less_finetuned() -> None:
     logits, labels = data()
-    found = scores(logits, labels, F1, fitted(logits, labels, True).value)
+    found = split_scores(logits, labels, F1, fitted(logits, labels, True).value)
     assert list(found.differences) == metric_names("f1", COMPARED)
     for name, difference in found.differences.items():
         expected = found.states["grafted"][name].value - found.states["finetuned"][name].value
@@ -77,30 +77,30 @@ def test_a_temperature_changes_calibration_and_nothing_else() -> None:
     logits, labels = data()
     temperature = fitted(logits, labels, True).value
     assert temperature is not None and temperature > 1
-    found = scores(logits, labels, TASK, temperature).states
+    found = split_scores(logits, labels, TASK, temperature).states
     assert found[SCALED]["accuracy"] == found["finetuned"]["accuracy"]
     assert found[SCALED]["nll"].value < found["finetuned"]["nll"].value
-    assert SCALED not in scores(logits, labels, TASK).states
+    assert SCALED not in split_scores(logits, labels, TASK).states
 
 
 def test_what_is_known_is_not_scored_again(monkeypatch: pytest.MonkeyPatch) -> None:
     logits, labels = data()
     known = {"finetuned": metrics(logits["grafted"], labels, TASK)}
-    assert scores(logits, labels, TASK, known=known).states["finetuned"] == known["finetuned"]
+    assert split_scores(logits, labels, TASK, known=known).states["finetuned"] == known["finetuned"]
 
 
 def test_agreement_and_recovered_gain_of_the_ends() -> None:
     logits, labels = data()
-    same = scores({**logits, "grafted": logits["finetuned"]}, labels, TASK)
+    same = split_scores({**logits, "grafted": logits["finetuned"]}, labels, TASK)
     assert same.agreement.value == 1 and same.recovered.value == 1
     assert all(d.value == d.low == d.high == 0 for d in same.differences.values())
-    none = scores({**logits, "grafted": logits["pretrained"]}, labels, TASK)
+    none = split_scores({**logits, "grafted": logits["pretrained"]}, labels, TASK)
     assert none.recovered.value == 0
 
 
 def test_a_gain_of_nothing_is_undefined_and_not_a_number() -> None:
     logits, labels = data()
-    flat = scores({**logits, "pretrained": logits["finetuned"]}, labels, TASK)
+    flat = split_scores({**logits, "pretrained": logits["finetuned"]}, labels, TASK)
     assert flat.recovered is not None
     assert flat.recovered.value is None and flat.recovered.low is None
     assert estimate(Interval(float("nan"), 0.0, float("inf"))).model_dump() == {"value": None, "low": 0.0, "high": None}
@@ -108,14 +108,14 @@ def test_a_gain_of_nothing_is_undefined_and_not_a_number() -> None:
 
 def test_a_split_with_one_state_has_no_comparison() -> None:
     logits, labels = data()
-    found = scores({"pretrained": logits["pretrained"]}, labels, TASK)
+    found = split_scores({"pretrained": logits["pretrained"]}, labels, TASK)
     assert found.differences == {} and found.agreement is None and found.recovered is None
 
 
 def test_the_curve_says_the_same_by_both_ways() -> None:
     logits, labels = data()
     row = graft_row(logits, labels, TASK)
-    assert row == graft_row_of(scores(logits, labels, TASK))
+    assert row == graft_row_of(split_scores(logits, labels, TASK))
     rows = curve_rows(row, size=5)
     assert {r["metric"] for r in rows} >= {"accuracy", "ece", "agreement", "recovered"}
     assert all(r["size"] == 5 for r in rows)

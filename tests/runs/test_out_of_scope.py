@@ -91,7 +91,7 @@ def test_what_is_shown_of_them(runs: tuple[Path, Run, Run]) -> None:
         )
     assert set(sure) == set(test)
     top = {name: [confidence(probabilities(z[name])) for z in (test, outside)] for name in test}
-    table = out_of_scope.scores(sure).set_index("state")
+    table = out_of_scope.confidence_scores(sure).set_index("state")
     for name, (inside, others) in top.items():
         assert table.loc[name, "auroc"] == pytest.approx(auroc(inside, others).value)
         assert table.loc[name, "confidence_out_of_scope"] == pytest.approx(others.mean())

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillviz.core.localizers.record import Selection, Step
+from skillviz.core.localizers.record import LocalizerStep, Selection
 from skillviz.core.localizers.table import Localizer
 from skillviz.core.localizers.table import localizer as row_of
 from skillviz.core.region import Region
@@ -41,10 +41,10 @@ def row(budgeted: bool = True, nested: bool = False) -> tuple[Localizer, list[in
     """Return a localizer of two steps whose regions of two sizes differ, and the list of its target sizes."""
     targets: list[int] = []
 
-    def run(problem: Any, size: int, *, seed: int, options: Options) -> Generator[Step, None, Selection]:
+    def run(problem: Any, size: int, *, seed: int, options: Options) -> Generator[LocalizerStep, None, Selection]:
         targets.append(size)
         for step in range(1, options.steps + 1):
-            yield Step(step, float("nan") if nested else 0.5, size, size, 0, 0.1 * step)
+            yield LocalizerStep(step, float("nan") if nested else 0.5, size, size, 0, 0.1 * step)
         draw = np.random.default_rng(seed if nested else [seed, size]).permutation(D)
         return Selection(draw[: size if budgeted else 7], ("a remark",))
 

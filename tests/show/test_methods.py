@@ -8,7 +8,7 @@ import pytest
 
 from skillviz.show.methods import NAMED, by_touched, touched_words
 from skillviz.show.sentences import metric_value
-from skillviz.show.studies import scores
+from skillviz.show.studies import scores_by_method
 from tests.plots import study_frames as frames
 
 
@@ -24,7 +24,7 @@ def drawn(known: int) -> pd.DataFrame:
 def test_a_calibration_error_is_debiased_everywhere_or_nowhere(known: int) -> None:
     points = drawn(known)
     of_page = by_touched(points, "ece", "sst2", {}, "light")
-    of_study = scores(points, "sst2", "sst2", "ece", "light")
+    of_study = scores_by_method(points, "sst2", "sst2", "ece", "light")
     for shown in (of_page, of_study):
         marks = [x for trace in shown.figure.data if trace.mode != "text" for x in trace.y or ()]
         rows = shown.table[shown.table["touched"] > 0]

@@ -8,7 +8,7 @@ import pytest
 
 from skillviz.core.parameters import graftable
 from skillviz.core.region import Region
-from skillviz.core.region_expression import checked, region_of
+from skillviz.core.region_expression import checked_expression, region_of
 from skillviz.plots.region import cells
 from skillviz.runs.library import library
 from skillviz.runs.record import Architecture, RunRecord
@@ -134,7 +134,7 @@ def test_the_table_of_tensors_adds_up_and_each_row_is_a_region(ids: dict[str, st
     assert table["selected"].is_monotonic_decreasing and table["movement_share"].dropna().between(0, 1).all()
     parameters = parameter_table(run.record, region)
     for _, row in table.iterrows():
-        expression = checked(tensors.tensor_expression(run.id, row))
+        expression = checked_expression(tensors.tensor_expression(run.id, row))
         cut = region_of(expression, parameters, lambda run_id, size: region)
         assert cut.size == row["selected"] and set(cut.indices) <= {row["parameter"]}
 

@@ -32,7 +32,7 @@ from skillviz.runs.session import Session
 from skillviz.runs.store import Store
 from skillviz.studies.engine import run_study
 from skillviz.studies.pack import pack
-from skillviz.studies.plan import plan
+from skillviz.studies.plan import study_plan
 from skillviz.studies.results import Results
 from skillviz.studies.spec import StudySpec
 from skillviz.studies.status import Snapshot, status
@@ -126,7 +126,7 @@ def test_tables_of_another_version_are_made_anew(done: Done, tmp_path: Path, mon
 def test_scores_stored_by_several_at_once_are_whole(
     done: Done, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (spec,), store = plan(done[0]).scores, Store(shutil.copytree(done[1].root, tmp_path / "runs"))
+    (spec,), store = study_plan(done[0]).scores, Store(shutil.copytree(done[1].root, tmp_path / "runs"))
     target = score_path(store.root, spec)
     kept = read_score(target)
     assert kept is not None
@@ -200,7 +200,7 @@ def test_a_study_is_packed_without_rankings(file: Path, done: Done, tmp_path: Pa
     assert folder.table("scores").equals(list_studies(done[1])[0].table("scores"))
     assert not (folder.path / "work").exists()
     assert set(status(study, packed).query("kind != 'finetune'")["state"]) == {"finished"}
-    assert len(Results(plan(study), packed).scores()) == 1
+    assert len(Results(study_plan(study), packed).scores()) == 1
     again = pack(study, done[1], packed)
     assert (again.runs, again.scores, again.there) == (0, 0, 3)
 
@@ -233,14 +233,14 @@ def test_a_changed_file_is_not_packed(file: Path, done: Done, tmp_path: Path) ->
 def test_what_is_packed_of_other_models_is_packed_anew(file: Path, done: Done, tmp_path: Path) -> None:
     study, packed = done[0], Store(tmp_path / "packed")
     first = pack(study, done[1], packed, as_folders=[run.id for run in done[1].list()])
-    (score,) = Snapshot(plan(study), packed).of(SCORE).values()
+    (score,) = Snapshot(study_plan(study), packed).of(SCORE).values()
     old = sorted(run.id for run in packed.list())[0]
     for path in (score.path / "score.json", packed.open(old).path / "run.json"):
         path.write_text(path.read_text().replace(score.record.base.fingerprint, "0" * 64))
     os.rename(packed.open(old).path, packed.root / f"{old}-old")
     again = pack(study, done[1], packed)
     assert (first.runs, first.scores) == (2, 1) and (again.runs, again.scores, again.there) == (1, 1, 1)
-    assert next(iter(Snapshot(plan(study), packed).of(SCORE).values())).record.base == score.record.base
+    assert next(iter(Snapshot(study_plan(study), packed).of(SCORE).values())).record.base == score.record.base
 
 
 def test_what_cannot_be_packed(done: Done, tiny: Path, store: Store) -> None:
@@ -249,9 +249,9 @@ def test_what_cannot_be_packed(done: Done, tiny: Path, store: Store) -> None:
 
 
 def test_the_time_left_is_measured_on_the_finished_steps(done: Done, file: Path, tiny: Path, store: Store) -> None:
-    fresh = plan(few(tiny, finetune={"steps": 600}))
+    fresh = study_plan(few(tiny, finetune={"steps": 600}))
     assert measured(Snapshot(fresh, store)).words(fresh.steps) == NOT_MEASURED
-    now = Snapshot(plan(done[0]), done[1])
+    now = Snapshot(study_plan(done[0]), done[1])
     pace, steps = measured(now), [step for step in now.plan.steps if step.kind != TABLE]
     took = [now.seconds(step) or 0.0 for step in steps]
     assert len(pace.measured) == len(took) >= 3
@@ -261,7 +261,7 @@ def test_the_time_left_is_measured_on_the_finished_steps(done: Done, file: Path,
 
 
 def test_a_kind_without_a_finished_step_is_not_measured(tiny: Path) -> None:
-    steps, pace = plan(few(tiny)).steps, StudyPace()
+    steps, pace = study_plan(few(tiny)).steps, StudyPace()
     run, *others = [step for step in steps if step.kind == LOCALIZE]
     pace.add(run, 3.0)
     assert pace.left(others) == pytest.approx(3.0 * len(others)), "another localizer: the mean of its kind"

@@ -17,7 +17,7 @@ from skillviz.runs.session import Session
 from skillviz.runs.store import Store
 from skillviz.studies.engine import run_study
 from skillviz.studies.pack import _is_same
-from skillviz.studies.plan import plan
+from skillviz.studies.plan import study_plan
 from skillviz.studies.task_unions import pair_key
 from skillviz.tasks import registry
 from skillviz.tasks.definition import definition
@@ -52,7 +52,7 @@ def test_runs_scores_and_kept_logits_know_the_definition(tmp_path: Path) -> None
     tiny_world(tmp_path / "world")
     study, store = few(tmp_path / "world"), Store(tmp_path / "runs")
     run_study(study, store)
-    run, (spec,) = store.list()[0], plan(study).scores
+    run, (spec,) = store.list()[0], study_plan(study).scores
     score = read_score(score_path(store.root, spec))
     assert score is not None
     assert run.record.task is not None and run.record.task.definition

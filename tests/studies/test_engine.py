@@ -25,11 +25,11 @@ from skillviz.runs.session import Session
 from skillviz.runs.store import Store
 from skillviz.studies.engine import Outcome, run_study
 from skillviz.studies.finetuned_model import FineTunedSpec, folder_of
-from skillviz.studies.plan import plan
+from skillviz.studies.plan import study_plan
 from skillviz.studies.results import Results
 from skillviz.studies.spec import ExperimentRequest, StudySpec
 from skillviz.studies.status import status
-from skillviz.studies.step import Step
+from skillviz.studies.step import StudyStep
 from skillviz.studies.store import StudyFolder, list_studies
 from skillviz.tasks.project import finetuned_root
 from tests.studies.tiny_study import REGION, every_kind, few, study_of, tasks
@@ -87,7 +87,7 @@ def made(store: Store) -> dict[str, str]:
 
 def test_a_study_of_every_kind_runs_through(whole: Whole) -> None:
     study, store, _, outcome = whole
-    assert outcome.is_whole and len(outcome.finished) == len(plan(study).steps) and not outcome.skipped
+    assert outcome.is_whole and len(outcome.finished) == len(study_plan(study).steps) and not outcome.skipped
     frame = status(study, store)
     assert set(frame["state"]) == {"finished"} and (frame["seconds"] > 0).all()
     record = only_study(store).record
@@ -98,7 +98,7 @@ def test_a_study_of_every_kind_runs_through(whole: Whole) -> None:
 
 def test_results_are_found_by_labels(whole: Whole) -> None:
     study, store, _, _ = whole
-    results = Results(plan(study), store)
+    results = Results(study_plan(study), store)
     runs = results.runs(task_name="two", recipe="sgd", localizer="random")
     assert [run.spec.seed for run in runs] == [0, 1] and results.entry(runs[0])["finetune_seed"] == 0
     (score,) = results.scores(recipe="graft-retrain", on="two")
@@ -116,7 +116,7 @@ def test_results_are_found_by_labels(whole: Whole) -> None:
 
 
 def test_a_draw_may_match_the_region_of_another_run_of_the_study(whole: Whole, monkeypatch: pytest.MonkeyPatch) -> None:
-    results = Results(plan(whole[0]), whole[1])
+    results = Results(study_plan(whole[0]), whole[1])
     (drawn,) = results.runs(localizer="random-matched")
     (named,) = results.runs(localizer="movement", task="one", recipe="sgd", seed=0, role="region")
     counts = [{name: len(entries) for name, entries in run.region().indices.items()} for run in (drawn, named)]
@@ -131,7 +131,7 @@ def test_a_draw_may_match_the_region_of_another_run_of_the_study(whole: Whole, m
 
 
 def test_an_earlier_task_is_answered_alike_after_later_training(whole: Whole) -> None:
-    results = Results(plan(whole[0]), whole[1])
+    results = Results(study_plan(whole[0]), whole[1])
     first, second = results.scores(mode="grafting", task="one")
     pd.testing.assert_frame_equal(first.predictions(), second.predictions())
 
@@ -141,7 +141,7 @@ def test_nothing_is_repeated(whole: Whole) -> None:
     before, told = made(store), []
     again = run_study(study, store, on_step=lambda number, count, step, what: told.append(what))
     assert again.is_whole and not again.finished and set(told) == {"started", "skipped"}
-    assert made(store) == before and len(store.list()) == len(plan(study).runs)
+    assert made(store) == before and len(store.list()) == len(study_plan(study).runs)
     assert only_study(store).record.command == "the command" or only_study(store).record.command is None
 
 
@@ -174,7 +174,7 @@ def test_a_study_that_ends_at_random_points_comes_to_the_same_tables(small: Smal
         assert attempts < 60
     assert attempts > 3
     same_tables(small[1], store)
-    assert len(store.list()) == len(plan(study).runs) and not store.unreadable()
+    assert len(store.list()) == len(study_plan(study).runs) and not store.unreadable()
 
 
 @pytest.mark.nightly
@@ -212,7 +212,7 @@ def test_two_workers_come_to_the_same_tables(small: Small, store: Store, monkeyp
     outcome = run_study(study, store, workers=2, on_step=lambda n, c, step, what: told.append((step.key, what)))
     assert outcome.is_whole and not outcome.failed, outcome.failed
     finished: set[str] = set()
-    needs = {step.key: step.needs for step in plan(study).steps}
+    needs = {step.key: step.needs for step in study_plan(study).steps}
     for key, what in told:
         if what == "started":
             assert finished.issuperset(needs[key])
@@ -239,7 +239,7 @@ def test_a_retrained_model_is_made_again_with_its_region_or_version(whole: Whole
     from skillviz.studies.finetuned_store import FineTunedArtifact
 
     study, store, _, _ = whole
-    spec = next(model for model in plan(study).finetuned if model.recipe == "graft-retrain")
+    spec = next(model for model in study_plan(study).finetuned if model.recipe == "graft-retrain")
     model = FineTunedArtifact(spec).current(store)
     assert model is not None and model.path == folder_of(spec)
     record = json.loads((folder_of(spec) / "finetuned_model.json").read_text())
@@ -304,7 +304,7 @@ def test_what_cannot_be_done_is_said_before_anything_is_made(tiny: Path, store: 
 def test_a_study_under_way_is_not_begun_twice(tiny: Path, store: Store) -> None:
     caught: list[str] = []
 
-    def inside(number: int, count: int, step: Step, what: str) -> None:
+    def inside(number: int, count: int, step: StudyStep, what: str) -> None:
         if not caught:
             with pytest.raises(BadInput) as error:
                 run_study(few(tiny), store)

@@ -18,7 +18,7 @@ from skillviz.runs.spec import RunSpec
 from skillviz.studies import plan as plan_module
 from skillviz.studies.finetuned_model import FineTunedSpec, read_finetuned, recipe_in
 from skillviz.studies.finetuned_store import FineTunedArtifact
-from skillviz.studies.plan import Plan, plan
+from skillviz.studies.plan import StudyPlan, study_plan
 from skillviz.studies.spec import StudySpec, read_study
 from skillviz.tasks import registry
 from skillviz.tasks.project import anchored, project_root
@@ -29,17 +29,17 @@ PROJECT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="module")
-def whole(tiny: Path) -> Plan:
+def whole(tiny: Path) -> StudyPlan:
     """Return the plan of a study with entries of every kind."""
-    return plan(every_kind(tiny))
+    return study_plan(every_kind(tiny))
 
 
-def titles(found: Plan, kind: str) -> list[str]:
+def titles(found: StudyPlan, kind: str) -> list[str]:
     """Return the titles of the steps of a kind."""
     return [step.title for step in found.steps if step.kind == kind]
 
 
-def test_every_kind_of_entry_has_its_steps(whole: Plan) -> None:
+def test_every_kind_of_entry_has_its_steps(whole: StudyPlan) -> None:
     assert titles(whole, "finetune") == [
         "fine-tune one (sgd, seed 0)",
         "fine-tune two (sgd, seed 0)",
@@ -71,7 +71,7 @@ def test_titles_tell_bases_and_ranks_apart(tiny: Path) -> None:
     other = tiny / "finetuned"  # any folder with the same shapes
     entry = {"task": one, "recipe": "lora", "finetune": {"rank": [1, 8]}, "localizer": "none"}
     ranks = [{**entry, "finetune": {"rank": rank}} for rank in (1, 8)]
-    found = plan(study_of(tiny, *ranks, base=[str(tiny / "base"), str(other)]))
+    found = study_plan(study_of(tiny, *ranks, base=[str(tiny / "base"), str(other)]))
     assert titles(found, "finetune") == [
         f"fine-tune one (lora, rank {rank}, seed 0) on {base}" for rank in (1, 8) for base in ("base", "finetuned")
     ]
@@ -80,7 +80,9 @@ def test_titles_tell_bases_and_ranks_apart(tiny: Path) -> None:
 
 def test_titles_tell_samples_of_the_data_apart(tiny: Path) -> None:
     one, _ = tasks(tiny)
-    found = plan(study_of(tiny, {"task": one, "recipe": "sgd", "localizer": "none", "k_shot": 4, "data_seed": [0, 2]}))
+    found = study_plan(
+        study_of(tiny, {"task": one, "recipe": "sgd", "localizer": "none", "k_shot": 4, "data_seed": [0, 2]})
+    )
     assert titles(found, "finetune") == [
         "fine-tune one (sgd, 4-shot, seed 0)",
         "fine-tune one (sgd, 4-shot of data seed 2, seed 0)",
@@ -91,7 +93,7 @@ def test_titles_tell_samples_of_the_data_apart(tiny: Path) -> None:
     ]
 
 
-def test_each_step_comes_after_what_it_needs(whole: Plan) -> None:
+def test_each_step_comes_after_what_it_needs(whole: StudyPlan) -> None:
     seen: set[str] = set()
     for step in whole.steps:
         assert seen.issuperset(step.needs), step.title
@@ -99,7 +101,7 @@ def test_each_step_comes_after_what_it_needs(whole: Plan) -> None:
     assert set(whole.steps[-1].needs) == seen - {"table"}
 
 
-def test_what_needs_a_region_needs_its_run_and_that_its_model(whole: Plan) -> None:
+def test_what_needs_a_region_needs_its_run_and_that_its_model(whole: StudyPlan) -> None:
     retrained = next(step for step in whole.steps if "graft-retrain" in step.title)
     (run,) = retrained.needs
     assert isinstance(retrained.spec, FineTunedSpec) and [r.key() for r in retrained.spec.regions] == [run]
@@ -113,23 +115,23 @@ def test_what_needs_a_region_needs_its_run_and_that_its_model(whole: Plan) -> No
 
 def test_a_region_to_match_is_a_run_or_a_file(tiny: Path) -> None:
     entry = {"task": tasks(tiny)[0], "recipe": "sgd", "localizer": "random-matched", "size": "5%"}
-    (named,) = plan(study_of(tiny, {**entry, "options": {"reference": "somewhere"}})).runs
+    (named,) = study_plan(study_of(tiny, {**entry, "options": {"reference": "somewhere"}})).runs
     assert named.options == {"reference": "somewhere"}
     several = {**entry, "finetune": {"seed": [0, 1]}, "options": {"reference": {"run": {**REGION, "options": {}}}}}
-    drawn = [run for run in plan(study_of(tiny, several)).runs if run.localizer == "random-matched"]
+    drawn = [run for run in study_plan(study_of(tiny, several)).runs if run.localizer == "random-matched"]
     assert len({run.key() for run in drawn}) == 2, "each matches the region on its own model"
     assert [run.search_fields() for run in drawn] == [{"reference": "movement"}] * 2, "and is the same search"
     with pytest.raises(BadInput, match="'reference' names a region file, or a run as reference:"):
-        plan(study_of(tiny, {**entry, "options": {"reference": {"union": []}}}))
+        study_plan(study_of(tiny, {**entry, "options": {"reference": {"union": []}}}))
 
 
-def test_the_steps_of_a_pair_stand_together(whole: Plan) -> None:
+def test_the_steps_of_a_pair_stand_together(whole: StudyPlan) -> None:
     pairs = [step.pair for step in whole.steps if step.pair is not None]
     changes = sum(a != b for a, b in zip(pairs, pairs[1:], strict=False))
     assert changes == len(set(pairs)) - 1
 
 
-def test_members_of_several_tasks_have_a_folder_for_each_stage_and_task(whole: Plan) -> None:
+def test_members_of_several_tasks_have_a_folder_for_each_stage_and_task(whole: StudyPlan) -> None:
     paths = {spec.finetuned.removeprefix("${SKILLVIZ_FINETUNED}/") for spec in whole.scores}
     grafting = next(spec for spec in whole.finetuned if spec.recipe == "continual" and spec.regions)
     assert {f"{grafting.name()}/1/one", f"{grafting.name()}/2/one", f"{grafting.name()}/2/two"} <= paths
@@ -138,7 +140,7 @@ def test_members_of_several_tasks_have_a_folder_for_each_stage_and_task(whole: P
     assert multi.name().startswith("one+two-multi-task-"), "each file is called task.yaml: its folder names it"
 
 
-def test_labels_find_steps_again(whole: Plan) -> None:
+def test_labels_find_steps_again(whole: StudyPlan) -> None:
     assert len(whole.of("localize", task_name="two")) == 4 + 1
     assert len(whole.of("localize", task="two", recipe="sgd", localizer="random")) == 2
     assert [step.spec.on is None for step in whole.of("score", recipe="graft-retrain")] == [True, False]
@@ -151,7 +153,7 @@ def test_labels_find_steps_again(whole: Plan) -> None:
 def test_lists_stand_for_every_combination(tiny: Path) -> None:
     one, two = tasks(tiny)
     entry = {"task": [one, two], "k_shot": [4, None], "recipe": ["sgd", "adamw"], "localizer": "none"}
-    found = plan(study_of(tiny, {**entry, "finetune": {"seed": [0, 1, 2]}}))
+    found = study_plan(study_of(tiny, {**entry, "finetune": {"seed": [0, 1, 2]}}))
     assert len(found.finetuned) == 2 * 2 * 2 * 3 == len(found.scores)
     assert {(m.k_shot, m.seed) for m in found.finetuned} == {(k, s) for k in (4, None) for s in range(3)}
     assert all(spec.steps == 6 for spec in found.finetuned)  # the defaults of finetune are kept
@@ -159,10 +161,10 @@ def test_lists_stand_for_every_combination(tiny: Path) -> None:
 
 def test_a_rank_is_of_lora_alone(tiny: Path) -> None:
     entry = {"task": tasks(tiny)[0], "recipe": ["bitfit", "lora"], "localizer": "none", "finetune": {"rank": 1}}
-    assert [model.rank for model in plan(study_of(tiny, entry)).finetuned] == [None, 1]
+    assert [model.rank for model in study_plan(study_of(tiny, entry)).finetuned] == [None, 1]
     few = {**entry, "finetune": {"rank": 1, "matrices": 2}}
-    assert [model.matrices for model in plan(study_of(tiny, few)).finetuned] == [None, 2]
-    assert any("rank 1, 2 of the matrices" in step.title for step in plan(study_of(tiny, few)).steps)
+    assert [model.matrices for model in study_plan(study_of(tiny, few)).finetuned] == [None, 2]
+    assert any("rank 1, 2 of the matrices" in step.title for step in study_plan(study_of(tiny, few)).steps)
 
 
 def test_keys_are_those_of_the_specs_and_stay() -> None:
@@ -178,13 +180,15 @@ def test_keys_are_those_of_the_specs_and_stay() -> None:
 def test_a_plan_is_the_same_from_the_file_it_writes(tiny: Path, tmp_path: Path) -> None:
     study = every_kind(tiny)
     (tmp_path / "study.yaml").write_text(study.yaml_text())
-    again = plan(read_study(tmp_path / "study.yaml"))
-    assert again.key == plan(study).key and [s.key for s in again.steps] == [s.key for s in plan(study).steps]
+    again = study_plan(read_study(tmp_path / "study.yaml"))
+    assert again.key == study_plan(study).key and [s.key for s in again.steps] == [
+        s.key for s in study_plan(study).steps
+    ]
 
 
 def test_studies_that_ship_are_read() -> None:
     files = sorted((PROJECT / "benchmarks" / "studies").glob("minilm*.yaml"))
-    plans = [plan(read_study(file)) for file in files]
+    plans = [study_plan(read_study(file)) for file in files]
     assert plans and all(len(found.runs) == len(found.steps) - 1 for found in plans)
 
 
@@ -192,7 +196,7 @@ def test_a_region_on_a_model_of_its_own(tiny: Path) -> None:
     one, _ = tasks(tiny)
     region = {**REGION, "recipe": "adamw", "finetune": {"lr": 0.01, "seed": 7}, "seed": 3}
     entry = {"task": one, "recipe": "graft-retrain", "region": region, "localizer": "none", "finetune": {"seed": 1}}
-    found = plan(study_of(tiny, entry))
+    found = study_plan(study_of(tiny, entry))
     tuned, retrained = found.finetuned
     assert (tuned.recipe, tuned.lr, tuned.seed, tuned.steps) == ("adamw", 0.01, 7, 6)
     assert (retrained.recipe, retrained.seed, retrained.regions[0].seed) == ("graft-retrain", 1, 3)
@@ -204,13 +208,13 @@ def test_a_region_is_looked_for_on_a_model_trained_as_the_entry_s_own(tiny: Path
     few = {"steps": 3, "lr": 0.02, "batch_size": 4, "seed": 5}
     entry = {"task": one, "recipe": "graft-retrain", "region": REGION, "localizer": "none", "finetune": few}
     plain = {"task": one, "recipe": "sgd", "localizer": "none", "finetune": few}
-    found = plan(study_of(tiny, entry, plain))
+    found = study_plan(study_of(tiny, entry, plain))
     assert sorted(model.recipe for model in found.finetuned) == ["graft-retrain", "sgd"]
     own = {**entry, "region": {**REGION, "finetune": {"steps": 7}}}
-    (tuned,) = (model for model in plan(study_of(tiny, own)).finetuned if model.recipe == "sgd")
+    (tuned,) = (model for model in study_plan(study_of(tiny, own)).finetuned if model.recipe == "sgd")
     assert (tuned.steps, tuned.lr, tuned.batch_size, tuned.seed) == (7, 0.02, 4, 5)
     sequence = {"tasks": [one, two], "recipe": "continual", "mode": "grafting", "region": REGION}
-    made = plan(study_of(tiny, {**sequence, "finetune": {**few, "optimizer": "adamw"}})).finetuned
+    made = study_plan(study_of(tiny, {**sequence, "finetune": {**few, "optimizer": "adamw"}})).finetuned
     assert [(m.recipe, m.steps, m.optimizer) for m in made if len(m.tasks) == 1] == [("adamw", 3, None)] * 2
 
 
@@ -219,14 +223,14 @@ def test_of_another_recipe_a_region_s_model_has_the_defaults_of_the_study(tiny: 
     region = {**REGION, "recipe": "adamw"}
     few = {"lr": 0.02, "seed": 5}
     entry = {"task": tasks(tiny)[0], "recipe": "graft-retrain", "region": region, "localizer": "none", "finetune": few}
-    (tuned,) = (model for model in plan(study_of(tiny, entry)).finetuned if model.recipe == "adamw")
+    (tuned,) = (model for model in study_plan(study_of(tiny, entry)).finetuned if model.recipe == "adamw")
     assert (tuned.steps, tuned.lr, tuned.seed) == (6, 0.05, 5)
 
 
 def test_without_a_size_or_seed_of_its_own_a_region_has_the_entrys(tiny: Path) -> None:
     one, _ = tasks(tiny)
     entry = {"task": one, "recipe": "graft-retrain", "region": {"localizer": "movement"}, "localizer": "none"}
-    found = plan(study_of(tiny, {**entry, "size": ["1%", "5%"], "seed": [0, 1]}))
+    found = study_plan(study_of(tiny, {**entry, "size": ["1%", "5%"], "seed": [0, 1]}))
     assert [(spec.sizes, spec.seed) for spec in found.runs] == [
         (("1%",), 0), (("1%",), 1), (("5%",), 0), (("5%",), 1)
     ]  # fmt: skip
@@ -269,7 +273,7 @@ def test_a_wrong_entry_is_one_sentence_with_its_number(entry: dict[str, Any], wo
     good = {"base": "b", "task": "sst2", "recipe": "sgd"}
     several = {} if "tasks" in entry and "task" not in entry else {"task": "sst2"}
     with pytest.raises(BadInput) as caught:
-        plan(StudySpec(name="s", runs=(good, {"base": "b", **several, **entry})))
+        study_plan(StudySpec(name="s", runs=(good, {"base": "b", **several, **entry})))
     said = str(caught.value)
     assert "study 's', entry 2 of runs: " in said and words in said and "\n" not in said, said
 
@@ -293,30 +297,30 @@ def test_lists_that_stand_for_too_much_are_refused() -> None:
     entry = {"base": "b", "finetuned": "f", "task": "sst2", "localizer": "random", "size": "1%"}
     product = {**entry, "seed": list(range(101)), "data_seed": list(range(100))}
     with pytest.raises(BadInput, match="entry 1 of runs: .* stand for 10,100 combinations"):
-        plan(StudySpec(name="s", runs=(product,)))
+        study_plan(StudySpec(name="s", runs=(product,)))
     halves = [{**entry, "seed": list(range(n, n + 5001))} for n in (0, 6000)]
     too_many = "entry 2 of runs: with this entry the lists of the study stand for 10,002 combinations; 10,000 are"
     with pytest.raises(BadInput, match=too_many):
-        plan(StudySpec(name="s", runs=tuple(halves)))
+        study_plan(StudySpec(name="s", runs=tuple(halves)))
     labels = tuple({"label": f"l{n}"} for n in range(200))
     with pytest.raises(BadInput, match="entry 3 of runs: .* 12,000 combinations"):
-        plan(StudySpec(name="s", defaults={**entry, "seed": list(range(4000))}, runs=labels))
+        study_plan(StudySpec(name="s", defaults={**entry, "seed": list(range(4000))}, runs=labels))
 
 
 def test_steps_of_their_own_and_shared_ones_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     scored = {"base": "b", "finetuned": "f", "task": "sst2", "localizer": "none"}
     study = StudySpec(name="s", runs=({**scored, "also": ["a", "b", "c"], "seed": [0, 1]},))
-    assert len(plan(study).steps) == 5
+    assert len(study_plan(study).steps) == 5
     for limit, most in (("MOST_STEPS", 4), ("MOST_NEEDED", 8)):
         monkeypatch.setattr(plan_module, limit, most)
-        assert len(plan(study).steps) == 5
+        assert len(study_plan(study).steps) == 5
         monkeypatch.setattr(plan_module, limit, most - 1)
         with pytest.raises(BadInput, match="entry 1 of runs: with this entry the study has more than"):
-            plan(study)
+            study_plan(study)
         monkeypatch.undo()
     sequence = {"base": "b", "recipe": "continual", "tasks": [f"t{n}" for n in range(51)], "localizer": "none"}
     with pytest.raises(BadInput, match="'tasks' names 51 tasks; 50 are the most"):
-        plan(StudySpec(name="s", runs=(sequence,)))
+        study_plan(StudySpec(name="s", runs=(sequence,)))
 
 
 @pytest.mark.slow
@@ -324,7 +328,7 @@ def test_a_long_study_is_planned_within_seconds() -> None:
     """The time to order the steps must not grow with their square: 10,000 steps took 14 s."""
     entry = {"base": "b", "finetuned": "f", "task": "sst2", "localizer": "random", "size": "1%"}
     before = time.process_time()
-    assert len(plan(StudySpec(name="s", runs=({**entry, "seed": list(range(9999))},))).steps) == 10_000
+    assert len(study_plan(StudySpec(name="s", runs=({**entry, "seed": list(range(9999))},))).steps) == 10_000
     assert time.process_time() - before < 6
 
 
@@ -448,7 +452,7 @@ def test_tasks_without_a_common_scale_are_refused_before_training(tiny: Path) ->
 
     ways: list[dict[str, Any]] = [{"recipe": "multi-task"}, {"recipe": "continual", "mode": "naive"}]
     study = study_of(tiny, *({"tasks": list(tasks(tiny)), **REGION, **way} for way in ways))
-    together, in_turn = (FineTunedArtifact(spec) for spec in plan(study).finetuned)
+    together, in_turn = (FineTunedArtifact(spec) for spec in study_plan(study).finetuned)
     with pytest.raises(BadInput, match=r"different scales \(one: accuracy, two: perplexity\)"):
         together.check(Checked())
     in_turn.check(Checked())

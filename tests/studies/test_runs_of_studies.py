@@ -16,10 +16,10 @@ from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store
 from skillviz.studies.engine import run_study
 from skillviz.studies.make_tables import tables_of_runs
-from skillviz.studies.plan import plan
+from skillviz.studies.plan import study_plan
 from skillviz.studies.results import Results
 from skillviz.studies.spec import StudySpec, read_study
-from skillviz.studies.step import Step
+from skillviz.studies.step import StudyStep
 from tests.tiny import tiny_pair, tiny_task
 
 pytestmark = pytest.mark.slow
@@ -60,7 +60,7 @@ def study(world: Path) -> StudySpec:
 
 def only(study: StudySpec, count: int) -> StudySpec:
     """Return the first entries of a study, as explicit specs."""
-    runs = tuple(s.model_dump(exclude_defaults=True) for s in plan(study).runs[:count])
+    runs = tuple(s.model_dump(exclude_defaults=True) for s in study_plan(study).runs[:count])
     return StudySpec(name=study.name, runs=runs)
 
 
@@ -70,13 +70,13 @@ def store(tmp_path: Path) -> Store:
     return Store(tmp_path / "runs")
 
 
-def runs(steps: list[Step]) -> int:
+def runs(steps: list[StudyStep]) -> int:
     """Return the number of steps that are runs."""
     return sum(step.kind == "localize" for step in steps)
 
 
 def test_lists_stand_for_one_run_each(study: StudySpec) -> None:
-    specs = plan(study).runs
+    specs = study_plan(study).runs
     assert len(specs) == 10
     assert [(s.localizer, s.sizes, s.seed) for s in specs[:4]] == [
         ("movement", ("1%",), 0), ("movement", ("5%",), 0), ("random", ("1%",), 0), ("random", ("1%",), 1),
@@ -86,14 +86,14 @@ def test_lists_stand_for_one_run_each(study: StudySpec) -> None:
 
 def test_the_same_run_asked_for_twice_is_one() -> None:
     entry = {"base": "b", "finetuned": "f", "task": "t", "seed": [0, 1]}
-    assert len(plan(StudySpec(name="s", runs=(entry, {**entry, "seed": 1}))).runs) == 2
+    assert len(study_plan(StudySpec(name="s", runs=(entry, {**entry, "seed": 1}))).runs) == 2
 
 
 def test_sizes_is_one_run_of_several() -> None:
     entry = {"base": "b", "finetuned": "f", "task": "t"}
-    assert plan(StudySpec(name="s", runs=({**entry, "sizes": ["1%", 7]},))).runs[0].sizes == ("1%", "7")
+    assert study_plan(StudySpec(name="s", runs=({**entry, "sizes": ["1%", 7]},))).runs[0].sizes == ("1%", "7")
     with pytest.raises(BadInput, match="not both"):
-        plan(StudySpec(name="s", runs=({**entry, "sizes": ["1%"], "size": 3},)))
+        study_plan(StudySpec(name="s", runs=({**entry, "sizes": ["1%"], "size": 3},)))
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_a_missing_file_is_one_sentence(tmp_path: Path) -> None:
 def test_a_wrong_entry_is_named_by_its_number() -> None:
     good = {"base": "b", "finetuned": "f", "task": "t"}
     with pytest.raises(BadInput, match="entry 2.*colour"):
-        plan(StudySpec(name="s", runs=(good, {**good, "colour": 1})))
+        study_plan(StudySpec(name="s", runs=(good, {**good, "colour": 1})))
 
 
 def test_finished_runs_are_skipped_and_the_rest_is_made(study: StudySpec, store: Store) -> None:
@@ -207,7 +207,7 @@ def test_a_run_of_a_model_that_has_changed_is_made_again(store: Store, tmp_path:
 def test_the_tables_of_a_whole_study(study: StudySpec, store: Store) -> None:
     outcome = run_study(study, store)
     assert runs(outcome.finished) == 10 and outcome.is_whole
-    made = tables_of_runs(Results(plan(study), store))
+    made = tables_of_runs(Results(study_plan(study), store))
     frame, pairs = made["scores"], made["differences"]
     accuracy = frame[frame["metric"] == "accuracy"].set_index(["localizer", "size"])
     assert sorted(accuracy.index) == sorted((n, k) for n in ("movement", "random", "stagewise") for k in (44, 222))
@@ -216,13 +216,15 @@ def test_the_tables_of_a_whole_study(study: StudySpec, store: Store) -> None:
         "movement": True, "random": False, "stagewise": False,
     }  # fmt: skip
     assert len(pairs[pairs["metric"] == "accuracy"]) == 2 * 3 * 2
-    assert all(len(frame) == 0 for frame in tables_of_runs(Results(plan(study), Store(store.root / "none"))).values())
+    assert all(
+        len(frame) == 0 for frame in tables_of_runs(Results(study_plan(study), Store(store.root / "none"))).values()
+    )
 
 
 def test_a_plain_list_of_runs_is_a_study(tmp_path: Path) -> None:
     (tmp_path / "few.yaml").write_text("- {base: a, finetuned: b, task: sst2, size: [1%, 5%]}\n")
     found = read_study(tmp_path / "few.yaml")
-    assert found.name == "few" and [spec.sizes for spec in plan(found).runs] == [("1%",), ("5%",)]
+    assert found.name == "few" and [spec.sizes for spec in study_plan(found).runs] == [("1%",), ("5%",)]
 
 
 def test_without_its_data_a_finished_run_stands(store: Store, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from skillviz.runs.store import Store
 from skillviz.studies import task_sequence
 from skillviz.studies.paper.experiments import EXPERIMENTS, figure7, figure8, table4
 from skillviz.studies.paper.scales import SCALES, size_text
-from skillviz.studies.plan import plan
+from skillviz.studies.plan import study_plan
 from skillviz.studies.spec import StudySpec
 from skillviz.tasks.leaks import Unseen
 from tests.fake_run import fake_run
@@ -26,7 +26,7 @@ N = 40
 
 
 def planned(name: str, scale: str) -> Any:
-    return plan(StudySpec(**EXPERIMENTS[name].build(SCALES[scale])))
+    return study_plan(StudySpec(**EXPERIMENTS[name].build(SCALES[scale])))
 
 
 @pytest.mark.parametrize("scale", sorted(SCALES))

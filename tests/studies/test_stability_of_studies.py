@@ -12,7 +12,7 @@ from skillviz.analysis.stability import stability_of_runs
 from skillviz.core.stability import stability
 from skillviz.runs.store import Store
 from skillviz.studies.engine import run_study
-from skillviz.studies.plan import plan
+from skillviz.studies.plan import study_plan
 from skillviz.studies.results import Results
 from skillviz.studies.store import list_studies
 from skillviz.studies.study_observations import finetuned_labels
@@ -34,7 +34,7 @@ def results(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Results:
         patch.setenv("SKILLVIZ_FINETUNED", str(folder / "finetuned-models"))
         store = Store(folder / "runs")
         assert run_study(study, store).is_whole
-    return Results(plan(study), store)
+    return Results(study_plan(study), store)
 
 
 def row(table: pd.DataFrame, **wanted: str) -> Any:
@@ -59,7 +59,7 @@ def test_trainings_of_one_recipe_are_kept_apart(tiny: Path, tmp_path: Path, monk
     entry = {"task": one, "recipe": "sgd", "localizer": "random", "size": "5%", "seed": [0, 1]}
     study, store = study_of(tiny, entry, {**entry, "finetune": {"steps": 2}}), Store(tmp_path / "runs")
     assert run_study(study, store).is_whole
-    made = Results(plan(study), store)
+    made = Results(study_plan(study), store)
     table = stability_of_runs(made.runs(), finetuned_labels(made))
     assert table["source"].tolist() == ["mask seeds", "mask seeds"]
 

@@ -19,7 +19,7 @@ from skillviz.core.stability import stability
 from skillviz.runs.store import Store
 from skillviz.studies.finetuned_model import FineTunedSpec
 from skillviz.studies.make_tables import make_tables
-from skillviz.studies.plan import plan
+from skillviz.studies.plan import study_plan
 from skillviz.studies.results import Results
 from skillviz.studies.spec import StudySpec
 from skillviz.studies.study_observations import of_results
@@ -42,7 +42,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
         {**PAIR, "localizer": name, "sizes": SIZES, "seed": list(seeds), "others": ["mr"]}
         for name, seeds in SEARCHES.items()
     ]
-    return Results(plan(StudySpec(name="made-up", runs=tuple(entries))), store)
+    return Results(study_plan(StudySpec(name="made-up", runs=tuple(entries))), store)
 
 
 @pytest.mark.slow

@@ -12,11 +12,11 @@ import pytest
 from skillviz.analysis.differences import paired
 from skillviz.analysis.observations import Observation, once, sides
 from skillviz.analysis.recovered import recovered
-from skillviz.analysis.scores import scores
+from skillviz.analysis.scores import score_table
 from skillviz.runs.store import Store
 from skillviz.studies.engine import run_study
 from skillviz.studies.make_tables import make_tables
-from skillviz.studies.plan import plan
+from skillviz.studies.plan import study_plan
 from skillviz.studies.results import Results
 from skillviz.studies.study_observations import model_fields, of_results, run_variants
 from skillviz.studies.task_sequence import MANY_SEQUENCES, stages_and_notes
@@ -42,7 +42,7 @@ def test_what_differs_stands_beside_the_recipe_and_seeds_are_averaged() -> None:
     """Two seeds with three settings give three rows, each over two seeds."""
     ways: list[dict[str, Any]] = [{"steps": 1, "lr": 1e-4}, {"steps": 300, "lr": 0.05}, {"steps": 300, "lr": None}]
     found = once([tuned(folder=f"{way}-{seed}", **way, rank=None) for way in ways for seed in (0, 1)])
-    rows = scores(found).query("metric == 'accuracy'")
+    rows = score_table(found).query("metric == 'accuracy'")
     assert rows["seeds"].tolist() == [2, 2, 2]
     assert set(rows["recipe"]) == {"sgd"}
     assert set(rows["variant"]) == {"1 step, lr 0.0001", "300 steps, lr 0.05", "300 steps, lr by default"}
@@ -136,7 +136,7 @@ def results(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Re
         patch.setenv("SKILLVIZ_FINETUNED", str(folder / "finetuned-models"))
         store = Store(folder / "runs")
         assert run_study(study, store).is_whole
-        yield Results(plan(study), store)
+        yield Results(study_plan(study), store)
 
 
 @pytest.mark.nightly
@@ -144,7 +144,7 @@ def test_every_row_of_a_study_is_of_one_setting(results: Results) -> None:
     """All observations of a row have the same settings except their seeds."""
     found = of_results(results)
     assert all(all(one.model_fields == side[0].model_fields for one in side) for side in sides(found))
-    table = scores(found).query("split == 'test' and metric == 'accuracy' and task == 'one'")
+    table = score_table(found).query("split == 'test' and metric == 'accuracy' and task == 'one'")
     seeds = table.set_index(["method", "variant"])["seeds"]
     assert seeds["ft"].to_dict() == {"1 step": 2, "6 steps": 2, "2 steps": 1}
     assert seeds["lora"].to_dict() == {"rank 1": 1, "rank 2": 1}
@@ -190,5 +190,5 @@ def test_several_sequences_are_not_told_as_one(tiny: Path, store: Store, other: 
     entry = {"tasks": [one, two], "recipe": "continual", "region": REGION}
     turned = {"tasks": [two, one]} if "tasks" in other else {}
     study = study_of(tiny, entry, {**entry, **other, **turned})
-    assert stages_and_notes(Results(plan(study), store)) == ({}, [MANY_SEQUENCES])
-    assert stages_and_notes(Results(plan(study_of(tiny, entry)), store)) == ({}, [])  # nothing is made yet
+    assert stages_and_notes(Results(study_plan(study), store)) == ({}, [MANY_SEQUENCES])
+    assert stages_and_notes(Results(study_plan(study_of(tiny, entry)), store)) == ({}, [])  # nothing is made yet

@@ -36,12 +36,12 @@ def user_runs(made: tuple[Path, dict[str, str]], user_runs: Path, monkeypatch: p
 
 def test_a_table_is_read_once(ids: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     run = cache.run(ids["random"])
-    first = cache.table(run, "history")
+    first = cache.stored_table(run, "history")
     monkeypatch.setattr(Run, "history", lambda self: pytest.fail("read again"))
-    again = cache.table(run, "history")
+    again = cache.stored_table(run, "history")
     assert first.equals(again)
     again.iloc[0, 0] = "changed"
-    assert not cache.table(run, "history").equals(again), "what a page does to its copy stays there"
+    assert not cache.stored_table(run, "history").equals(again), "what a page does to its copy stays there"
 
 
 @pytest.mark.parametrize("kept", ["table", "computed"])
@@ -50,7 +50,7 @@ def test_pages_leave_no_notes_on_a_table_in_memory(ids: dict[str, str], kept: st
     run, held = cache.run(ids["random"]), []
 
     def read() -> pd.DataFrame:
-        return cache.table(run, "layers") if kept == "table" else cache.computed((__name__,), [run], make)
+        return cache.stored_table(run, "layers") if kept == "table" else cache.computed((__name__,), [run], make)
 
     def make() -> pd.DataFrame:
         held.append(run.layers())
@@ -68,7 +68,7 @@ def test_pages_leave_no_notes_on_a_table_in_memory(ids: dict[str, str], kept: st
 
 
 def test_tables_of_two_runs_are_not_confused(ids: dict[str, str]) -> None:
-    one, two = (cache.table(cache.run(ids[name]), "layers") for name in ("stagewise0", "stagewise1"))
+    one, two = (cache.stored_table(cache.run(ids[name]), "layers") for name in ("stagewise0", "stagewise1"))
     assert not one["selected"].equals(two["selected"])
 
 

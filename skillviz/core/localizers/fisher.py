@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from skillviz.core.localizers.record import Search, Selection, State, Step, done, number
+from skillviz.core.localizers.record import LocalizerStep, Search, Selection, State, done, number
 from skillviz.core.localizers.table import FisherOptions
 from skillviz.core.objective import Objective, Singles
 from skillviz.core.problem import Problem
@@ -40,7 +40,7 @@ def fisher(problem: Problem, size: int, *, seed: int, options: FisherOptions, re
                 loss += add_information(objective, singles, summed)
             seen, last = min(step * REPORT_EVERY, len(rows)), step == total
             state, added = partial(_state, step, loss, summed), size if last else 0
-            yield Step(step, loss / seen, added, added, 0, perf_counter() - begun, total, state)
+            yield LocalizerStep(step, loss / seen, added, added, 0, perf_counter() - begun, total, state)
     order = top(moved_first(summed, problem.tau), size)
     note = f"Fisher information of the base on {len(rows):,} examples, expected over the classes."
     return Selection(order.cpu().numpy(), (note,))

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from skillviz.core.localizers.candidates import Candidates
-from skillviz.core.localizers.record import Search, Selection, State, Step, done, number
+from skillviz.core.localizers.record import LocalizerStep, Search, Selection, State, done, number
 from skillviz.core.localizers.table import FrankWolfeOptions
 from skillviz.core.problem import Problem
 from skillviz.core.ranking import moved_first, top, top_of_two
@@ -45,7 +45,7 @@ def frank_wolfe(
             before, region = region, fraction.region()
             changed = int((region & ~before).sum())
             seconds, state = perf_counter() - begun, partial(fraction.state, step)
-            yield Step(step, loss, size, changed, changed, seconds, options.steps, state)
+            yield LocalizerStep(step, loss, size, changed, changed, seconds, options.steps, state)
     return Selection(candidates.index[torch.cat(fraction.order)].cpu().numpy())
 
 

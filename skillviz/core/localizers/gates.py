@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from skillviz.core.localizers.learned import gain_at
-from skillviz.core.localizers.record import Search, Selection, State, Step, done, number
+from skillviz.core.localizers.record import LocalizerStep, Search, Selection, State, done, number
 from skillviz.core.localizers.table import GateOptions, StitchOptions
 from skillviz.core.problem import Problem
 from skillviz.core.ranking import moved_first, top, top_of_two
@@ -51,7 +51,9 @@ def localize_and_stitch(
             torch.sub(1, u, out=rest).mul_(u)
             scores.addcmul_(torch.mul(problem.flat.grad, problem.tau, out=slope), rest, value=-lr)
             changes = chosen.after(scores)
-            yield Step(step, loss, *changes, perf_counter() - begun, options.steps, partial(_state, step, lr, scores))
+            yield LocalizerStep(
+                step, loss, *changes, perf_counter() - begun, options.steps, partial(_state, step, lr, scores)
+            )
     note = (
         f"Learning rate of the mask: {lr:.3g}." if lr else "No entry gains anything at the start: the largest movers."
     )
@@ -88,7 +90,9 @@ def l0_gates(problem: Problem, size: int, *, seed: int, options: GateOptions, re
             odds.addcmul_(rest, slope, value=-options.lr / price if price else 0.0)
             odds.addcmul_(opened, torch.sub(1, opened, out=rest), value=-options.lr)
             changes = chosen.after(odds)
-            yield Step(step, loss, *changes, perf_counter() - begun, options.steps, partial(_state, step, price, odds))
+            yield LocalizerStep(
+                step, loss, *changes, perf_counter() - begun, options.steps, partial(_state, step, price, odds)
+            )
     note = f"Price of an open gate: {price:.3g} nats." if price else "No entry gains anything at the base."
     return Selection(top_of_two(moved_first(odds, distance), distance, size).cpu().numpy(), (note,))
 

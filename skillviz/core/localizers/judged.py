@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from skillviz.core.localizers.candidates import Candidates
-from skillviz.core.localizers.record import Search, Selection, State, Step, done, number
+from skillviz.core.localizers.record import LocalizerStep, Search, Selection, State, done, number
 from skillviz.core.localizers.stagewise import switch
 from skillviz.core.localizers.table import JudgedOptions, NestedOptions, ladder
 from skillviz.core.problem import Problem
@@ -54,7 +54,7 @@ def stagewise_judged(
                 judge.consider(step, candidates, growth.filled(), growth.score)
             seconds, held = perf_counter() - begun, int(growth.selected.sum())
             state = partial(_state, step, growth, judge)
-            yield Step(step, loss, held, added, removed, seconds, options.steps, state)
+            yield LocalizerStep(step, loss, held, added, removed, seconds, options.steps, state)
     return candidates.selection(growth.order(judge.region), judge.signs, (_note(judge, options),))
 
 
@@ -110,7 +110,7 @@ def stagewise_nested(
                     signs = signs if judge.signs is None else torch.cat([signs, judge.signs[new]])
                 seconds, held = perf_counter() - begun, min(size, int(growth.selected.sum()))
                 state = partial(_rung_state, step, order, signs, growth, judge)
-                yield Step(step, loss, held, added, removed, seconds, total, state)
+                yield LocalizerStep(step, loss, held, added, removed, seconds, total, state)
     chosen = signs[:size].cpu().numpy() if problem.has_free_signs else None
     return Selection(order[:size].cpu().numpy(), signs=chosen)
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from skillviz.core.localizers.candidates import allowed
-from skillviz.core.localizers.record import Search, Selection, State, Step, done, number
+from skillviz.core.localizers.record import LocalizerStep, Search, Selection, State, done, number
 from skillviz.core.localizers.table import SCORED_EXAMPLES, LearnedOptions, RankedOptions
 from skillviz.core.problem import Problem
 from skillviz.core.ranking import moved_first, top
@@ -117,7 +117,7 @@ def descended(
 
 def _descend(
     mask: Mask, options: LearnedOptions, lr: float, seed: int, best: _Best | None, resume: State | None
-) -> Generator[Step, None, None]:
+) -> Generator[LocalizerStep, None, None]:
     begun, problem, behind = perf_counter(), mask.problem, done(resume)
     if resume:
         mask.scores.copy_(resume["scores"])
@@ -133,7 +133,7 @@ def _descend(
         common = len(np.intersect1d(before.cpu().numpy(), region.cpu().numpy(), assume_unique=True))
         seconds, added, removed = perf_counter() - begun, len(region) - common, len(before) - common
         state = partial(_state, step, lr, mask, best)
-        yield Step(step, loss, len(region), added, removed, seconds, options.steps, state)
+        yield LocalizerStep(step, loss, len(region), added, removed, seconds, options.steps, state)
 
 
 def _state(step: int, lr: float, mask: Mask, best: _Best | None) -> State:

@@ -18,7 +18,7 @@ from torch.nn.functional import cross_entropy
 from skillviz.core.flat import split
 from skillviz.core.localizers.candidates import Candidates
 from skillviz.core.localizers.convex import Linear, minimise
-from skillviz.core.localizers.record import Search, Selection, State, Step, done, number
+from skillviz.core.localizers.record import LocalizerStep, Search, Selection, State, done, number
 from skillviz.core.localizers.table import LinearizedOptions
 from skillviz.core.problem import Problem
 from skillviz.core.ranking import moved_first, top, top_of_two
@@ -57,7 +57,7 @@ def linearized(
             common = len(np.intersect1d(before.cpu().numpy(), chosen.cpu().numpy(), assume_unique=True))
             seconds, state = perf_counter() - begun, partial(_state, (round_ + 1) * steps, round_ + 1, chosen)
             step, total = (round_ + 1) * steps, options.rounds * steps
-            yield Step(step, loss, inside, inside - common, len(before) - common, seconds, total, state)
+            yield LocalizerStep(step, loss, inside, inside - common, len(before) - common, seconds, total, state)
     return filled(problem, candidates, chosen, size, len(rows))
 
 
@@ -86,12 +86,12 @@ class Reports:
     begun: float
     chosen: Tensor
 
-    def after(self, examples: int, loss: float) -> Generator[Step, None, None]:
+    def after(self, examples: int, loss: float) -> Generator[LocalizerStep, None, None]:
         """Yield the step that this many examples complete, unless it was reported before."""
         step, total = self.round * self.steps + examples // REPORT_EVERY, self.rounds * self.steps
         if step > self.behind:
             state = partial(_state, step, self.round, self.chosen)
-            yield Step(step, loss, len(self.chosen), 0, 0, perf_counter() - self.begun, total, state)
+            yield LocalizerStep(step, loss, len(self.chosen), 0, 0, perf_counter() - self.begun, total, state)
 
 
 def _state(step: int, round_: int, chosen: Tensor) -> State:
@@ -101,7 +101,7 @@ def _state(step: int, round_: int, chosen: Tensor) -> State:
 
 def linearize(
     problem: Problem, candidates: Candidates, rows: np.ndarray, gamma: Tensor, reports: Reports
-) -> Generator[Step, None, Linear]:
+) -> Generator[LocalizerStep, None, Linear]:
     """Return the linear model at the current graft: logits f [n, label] and Jacobian [n, label - 1, c]."""
     objective = problem.train
     device = problem.flat.device

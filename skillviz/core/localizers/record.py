@@ -20,7 +20,7 @@ State = dict[str, Tensor]
 
 
 @dataclass(frozen=True)
-class Step:
+class LocalizerStep:
     """One step of a search.
 
     It has the mean loss in nats on its batch *before* the switch, the region's size after it, the entries switched on
@@ -78,7 +78,7 @@ class Selection:
         return Region.from_flat(self.order[:size], table.shapes)
 
 
-Search = Generator[Step, None, Selection]
+Search = Generator[LocalizerStep, None, Selection]
 
 
 def number(value: float) -> Tensor:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from skillviz.core.localizers.candidates import allowed
-from skillviz.core.localizers.record import Search, Selection, State, Step, number
+from skillviz.core.localizers.record import LocalizerStep, Search, Selection, State, number
 from skillviz.core.localizers.table import FirstOrderOptions, MovementOptions, NoOptions
 from skillviz.core.problem import Problem
 from skillviz.core.ranking import top
@@ -56,6 +56,6 @@ def first_order(
     return Selection(order.cpu().numpy())
 
 
-def only_step(size: int, loss: float, begun: float, order: Tensor) -> Step:
+def only_step(size: int, loss: float, begun: float, order: Tensor) -> LocalizerStep:
     """Return the only step of a region that needs no search."""
-    return Step(1, loss, size, size, 0, perf_counter() - begun, 1, lambda: {"step": number(1), "order": order})
+    return LocalizerStep(1, loss, size, size, 0, perf_counter() - begun, 1, lambda: {"step": number(1), "order": order})

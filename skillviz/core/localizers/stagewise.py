@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from skillviz.core.localizers.candidates import Candidates
-from skillviz.core.localizers.record import Search, State, Step, done, number
+from skillviz.core.localizers.record import LocalizerStep, Search, State, done, number
 from skillviz.core.localizers.table import StagewiseOptions
 from skillviz.core.problem import Problem
 from skillviz.core.ranking import top
@@ -46,7 +46,7 @@ def stagewise(
             added, removed = switch(candidates.worth(score), selected, size, most, last)
             seconds = perf_counter() - begun
             state = partial(_state, step, score, selected)
-            yield Step(step, loss, int(selected.sum()), added, removed, seconds, options.steps, state)
+            yield LocalizerStep(step, loss, int(selected.sum()), added, removed, seconds, options.steps, state)
     order = candidates.best(candidates.worth(score), selected.nonzero().squeeze(1))
     return candidates.selection(order, candidates.signs(score))
 

@@ -18,7 +18,7 @@ from skillviz.models.finetune.recipes import SGD
 from skillviz.models.finetune.region_lock import RegionLock, check_region, union
 from skillviz.models.finetune.run import Finetuned, FineTuning
 from skillviz.models.finetune.trainable_model import TrainableModel, open_shared
-from skillviz.models.finetune.training import Trainer, best_of, descend, run_steps, scores, shifted
+from skillviz.models.finetune.training import Trainer, best_of, descend, metric_values, run_steps, shifted
 
 
 def train(request: FineTuning, folder: Path) -> Finetuned:
@@ -71,7 +71,7 @@ class TaskSequence:
         )  # fmt: skip
         history = run_steps(training, on_step)
         model.finish()
-        value = scores(model, data)[data.task.metric]
+        value = metric_values(model, data)[data.task.metric]
         seconds = time.perf_counter() - started
         self.attempts.append(Attempt(settings, [model], history, best_of(history).step, value, seconds))
 

@@ -127,10 +127,10 @@ class Journal:
             "rounding.",
         )
 
-    def begin(self) -> Entry:
+    def begin(self) -> JournalEntry:
         """Return the entry of the next training."""
         self.trainings += 1
-        return Entry(self, self.folder / f"{self.trainings}.safetensors")
+        return JournalEntry(self, self.folder / f"{self.trainings}.safetensors")
 
     def clear(self) -> None:
         """Remove all states."""
@@ -138,7 +138,7 @@ class Journal:
 
 
 @dataclass
-class Entry:
+class JournalEntry:
     """The place of one training in a journal."""
 
     journal: Journal

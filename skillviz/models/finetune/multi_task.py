@@ -13,7 +13,7 @@ from skillviz.models.finetune.grid import Attempt, search
 from skillviz.models.finetune.recipes import SGD
 from skillviz.models.finetune.run import Finetuned, FineTuning
 from skillviz.models.finetune.trainable_model import open_shared, trained_together
-from skillviz.models.finetune.training import OnStep, Trainer, best_of, descend, run_steps, scores
+from skillviz.models.finetune.training import OnStep, Trainer, best_of, descend, metric_values, run_steps
 from skillviz.models.finetune.training_config import TrainingSettings
 from skillviz.tasks.common_metric import common_metric
 
@@ -64,7 +64,7 @@ def train(request: FineTuning, folder: Path) -> Finetuned:
         history = run_steps(steps, on_step)
         for model in models:
             model.finish()
-        values = [scores(trainer.model, trainer.data)[trainer.data.task.metric] for trainer in trainers]
+        values = [metric_values(trainer.model, trainer.data)[trainer.data.task.metric] for trainer in trainers]
         seconds = time.perf_counter() - started
         return Attempt(settings, models, history, best_of(history).step, metric.mean(values), seconds)
 

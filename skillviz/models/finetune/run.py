@@ -21,7 +21,7 @@ from skillviz.models.finetune.journal import Journal
 from skillviz.models.finetune.model_folder import Report, write_folder
 from skillviz.models.finetune.region_lock import TrainedRegion
 from skillviz.models.finetune.trainable_model import TrainableModel
-from skillviz.models.finetune.training import OnStep, TrainStep, scores
+from skillviz.models.finetune.training import OnStep, TrainStep, metric_values
 from skillviz.models.finetune.training_config import DataSettings, TrainingConfig, default_steps
 from skillviz.models.finetune.training_data import TrainingData, training_data
 from skillviz.tasks.definition import definition
@@ -101,7 +101,7 @@ class FineTuning:
         report = Report(
             base=model.identity, task=data.task.name, labels=tuple(data.task.labels), metric=data.task.metric,
             settings=attempt.settings, k_shot=self.data.k_shot, data_seed=self.data.data_seed, examples=data.counts,
-            data_fingerprint=data.splits.fingerprint, scores={split: scores(model, data, split) for split in splits},
+            data_fingerprint=data.splits.fingerprint, scores={split: metric_values(model, data, split) for split in splits},
             best_step=attempt.best_step, command=self.command,
             notes=(*model.notes, *notes, *self.journal.notes, *data.splits.notes, *data.encoding_notes),
             touched=model.touched(), trained=model.trained_body if trained is None else trained,

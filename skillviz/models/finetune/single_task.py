@@ -9,7 +9,7 @@ from skillviz.core.metrics import metric_row
 from skillviz.models.finetune.grid import Attempt, search
 from skillviz.models.finetune.run import Finetuned, FineTuning
 from skillviz.models.finetune.trainable_model import open_trainable
-from skillviz.models.finetune.training import OnStep, Trainer, best_of, run_steps, scores
+from skillviz.models.finetune.training import OnStep, Trainer, best_of, metric_values, run_steps
 from skillviz.models.finetune.training_config import TrainingSettings
 
 
@@ -25,7 +25,7 @@ def train(request: FineTuning, folder: Path) -> Finetuned:
         model = open_trainable(request.base, task, settings, request.device, region.region if region else None)
         history = run_steps(Trainer(model, data, settings).steps(request.journal.begin()), on_step)
         model.finish()
-        value = scores(model, data)[task.metric]
+        value = metric_values(model, data)[task.metric]
         return Attempt(settings, [model], history, best_of(history).step, value, time.perf_counter() - started)
 
     result = search(points, attempt, request.on_step, metric_row(task.metric).merit)

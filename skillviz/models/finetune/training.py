@@ -17,7 +17,7 @@ from skillviz.core.encoded import Encoded
 from skillviz.core.metrics import metric_row, score
 from skillviz.core.readout import CausalReadout, make_readout, task_loss
 from skillviz.errors import BadInput
-from skillviz.models.finetune.journal import Entry, TrainingState, restore_optimizer, states_of
+from skillviz.models.finetune.journal import JournalEntry, TrainingState, restore_optimizer, states_of
 from skillviz.models.finetune.trainable_model import TrainableModel
 from skillviz.models.finetune.training_config import TrainingSettings
 from skillviz.models.finetune.training_data import TrainingData
@@ -82,7 +82,7 @@ class Trainer:
         """Return a metric's value in the form in which checks are compared: larger is better."""
         return float(metric_row(self.data.task.metric).merit(value))
 
-    def steps(self, entry: Entry | None = None) -> Generator[TrainStep, None, None]:
+    def steps(self, entry: JournalEntry | None = None) -> Generator[TrainStep, None, None]:
         """Yield one record per step; afterwards the model has the parameters of the best check, in eval mode."""
         return descend(
             self.model, self.settings, self.backward, self.check, skip=self.skip, entry=entry, merit=self.merit
@@ -97,7 +97,7 @@ def descend(
     after: Callable[[int], None] | None = None,
     *,
     skip: Callable[[], None] = lambda: None,
-    entry: Entry | None = None,
+    entry: JournalEntry | None = None,
     merit: Callable[[float], float] = float,
 ) -> Generator[TrainStep, None, None]:
     """Yield one record per step; `backward(step)` computes a gradient and returns its loss, `check()` the metric.
@@ -191,7 +191,7 @@ def evaluate(model: TrainableModel, encoded: Encoded, metric: str, positive: int
     return score(logits, encoded.labels, metric, positive)
 
 
-def scores(model: TrainableModel, data: TrainingData, split: str = "validation") -> dict[str, float]:
+def metric_values(model: TrainableModel, data: TrainingData, split: str = "validation") -> dict[str, float]:
     """Return the metrics of the current model on a split of the task, by name."""
     return evaluate(model, data.encoded(split, model.tokenizer), data.task.metric, data.task.positive)
 

@@ -13,7 +13,7 @@ from skillviz.runs.store import Store
 from skillviz.studies.cores import cores
 from skillviz.studies.paper.experiments import EXPERIMENTS
 from skillviz.studies.paper.scales import Scale
-from skillviz.studies.plan import plan
+from skillviz.studies.plan import study_plan
 from skillviz.studies.spec import StudySpec
 from skillviz.studies.status import Snapshot
 from skillviz.studies.step import TABLE
@@ -55,7 +55,7 @@ def costs(scale: Scale, store: Store) -> dict[str, ExperimentCost]:
     """Return the cost of every experiment in order; a step that several share counts in the first of them."""
     seen, found = set[str](), {}
     for name in CORE_HOURS:
-        at = Snapshot(plan(StudySpec(**EXPERIMENTS[name].build(scale))), store)
+        at = Snapshot(study_plan(StudySpec(**EXPERIMENTS[name].build(scale))), store)
         used = cores() / (at.folder.record.workers if at.folder is not None else 1)
         steps = [step for step in at.plan.steps if step.kind == TABLE or step.key not in seen]
         seen.update(step.key for step in steps)

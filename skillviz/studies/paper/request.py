@@ -28,7 +28,7 @@ from skillviz.studies.paper.experiment import Experiment
 from skillviz.studies.paper.experiments import experiment
 from skillviz.studies.paper.scales import EVERY, Scale, is_file, scale
 from skillviz.studies.paper.setting import SettingRow
-from skillviz.studies.plan import plan
+from skillviz.studies.plan import study_plan
 from skillviz.studies.spec import ExperimentRequest, StudySpec, read_study
 from skillviz.studies.status import Snapshot
 from skillviz.studies.store import FILE, study_path
@@ -52,7 +52,7 @@ def study_of(request: ExperimentRequest, store: Store) -> tuple[Experiment, Scal
     row, chosen = experiment(request.experiment), resolved(request)
     name = f"{row.name}-{chosen.name}" + _suffix(chosen, request)
     study = StudySpec(**{**row.build(chosen), "name": name, "request": request})
-    plan(study)
+    study_plan(study)
     refuse_edited(study, store)
     return row, chosen, study
 
@@ -137,7 +137,7 @@ def is_as_requested(study: StudySpec) -> bool:
 def _plan_key(study: StudySpec) -> str:
     """Return the key of the study's plan on any device."""
     defaults, *runs = ({n: v for n, v in entry.items() if n != "device"} for entry in (study.defaults, *study.runs))
-    return plan(study.model_copy(update={"defaults": defaults, "runs": tuple(runs)})).key
+    return study_plan(study.model_copy(update={"defaults": defaults, "runs": tuple(runs)})).key
 
 
 def setting_differences(study: StudySpec) -> tuple[SettingRow, ...]:
@@ -148,7 +148,7 @@ def setting_differences(study: StudySpec) -> tuple[SettingRow, ...]:
     """
     if study.request is None:
         return ()
-    plan(study)
+    study_plan(study)
     data = study.request.data
     if data and not Path(data).is_dir():
         return (SettingRow("Data", "", f"the folder {data} is not here, so what else differs cannot be listed"),)
@@ -189,7 +189,7 @@ def write_study(study: StudySpec, store: Store) -> Path:
 
 def refuse_wrong(study: StudySpec, store: Store) -> None:
     """Raise the first problem that `check` finds in the study."""
-    check(Snapshot(plan(study), store))
+    check(Snapshot(study_plan(study), store))
 
 
 def folder_tasks(data: Path) -> dict[str, str]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from skillviz.analysis.differences import paired
 from skillviz.analysis.observations import sentences
-from skillviz.analysis.scores import scores
+from skillviz.analysis.scores import score_table
 from skillviz.analysis.seeds import resampled_tests
 from skillviz.analysis.tables import notes
 from skillviz.models.finetune.recipes import FEW, RECIPES
@@ -43,7 +43,7 @@ def tables(observations: Sequence[Observation]) -> dict[str, pd.DataFrame]:
     """Return scores and differences of the methods, and notes."""
     drawn = resampled_tests(observations)
     return {
-        "scores": scores(observations, drawn),
+        "scores": score_table(observations, drawn),
         "differences": paired(observations, PAIRS, drawn),
         "note": notes(LORA_NOTE, *sentences(observations)),
     }

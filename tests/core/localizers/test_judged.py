@@ -11,7 +11,7 @@ import torch
 
 from skillviz.core.localizers.candidates import Candidates
 from skillviz.core.localizers.judged import Growth, Judge, stagewise_judged, stagewise_nested
-from skillviz.core.localizers.record import Selection, Step
+from skillviz.core.localizers.record import LocalizerStep, Selection
 from skillviz.core.localizers.table import JudgedOptions, NestedOptions, Workload, ladder, localizer
 from skillviz.core.problem import Problem
 from skillviz.core.stratified import stratified
@@ -28,11 +28,11 @@ NESTED = NestedOptions(steps=4, batch_size=4, grow_share=0.5, judged=2, examples
 
 def judged(
     problem: Problem, size: int, options: JudgedOptions = OPTIONS, seed: int = 3
-) -> tuple[list[Step], Selection]:
+) -> tuple[list[LocalizerStep], Selection]:
     return finish(stagewise_judged(problem, size, seed=seed, options=options))
 
 
-def climbed(problem: Problem, size: int, options: NestedOptions | None = None) -> tuple[list[Step], Selection]:
+def climbed(problem: Problem, size: int, options: NestedOptions | None = None) -> tuple[list[LocalizerStep], Selection]:
     return finish(stagewise_nested(problem, size, seed=3, options=options or NESTED))
 
 

@@ -11,7 +11,7 @@ import torch
 
 from skillviz.core.localizers import fisher as fisher_module
 from skillviz.core.localizers import linearized as linearized_module
-from skillviz.core.localizers.record import Selection, State, Step
+from skillviz.core.localizers.record import LocalizerStep, Selection, State
 from skillviz.core.localizers.table import LOCALIZERS, localizer
 from skillviz.core.problem import Problem
 from tests.core.problems import examples, finish, tiny_problem
@@ -56,11 +56,13 @@ def run(problem: Problem, name: str, size: int, resume: State | None = None) -> 
     return row.search(problem, size, seed=3, options=row.make_options(OPTIONS.get(name, {})), resume=resume)
 
 
-def whole(problem: Problem, name: str, size: int, resume: State | None = None) -> tuple[list[Step], Selection]:
+def whole(problem: Problem, name: str, size: int, resume: State | None = None) -> tuple[list[LocalizerStep], Selection]:
     return finish(run(problem, name, size, resume))
 
 
-def cut_after(problem: Problem, name: str, size: int, k: int, resume: State | None = None) -> tuple[list[Step], State]:
+def cut_after(
+    problem: Problem, name: str, size: int, k: int, resume: State | None = None
+) -> tuple[list[LocalizerStep], State]:
     """Return the first k steps, and a copy of the state after them in the form of a file."""
     search = run(problem, name, size, resume)
     steps = list(islice(search, k))
@@ -70,7 +72,7 @@ def cut_after(problem: Problem, name: str, size: int, k: int, resume: State | No
     return steps, state
 
 
-def told(steps: list[Step]) -> list[tuple[Any, ...]]:
+def told(steps: list[LocalizerStep]) -> list[tuple[Any, ...]]:
     """Return the steps without their seconds, with losses to the last bit (NaN equal to itself)."""
     return [(s.step, np.float64(s.loss).tobytes(), s.size, s.added, s.removed, s.total) for s in steps]
 
@@ -94,7 +96,7 @@ def test_cut_and_resumed_is_as_if_never_cut(name: str, dtype: torch.dtype) -> No
 @pytest.mark.cases(2, 4)
 @pytest.mark.parametrize("name", first(LOCALIZERS))
 def test_cut_twice_and_over_several_epochs(name: str) -> None:
-    problem, state, taken = problem_for(labels=3), None, list[Step]()
+    problem, state, taken = problem_for(labels=3), None, list[LocalizerStep]()
     steps, found = whole(problem, name, 200)
     for k in (2, 3) if len(steps) >= 5 else (1,):
         more, state = cut_after(problem, name, 200, k, state)

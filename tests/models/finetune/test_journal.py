@@ -17,7 +17,7 @@ from safetensors.torch import load_file
 
 from skillviz.errors import DiskFull
 from skillviz.models.finetune import training
-from skillviz.models.finetune.journal import ENVIRONMENT, Entry, Journal, TrainingState
+from skillviz.models.finetune.journal import ENVIRONMENT, Journal, JournalEntry, TrainingState
 from skillviz.models.finetune.run import Finetuned, journal_of
 from skillviz.models.finetune.training import TrainStep
 from skillviz.tasks.task import Task
@@ -128,15 +128,15 @@ def test_a_state_that_is_not_put_back_exactly_gives_other_weights(
     train({"recipe": "adamw"}, tmp_path / "whole")
     with pytest.raises(KeyboardInterrupt):
         train({"recipe": "adamw"}, tmp_path / "out", on_step=stopped(7))
-    restored = Entry.restored
+    restored = JournalEntry.restored
 
-    def spoiled(self: Entry) -> TrainingState | None:
+    def spoiled(self: JournalEntry) -> TrainingState | None:
         state = restored(self)
         if state is not None:
             next(iter(state.optimizer.values()))["exp_avg"].view(-1)[0] += 1e-3
         return state
 
-    monkeypatch.setattr(Entry, "restored", spoiled)
+    monkeypatch.setattr(JournalEntry, "restored", spoiled)
     train({"recipe": "adamw"}, tmp_path / "out")
     assert hashes(tmp_path / "out") != hashes(tmp_path / "whole")
 

@@ -24,7 +24,7 @@ from skillviz.studies.paper.experiments import EXPERIMENTS, experiment
 from skillviz.studies.paper.published_values import NAMES, beside, published
 from skillviz.studies.paper.request import requested_tasks, study_of, write_study
 from skillviz.studies.paper.scales import SCALES, scale
-from skillviz.studies.plan import Plan, plan
+from skillviz.studies.plan import StudyPlan, study_plan
 from skillviz.studies.spec import ExperimentRequest, StudySpec, read_study
 from skillviz.studies.store import StudyFolder, list_studies
 from tests.studies.fake_tables import FAKE_TABLES
@@ -33,11 +33,11 @@ SEARCHED = ("stagewise", "learned", "learned-ranked", "fisher", "random", "lotte
 
 
 @cache
-def planned(name: str, at: str = "small") -> Plan:
-    return plan(StudySpec(**EXPERIMENTS[name].build(scale(at))))
+def planned(name: str, at: str = "small") -> StudyPlan:
+    return study_plan(StudySpec(**EXPERIMENTS[name].build(scale(at))))
 
 
-def keys(found: Plan) -> set[str]:
+def keys(found: StudyPlan) -> set[str]:
     return {step.key for step in found.steps if step.key != "table"}
 
 
@@ -67,10 +67,10 @@ def test_a_row_says_what_it_makes_of_which_published_values(name: str) -> None:
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_every_experiment_can_be_planned(name: str, at: str) -> None:
     study = StudySpec(**EXPERIMENTS[name].build(scale(at)))
-    found = plan(study)
+    found = study_plan(study)
     assert found.steps[-1].key == "table" and len(found.steps) > 1
     assert (study.experiment, study.scale) == (name, at)
-    assert plan(StudySpec(**EXPERIMENTS[name].build(scale(at)))).key == found.key
+    assert study_plan(StudySpec(**EXPERIMENTS[name].build(scale(at)))).key == found.key
 
 
 @pytest.mark.parametrize("at", SCALES)
@@ -111,21 +111,21 @@ def test_the_small_scale_takes_a_stored_pair_where_there_is_one(tmp_path: Path) 
     assert {(m.head, m.readout, m.recipe) for m in models} == {("linear", "head", "sgd")}
     (tmp_path / "clinc-domains-sgd").mkdir()
     own = replace(scale("small"), stored=str(tmp_path))
-    found = plan(StudySpec(**EXPERIMENTS["table2"].build(own)))
+    found = study_plan(StudySpec(**EXPERIMENTS["table2"].build(own)))
     assert len(found.finetuned) == 3
     assert [s.finetuned for s in found.runs if "clinc" in s.task] == 4 * [str(tmp_path / "clinc-domains-sgd")]
 
 
 def test_seeds_and_tasks_of_the_user_take_the_place_of_the_scale_s() -> None:
     own = scale("small").with_choices(tasks=requested_tasks(scale("small"), ["all"]), seeds=3)
-    models = [step.spec for step in plan(StudySpec(**EXPERIMENTS["table2"].build(own))).of("finetune")]
+    models = [step.spec for step in study_plan(StudySpec(**EXPERIMENTS["table2"].build(own))).of("finetune")]
     assert len(models) == 15
     assert {m.seed for m in models if isinstance(m, FineTunedSpec)} == {0, 1, 2}
 
 
 @pytest.mark.parametrize("name", ["table8", "figure2", "figure6"])
 def test_every_search_is_on_every_fine_tuning_seed(name: str) -> None:
-    found = plan(StudySpec(**EXPERIMENTS[name].build(scale("small").with_choices(seeds=3))))
+    found = study_plan(StudySpec(**EXPERIMENTS[name].build(scale("small").with_choices(seeds=3))))
     by_localizer: dict[tuple[str, str], set[str]] = {}
     for spec in found.runs:
         by_localizer.setdefault((spec.task, spec.localizer), set()).add(spec.finetuned)
@@ -137,24 +137,28 @@ def test_every_search_is_on_every_fine_tuning_seed(name: str) -> None:
 def test_the_device_is_in_no_key() -> None:
     own = scale("small").with_choices(base="org/other")
     keys_of = [
-        [step.key for step in plan(StudySpec(**EXPERIMENTS["table1"].build(one))).of("finetune") if not step.needs]
+        [
+            step.key
+            for step in study_plan(StudySpec(**EXPERIMENTS["table1"].build(one))).of("finetune")
+            if not step.needs
+        ]
         for one in (own, replace(own, device="cpu"))
     ]
     assert keys_of[0] == keys_of[1] and keys_of[0]
 
 
 def test_figure3_asks_both_readouts() -> None:
-    found = plan(StudySpec(**EXPERIMENTS["figure3"].build(scale("small").with_choices(readout="prompt"))))
+    found = study_plan(StudySpec(**EXPERIMENTS["figure3"].build(scale("small").with_choices(readout="prompt"))))
     assert {spec.readout for spec in found.runs} == {"prompt", "head"}
 
 
 def test_another_base_has_models_of_its_own() -> None:
     own = scale("small").with_choices(base="org/other", tasks=("mr",))
-    found = plan(StudySpec(**EXPERIMENTS["table2"].build(own)))
+    found = study_plan(StudySpec(**EXPERIMENTS["table2"].build(own)))
     assert {spec.base for spec in found.runs} == {"org/other"} and len(found.finetuned) == 1
     assert EXPERIMENTS["table2"].differences(own)[0].here == "org/other"
     pair = scale("small").with_choices(finetuned="mine", tasks=("mr",))
-    assert {spec.finetuned for spec in plan(StudySpec(**EXPERIMENTS["table2"].build(pair))).runs} == {"mine"}
+    assert {spec.finetuned for spec in study_plan(StudySpec(**EXPERIMENTS["table2"].build(pair))).runs} == {"mine"}
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from skillviz.runs.store import Store
 from skillviz.studies.engine import run_study
 from skillviz.studies.paper.experiments import EXPERIMENTS, figure4, sensitivity, table8
 from skillviz.studies.paper.scales import Scale, scale
-from skillviz.studies.plan import plan
+from skillviz.studies.plan import study_plan
 from skillviz.studies.spec import StudySpec
 from skillviz.studies.store import StudyFolder, open_study
 from tests.studies.tiny_studies import tiny_scale, write_world
@@ -82,7 +82,7 @@ def test_an_experiment_from_end_to_end(name: str, small: Scale, stored: Path) ->
     if "scores" not in folder.tables():
         return
     scores = of_own_task(folder)
-    planned = plan(folder.study)
+    planned = study_plan(folder.study)
     methods = {LOCALIZERS[run.localizer].method for run in planned.runs}
     methods |= {RECIPES[model.recipe].method for model in planned.finetuned}
     assert methods | set(EXPERIMENTS[name].methods) <= set(scores["method"])

@@ -22,7 +22,7 @@ from skillviz.studies.paper.request import (
     write_study,
 )
 from skillviz.studies.paper.scales import SCALES, scale
-from skillviz.studies.plan import Plan, plan
+from skillviz.studies.plan import StudyPlan, study_plan
 from skillviz.studies.spec import ExperimentRequest, StudySpec, read_study
 from skillviz.studies.step import name_of
 from tests.tiers import first, in_the_night
@@ -61,17 +61,17 @@ def study(folder: Path, name: str = "table2", at: str = "small", **asked: Any) -
 
 def tasks_of(study: StudySpec) -> set[str]:
     """Return the names of the tasks of its models."""
-    found = plan(study)
+    found = study_plan(study)
     return {name_of(spec.task) for spec in (*found.runs, *found.scores)}
 
 
 def shifts_of(study: StudySpec) -> list[tuple[str, str]]:
     """Return each task with the other tasks that its runs are scored on, without repeats, in order."""
-    pairs = [(name_of(spec.task), name_of(other)) for spec in plan(study).runs for other in spec.others]
+    pairs = [(name_of(spec.task), name_of(other)) for spec in study_plan(study).runs for other in spec.others]
     return list(dict.fromkeys(pairs))
 
 
-def given(found: Plan) -> set[str]:
+def given(found: StudyPlan) -> set[str]:
     """Return the fine-tuned models of the plan's runs that the plan does not make."""
     return {spec.finetuned for spec in found.runs if not spec.finetuned.startswith("${SKILLVIZ_FINETUNED}")}
 
@@ -79,7 +79,7 @@ def given(found: Plan) -> set[str]:
 @pytest.mark.parametrize("asked", [{"base": "org/mine"}, {"base": "org/mine", "readout": "prompt"}, {}, {"seeds": 2}])
 def test_a_task_without_a_stored_pair_is_fine_tuned(asked: dict[str, Any], data: Path) -> None:
     (file,) = files(data, "cafe")
-    found = plan(study(data, tasks=(file,), **asked))
+    found = study_plan(study(data, tasks=(file,), **asked))
     assert not given(found) and {model.tasks for model in found.finetuned} == {(file,)}
     assert len(found.finetuned) == asked.get("seeds", 1)
 
@@ -90,19 +90,19 @@ def test_a_stored_pair_is_of_the_scale_s_own_base_task_and_readout(
     pair, own, base = tmp_path / "pairs" / "subj-sgd", ("subj",), "examples/models/minilm-l6"
     pair.mkdir(parents=True)
     monkeypatch.setitem(SCALES, "small", replace(SCALES["small"], stored=str(pair.parent)))
-    assert given(plan(study(data, tasks=own))) == {str(pair)}
-    assert given(plan(study(data, tasks=own, readout="head", base=base))) == {str(pair)}
-    assert given(plan(study(data, tasks=(str(Path("examples/tasks/subj.yaml").absolute()),)))) == {str(pair)}
+    assert given(study_plan(study(data, tasks=own))) == {str(pair)}
+    assert given(study_plan(study(data, tasks=own, readout="head", base=base))) == {str(pair)}
+    assert given(study_plan(study(data, tasks=(str(Path("examples/tasks/subj.yaml").absolute()),)))) == {str(pair)}
     copy = str(tmp_path / "a copy" / "minilm-l6")
     for other in ({"base": copy, "readout": "head"}, {"base": copy}, {"readout": "prompt"}):
-        assert not given(plan(study(data, tasks=own, **other)))
-    mixed = plan(study(data, tasks=(*own, *files(data, "cafe"))))
+        assert not given(study_plan(study(data, tasks=own, **other)))
+    mixed = study_plan(study(data, tasks=(*own, *files(data, "cafe"))))
     assert given(mixed) == {str(pair)} and len(mixed.finetuned) == 1
 
 
 def test_a_fine_tuned_model_of_the_user_stands_for_the_pair(data: Path) -> None:
     asked = {"base": "org/mine", "finetuned": "org/tuned", "tasks": files(data, "cafe")}
-    assert given(plan(study(data, readout="head", **asked))) == {"org/tuned"}
+    assert given(study_plan(study(data, readout="head", **asked))) == {"org/tuned"}
 
 
 @pytest.mark.parametrize("name", FEW)
@@ -114,13 +114,13 @@ def test_no_task_that_was_named_is_dropped(name: str, data: Path) -> None:
 
 def test_a_sequence_has_all_tasks_in_the_order_of_the_words(data: Path) -> None:
     named = files(data, "place", "cafe", "hotel", "bakery")
-    found = plan(study(data, "table4", base="org/mine", tasks=named))
+    found = study_plan(study(data, "table4", base="org/mine", tasks=named))
     assert {m.tasks for m in found.finetuned if m.recipe == "continual"} == {named}
 
 
 def test_the_published_search_is_on_two_tasks_and_says_so(data: Path) -> None:
     found = study(data, at="small", base="org/mine", tasks=files(data, "cafe", "bakery", "place"))
-    learned = {name_of(spec.task) for spec in plan(found).runs if spec.localizer == "learned"}
+    learned = {name_of(spec.task) for spec in study_plan(found).runs if spec.localizer == "learned"}
     assert learned == {"cafe-verdict", "bakery-verdict"}
     here = {row.aspect: row.here for row in setting_differences(found)}
     assert here["Learned mask"] == "on cafe-verdict and bakery-verdict alone, as it costs most"
@@ -129,7 +129,7 @@ def test_the_published_search_is_on_two_tasks_and_says_so(data: Path) -> None:
 @pytest.mark.parametrize("name", ["table3", "figure7"])
 def test_tasks_with_the_same_labels_are_each_other_s_other_data(name: str, data: Path) -> None:
     cafe, bakery = files(data, "cafe", "bakery")
-    found = plan(study(data, name, base="org/mine", tasks=(cafe, bakery)))
+    found = study_plan(study(data, name, base="org/mine", tasks=(cafe, bakery)))
     assert {(spec.task, spec.others) for spec in found.runs} == {(cafe, (bakery,)), (bakery, (cafe,))}
 
 
@@ -137,7 +137,7 @@ def test_tasks_with_the_same_labels_are_each_other_s_other_data(name: str, data:
 def test_other_data_can_be_named(name: str, data: Path) -> None:
     cafe, hotel, place = files(data, "cafe", "hotel", "place")
     found = study(data, name, tasks=(cafe,), also=(hotel,))
-    assert {(spec.task, spec.others) for spec in plan(found).runs} == {(cafe, (hotel,))}
+    assert {(spec.task, spec.others) for spec in study_plan(found).runs} == {(cafe, (hotel,))}
     assert found.name != study(data, name, tasks=(cafe, hotel)).name
     assert found.request is not None and found.request.also == (hotel,)
     with pytest.raises(BadInput, match=rf"{name} scores models on other data .* none are known for cafe-verdict: name"):
@@ -170,7 +170,7 @@ def test_a_folder_of_task_files_gives_the_tasks(at: str, data: Path, monkeypatch
     for word in ("bakery", "bakery-verdict", *files(data, "bakery")):
         some = study(data, at=at, base="org/mine", data=str(data), tasks=(word,), also=("hotel",))
         assert shifts_of(some) == [("bakery-verdict", "hotel-verdict")]
-        assert {spec.task for spec in plan(some).runs} == set(files(data, "bakery"))
+        assert {spec.task for spec in study_plan(some).runs} == set(files(data, "bakery"))
     with pytest.raises(BadInput, match=r"'film' is not a task .* in the folder of --data: bakery, cafe, hotel, place"):
         study(data, at=at, data=str(data), tasks=("film",))
     assert study(data, at=at, base="org/mine", data=str(data), tasks=("all",)).runs == found.runs
@@ -206,7 +206,7 @@ def test_a_path_may_hold_spaces_and_commas(data: Path) -> None:
     file = data / "one, two" / "task.yaml"
     file.parent.mkdir()
     file.write_text((data / "cafe" / "task.yaml").read_text())
-    assert {spec.task for spec in plan(study(data, base="org/mine", tasks=(str(file),))).runs} == {str(file)}
+    assert {spec.task for spec in study_plan(study(data, base="org/mine", tasks=(str(file),))).runs} == {str(file)}
 
 
 @pytest.mark.cases(5, 6)
@@ -274,9 +274,9 @@ def test_it_may_be_asked_of_several_fine_tuning_seeds(name: str, scale: str, tmp
     found = study_of(request, Store(tmp_path))[2]
     assert is_as_requested(found) and found.name.endswith("-3-seeds")
     readout = SCALES[scale].readout
-    main = [model.seed for model in plan(found).finetuned if model.recipe == "sgd" and model.readout == readout]
+    main = [model.seed for model in study_plan(found).finetuned if model.recipe == "sgd" and model.readout == readout]
     assert set(main) == {0, 1, 2}
-    grafted = {run.finetuned for run in plan(found).runs if run.localizer == "stagewise"}
+    grafted = {run.finetuned for run in study_plan(found).runs if run.localizer == "stagewise"}
     assert len(grafted) >= 3 and not any("pairs" in path for path in grafted)
 
 
@@ -292,8 +292,11 @@ def test_it_may_be_asked_of_several_samples_of_the_training_data(name: str, tmp_
     words = ("python", "-m", "skillviz", "reproduce", name, "--scale", "small", "--samples", "2", "--k-shot", "64")
     assert found.request is not None and found.request.command() == shlex.join(words)
     for kind in ("finetuned", "runs", "scores"):
-        drawn = [spec.data_seed for spec in getattr(plan(found), kind)]
-        assert [drawn.count(seed) for seed in (0, 1)] == 2 * [len(getattr(plan(one), kind))] and set(drawn) <= {0, 1}
+        drawn = [spec.data_seed for spec in getattr(study_plan(found), kind)]
+        assert [drawn.count(seed) for seed in (0, 1)] == 2 * [len(getattr(study_plan(one), kind))] and set(drawn) <= {
+            0,
+            1,
+        }
 
 
 @pytest.mark.parametrize(("asked", "sentence"), [

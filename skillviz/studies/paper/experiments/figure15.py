@@ -9,7 +9,7 @@ import pandas as pd
 from skillviz.analysis.checkpoint_series import checkpoint_points
 from skillviz.analysis.differences import paired
 from skillviz.analysis.observations import sentences
-from skillviz.analysis.scores import scores
+from skillviz.analysis.scores import score_table
 from skillviz.analysis.seeds import resampled_tests
 from skillviz.analysis.tables import check, notes
 from skillviz.errors import BadInput
@@ -68,7 +68,7 @@ def tables(results: Results) -> dict[str, pd.DataFrame]:
     points = [checkpoint_points(runs) for runs in series.values()]
     return {
         "checkpoints": check(pd.concat(points, ignore_index=True) if points else pd.DataFrame(), "checkpoints"),
-        "scores": scores(observations, drawn),
+        "scores": score_table(observations, drawn),
         "differences": paired(observations, PAIRS, drawn),
         "note": notes(
             "A checkpoint is the best check on validation data within its steps, as early stopping keeps it.",

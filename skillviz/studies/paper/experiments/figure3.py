@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from skillviz.analysis.differences import paired
 from skillviz.analysis.observations import sentences
-from skillviz.analysis.scores import scores
+from skillviz.analysis.scores import score_table
 from skillviz.analysis.seeds import resampled_tests
 from skillviz.analysis.tables import notes
 from skillviz.studies.paper.claims import Claim
@@ -43,7 +43,7 @@ def tables(results: Results) -> dict[str, pd.DataFrame]:
     observations = [replace(one, shown_readout=one.readout) for one in own_tasks]
     drawn = resampled_tests(observations)
     return {
-        "scores": scores(observations, drawn),
+        "scores": score_table(observations, drawn),
         "differences": paired(observations, PAIRS, drawn),
         "note": notes(
             "The head readout's pre-trained state has the fine-tuned head: its accuracy is not that of chance.",

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from skillviz.analysis.differences import paired
 from skillviz.analysis.observations import sentences
-from skillviz.analysis.scores import scores
+from skillviz.analysis.scores import score_table
 from skillviz.analysis.seeds import resampled_tests
 from skillviz.analysis.tables import notes
 from skillviz.core.formats import listed
@@ -47,7 +47,7 @@ def tables(results: Results) -> dict[str, pd.DataFrame]:
     observations = [one for one in of_results(results) if one.task == one.id_task]
     drawn = resampled_tests(observations)
     return {
-        "scores": scores(observations, drawn),
+        "scores": score_table(observations, drawn),
         "differences": paired(observations, PAIRS, drawn),
         "note": notes(
             "Lottery: embeddings and head are kept, all other entries outside the region are zero, and nothing is "

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from skillviz.analysis.differences import paired
 from skillviz.analysis.observations import sentences
-from skillviz.analysis.scores import scores
+from skillviz.analysis.scores import score_table
 from skillviz.analysis.seeds import resampled_tests
 from skillviz.analysis.tables import notes
 from skillviz.models.finetune.recipes import SGD
@@ -41,7 +41,7 @@ def tables(results: Results) -> dict[str, pd.DataFrame]:
     observations = [one for one in of_results(results) if one.task == one.id_task]
     drawn = resampled_tests(observations)
     return {
-        "scores": scores(observations, drawn),
+        "scores": score_table(observations, drawn),
         "differences": paired(observations, PAIRS, drawn),
         "note": notes(
             "A share of the gain is of the gain of the recipe's own model, as each reaches another accuracy.",

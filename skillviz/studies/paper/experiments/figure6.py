@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from skillviz.analysis.histogram import histogram
 from skillviz.analysis.observations import sentences
-from skillviz.analysis.scores import scores
+from skillviz.analysis.scores import score_table
 from skillviz.analysis.tables import notes
 from skillviz.studies.paper.claims import Claim
 from skillviz.studies.paper.experiment import Experiment
@@ -32,7 +32,7 @@ def tables(results: Results) -> dict[str, pd.DataFrame]:
     observations = of_results(results)
     return {
         "histogram": histogram(observations),
-        "scores": scores(observations),
+        "scores": score_table(observations),
         "note": notes(*sentences(observations)),
     }
 

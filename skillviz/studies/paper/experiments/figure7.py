@@ -9,7 +9,7 @@ import pandas as pd
 
 from skillviz.analysis.differences import paired
 from skillviz.analysis.observations import sentences
-from skillviz.analysis.scores import scores
+from skillviz.analysis.scores import score_table
 from skillviz.analysis.seeds import mean_over_seeds, scored_in
 from skillviz.analysis.tables import notes
 from skillviz.core.metrics import metric_names
@@ -46,7 +46,7 @@ def tables(results: Results) -> dict[str, pd.DataFrame]:
     """Return scores and differences on every task by size, and the paths between the models."""
     observations = of_results(results)
     return {
-        "scores": scores(observations),
+        "scores": score_table(observations),
         "differences": paired(observations, PAIRS),
         "paths": pd.DataFrame(path_rows(results.runs())),
         "note": notes(*sentences(observations)),

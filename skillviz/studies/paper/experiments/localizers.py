@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from skillviz.analysis.differences import paired
 from skillviz.analysis.observations import sentences
 from skillviz.analysis.recovered import without_gain
-from skillviz.analysis.scores import scores
+from skillviz.analysis.scores import score_table
 from skillviz.analysis.seeds import resampled_tests
 from skillviz.analysis.tables import notes
 from skillviz.core.formats import listed
@@ -60,7 +60,7 @@ def tables(results: Results) -> dict[str, pd.DataFrame]:
     observations = of_results(results)
     drawn = resampled_tests(observations)
     return {
-        "scores": scores(observations, drawn),
+        "scores": score_table(observations, drawn),
         "differences": paired(observations, PAIRS, drawn),
         "note": notes(*sentences(observations), *without_gain(observations, drawn)),
     }

@@ -8,7 +8,7 @@ from skillviz.analysis.composition import composition
 from skillviz.analysis.differences import paired
 from skillviz.analysis.observations import sentences
 from skillviz.analysis.recovered import recovered, without_gain
-from skillviz.analysis.scores import scores
+from skillviz.analysis.scores import score_table
 from skillviz.analysis.seeds import resampled_tests
 from skillviz.analysis.stability import stability_of_runs
 from skillviz.analysis.tables import notes
@@ -55,7 +55,7 @@ def tables(results: Results) -> dict[str, pd.DataFrame]:
     observations = of_results(results)
     drawn = resampled_tests(observations)
     return {
-        "scores": scores(observations, drawn),
+        "scores": score_table(observations, drawn),
         "recovered": recovered(observations, resampled=drawn),
         "differences": paired(observations, PAIRS, drawn),
         "composition": composition(runs),

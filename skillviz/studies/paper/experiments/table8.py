@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from skillviz.analysis.differences import paired
 from skillviz.analysis.observations import sentences
 from skillviz.analysis.overlaps import overlap_of_localizers
-from skillviz.analysis.scores import scores
+from skillviz.analysis.scores import score_table
 from skillviz.analysis.seeds import resampled_tests
 from skillviz.analysis.tables import notes
 from skillviz.core.localizers.table import FisherOptions
@@ -51,7 +51,7 @@ def tables(results: Results) -> dict[str, pd.DataFrame]:
     left = [FIRST] if len(compared) < len(runs) else []
     drawn = resampled_tests(observations)
     return {
-        "scores": scores(observations, drawn),
+        "scores": score_table(observations, drawn),
         "overlap": overlap_of_localizers(compared),
         "differences": paired(observations, PAIRS, drawn),
         "note": notes(*sentences(observations), *left),

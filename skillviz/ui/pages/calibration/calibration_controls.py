@@ -110,10 +110,10 @@ def verdicts(run: Run, choice: Choice, logits: dict[str, np.ndarray], labels: np
 
 def out_of_scope(run: Run) -> None:
     """Draws the section on texts that fit no class; nothing if the run's task has no such texts."""
-    outside = page.table(run, "out_of_scope", needed=False)
+    outside = page.stored_table(run, "out_of_scope", needed=False)
     if outside.empty:
         return
-    predictions = page.table(run, "predictions")
+    predictions = page.stored_table(run, "predictions")
     sure = cache.computed(("out of scope",), [run], lambda: scope.confidences(run, predictions, outside))
     st.markdown(f"## {scope.TITLE}", help=about(*scope.WORDS, "paired"))
     lines = [f"{chip_text(verdict)} {words}" for verdict, words in scope.findings(sure)]

@@ -15,7 +15,7 @@ from skillviz.show.compare import STATES
 from skillviz.show.entries import Entry, first_choice, is_default, other_seeds, roles, run_labels
 from skillviz.show.glossary import about
 from skillviz.ui import address, cache, controls, copy_link, page, page_table
-from skillviz.ui.pages.compare import view
+from skillviz.ui.pages.compare import compare_page
 from skillviz.ui.pages.compare.comparison import FEWEST, MOST, Side, sides
 from skillviz.ui.run_bar import offered, variants_switch, width_of
 
@@ -60,7 +60,7 @@ def choose(entries: Sequence[Entry]) -> tuple[tuple[Side, ...], Side, str]:
         _buttons(entries, by_id[_starting_run(ids, entries)])
         variants_switch(entries)
     if len(ids) < FEWEST:
-        st.info(view.too_few(len(ids)), icon=":material/compare_arrows:")
+        st.info(compare_page.too_few(len(ids)), icon=":material/compare_arrows:")
         st.stop()
     with page.explained():
         chosen_sides = sides([by_id[run_id] for run_id in ids], cache.runs(ids))
@@ -191,9 +191,9 @@ def _fill_box(entries: Sequence[Entry], by_id: dict[str, Entry]) -> None:
     ids = dict.fromkeys(resolved for name in wanted if (resolved := _resolved(name, by_id)))
     missing = [name for name in wanted if not _resolved(name, by_id)]
     if missing:
-        st.warning(view.unknown(missing), icon=":material/search_off:")
+        st.warning(compare_page.unknown(missing), icon=":material/search_off:")
     if len(ids) > MOST:
-        st.warning(view.too_many(len(ids)))
+        st.warning(compare_page.too_many(len(ids)))
     st.session_state[KEY] = list(ids)[:MOST]
 
 

@@ -25,7 +25,7 @@ from skillviz.tasks.task import CHOICE, GENERATION
 from skillviz.ui import cache, controls, exports, live
 from skillviz.ui.cards import STATES
 from skillviz.ui.chart import show, theme
-from skillviz.ui.pages.examples.view import RunExamples
+from skillviz.ui.pages.examples.examples_page import RunExamples
 
 OR_TYPE = ", or type a sentence of your own"
 NO_EXPLANATION = {

@@ -48,7 +48,7 @@ def other_regions(run: Run) -> None:
 
 def minimal_part(run: Run) -> None:
     """Draws the map with the smallest sufficient part in full color and the surplus in gray."""
-    scores, layers = _scores(run), page.table(run, "layers")
+    scores, layers = _scores(run), page.stored_table(run, "layers")
     assert scores is not None
     with page.explained():
         whole = cache.region(run)

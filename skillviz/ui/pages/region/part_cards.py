@@ -43,7 +43,7 @@ def parts(run: Run) -> None:
     st.markdown("## What each part does", help=about("parts", "paired", "discovery"))
     if run.record.task is None:
         return
-    has_experts = page.table(run, "layers", needed=False)["kind"].isin(EXPERT_KINDS).any()
+    has_experts = page.stored_table(run, "layers", needed=False)["kind"].isin(EXPERT_KINDS).any()
     offered = [name for name in GROUPINGS if name != EXPERTS or has_experts]
     with st.container(horizontal=True):
         grouping = controls.segments("parts", "Divide by", offered, CELLS, shown=GROUPINGS.get)

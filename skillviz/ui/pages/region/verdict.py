@@ -19,7 +19,7 @@ def verdict(run: Run) -> str:
     if control is not None:
         with page.explained():
             other = cache.run(control.id)
-            tables = [cache.table(one, "predictions") for one in (run, other)]
+            tables = [cache.stored_table(one, "predictions") for one in (run, other)]
         judged = cache.computed(
             ("beside control", split), [run, other],
             lambda: beside_control(run.record, tables[0], control, tables[1], split),

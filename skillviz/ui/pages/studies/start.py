@@ -19,7 +19,7 @@ from skillviz.studies.cores import cores
 from skillviz.studies.paper.experiments import EXPERIMENTS
 from skillviz.studies.paper.request import study_of, write_study
 from skillviz.studies.paper.scales import SMALL, Scale
-from skillviz.studies.plan import Plan
+from skillviz.studies.plan import StudyPlan
 from skillviz.studies.spec import ExperimentRequest, StudySpec
 from skillviz.studies.store import FILE, study_path
 from skillviz.ui import (
@@ -195,7 +195,7 @@ def _plan_and_button(study: StudySpec, command: str) -> None:
         _start(study, workers, chosen)
 
 
-def _counted(plan: Plan, left: int) -> str:
+def _counted(plan: StudyPlan, left: int) -> str:
     """The contents of a plan: `3 fine-tunings, 27 localizations, 9 scorings; 39 steps, 12 to do`."""
     parts = [
         formats.counted(count, noun)

@@ -11,7 +11,7 @@ from skillviz.errors import BadInput
 from skillviz.runs.store import Store
 from skillviz.serving import visitor
 from skillviz.studies.paper.request import is_as_requested, refuse_edited
-from skillviz.studies.plan import plan
+from skillviz.studies.plan import study_plan
 from skillviz.studies.spec import StudySpec, read_study
 from skillviz.studies.store import FILE, open_study, study_path
 from skillviz.tasks.project import expanded
@@ -20,7 +20,7 @@ from skillviz.ui import cache, study_words
 
 def typed(path: str) -> StudySpec:
     """The study of a file on the dashboard's machine; raises BadInput."""
-    return _checked(read_study(Path(expanded(visitor.checked(path)))))
+    return _checked(read_study(Path(expanded(visitor.checked_visitor(path)))))
 
 
 def uploaded(name: str, content: bytes) -> StudySpec:
@@ -97,7 +97,7 @@ def _is_as_it_was_run(path: Path) -> bool:
     """True if the file in a study's folder has the plan that was run last there."""
     stored = open_study(path)
     try:
-        return stored is not None and stored.record.key == plan(stored.study).key
+        return stored is not None and stored.record.key == study_plan(stored.study).key
     except BadInput:
         return False
 

@@ -12,7 +12,7 @@ import streamlit as st
 
 from skillviz.core import formats
 from skillviz.core.parameters import KINDS, ParameterTable
-from skillviz.core.region_expression import ALGEBRA, CONDITIONS, canonical, checked, parsed
+from skillviz.core.region_expression import ALGEBRA, CONDITIONS, canonical, checked_expression, parsed
 from skillviz.errors import BadInput
 from skillviz.runs.run import RANKING, Run
 from skillviz.serving import sign_in
@@ -86,17 +86,17 @@ def expression_of(choices: RegionChoices) -> dict[str, Any]:
     if choices.has_stored and not choices.runs:
         raise BadInput("choose a stored region, or build the region from parts alone.")
     if not choices.has_parts:
-        return checked(_stored_expression(choices))
+        return checked_expression(_stored_expression(choices))
     if not choices.has_stored:
-        return checked(_parts_expression(choices))
+        return checked_expression(_parts_expression(choices))
     pair = [_stored_expression(choices), _parts_expression(choices)]
     algebra = {"without": "difference", "rest": "difference"}.get(choices.how, choices.how)
-    return checked({algebra: pair[::-1] if choices.how == "rest" else pair})
+    return checked_expression({algebra: pair[::-1] if choices.how == "rest" else pair})
 
 
 def choices_of(expression: Mapping[str, Any]) -> RegionChoices:
     """The form's values for an expression; an expression that the fields cannot hold is shown as JSON."""
-    whole = checked(expression)
+    whole = checked_expression(expression)
     if (stored := _stored_fields(whole)) is not None:
         return RegionChoices(how="stored", **stored)
     if (parts := _part_fields(whole)) is not None:

@@ -91,12 +91,12 @@ class OpeningRun:
     @cached_property
     def predictions(self) -> pd.DataFrame:
         """The stored logits of every state; shows an explanation and stops if there are none."""
-        return page.table(self.run, "predictions")
+        return page.stored_table(self.run, "predictions")
 
     @cached_property
     def layers(self) -> pd.DataFrame:
         """The region by parameter; shows an explanation and stops if it is missing."""
-        return page.table(self.run, "layers")
+        return page.stored_table(self.run, "layers")
 
     @property
     def moved(self) -> float:

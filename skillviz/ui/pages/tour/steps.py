@@ -33,7 +33,7 @@ from skillviz.show.surgery import Grafted
 from skillviz.ui import cache, cards, controls, live, page, presenter
 from skillviz.ui.cards import STATES as MARKS
 from skillviz.ui.chart import show, theme
-from skillviz.ui.pages.interpolation.view import grid_of, levels
+from skillviz.ui.pages.interpolation.interpolation_page import grid_of, levels
 from skillviz.ui.pages.surgery import hand_region
 from skillviz.ui.pages.tour import questions
 from skillviz.ui.pages.tour.opening_run import LONGEST, OpeningRun, Sample, samples
@@ -363,7 +363,7 @@ def draw_place(opening: OpeningRun, left: DeltaGenerator, right: DeltaGenerator,
             layers = region.layers
             _part_numbers(opening, expression, region.size)
         else:
-            layers = page.table(rivals[chosen], "layers") if chosen in rivals else layers
+            layers = page.stored_table(rivals[chosen], "layers") if chosen in rivals else layers
             _stored_numbers(opening, chosen, rivals.get(chosen))
     with right:
         region_map = surgery.layout(layers, theme(), presenter.unenlarged(HEIGHT), sides=False)

@@ -181,10 +181,10 @@ class ShownPoints:
 
 def grid_of(run: Run) -> Grid:
     """The run's known points between its models; shows an explanation and stops if it has no test scores."""
-    page.scores(run, "test")
-    stored = page.table(run, "interpolation", needed=False)
+    page.stored_scores(run, "test")
+    stored = page.stored_table(run, "interpolation", needed=False)
     with page.explained():
-        bins = page.table(run, "interpolation_bins", needed=False)
+        bins = page.stored_table(run, "interpolation_bins", needed=False)
         return cache.computed(("grid",), [run], lambda: of_run(run, stored, bins, partial(cache.predictions, run)))
 
 

@@ -115,7 +115,7 @@ def graft(run: Run, region: HandRegion, answer: DeltaGenerator) -> DeltaGenerato
         if live.has_models(run):
             sentence(run, region)
         return st.container()
-    scores = exhibits.grafted_of(scored, page.table(run, "predictions"), split, task)
+    scores = exhibits.grafted_of(scored, page.stored_table(run, "predictions"), split, task)
     if region.is_run_region:
         scores = scores.without(REGION)
     with heading:

@@ -25,7 +25,7 @@ def draw(top: DeltaGenerator, entries: tuple[Entry, ...]) -> None:
             _door("overview", "Explore this run", "secondary", run.id)
             _door("launch", "Localize your own", "secondary")
     record, split = run.record, headline_split(run.record)
-    scores = page.scores(run, split)
+    scores = page.stored_scores(run, split)
     st.markdown(home.sentence(record, scores), help=about("graft", "region"))
     _numbers(home.numbers(record, scores))
     alike = run_list.pair_entries(run)
@@ -36,7 +36,7 @@ def draw(top: DeltaGenerator, entries: tuple[Entry, ...]) -> None:
         if not points.empty:
             show(home.curve(points, record, split, main_line, theme()), run.id)
     with right:
-        show(home.where(page.table(run, "layers"), theme()), run.id)
+        show(home.where(page.stored_table(run, "layers"), theme()), run.id)
 
 
 def _numbers(numbers: list[home.Number]) -> None:

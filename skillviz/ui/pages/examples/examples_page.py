@@ -79,7 +79,7 @@ class RunExamples:
 
 def run_examples(run: Run) -> RunExamples:
     """The examples with each model's prediction."""
-    predictions, split = page.table(run, "predictions"), headline_split(run.record)
+    predictions, split = page.stored_table(run, "predictions"), headline_split(run.record)
     table = cache.computed(("examples", split), [run], lambda: example_table.scored(predictions, run.record, split))
     return RunExamples(split, table, predictions)
 

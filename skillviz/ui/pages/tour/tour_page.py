@@ -27,7 +27,7 @@ _mount = st.components.v2.component(
 
 
 @dataclass(frozen=True)
-class Step:
+class TourStep:
     """One step: heading, terms with help, at most four sentences, and the function that draws it into two columns.
 
     Everything that gives the answer away is hidden until the answer is revealed."""
@@ -39,14 +39,16 @@ class Step:
 
 
 STEPS = (
-    Step("What fine-tuning changed", ("pretrained",), steps.text_two_models, steps.draw_sentence),
-    Step("Between the base and the fine-tuned model", ("wise", "movement"), steps.text_path, steps.draw_wise_ft),
-    Step("How small can the region be?", ("region", "graft"), steps.text_region, steps.draw_region),
-    Step("Is it the only place?", ("region", "complement", "null"), steps.text_place, steps.draw_place),
-    Step("Is the model's confidence justified?", ("ece", "confidence"), steps.text_confidence, steps.draw_confidence),
-    Step("In another domain", ("ood", "wise"), steps.text_shift, steps.draw_wise_graft),
-    Step("We hid it; who finds it?", ("localizer", "graft"), hidden_skill.text, hidden_skill.draw),
-    Step("Do it yourself", ("localizer", "seed"), steps.text_yourself, job.draw),
+    TourStep("What fine-tuning changed", ("pretrained",), steps.text_two_models, steps.draw_sentence),
+    TourStep("Between the base and the fine-tuned model", ("wise", "movement"), steps.text_path, steps.draw_wise_ft),
+    TourStep("How small can the region be?", ("region", "graft"), steps.text_region, steps.draw_region),
+    TourStep("Is it the only place?", ("region", "complement", "null"), steps.text_place, steps.draw_place),
+    TourStep(
+        "Is the model's confidence justified?", ("ece", "confidence"), steps.text_confidence, steps.draw_confidence
+    ),
+    TourStep("In another domain", ("ood", "wise"), steps.text_shift, steps.draw_wise_graft),
+    TourStep("We hid it; who finds it?", ("localizer", "graft"), hidden_skill.text, hidden_skill.draw),
+    TourStep("Do it yourself", ("localizer", "seed"), steps.text_yourself, job.draw),
 )
 CONTROLS = (steps.SENTENCE, steps.WAY, steps.SIZE, steps.KEEP, steps.SURE, steps.SHIFT, hidden_skill.AROUND, job.JOB)
 

@@ -82,7 +82,7 @@ def _judged(differences: pd.DataFrame) -> pd.DataFrame:
 
 def _answers(run: Run, state: str) -> Answers:
     return cache.computed(
-        ("answers", state), [run], lambda: comparison.answers(run, cache.table(run, "predictions"), state)
+        ("answers", state), [run], lambda: comparison.answers(run, cache.stored_table(run, "predictions"), state)
     )
 
 

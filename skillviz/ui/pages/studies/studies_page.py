@@ -26,7 +26,7 @@ from skillviz.tasks.readable_names import readable
 from skillviz.ui import address, cache, controls, exports, page, study_choice, study_words
 from skillviz.ui.chart import show, theme
 from skillviz.ui.pages.paper import words as paper_words
-from skillviz.ui.pages.sparsity.view import figures as checkpoint_figures
+from skillviz.ui.pages.sparsity.sparsity_page import figures as checkpoint_figures
 from skillviz.ui.pages.studies import running, start
 from skillviz.ui.pages.studies import table as study_table
 from skillviz.ui.row_click import rows_that_open, selected
@@ -266,7 +266,7 @@ def _scores(study: StudyFolder, scores: pd.DataFrame, row: DeltaGenerator) -> No
     points = every_point(scores, id_task, task)
     for column, metric in zip(st.columns(2), panels(scored_metric(scores, task))[:2], strict=True):
         with column:
-            show(exhibits.scores(points, id_task, task, metric, theme()), study.name)
+            show(exhibits.scores_by_method(points, id_task, task, metric, theme()), study.name)
 
 
 def _of_one_checkpoint(study: StudyFolder, scores: pd.DataFrame) -> pd.DataFrame:
