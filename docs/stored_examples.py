@@ -1,4 +1,4 @@
-"""Write tables of docs/nulls.md, docs/gain.md and of four pages in docs/research/ from stored results:
+"""Write tables of docs/nulls.md, docs/gain.md and of five pages in docs/research/ from stored results:
 `python docs/stored_examples.py`.
 
 Every number is from the runs and part scores in cached_runs; no model is run.
@@ -20,19 +20,21 @@ from skillviz.analysis.checkpoint_series import MOVEMENT, checkpoint_points, mov
 from skillviz.analysis.null_measures import MEASURES, SHARED_ERRORS, SHARED_PROBABILITY, by_measure
 from skillviz.analysis.other_regions import other_regions
 from skillviz.analysis.part_effects import part_effects
+from skillviz.analysis.rivals import rivals as rivals_of
 from skillviz.analysis.slices import CLASS, worst_first
 from skillviz.core import formats
 from skillviz.core.metrics import metric_row
 from skillviz.core.random_entries import MATCHED
 from skillviz.core.region_parts import ALONE, CELLS, HEADS, WITHOUT
 from skillviz.runs.library import Library
-from skillviz.runs.part_scores import REGIONS, stored_parts
+from skillviz.runs.part_scores import REGIONS, RIVALS, stored_parts
 from skillviz.runs.record import RunRecord
 from skillviz.runs.run import Run
 from skillviz.runs.spec import key_in
 from skillviz.runs.store import Store
 from skillviz.show import beyond, gain, slices
 from skillviz.show import other_regions as shown
+from skillviz.show import rivals as rivals_shown
 from skillviz.show.comparisons import compared_rows
 from skillviz.show.entries import entry_of, hero
 from skillviz.show.part_effects import NOUNS, strongest
@@ -41,9 +43,9 @@ from skillviz.tasks.readable_names import readable
 STORE = PROJECT / "cached_runs"
 PAGES = (
     "research/parts-and-slices.md", "research/checkpoints.md", "research/baselines.md", "nulls.md", "gain.md",
-    "research/one-region-among-many.md",
+    "research/one-region-among-many.md", "research/rivals.md",
 )  # fmt: skip
-PARTS, CHECKPOINTS, BASELINES, NULLS, GAIN, REGIONS_PAGE = (PROJECT / "docs" / name for name in PAGES)
+PARTS, CHECKPOINTS, BASELINES, NULLS, GAIN, REGIONS_PAGE, RIVALS_PAGE = (PROJECT / "docs" / name for name in PAGES)
 COMMAND = "docs/stored_examples.py"
 NONE = "Not measured."
 SEARCHES = ("stagewise", MOVEMENT)
@@ -314,9 +316,25 @@ def regions(store: Store) -> list[str]:
     return lines[:-1] or [NONE]
 
 
+def rivals(store: Store) -> list[str]:
+    """Return the table and the findings of the rivals stored beside each run, with one row per graft or rival."""
+    lines = list[str]()
+    for run in store.list():
+        scores = stored_parts(Library((store,)), run, RIVALS)
+        if scores is None:
+            continue
+        found, metric = rivals_of(run, scores), run.record.metric
+        table = rivals_shown.table(found, metric)
+        said = [f"- {line}" for by in (metric, "nll") for line in rivals_shown.finding(found, by)]
+        lines += [f"Run `{run.id}`, {scores.record.n:,} examples of the {scores.record.split} set.", ""]
+        lines += [*formats.markdown_table(list(table.columns), table.values.tolist()), "", *said, ""]
+    return lines[:-1] or [NONE]
+
+
 def main(
     parts_page: Path = PARTS, checkpoints_page: Path = CHECKPOINTS, baselines_page: Path = BASELINES,
     nulls_page: Path = NULLS, gain_page: Path = GAIN, regions_page: Path = REGIONS_PAGE,
+    rivals_page: Path = RIVALS_PAGE,
 ) -> None:  # fmt: skip
     """Rewrite the tables in place."""
     store = Store(STORE)
@@ -335,6 +353,7 @@ def main(
     )
     fill(gain_page, {"measured": gains(store)}, COMMAND)
     fill(regions_page, {"regions": regions(store)}, COMMAND)
+    fill(rivals_page, {"rivals": rivals(store)}, COMMAND)
     print(f"wrote {', '.join(PAGES)}")
 
 

@@ -29,6 +29,7 @@ from skillviz.commands import (
     regions,
     report,
     reproduce,
+    rivals,
     runs,
     slices,
     streams,
@@ -94,6 +95,7 @@ COMMANDS: tuple[tuple[str, Callable[..., None], type[TyperCommand] | None], ...]
     (LOOK, report.report, None),
     (LOOK, parts.parts, None),
     (LOOK, regions.regions, None),
+    (LOOK, rivals.rivals, None),
     (LOOK, slices.slices, None),
 )
 """Panel of the help, command, and the command's class if it parses its arguments in a special way."""

@@ -1,4 +1,4 @@
-"""Tests that the tables of six guides equal the stored runs, part scores and study."""
+"""Tests that the tables of seven guides equal the stored runs, part scores and study."""
 
 from __future__ import annotations
 
@@ -18,7 +18,15 @@ def pages() -> ModuleType:
 
 @pytest.mark.slow
 def test_the_pages_hold_what_is_stored(pages: ModuleType, tmp_path: Path) -> None:
-    originals = (pages.PARTS, pages.CHECKPOINTS, pages.BASELINES, pages.NULLS, pages.GAIN, pages.REGIONS_PAGE)
+    originals = (
+        pages.PARTS,
+        pages.CHECKPOINTS,
+        pages.BASELINES,
+        pages.NULLS,
+        pages.GAIN,
+        pages.REGIONS_PAGE,
+        pages.RIVALS_PAGE,
+    )
     copies = [Path(shutil.copy(page, tmp_path)) for page in originals]
     for copy in copies:
         copy.write_text(copy.read_text(encoding="utf-8").replace(" points (", " pints ("), encoding="utf-8")

@@ -21,12 +21,12 @@ from skillviz.core.stratified import stratified
 from skillviz.core.temperature import scaled, temperature_fit
 from skillviz.models.pair import ModelPair
 from skillviz.runs.metrics import Metrics, metrics
+from skillviz.runs.part_scores import CHOSEN, ONE
 from skillviz.runs.passes import Passes, digest, identity
 from skillviz.runs.record import GainNote, TaskNote
 from skillviz.runs.spec import FIT
 from skillviz.runs.wise import FINETUNED_PATH, GRAFT_PATH, path_logits
 
-ONE, CHOSEN = "one", "chosen"
 FITTING = "fitting the gain"
 MEASURES = ("accuracy", "nll", "ece")
 
@@ -117,7 +117,7 @@ def gained(
         chosen = _scores(pair, region, data, fit.value, passes)
         is_better = _loss(chosen, data) < _loss(one, data)
         gain, chosen = (fit.value, chosen) if is_better else (1.0, one)
-    temperatures = {} if fit is None else {at: _temperature(z, data) for at, z in ((ONE, one), (CHOSEN, chosen))}
+    temperatures = {} if fit is None else {at: temperature_of(z, data) for at, z in ((ONE, one), (CHOSEN, chosen))}
     return Gained(gain, one, chosen, fit, temperatures)
 
 
@@ -145,12 +145,12 @@ def _scores(pair: ModelPair, region: Region | None, data: GainData, gain: float,
 
 def _loss(logits: Logits, data: GainData) -> float:
     """Return the mean NLL on the choosing half, after temperature scaling fitted on the other half."""
-    z, labels, temperature = logits["validation"], data.splits["validation"].labels, _temperature(logits, data)
+    z, labels, temperature = logits["validation"], data.splits["validation"].labels, temperature_of(logits, data)
     z = z if temperature is None else scaled(z, temperature)
     return float(losses(z[data.chooses], labels[data.chooses]).mean())
 
 
-def _temperature(logits: Logits, data: GainData) -> float | None:
+def temperature_of(logits: Logits, data: GainData) -> float | None:
     """Return the temperature of least NLL on the fitting half; None without validation examples or at a bound."""
     if "validation" not in logits or not len(data.fits):
         return None

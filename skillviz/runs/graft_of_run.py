@@ -38,7 +38,7 @@ def graft_of_run(
     scale = own if gain is None else gain
     dtype = {} if scale == 1 else {"dtype": spec.dtype}  # round the scaled values as they were when scored
     pair = load(*models, readout=run.record.readout or spec.readout, device="cpu", **dtype)
-    _check_fingerprints(run, pair)
+    check_fingerprints(run, pair)
     prompt, remarks = prompt_of(run)
     provenance = _provenance(run)
     if scale != own:
@@ -48,7 +48,7 @@ def graft_of_run(
     return _narrowed(graft, pair.finetuned_info.dtype), remarks
 
 
-def _check_fingerprints(run: Run, pair: ModelPair) -> None:
+def check_fingerprints(run: Run, pair: ModelPair) -> None:
     """Raise PairMismatch if a model's weights differ from those the run was made with."""
     for word, info, stored in (
         ("base", pair.base_info, run.record.base),

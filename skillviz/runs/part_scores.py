@@ -40,6 +40,8 @@ REGIONS = "regions"
 DISJOINT, MINIMAL, ADVERSARIAL = "disjoint", "minimal", "adversarial"
 SEARCHED, CONTROL = "region", "control"
 """The conditions of other regions."""
+RIVALS, ONE, CHOSEN = "rivals", "one", "chosen"
+"""The grouping of rivals at equal bytes (runs.rivals), and their conditions: at gain 1, and at the chosen gain."""
 ENTRIES = "regions.safetensors"
 
 
@@ -121,7 +123,7 @@ def region_rows(
     labels: np.ndarray,
     names: Sequence[str],
 ) -> pd.DataFrame:
-    """Return the rows for another region beside the run's: the kind of its search, and its number from 1."""
+    """Return the rows for another region beside the run's, or for a rival: its kind, and its number from 1."""
     return _rows(None, kind, number, size, conditions, logits, ids, labels, names)
 
 
@@ -175,7 +177,7 @@ def store_parts(
     """
     target = store.root / PARTS / run.id / grouping
     checked = tables.check(frame, "parts")
-    own = checked[checked["condition"].isin((ALONE, WITHOUT, SEARCHED))]
+    own = checked[checked["condition"].isin((ALONE, WITHOUT, SEARCHED, CHOSEN))]
     with written(store.root):
         target.parent.mkdir(parents=True, exist_ok=True)
         with folder_lock(target), whole_folder(target, replace=True) as draft:
@@ -213,6 +215,11 @@ def stored_parts(library: Library, run: Run, grouping: str) -> PartScores | None
         if scores is not None and region is not None and scores.record.region_sha256 == region.sha256:
             return scores
     return None
+
+
+def runs_with(library: Library, grouping: str) -> set[str]:
+    """Return the ids of the runs beside which a folder of this grouping is stored."""
+    return {path.parent.name for store in library.stores for path in (store.root / PARTS).glob(f"*/{grouping}")}
 
 
 def _read(path: Path) -> PartScores | None:

@@ -26,7 +26,7 @@ from skillviz.runs import tables
 from skillviz.runs.library import Library
 from skillviz.runs.packed import file_of
 from skillviz.runs.part_scores import RECORD as PARTS_FILE
-from skillviz.runs.part_scores import REGIONS, stored_parts
+from skillviz.runs.part_scores import REGIONS, RIVALS, stored_parts
 from skillviz.runs.run import RECORD, Run
 from skillviz.runs.store import PARTS
 from skillviz.show import out_of_scope
@@ -136,8 +136,8 @@ def _tables(run: Run) -> Iterator[tuple[str, str]]:
 
 
 def _parts(run: Run, seen: Library) -> Iterator[tuple[str, Path, str]]:
-    """The stored scores of the parts of the run's region: name, file, and the recorded sha256 if there is one."""
-    for grouping in (*GROUPINGS, REGIONS):
+    """The scores stored beside the run: name, file, and the recorded sha256 if there is one."""
+    for grouping in (*GROUPINGS, REGIONS, RIVALS):
         scores = stored_parts(seen, run, grouping)
         if scores is None:
             continue

@@ -156,12 +156,17 @@ def _share(record: RunRecord, note: GainNote) -> str:
 
 
 def _gain(note: GainNote) -> str:
-    """`8.2 (6.1–11)`: the fitted gain, with `not bounded` if the examples do not rule out larger ones."""
     if note.fitted is None:
         return formats.number(note.gain, 1)
-    high = "not bounded" if note.high is None else formats.number(note.high, 1)
-    used = "" if note.gain == note.fitted else f"; {formats.number(note.gain, 0)} is used"
-    return f"{formats.number(note.fitted, 1)} ({formats.number(note.low, 1)}–{high}){used}"
+    return fit(note.gain, note.fitted, note.low, note.high)
+
+
+def fit(gain: float, fitted: float, low: formats.Number, high: formats.Number) -> str:
+    """`8.2 (6.1–11)`: a fitted gain, with `not bounded` if the examples do not rule out larger ones, and the gain that
+    is used if it is another."""
+    end = "not bounded" if formats.missing(high) else formats.number(high, 1)
+    used = "" if gain == fitted else f"; {formats.number(gain, 0)} is used"
+    return f"{formats.number(fitted, 1)} ({formats.number(low, 1)}–{end}){used}"
 
 
 def _cell(states: Mapping[str, Estimate], metric: str) -> str:

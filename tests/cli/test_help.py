@@ -31,6 +31,7 @@ NAMED = {
     "study run": "runs-dir workers dry-run partial json",
     "study status": "runs-dir workers json",
     "study table": "runs-dir name differences out json",
+    "rivals": "sample runs-dir json",
     "parts": "by sample draws seed again runs-dir out json",
     "checkpoints": "base checkpoints task method size seed runs-dir out report json",
     "slices": "by metric runs-dir out json",

@@ -18,6 +18,7 @@ from streamlit.testing.v1 import AppTest
 from skillviz import jobs
 from skillviz.jobs.job import Job
 from skillviz.jobs.kinds import StudyJob
+from skillviz.runs.part_scores import CHOSEN, ONE, RIVALS, region_rows, store_parts
 from skillviz.runs.store import Store
 from skillviz.studies.paper.experiments import EXPERIMENTS
 from skillviz.studies.paper.request import EDITED, study_of, write_study
@@ -28,9 +29,10 @@ from skillviz.tasks.readable_names import readable
 from skillviz.ui import study_choice
 from skillviz.ui.page_table import PAGES
 from skillviz.ui.pages.paper.words import WITHOUT
+from tests.fake_run import SMALL, fake_run
 from tests.pages.test_pages import charts, copied, has_link, opened, with_tables, words
 from tests.studies.fake_study import fake_running, fake_study
-from tests.studies.fake_tables import FAKE_TABLES, TASKS
+from tests.studies.fake_tables import BASE, FAKE_TABLES, TASKS
 from tests.tiny import tiny_pair, tiny_task
 
 CHARTS = {"methods": 7, "studies": 15, "paper": 2}
@@ -477,3 +479,23 @@ def test_other_optimizers_are_shown_where_asked_for(empty: Path) -> None:
     drawn = {on: "".join(chart.proto.spec for chart in charts(opened("methods", further=on))) for on in ("no", "yes")}
     assert "AdamW" not in drawn["no"] and "AdamW" in drawn["yes"]
     assert all(f'"name":"{name}"' in drawn["no"] for name in ("graft", "LoRA", "BitFit", "fine-tuned"))
+
+
+@pytest.mark.slow
+def test_rivals_are_on_methods_once_they_are_scored_and_the_command_before(empty: Path) -> None:
+    fake_study(empty, "table1")
+    store, sizes = Store(empty), {"entries 16": 16, "signs": 300, "rank 1": 300, "int8": 300}
+    run = fake_run(store, base=BASE, **SMALL)
+    before = opened("methods")
+    assert not before.exception and f"python -m skillviz rivals {run.id}" in [code.value for code in before.code]
+    ids, labels, logits = run.logits("grafted")
+    rows = [
+        region_rows(name, number, size, [(ONE, 0), (CHOSEN, 0)], np.stack([logits] * 2), ids, labels, run.labels)
+        for number, (name, size) in enumerate(sizes.items(), start=1)
+    ]
+    facts = {name: {"bytes": 1000.0 * len(name), "gain": 2.0, "fitted": 2.0, "low": 1.0} for name in sizes}
+    facts |= {"pretrained": {}, "finetuned": {"temperature": 2.0}}
+    store_parts(store, run, pd.concat(rows), grouping=RIVALS, split="test", draws=0, seed=0, seconds=1.0, facts=facts)
+    after = opened("methods", rivals_by="nll")
+    assert not after.exception and len(charts(after)) == len(charts(before)) + 1
+    assert "in 6 kB has" in said(after) and any(alt.proto.alt.startswith("NLL by bytes: ") for alt in charts(after))

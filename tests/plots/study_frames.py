@@ -89,3 +89,13 @@ def settings() -> pd.DataFrame:
     for search, steps, batch in product(("stagewise", "learned-ranked"), (25.0, 100.0), (32.0, 128.0)):
         add(search, np.nan, steps, np.nan, batch, 0.03)
     return pd.DataFrame(made)
+
+
+def rivals() -> pd.DataFrame:
+    """Return two grafts and three rivals by bytes."""
+    names = {"entries 100": 1200, "entries 1000": 12_000, "signs": 13_000, "rank 1": 4000, "rank 8": 30_000}
+    return pd.DataFrame(
+        {"name": name, "kind": name.split()[0], "bytes": float(count), "value": value, "low": value - 0.02,
+         "high": value + 0.02}
+        for (name, count), value in zip(names.items(), (0.7, 0.82, 0.85, 0.78, 0.86), strict=True)
+    )  # fmt: skip

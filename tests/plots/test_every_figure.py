@@ -17,7 +17,7 @@ from tests.tiers import first
 pytestmark = pytest.mark.slow
 
 # A title gives its unit after a comma, or names the counted or listed items.
-UNIT = re.compile(r", (%|nats|points|count|index|number|L2)|^region size, %|layer \(first = 0\)|head \(first = 0\)")
+UNIT = re.compile(r", (%|nats|points|count|index|number|L2|kB)|^region size, %|layer \(first = 0\)|head \(first = 0\)")
 CATEGORIES = {
     "comparison",
     "module kind",

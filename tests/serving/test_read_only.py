@@ -100,6 +100,7 @@ def test_a_cached_answer_is_computed_and_not_kept(store: Store, tmp_path: Path) 
 
 COMMANDS = {
     "parts": ["parts", "RUN"],
+    "rivals": ["rivals", "RUN"],
     "parts to a file": ["parts", "RUN", "--out", "OUT"],
     "slices to a file": ["slices", "RUN", "--out", "OUT"],
     "export": ["export", "RUN", "--out", "OUT"],
