@@ -259,7 +259,7 @@ def test_the_walk_sees_the_layers() -> None:
         ("ui", "import pages"),
         ("runs", "from skillviz.ui import cache"),
         ("runs", "from skillviz.jobs import local"),
-        ("analysis", "from skillviz.studies.plan import plan"),
+        ("analysis", "from skillviz.studies.plan import study_plan"),
         ("jobs", "from skillviz.show.sentences import summary"),
         ("live", "from skillviz.jobs import local"),
         ("runs", "from skillviz.serving import quota"),

@@ -72,7 +72,7 @@ def by_size(
     )  # fmt: skip
     figure.update_yaxes(
         tickvals=list(range(len(rows))), ticktext=[wrapped(row, SIDE) for row in rows],
-        range=[len(rows) - 0.5, -0.5], showgrid=False,
+        range=[len(rows) - 0.5, -0.5], showgrid=False, title_text="method",
     )  # fmt: skip
     figure.update_layout(showlegend=False)
     return figure

@@ -20,6 +20,7 @@ pytestmark = pytest.mark.slow
 UNIT = re.compile(r", (%|nats|points|count|index|number|L2|kB)|^region size, %|layer \(first = 0\)|head \(first = 0\)")
 CATEGORIES = {
     "comparison",
+    "module",
     "module kind",
     "state",
     "class",

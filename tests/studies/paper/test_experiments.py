@@ -226,8 +226,8 @@ def test_experiments_are_planned_without_torch() -> None:
     code = (
         "import sys; from skillviz.studies.paper.experiments import EXPERIMENTS; "
         "from skillviz.studies.paper.scales import scale; "
-        "from skillviz.studies.spec import StudySpec; from skillviz.studies.plan import plan; "
-        "[plan(StudySpec(**EXPERIMENTS[n].build(scale('small')))) for n in EXPERIMENTS]; "
+        "from skillviz.studies.spec import StudySpec; from skillviz.studies.plan import study_plan; "
+        "[study_plan(StudySpec(**EXPERIMENTS[n].build(scale('small')))) for n in EXPERIMENTS]; "
         "assert 'torch' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parents[3])
