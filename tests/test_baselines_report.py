@@ -78,7 +78,7 @@ def test_a_verdict_is_what_the_interval_says(
     assert all(f"is {words} `random`{mark}." in line for line in found)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_page_holds_what_is_stored(tmp_path: Path) -> None:
     page = tmp_path / "baselines.md"
     stored = baselines.PAGE.read_text(encoding="utf-8")

@@ -74,7 +74,7 @@ def cells() -> list[Cell]:
     return [Cell(*pair, 0, size, method) for pair in pairs for size in ("0.1%", "1%") for method in QUICK]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_run_resumes_where_it_was_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(benchmark, "METHODS", QUICK)
     run(cells(), rows_in(tmp_path / "whole"), opened)

@@ -41,7 +41,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_model_without_distractor_is_found_whole_by_top_movement(results: Path) -> None:
     rows, made = (read(results / name) for read, name in (
         (known_truth.searches, "planted.csv"), (known_truth.models, "planted_models.csv")))  # fmt: skip

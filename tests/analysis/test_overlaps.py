@@ -96,7 +96,7 @@ def test_the_interval_of_two_tasks_holds_the_luck_of_both() -> None:
     assert one[1:] == pytest.approx(other[1:]), "equal sizes, so symmetric"
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
     """Use regions whose seeds share different amounts of a common core. A t-interval over the means of pairs held
     the truth in 64 of 100 studies of one task and in 88 of 100 of two tasks."""

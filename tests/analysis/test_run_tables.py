@@ -51,7 +51,7 @@ def rows_of(runs: list[Run], localizer: str) -> pd.DataFrame:
     return table_of_runs(runs).query("localizer == @localizer and share < 0.05").set_index("metric")
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_means_and_deviations_over_seeds(runs: list[Run]) -> None:
     assert table_of_runs(runs).dtypes.astype(str).to_dict() == TABLE
     for metric in ("accuracy", "ece", "nll"):

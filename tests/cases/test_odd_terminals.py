@@ -73,7 +73,7 @@ def test_an_output_that_takes_nothing_is_told_at_the_end(made: Run, place: str, 
     assert words in said.stderr.decode() and len(said.stderr.splitlines()) == bool(words)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_where_only_the_remarks_are_lost_the_result_is_whole(made: Run) -> None:
     said = shell(f"eval $S runs show '{made.path}' --json 2>&-")
     assert said.returncode == 0 and made.id.encode() in said.stdout.splitlines()[-1]

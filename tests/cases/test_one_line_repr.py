@@ -79,7 +79,7 @@ def test_a_pair_that_does_not_fit_says_why(tmp_path: Path) -> None:
     assert "does not fit: " in repr(preflight(one, other))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_names_of_figures_are_names(objects: dict[str, Any]) -> None:
     line = repr(objects["Run"].plot)
     assert line.startswith("Plots(overview, region, ") and "names()" in line and len(line) <= LONGEST

@@ -86,7 +86,7 @@ def test_an_adamw_fine_tune_is_said_to_spread_its_change(little: Said) -> None:
     assert "a longer step in this region, with --gain fit, or larger regions, with --size 0.3% 1% 3%." in little.out
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_size_of_the_run_that_is_enough_is_named(dense: tuple[list[object], Path]) -> None:
     options, runs = dense
     said = call("localize", *options, "--size", "0.1%", "100%", "--runs-dir", runs)

@@ -84,7 +84,7 @@ def test_without_region_or_graft_only_the_ends_are_scored(pair, task_file):
     assert "grafted" not in scored.scores["test"].states and scored.size is None
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_run_s_own_command_and_python_make_it_again(pair, task_file, user_runs):
     run = skillviz.localize(*pair, task_file, size=["1%", 9], method="movement", device="cpu", max_test=8)
     command = shlex.split(run.spec.command())

@@ -35,7 +35,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return base, folder / "out"
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_series_along_training(trained: tuple[Path, Path], task_file: Path, tmp_path: Path) -> None:
     words = ("checkpoints", "--base", trained[0], "--checkpoints", trained[1], "--task", task_file, "--method")
     more = ("movement", "--size", "5%", "50%", "100%", "--device", "cpu", "--runs-dir", tmp_path, "--json")
@@ -139,7 +139,7 @@ def stored_runs() -> list[Run]:
     return [Store(shipped_root()).open(name) for name in names]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_size_needed_is_that_of_the_table_recovered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Some runs reach the gain and one does not; for that one, the largest size gives its recovered share."""
     runs = [*stored_runs(), fake_run(Store(tmp_path))]
@@ -186,7 +186,7 @@ def test_a_final_model_does_not_become_the_first_checkpoint(tmp_path: Path, caps
         steps_of([str(tmp_path)])
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_an_interrupted_save_is_left_out(trained: tuple[Path, Path], task_file: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     shutil.copytree(trained[1], out)

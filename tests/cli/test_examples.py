@@ -54,7 +54,7 @@ def listed(runs_dir: Path) -> dict[str, Any]:
     return said.json
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_pair_and_its_runs_are_built_once(world: Path) -> None:
     runs_dir = world / "runs"
     before = listed(runs_dir)

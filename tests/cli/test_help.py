@@ -57,7 +57,7 @@ def test_version():
     assert call("--version").out.strip() == f"skillviz {__version__}"
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_it_starts_and_verifies_a_run_without_torch():
     """One process runs several commands, and none of them imports a heavy library."""
     verify = f"runs verify {Store(shipped_root()).list()[0].id}"
@@ -75,7 +75,7 @@ def test_it_starts_and_verifies_a_run_without_torch():
     assert done.stderr.strip().splitlines()[-4:] == [f"{words} []" for words in commands]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_models_that_are_none_are_refused_without_torch(task_file, tmp_path):
     base, task = f"--base {tmp_path}/none", f"--task {task_file}"
     pair = f"{base} --finetuned {tmp_path}/neither {task}"

@@ -96,7 +96,7 @@ def lines_of(said: Said) -> list[str]:
     return [line for line in said.err.splitlines() if "so far" in line]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_long_commands_say_how_far_they_are(
     pair: tuple[Path, Path], task_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -86,7 +86,7 @@ def test_fine_tuning_of_other_steps_takes_no_stored_pair(tmp_path: Path) -> None
     assert {(model.steps, model.k_shot) for model in models} == {(9, 12)} and "12 examples per label" in said.err
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_dry_run_says_what_is_needed_and_writes_nothing(tmp_path: Path) -> None:
     said = call("reproduce", "table1", "--tasks", "mr", "--dry-run", "--runs-dir", tmp_path / "r", "--json")
     assert said.code == 0 and not (tmp_path / "r").exists()
@@ -221,7 +221,7 @@ def test_all_experiments_are_listed_with_their_missing_steps_and_nothing_is_writ
     assert by_name["figure9"]["runs"] == 0, "its runs are those of Table 2"
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_all_stops_when_the_core_hours_are_spent_and_goes_on(
     tmp_path: Path, world: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

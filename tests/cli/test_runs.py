@@ -68,7 +68,7 @@ def test_verify_finds_a_flipped_bit(store, monkeypatch, tmp_path):
     assert said.code == 2 and "predictions.parquet" in said.out
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_export_writes_everything_of_runs_as_one_zip(store, pair, tmp_path):
     out = tmp_path / "run.zip"
     said = call("runs", "export", store[1][:-3], store[1], "-o", out, "--graft", "--json")

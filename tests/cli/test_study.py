@@ -124,7 +124,7 @@ def test_a_study_begun_anew_is_the_one_whose_status_is_told(tmp_path: Path, monk
     assert "without tables yet" in (said := call("study", "status", "table2-small")).out and "ships" not in said.out
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_file_written_for_a_name_is_the_one_that_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`reproduce --write-only` writes a file to be edited; a shipped study of the same name must not hide it."""
     own, root = tmp_path / "runs", tmp_path / "shipped"

@@ -169,6 +169,7 @@ def test_everything_of_a_run_is_one_zip(made: Made, address: str, visit: Visit, 
     assert saved(page, "Ranking (safetensors)")[1] == stored["ranking.safetensors"]
 
 
+@pytest.mark.nightly
 def test_two_runs_are_marked_compared_and_saved(made: Made, serve: Serve, visit: Visit, tmp_path: Path) -> None:
     root, ids = made
     page = visit(f"{serve(root)}/runs?search=tiny-sst2&from=you")
@@ -192,6 +193,7 @@ def test_two_runs_are_marked_compared_and_saved(made: Made, serve: Serve, visit:
     page.locator(".js-plotly-plot .main-svg").first.wait_for()
 
 
+@pytest.mark.nightly
 def test_a_link_is_copied_and_shows_the_same_view(made: Made, address: str, visit: Visit) -> None:
     ids = made[1]
     page = visit(

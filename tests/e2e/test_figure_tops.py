@@ -98,5 +98,6 @@ def test_of_every_study_in_the_reader(shipped: str, visit: Visit) -> None:
     assert not too_low(visit, shipped, [f"studies?view=study&study={study.name}" for study in studies_in(SHIPPED)])
 
 
+@pytest.mark.nightly
 def test_of_home_tasks_and_continual(shipped: str, visit: Visit) -> None:
     assert not too_low(visit, shipped, ["", "tasks", "continual"])

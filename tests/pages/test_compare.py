@@ -27,7 +27,7 @@ def drawn(test: AppTest, title: str) -> dict:
     return json.loads(charts(test)[place].proto.spec)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_runs_and_the_baseline_of_the_address_are_shown_and_stay_there(ids: dict[str, str]) -> None:
     test = compared(ids, "random", "movement", baseline=ids["movement"])
     assert not test.exception
@@ -66,7 +66,7 @@ def test_areas_under_both_curves_stand_beside_the_curves(ids: dict[str, str]) ->
     assert any("Mean share of the gain over region sizes from" in caption.value for caption in test.caption)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_unknown_runs_are_named_and_the_others_shown(ids: dict[str, str]) -> None:
     test = opened("compare", runs=f"gone-1,{ids['random']},{ids['movement']}")
     assert not test.exception and len(charts(test)) == 9
@@ -98,7 +98,7 @@ def test_the_buttons_take_localizers_and_seeds(ids: dict[str, str]) -> None:
     assert "runs" not in test.query_params, "as it opens without an address"
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_copied_link_shows_the_same_runs_once_there_are_more(
     own_copy: Path, made: tuple[Path, dict[str, str]]
 ) -> None:
@@ -165,7 +165,7 @@ def test_equal_specs_are_said_to_repeat_each_other(user_runs: Path, monkeypatch)
     assert not test.exception and specs["field"].tolist() == ["run"] and "repeat each other" in words(test)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_more_than_six_runs_are_cut_and_it_is_said(user_runs: Path, monkeypatch) -> None:
     monkeypatch.setattr("skillviz.runs.library.shipped_root", lambda: user_runs)
     runs = [fake_run(Store(user_runs), seed=seed, sizes=("1%",), **SMALL) for seed in range(7)]

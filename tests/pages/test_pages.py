@@ -280,7 +280,7 @@ def test_histograms_are_of_equal_width_whatever_the_bins_of_the_error(ids: dict[
 PICTURE = "![x](https://elsewhere.invalid/x.png)"
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_picture_in_a_name_stays_text(user_runs: Path) -> None:
     """This covers all places where Streamlit reads Markdown: texts, captions, and the cells of `st.table`."""
     run = fake_run(

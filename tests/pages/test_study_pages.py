@@ -94,7 +94,7 @@ def test_a_study_without_tables_is_named_and_not_shown(empty: Path) -> None:
     assert "`table1-small` (not finished) has no tables yet" in test.info[0].value and not charts(test)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_pages_first_experiment_comes_first_and_the_address_chooses(empty: Path) -> None:
     fake_study(empty, "table3")
     link = copied(opened("methods"))
@@ -179,7 +179,7 @@ def test_a_study_of_another_base_stands_alone(empty: Path) -> None:
     assert "Data: the study `table1-small`." in said(opened("methods", study="table1-small"))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("page", ["methods", "paper", "studies"])
 def test_a_base_of_ones_own_is_named(page: str, empty: Path) -> None:
     of_bases(fake_study(empty, "table1", name="table1-small-own"), "my/base")

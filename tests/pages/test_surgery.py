@@ -212,7 +212,7 @@ def test_an_expression_that_the_form_has_no_fields_for_stands_there_as_json(ids:
     assert expression(test) == {"layers": [1]}
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_an_expression_of_many_parts_stands_in_the_address_and_a_longer_one_says_that_links_leave_it_out(
     ids: dict[str, str],
 ) -> None:

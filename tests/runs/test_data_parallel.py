@@ -16,6 +16,7 @@ from tests.runs.tiny_world import spec_of
 FEW = {"steps": 4, "batch_size": 15, "sizes": ("5%",)}
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", [["--lean"], pytest.param([], marks=pytest.mark.nightly)])
 def test_two_processes_find_the_region_of_one(world: Path, store: Store, mode: list[str]) -> None:

@@ -79,7 +79,7 @@ def test_a_packed_run_is_what_its_folder_was(folders: Store, studied: Store) -> 
     assert_same(folders, studied)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_runs_of_a_pair_keep_their_predictions_at_every_size_and_share_those_of_the_pair(
     world: Path, session: Session, tmp_path: Path
 ) -> None:

@@ -57,7 +57,7 @@ def made(world: Path, session: Session, others: tuple[str, str], tmp_path_factor
     return produce(spec, Store(tmp_path_factory.mktemp("scored")), session=session)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_record_tells_what_was_scored(made: Run, others: tuple[str, str]) -> None:
     near, far = made.record.transfers
     assert (near.name, far.name) == ("near", "far") and (near.named, far.named) == others

@@ -81,7 +81,7 @@ def test_a_dry_run_tells_steps_and_minutes_and_writes_nothing(tiny: Path, tmp_pa
     assert sorted(tmp_path.rglob("*")) == before
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_status_and_run_of_a_finished_study(file: Path, done: Done) -> None:
     said = call("study", "status", file, "--json")
     assert said.code == 0 and said.json["states"] == {"finished": 6} and said.json["left"] == "nothing is left"
@@ -280,7 +280,7 @@ def test_the_budget_stops_between_steps(tiny: Path, store: Store) -> None:
     assert run_study(study, store, budget=0.0).is_whole, "nothing is left to start"
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_study_runs_as_a_job_and_is_told(tiny: Path, tmp_path: Path, store: Store) -> None:
     path = tmp_path / "study.yaml"
     path.write_text(few(tiny).yaml_text())

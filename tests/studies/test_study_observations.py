@@ -45,7 +45,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
     return Results(study_plan(StudySpec(name="made-up", runs=tuple(entries))), store)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_every_state_size_and_task_is_observed_once(results: Results) -> None:
     found = of_results(results)
     tested = [one for one in found if one.split == "test" and one.task == "sst2"]

@@ -137,7 +137,7 @@ def test_the_gates_are_hard_concrete() -> None:
     assert (slope[(gate == 0) | (gate == 1)] == 0).all()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("seed", range(2))
 def test_both_masks_find_what_chance_does_not(seed: int) -> None:
     problem, losses = learnable_problem(n=32, seed=seed), {}

@@ -98,7 +98,7 @@ def test_the_steps_that_are_done_are_not_trained_again(
     assert taken == list(range(8, STEPS + 1))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("changed", [{"lr": 0.02}, {"seed": 1}, {"batch_size": 8}])
 def test_other_settings_start_over(train: Train, tmp_path: Path, changed: dict[str, Any]) -> None:
     with pytest.raises(KeyboardInterrupt):

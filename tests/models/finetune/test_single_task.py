@@ -94,7 +94,7 @@ def test_batches_of_a_set_smaller_than_one_batch_are_full():
     assert [len(b) for b in itertools.islice(batch_rows(np.array([3, 4, 5]), 8, seed=0), 3)] == [8, 8, 8]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_it_learns_and_keeps_the_best_check(tuned):
     found, _, records = tuned
     assert [r.step for r in records] == list(range(1, 251))
