@@ -146,7 +146,7 @@ def test_another_model_than_that_of_the_rows_is_refused(tmp_path: Path, monkeypa
         run(few, rows, opened)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_pictures_draw_every_pair(tmp_path: Path) -> None:
     stored = planted_rows({"judged": 5, "learned": 3, "movement": 0})
     stored = stored[stored["method"] != LABELS].assign(accuracy=70.0)

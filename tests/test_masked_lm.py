@@ -199,7 +199,7 @@ def test_the_rule_to_ship() -> None:
     assert report.verdict(planned((0.01, 0.03), (float("nan"), float("nan")))) == "not measured"
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_comparison_resumes_and_is_written_to_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     task = find_task(tiny_task(tmp_path / "task"))
     for name, value in {"TASKS": ("tiny",), "SHOTS": (4,), "SEEDS": (0, 1), "STEPS": 2, "MOST_TEST": 20}.items():

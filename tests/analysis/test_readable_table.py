@@ -96,7 +96,7 @@ def test_differences_are_in_points_and_keep_their_sign() -> None:
     assert found.shared == "All rows: method A graft, metric accuracy, points."
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", first(TABLES, ("scores", "curve").__contains__, in_the_night))
 def test_no_value_is_lost_on_a_narrow_terminal(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     frame = check(FAKE_TABLES[name](tuple(TASKS), np.random.default_rng(0)), name)

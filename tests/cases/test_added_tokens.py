@@ -278,7 +278,7 @@ def test_a_token_beside_rows_that_are_missing_is_refused(tmp_path: Path) -> None
         preflight(base, tuned, readout="causal").raise_first()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_an_adapter_that_trained_the_rows_of_its_tokens(tmp_path: Path) -> None:
     from peft import LoraConfig, get_peft_model  # heavy
 

@@ -91,7 +91,7 @@ def test_a_run_that_may_not_be_read_is_listed_and_left(store: Store, refuse: Ref
     assert broken.name in os.listdir(store.root), "nothing is moved that nobody could look at"
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_file_that_breaks_while_it_is_read_ends_neither_verify_nor_doctor(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -127,7 +127,7 @@ def test_a_store_that_may_not_be_listed_is_itself_what_cannot_be_read(
     assert [(finding.path, finding.cure) for finding in findings(store)] == [(store.root, "left")]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_folder_name_that_is_not_utf_8_is_listed_as_it_can_be_printed(store: Store) -> None:
     shutil.copytree(store.list()[0].path, store.root / BAD)
     assert ids(store) == ["a", "b", "c"]

@@ -101,7 +101,7 @@ def task_of(folder: Path, **changes: Any) -> Path:
     return task_file(folder / "task", TRAIN, TEST, **changes)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_an_adapter_is_read_by_its_bases_names(tmp_path: Path) -> None:
     tokenizer, names = tiny_tokenizer("bert"), {0: "positive", 1: "negative"}
     model = bert(id2label=names, label2id={name: output for output, name in names.items()})

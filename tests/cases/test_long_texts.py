@@ -57,7 +57,7 @@ def with_settings(fitted: tuple[Path, Any, Any], folder: Path, **settings: Any) 
     return folder / "pair" / "base", folder / "pair" / "finetuned", model, tok
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_task_that_states_no_length_has_the_models_own(fitted, tmp_path: Path) -> None:
     """Regression: words after the 128th token decide, and skillviz's accuracy equals the model's own."""
     base, tuned, model, tok = with_settings(fitted, tmp_path)

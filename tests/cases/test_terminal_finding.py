@@ -95,7 +95,7 @@ def test_a_size_of_the_run_that_is_enough_is_named(dense: tuple[list[object], Pa
     assert re.search(r"\n100(\.0)?% of the parameters recover 100% of it\.\n", told) and "Next:" not in told, told
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_sparse_change_is_not_called_spread(tmp_path: Path) -> None:
     base, tuned = tiny_pair(tmp_path, "bert", "head", steps=60)
     task = task_file(tmp_path / "own", tiny_rows(80), tiny_rows(60, seed=1))

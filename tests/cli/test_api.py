@@ -25,7 +25,7 @@ def test_an_unknown_name_lists_the_known():
         skillviz.localise  # noqa: B018
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_importing_costs_no_torch():
     code = (
         "import sys, skillviz\nassert 'torch' not in sys.modules\n"

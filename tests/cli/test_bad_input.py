@@ -196,7 +196,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", str(folder)], check=True)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("free", [0, 12_000, 30_000])
 def test_a_really_full_disk(pair, task_file, small_disk, free):
     room = os.statvfs(small_disk)
@@ -214,7 +214,7 @@ NO_MORE = [
 ]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("error", NO_MORE)
 def test_a_full_disk_at_export(localized, tmp_path, monkeypatch, error):
     def full(*_: object, **__: object) -> None:

@@ -21,7 +21,7 @@ def localize(pair: tuple[Path, Path], task: Path, *more: object) -> Said:
     return call("localize", *members, "--method", "expression", *more)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_command_and_the_python_line_make_the_run_again(pair, task_file, user_runs):
     said = localize(pair, task_file, "--option", f"expression={json.dumps(RECIPE)}", "--json")
     assert said.code == 0, said.err

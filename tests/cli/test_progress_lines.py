@@ -112,7 +112,7 @@ def test_the_long_commands_say_how_far_they_are(
     assert any(" of 100, " in line for line in training)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_study_says_how_far_it_is(
     pair: tuple[Path, Path], task_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

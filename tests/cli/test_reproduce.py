@@ -145,7 +145,7 @@ def test_a_random_language_model_head_is_refused(pair: tuple[Path, Path], task_f
     assert said.code == 2 and "which the prompt readout needs" in said.err and not (tmp_path / "r").exists()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_an_edited_study_file_is_kept(world: Path, tmp_path: Path) -> None:
     words = ("reproduce", "figure6", "--write-only", "--runs-dir", tmp_path)
     assert call(*words).code == 0 and call(*words).code == 0
@@ -156,7 +156,7 @@ def test_an_edited_study_file_is_kept(world: Path, tmp_path: Path) -> None:
     assert call("study", "run", path, "--dry-run", "--runs-dir", tmp_path).code == 0
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_pair_of_the_user_is_asked_from_end_to_end(
     pair: tuple[Path, Path], task_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

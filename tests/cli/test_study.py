@@ -87,7 +87,7 @@ def test_the_tables_that_ship_are_printed_and_packed(shipped: Path, tmp_path: Pa
     assert not user_runs.exists()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_study_that_ships_is_run_in_the_users_own_store(shipped: Path, user_runs: Path) -> None:
     before = sorted(path for path in shipped.rglob("*"))
     dry = call("study", "run", "tiny-one", "--dry-run", "--json")

@@ -36,7 +36,7 @@ def model(n: int, classes: int = 2, heat: float = 1.0, seed: int = 0) -> tuple[n
     return heat * logits, (random.random((n, 1)) > chances[:, :-1]).sum(axis=1)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @PROPERTY
 @given(predictions())
 def test_the_plug_in_is_the_ece_to_the_last_bit(drawn: tuple) -> None:

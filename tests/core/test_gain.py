@@ -34,7 +34,7 @@ def test_the_fit_is_where_the_graft_is_calibrated(best: float) -> None:
     assert fit.value == pytest.approx(best, rel=0.2) and fit.low < fit.value < fit.high and fit.is_bounded
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_interval_covers_the_gain_of_the_population() -> None:
     drawn = [calibrated(300, seed) for seed in range(60)]
     fits = [gain_fit(grafts(scores, 4.0), labels) for scores, labels in drawn]

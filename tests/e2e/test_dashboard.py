@@ -254,6 +254,7 @@ def test_in_presenter_mode_the_first_figure_fits_a_small_projector_whole(
         assert heading["x"] + heading["width"] <= bar["x"], "the two share a line"
 
 
+@pytest.mark.nightly
 def test_in_presenter_mode_the_opening_fits_a_small_projector_whole(address: str, visit: Visit) -> None:
     page = visit(f"{address}/?present=yes")
     intervals = page.locator("[class*='st-key-number-'] p", has_text="95%:").filter(visible=True)
@@ -358,6 +359,7 @@ def test_a_click_on_the_map_chooses_the_cell(made: Made, address: str, visit: Vi
     expect(page, cell="1 · query")
 
 
+@pytest.mark.nightly
 def test_a_tap_chooses_the_cell_under_the_finger_and_not_the_one_before(made: Made, address: str, visit: Visit) -> None:
     page = visit(f"{address}/region?run={made[1]['stagewise0']}&cell=0 · MLP in", has_touch=True, is_mobile=True)
     figure = page.locator(".js-plotly-plot").first
@@ -370,6 +372,7 @@ def test_a_tap_chooses_the_cell_under_the_finger_and_not_the_one_before(made: Ma
         expect(page, cell=cell)
 
 
+@pytest.mark.nightly
 def test_back_from_the_run_behind_the_door_is_home(address: str, visit: Visit) -> None:
     page = visit(f"{address}/")
     page.get_by_role("button", name="Explore this run").click()

@@ -31,6 +31,7 @@ Object.defineProperty(window, 'Plotly', {configurable: true, get: () => Plotly, 
 DRAWINGS = "() => [...window.drawings.values()]"
 
 
+@pytest.mark.nightly
 def test_each_figure_is_drawn_once(made: tuple[Path, dict[str, str]], address: str, browser: Any) -> None:
     page = browser.new_context(viewport={"width": 1440, "height": 900}).new_page()
     page.set_default_timeout(PATIENCE)

@@ -113,7 +113,7 @@ def test_where_no_controller_answers_nothing_is_submitted(
         SLURM_BACKEND.refuse()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_without_slurm_or_settings_it_is_refused_before_anything_is_made(
     path: Path, store: Store, world: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

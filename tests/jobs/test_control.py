@@ -266,7 +266,7 @@ def test_pipes_in_place_of_notes_keep_nobody_waiting(store: Store, running: jobs
         assert list_studies(store) == []
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_check_is_torch_free() -> None:
     from tests.test_torch_free import heavy_after
 

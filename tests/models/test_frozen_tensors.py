@@ -174,7 +174,7 @@ def test_a_tampered_base_is_not_the_same_base(tmp_path: Path) -> None:
         load_pair(base, tuned)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_headers_of_a_stripped_member_need_no_torch(tmp_path: Path) -> None:
     base, tuned = tiny_pair(tmp_path, "roberta", "prompt")
     strip(tuned, base)

@@ -77,7 +77,7 @@ def test_autocast_touches_activations_only(tmp_path: Path) -> None:
     assert pair.flat.theta.dtype == torch.float32
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("labels", [2, 4])
 def test_a_trained_tiny_pair_has_a_skill(tmp_path: Path, labels: int) -> None:
     pair = open_pair(tmp_path, steps=40, labels=labels)

@@ -52,7 +52,7 @@ def test_a_fitting_pair_has_no_problem(tmp_path: Path, family: str, readout: str
     assert any("no classification head" in note for note in check.notes) == (readout == "head")
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_it_is_fast_and_needs_no_torch(tmp_path: Path) -> None:
     base, tuned = tiny_pair(tmp_path, "bert")
     code = (

@@ -49,7 +49,7 @@ def test_a_readout_without_template_is_said_and_a_head_needs_none(task: Task, tm
     assert words_problem(bare, "head", tmp_path) == "" == words_problem(task, "prompt", tmp_path)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_it_needs_no_torch(tmp_path: Path) -> None:
     assert heavy_after("skillviz.models.tokenizer", "tokenizers") == {}
 

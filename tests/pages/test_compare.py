@@ -37,7 +37,7 @@ def test_the_runs_and_the_baseline_of_the_address_are_shown_and_stay_there(ids: 
     assert {trace["name"] for trace in shown["data"]} == {"random"}
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_without_an_address_the_localizers_beside_the_last_run_are_compared(ids: dict[str, str]) -> None:
     test = opened("compare", run=ids["stagewise0"])
     assert set(test.query_params) == {"run"}, "the run says the rest"
@@ -111,7 +111,7 @@ def test_a_copied_link_shows_the_same_runs_once_there_are_more(
     assert ",".join(again.multiselect[0].value) == runs == again.query_params["runs"] and not copied(again)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_another_baseline_turns_the_differences(ids: dict[str, str]) -> None:
     test = with_tables(compared(ids, "movement", "random"))
     before = test.dataframe[0].value.set_index("metric").loc["accuracy", "value"]
@@ -120,7 +120,7 @@ def test_another_baseline_turns_the_differences(ids: dict[str, str]) -> None:
     assert test.query_params["baseline"] == ids["random"] and after == -before
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_runs_of_other_tasks_keep_their_values_and_the_page_says_what_is_missing(ids: dict[str, str]) -> None:
     test = compared(ids, "stagewise0", "movement", "paraphrase")
     assert not test.exception
@@ -135,7 +135,7 @@ def test_runs_of_other_tasks_keep_their_values_and_the_page_says_what_is_missing
     assert len(charts(test)) == 9
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_finetuned_models_can_be_looked_at_where_pairs_differ(ids: dict[str, str]) -> None:
     test = compared(ids, "stagewise0", "paraphrase", state="finetuned")
     assert not test.exception
@@ -143,7 +143,7 @@ def test_finetuned_models_can_be_looked_at_where_pairs_differ(ids: dict[str, str
     assert "Compare the" not in [c.label for c in compared(ids, "stagewise0", "movement").segmented_control]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_regions_of_unlike_models_and_tiny_other_data_are_explained(user_runs: Path, monkeypatch) -> None:
     monkeypatch.setattr("skillviz.runs.library.shipped_root", lambda: user_runs)
     store = Store(user_runs)
@@ -156,7 +156,7 @@ def test_regions_of_unlike_models_and_tiny_other_data_are_explained(user_runs: P
     assert "on the 9 of 120 examples" in infos
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_equal_specs_are_said_to_repeat_each_other(user_runs: Path, monkeypatch) -> None:
     monkeypatch.setattr("skillviz.runs.library.shipped_root", lambda: user_runs)
     runs = [fake_run(Store(user_runs), sizes=("1%",), **SMALL) for _ in range(2)]
@@ -182,7 +182,7 @@ def test_a_broken_file_is_a_sentence(own_copy: Path, made: tuple[Path, dict[str,
     assert not test.exception and "predictions.parquet" in test.error[0].value
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_runs_without_tables_or_task_still_open(own_copy: Path, made: tuple[Path, dict[str, str]]) -> None:
     ids = made[1]
     for name in ("movement", "random"):

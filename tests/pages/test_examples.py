@@ -130,7 +130,7 @@ def test_no_example_that_passes_is_said(ids: dict[str, str], use: Use, tmp_path:
     assert len([f for f in drawn(test) if not f["data"]]) == 1
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_chosen_example_is_ringed_marked_and_shown(ids: dict[str, str]) -> None:
     test = with_tables(opened("examples", run=ids["stagewise0"], example="test-7", sort="file"))
     assert "**test-7** · true class" in words(test) and box(test, "Example").value == "test-7"
@@ -230,7 +230,7 @@ def test_data_of_a_hub_are_read_only_when_asked_for(ids: dict[str, str]) -> None
     assert "Words in the text" not in [field.label for field in test.text_input]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_texts_are_shown_searched_and_measured_where_they_are_at_hand(use: Use, tmp_path: Path) -> None:
     task = tiny_task(tmp_path / "task")
     run = run_of(task, tmp_path / "runs")

@@ -293,7 +293,7 @@ def test_start_queues_a_job_for_each_seed_and_once_only(small: Path, paper: list
     assert not button(test, "Start").disabled
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_an_equal_stored_run_is_offered_instead_of_made_again(small: Path, user_runs: Path, paper: list[str]) -> None:
     query = {**chosen(small), "interpolation": "no", "nulls": "none"}
     models = small / "models"

@@ -88,7 +88,7 @@ def test_a_folded_table_is_sent_to_whoever_opens_it(name: str, ids: dict[str, st
     assert len(with_tables(test).dataframe) > len(charts(test)), "one of each figure, and one by itself"
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_run_in_the_file_of_a_study_says_on_every_page_what_it_said_from_its_folder(
     own_copy: Path, ids: dict[str, str]
 ) -> None:
@@ -173,7 +173,7 @@ def test_the_run_bar_is_first_and_in_order(name: str, ids: dict[str, str]) -> No
     assert "top movement" in label and "seed 0" in label and not re.search(r"[0-9a-f]{6}", label)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_study_variants_are_offered_on_request_and_one_that_is_open_stays(empty: Path) -> None:
     plain, *_ = (fake_run(Store(empty), seed=seed, sizes=("3%",), **SMALL).id for seed in (0, 1))
     variant = fake_run(Store(empty), seed=0, sizes=("3%",), batch_size=16, **SMALL).id

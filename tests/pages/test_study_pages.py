@@ -57,7 +57,7 @@ def test_a_page_opens_on_a_study_with_every_chart_explained(name: str, empty: Pa
     assert "study" not in test.query_params and copied(test)["study"] == "table1-small" and has_link(test)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", ["methods", "studies"])
 def test_a_study_of_generated_answers_shows_exact_match_and_perplexity(
     name: str, empty: Path, monkeypatch: pytest.MonkeyPatch
@@ -128,7 +128,7 @@ def test_a_study_that_the_page_does_not_show_is_explained(empty: Path) -> None:
     assert "does not exist here" in opened("methods", study="gone").warning[0].value
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_methods_are_compared_with_the_graft_by_paired_differences(empty: Path) -> None:
     fake_study(empty, "table1")
     test = opened("methods", task="sst2_sentences", size="0.01")
@@ -168,7 +168,7 @@ def test_studies_of_one_base_and_scale_are_put_together(empty: Path) -> None:
     assert "Data: 2 studies of one scale, base and readout: `table1-small` and `table3-small`" in said(test)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_study_of_another_base_stands_alone(empty: Path) -> None:
     fake_study(empty, "table1", tables=("scores", "differences"))
     own = fake_study(empty, "table3", name="table3-small-own", tables=("scores", "differences"), tasks=TASKS[:2])

@@ -62,7 +62,7 @@ def command(test: AppTest) -> list[str]:
     return shlex.split(next(code.value for code in test.code if "reproduce" in code.value))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_fields_are_folded_until_one_is_set_and_each_explains_itself(empty: Path) -> None:
     test = opened("studies")
     assert not own(test).proto.expanded
@@ -71,7 +71,7 @@ def test_the_fields_are_folded_until_one_is_set_and_each_explains_itself(empty: 
     assert own(asking(seeds="2")).proto.expanded and own(asking(base=BASE)).proto.expanded
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_an_experiment_is_asked_of_a_base_and_tasks_of_ones_own(empty: Path, started: list[tuple[Path, int]]) -> None:
     test = asking(base=BASE, tasks=TASKS, seeds="2")
     assert not test.exception and not test.error

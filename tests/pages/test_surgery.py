@@ -106,7 +106,7 @@ def test_parts_are_counted_at_once_and_stand_in_the_address(ids: dict[str, str],
     assert field(again, "text_input", "rows").value == "0-3, 8" and metric(again, "Entries") == "80"
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_undo_goes_back_step_by_step_and_reset_to_the_runs_own_region(ids: dict[str, str]) -> None:
     test = opened(run=ids["movement"])
     own = expression(test)

@@ -278,7 +278,7 @@ def test_the_complement_the_null_and_the_rivals_are_one_choice_away(skilled: Run
     assert "Beyond the null: not measured." in said(test) and "top movement" in said(test)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize(("step", "control"), [(3, {"tour__size": 140}), (4, {"tour__keep": "layer-0"})])
 def test_without_weights_a_step_goes_on_with_what_is_stored(step: int, control: dict[str, int], skilled: Run) -> None:
     test = opened(step=step, **control)
@@ -362,7 +362,7 @@ def test_without_a_choice_there_is_no_guess_to_keep(skilled: Run) -> None:
     assert "Your guess is kept. There is no answer until your run finishes." in said(test)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_last_step_starts_a_job_and_checks_the_guess_by_its_run(tiny: Run, store: Store) -> None:
     test = answered(opened(step=LAST), "all")
     assert "Your guess is kept" in said(test) and told(test) == f"Step {LAST} of {LAST}"

@@ -80,7 +80,7 @@ def overlapping(words: list[dict]) -> list[tuple[str, str]]:
     return found
 
 
-@pytest.mark.cases(0, 6)
+@pytest.mark.cases(0, 4)
 @pytest.mark.parametrize("name", first(NAMES, NAMES[::4].__contains__, in_the_night))
 def test_no_word_is_cut_or_covered(page: Any, name: str) -> None:
     for width in WIDTHS:

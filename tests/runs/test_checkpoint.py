@@ -119,7 +119,7 @@ def test_the_search_is_kept_when_the_scoring_is_cut(world: Path, session: Sessio
     same(whole, carry_on(folder, session=session))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_cut_again_and_again(world: Path, session: Session, store: Store) -> None:
     spec = asked(world, "frank-wolfe")
     whole = produce(spec, Store(store.root / "whole"), session=session)

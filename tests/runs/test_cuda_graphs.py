@@ -64,7 +64,7 @@ def test_what_cannot_be_recorded_is_refused_by_name() -> None:
         )
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_recorded_run_finds_the_region_of_a_plain_one_and_resumes_exactly(
     world: Path, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -151,7 +151,7 @@ def test_a_killed_process_leaves_no_listed_run(store: Store, lost: int) -> None:
     assert store.unreadable() == []
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_reader_beside_a_writer_sees_whole_records_only(store: Store, spec: RunSpec) -> None:
     folder = store.create(spec)
     code = (

@@ -38,7 +38,7 @@ def test_the_sum_is_that_of_each_model_less_the_base(world: Path, tmp_path: Path
     assert "a (" in sentence and "b (" in sentence
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_run_takes_them_and_says_so(world: Path, tmp_path: Path) -> None:
     other = other_model(world, tmp_path / "another", 0)
     store = Store(tmp_path / "runs")

@@ -25,7 +25,7 @@ def run(world: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
     return produce(spec_of(world, **SEARCH), Store(tmp_path_factory.mktemp("runs")))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_run_and_its_nulls_stay_out_of_the_region_of_another(run: Run, world: Path) -> None:
     spec = spec_of(world, **SEARCH, outside=run.id)
     other = produce(spec, Store(run.root))

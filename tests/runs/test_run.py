@@ -111,7 +111,7 @@ def test_run_json_has_no_nan_and_reads_back_the_same(made: Run) -> None:
     assert read_record(made.path) == made.record
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_reading_runs_does_not_import_torch(made: Run) -> None:
     code = (
         "import sys\n"

@@ -85,7 +85,7 @@ def test_absent_files_are_named(tmp_path: Path) -> None:
         task_of(run)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_texts_are_read_without_torch(tmp_path: Path) -> None:
     task = tiny_task(tmp_path / "task")
     run = run_of(task, tmp_path / "runs")

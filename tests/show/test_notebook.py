@@ -33,7 +33,7 @@ def run(stored: Run) -> skillviz.Run:
     return skillviz.open_run(str(stored.path))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_page_gives_the_figure_of_the_page(run: skillviz.Run) -> None:
     layers = run.layers()
     fullest = region_exhibits.fullest_cells(cells(layers))[0]

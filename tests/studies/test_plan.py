@@ -323,7 +323,7 @@ def test_steps_of_their_own_and_shared_ones_have_a_limit(monkeypatch: pytest.Mon
         study_plan(StudySpec(name="s", runs=(sequence,)))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_long_study_is_planned_within_seconds() -> None:
     """The time to order the steps must not grow with their square: 10,000 steps took 14 s."""
     entry = {"base": "b", "finetuned": "f", "task": "sst2", "localizer": "random", "size": "1%"}

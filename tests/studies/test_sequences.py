@@ -137,7 +137,7 @@ def test_a_grafting_model_that_forgets_is_refused() -> None:
         table4.tables(results({**STEADY, (3, "one"): 4}))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_ways_between_the_models_are_means_over_mask_seeds(tmp_path: Any) -> None:
     small = {"n": {"validation": 20, "test": 30}, "layers": 1, "width": 8, "steps": 2, "sizes": ("10%",)}
     runs = [fake_run(Store(tmp_path / str(seed)), interpolation=True, seed=seed, **small) for seed in (0, 1, 2)]

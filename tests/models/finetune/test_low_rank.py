@@ -30,7 +30,7 @@ def told(folder):
     return json.loads((folder / "finetune.json").read_text())
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize(("family", "readout"), [("bert", "head"), ("gpt2", "head"), ("llama", "causal")])
 def test_lora_is_merged_into_an_ordinary_folder(family, readout, tiny, tmp_path):
     base = tiny_pair(tmp_path, family, readout)[0]

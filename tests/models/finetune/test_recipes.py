@@ -140,7 +140,7 @@ def test_bitfit_needs_biases(tiny, tmp_path):
         finetune(str(base), tiny, out=tmp_path / "out", recipe="bitfit", steps=1, device="cpu")
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_graft_retrain_changes_only_the_region(bare, tiny, tmp_path):
     region = region_of(bare, tiny, tmp_path)
     found = finetune(
@@ -228,7 +228,7 @@ def slow_twin(trainer, weight):
         falling.step()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_penalty_keeps_entries_near_the_base(bare, tiny, tmp_path):
     options = {"steps": 50, "lr": 0.003, "device": "cpu"}
     distances = {}

@@ -98,7 +98,7 @@ def answers(bare, folder, asked):
     return predict(pair, encode(asked, load(asked).test, pair.tokenizer, "head"), "finetuned")
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_folders_of_a_multi_task_model_share_the_body_exactly(bare, tasks, tmp_path):
     found = finetune_tasks(str(bare), tasks, out=tmp_path / "m", steps=40, lr=0.1, seed=2, **CPU)
     one, two = (weights(tmp_path / "m" / name) for name in ("one", "two"))
@@ -212,7 +212,7 @@ def test_a_multi_task_grid_chooses_by_the_mean(bare, tasks, tmp_path):
     assert len(grid) == 3 and sum(point["chosen"] for point in grid) == 1
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_sequence_writes_every_task_after_every_stage(sequence, bare, tasks):
     for mode in ("naive", "grafting"):
         folders = sorted(str(p.parent.relative_to(sequence / mode)) for p in (sequence / mode).rglob("finetune.json"))

@@ -221,7 +221,7 @@ def test_lora_stands_beside_the_published_value_of_its_rank() -> None:
     assert set(frame["published"]) == set(known[known["config"] == "rank=8"]["value"]) and len(known) == 3
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_experiments_are_planned_without_torch() -> None:
     code = (
         "import sys; from skillviz.studies.paper.experiments import EXPERIMENTS; "
