@@ -7,6 +7,7 @@ Every number is from the runs and part scores in cached_runs; no model is run.
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
@@ -27,7 +28,7 @@ from skillviz.core.metrics import metric_row
 from skillviz.core.random_entries import MATCHED
 from skillviz.core.region_parts import ALONE, CELLS, HEADS, WITHOUT
 from skillviz.runs.library import Library
-from skillviz.runs.part_scores import REGIONS, RIVALS, stored_parts
+from skillviz.runs.part_scores import REGIONS, RIVALS, PartScores, stored_parts
 from skillviz.runs.record import RunRecord
 from skillviz.runs.run import Run
 from skillviz.runs.spec import key_in
@@ -299,36 +300,42 @@ def gains(store: Store) -> list[str]:
     return formats.markdown_table(table.columns, table.values.tolist()) if len(table) else [NONE]
 
 
-def regions(store: Store) -> list[str]:
-    """Return the tables and findings of the other regions stored beside runs, with one row per region."""
+def beside_runs(
+    store: Store, grouping: str, told: Callable[[Run, PartScores], tuple[pd.DataFrame, list[str]]]
+) -> list[str]:
+    """Return the table and the findings that `told` makes of the scores stored beside each run under a grouping."""
     lines = list[str]()
     for run in store.list():
-        scores = stored_parts(Library((store,)), run, REGIONS)
+        scores = stored_parts(Library((store,)), run, grouping)
         if scores is None:
             continue
-        found = other_regions(run, scores)
-        table = shown.table(found)[
-            ["region", "parameters", "accuracy", "NLL", "beyond control, NLL", "− this region, NLL"]
-        ]
-        said = [f"- {line}" for line in shown.finding(found, run.record, scores.record.facts)]
+        table, findings = told(run, scores)
         lines += [f"Run `{run.id}`, {scores.record.n:,} examples of the {scores.record.split} set.", ""]
-        lines += [*formats.markdown_table(list(table.columns), table.values.tolist()), "", *said, ""]
+        lines += [*formats.markdown_table(list(table.columns), table.values.tolist()), ""]
+        lines += [*(f"- {line}" for line in findings), ""]
     return lines[:-1] or [NONE]
+
+
+def regions(store: Store) -> list[str]:
+    """Return the tables and findings of the other regions stored beside runs, with one row per region."""
+    columns = ["region", "parameters", "accuracy", "NLL", "beyond control, NLL", "− this region, NLL"]
+
+    def told(run: Run, scores: PartScores) -> tuple[pd.DataFrame, list[str]]:
+        found = other_regions(run, scores)
+        return shown.table(found)[columns], shown.finding(found, run.record, scores.record.facts)
+
+    return beside_runs(store, REGIONS, told)
 
 
 def rivals(store: Store) -> list[str]:
     """Return the table and the findings of the rivals stored beside each run, with one row per graft or rival."""
-    lines = list[str]()
-    for run in store.list():
-        scores = stored_parts(Library((store,)), run, RIVALS)
-        if scores is None:
-            continue
+
+    def told(run: Run, scores: PartScores) -> tuple[pd.DataFrame, list[str]]:
         found, metric = rivals_of(run, scores), run.record.metric
-        table = rivals_shown.table(found, metric)
-        said = [f"- {line}" for by in (metric, "nll") for line in rivals_shown.finding(found, by)]
-        lines += [f"Run `{run.id}`, {scores.record.n:,} examples of the {scores.record.split} set.", ""]
-        lines += [*formats.markdown_table(list(table.columns), table.values.tolist()), "", *said, ""]
-    return lines[:-1] or [NONE]
+        said = [line for by in (metric, "nll") for line in rivals_shown.finding(found, by)]
+        return rivals_shown.table(found, metric), said
+
+    return beside_runs(store, RIVALS, told)
 
 
 def main(

@@ -27,11 +27,10 @@ from skillviz.plots.figure import (
     ordered,
     range_around_zero,
     require,
-    value_range,
     wrapped,
 )
 from skillviz.plots.method_sizes import SIDE, by_size, method_hover
-from skillviz.plots.references import add_references, name_ends, near_levels
+from skillviz.plots.references import add_references, name_ends, range_with_levels
 from skillviz.plots.theme import LOCALIZERS, SOFT_INK, STATES, Style, spare_style
 
 POINTS = ("method", "recipe", "label", "touched", "metric", "value", "low", "high")
@@ -120,9 +119,8 @@ def against_touched(
     low, high = float(np.log10(100 * placed["at"].min())), float(np.log10(100 * placed["at"].max()))
     air = max(0.06 * (high - low), 0.12)
     figure.update_xaxes(type="log", range=[low - air, high + air], **_up_to_all(log_ticks(low, high)))
-    values, levels = shown[["value", "low", "high"]].to_numpy(float).ravel(), dict(references or {})
-    ends = np.append(values, list(near_levels(levels, values).values()))
-    figure.update_yaxes(range=value_range(words.scale * ends, words))
+    levels = dict(references or {})
+    figure.update_yaxes(range=range_with_levels(shown, levels, words))
     (name_ends if is_direct else add_references)(figure, levels, words, theme)
     return figure
 

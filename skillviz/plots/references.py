@@ -12,7 +12,7 @@ import plotly.graph_objects as go
 
 from skillviz.core.metrics import Metric
 from skillviz.plots.cells import broken
-from skillviz.plots.figure import spread
+from skillviz.plots.figure import spread, value_range
 from skillviz.plots.theme import GROUND, SOFT_INK, STATES, Style
 
 LABEL_PIXELS = 30  # height of a label: two lines at size 11
@@ -49,6 +49,12 @@ def near_levels(levels: Mapping[str, float], values: np.ndarray) -> dict[str, fl
         return known
     least = drawn.min() - FAR * np.ptp(drawn)
     return {name: value for name, value in known.items() if name not in FLOORS or value >= least}
+
+
+def range_with_levels(points: pd.DataFrame, levels: Mapping[str, float], words: Metric) -> list[float]:
+    """Return the ends of a metric's axis around the values and intervals of points, and the levels near them."""
+    values = points[["value", "low", "high"]].to_numpy(float).ravel()
+    return value_range(words.scale * np.append(values, list(near_levels(levels, values).values())), words)
 
 
 def reference_style(name: str, theme: str) -> Style:

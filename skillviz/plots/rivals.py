@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -20,14 +21,13 @@ from skillviz.plots.figure import (
     ordered,
     require,
     span,
-    value_range,
 )
-from skillviz.plots.references import add_references, near_levels
+from skillviz.plots.references import add_references, range_with_levels
 from skillviz.plots.theme import STATES, Style
 
 POINTS = ("name", "kind", "bytes", "value", "low", "high")
 STYLES = {
-    ENTRIES: Style("graft", STATES["grafted"].color, STATES["grafted"].symbol, STATES["grafted"].dash),
+    ENTRIES: replace(STATES["grafted"], title="graft"),
     SIGNS: Style("signs", "#1D5FD1", "square", "dot"),
     RANK: Style("low rank", "#8B3FD9", "triangle-up", "dash"),
     INT8: Style("int8", "#A16207", "pentagon", "dashdot"),
@@ -75,8 +75,6 @@ def by_bytes(
         )  # fmt: skip
     left, right = span(np.log10(points["bytes"].to_numpy(float) / 1000))
     figure.update_xaxes(type="log", range=[left - 0.12, right + 0.12], **log_ticks(left, right))
-    values = points[["value", "low", "high"]].to_numpy(float).ravel()
-    ends = words.scale * np.append(values, list(near_levels(levels, values).values()))
-    figure.update_yaxes(range=value_range(ends, words))
+    figure.update_yaxes(range=range_with_levels(points, levels, words))
     add_references(figure, levels, words, theme)
     return figure

@@ -1,6 +1,7 @@
 """The one door to a run: from its spec to a checked plan. Commands, pages, jobs, studies and Python all call it.
 
-`checked` reads headers alone, `planned` also the data. Neither needs weights or torch, but encoding texts imports it.
+`checked_spec` reads headers alone, `planned` also the data. Neither needs weights or torch, but encoding texts imports
+it.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ class RunPlan(CheckedSpec):
 def planned(spec: RunSpec, session: Session, runs: Library, device: str = "") -> RunPlan:
     """Return the plan of a spec with its data, and all notes that its run will store before weights are read.
 
-    Raises SkillvizError if the run would be refused. See `checked` for `runs` and `device`.
+    Raises SkillvizError if the run would be refused. See `checked_spec` for `runs` and `device`.
     """
     found = checked_spec(spec, session.task(spec), session.other_tasks(spec), session.preflight(spec), runs, device)
     splits = session.splits(spec)

@@ -66,7 +66,7 @@ def refuse_variables(text: str) -> str:
     return text
 
 
-def checked_visitor(text: str) -> str:
+def checked_text(text: str) -> str:
     """The text, if it names no file outside `roots` after links are followed.
 
     Raises BadInput for other files, whether or not they exist, and for environment variables other than the project's.
@@ -113,21 +113,21 @@ def task(name: str) -> Task:
 
     This check applies to each task that a page names: in an address, a field, a list or a study's file.
     """
-    return allowed(registry.task(checked_visitor(name)))
+    return allowed(registry.task(checked_text(name)))
 
 
 def checked_task(text: str) -> str:
-    """The text after `checked`; if it names a task's file, `task` checks that task too."""
-    if text.lower().endswith(registry.YAML) and located(checked_visitor(text)).is_file():
+    """The text after `checked_text`; if it names a task's file, `task` checks that task too."""
+    if text.lower().endswith(registry.YAML) and located(checked_text(text)).is_file():
         task(text)
-    return checked_visitor(text)
+    return checked_text(text)
 
 
 def allowed(task: Task) -> Task:
     """The task; raises BadInput if its file or its data are outside `roots`."""
     data = data_files(task).values() if isinstance(task.data, Files) else ()
     for path in (*filter(None, [task.path]), *data):
-        checked_visitor(str(path))
+        checked_text(str(path))
     return task
 
 

@@ -102,7 +102,6 @@ def _check_card(text: str, graft: Graft, run: dict[str, Any]) -> None:
 
 
 @pytest.mark.nightly
-@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Sparse invariant checks:UserWarning")
 def test_an_adapter_is_published_and_opened_by_peft(hub, pair, run_id, tmp_path: Path) -> None:
     done = asked(hub, tmp_path / "home", ["export", *run_id, "--format", "peft", "--push-to-hub", "someone/adapter"])

@@ -66,8 +66,7 @@ def test_what_is_chosen_in_one_browser_is_seen_in_another(made: Made, address: s
 
 
 @pytest.mark.nightly
-@pytest.mark.cases(0, 1)
-@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_a_report_is_read_without_a_network(scheme: str, made: Made, browser: Any, tmp_path: Path) -> None:
     root, ids = made
     run = Store(root).open(ids["stagewise0"])

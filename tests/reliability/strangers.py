@@ -87,7 +87,7 @@ def _path(root: Path, outside: Path, draw: np.random.Generator) -> str:
 def _lost_path(text: str, root: Path) -> str:
     """Return the loss of the answer to this path; the path is resolved here independently."""
     try:
-        passed = visitor.checked_visitor(text)
+        passed = visitor.checked_text(text)
     except BadInput as error:
         said = str(error)
         return f"{text!r} is refused with what {SECRET} holds" if SECRET_VALUE in said or "\n" in said else ""

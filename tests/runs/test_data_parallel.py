@@ -17,8 +17,7 @@ FEW = {"steps": 4, "batch_size": 15, "sizes": ("5%",)}
 
 
 @pytest.mark.nightly
-@pytest.mark.slow
-@pytest.mark.parametrize("mode", [["--lean"], pytest.param([], marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("mode", [["--lean"], []])
 def test_two_processes_find_the_region_of_one(world: Path, store: Store, mode: list[str]) -> None:
     lean = {"lean": True, "dtype": "own"} if mode else {}
     spec = spec_of(world, localizer="stagewise", data_parallel=2, **FEW, **lean)

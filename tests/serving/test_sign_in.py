@@ -332,7 +332,7 @@ def test_files_of_another_user_are_closed_though_a_root_holds_them(
         (root / "tasks").mkdir(parents=True)
         (root / "tasks" / "task.yaml").write_text("a: 1")
     (own / "link").symlink_to(theirs)
-    assert visitor.checked_visitor(str(own / "tasks" / "task.yaml"))
+    assert visitor.checked_text(str(own / "tasks" / "task.yaml"))
     for path in (
         theirs / "tasks" / "task.yaml",
         theirs,
@@ -341,8 +341,8 @@ def test_files_of_another_user_are_closed_though_a_root_holds_them(
         own / "link" / "tasks",
     ):
         with pytest.raises(BadInput, match="outside the folders"):
-            visitor.checked_visitor(str(path))
-    assert visitor.checked_visitor(str(user_runs / "shared.yaml"))
+            visitor.checked_text(str(path))
+    assert visitor.checked_text(str(user_runs / "shared.yaml"))
 
 
 def test_the_worker_of_the_shared_store_knows_no_user_s_run(signed_in: SignIn, user_runs: Path, empty: Path) -> None:

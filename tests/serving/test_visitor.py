@@ -39,7 +39,7 @@ def address(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
 
 @pytest.mark.parametrize("name", ["sst2", "org/name", "org/name@main", "examples/models/minilm-l6", "Is a/b better?"])
 def test_names_that_are_no_files_of_others_pass(name: str, outside: Path) -> None:
-    assert visitor.checked_visitor(name) == name
+    assert visitor.checked_text(name) == name
 
 
 def test_paths_outside_are_refused_whether_or_not_they_are_there(
@@ -49,24 +49,24 @@ def test_paths_outside_are_refused_whether_or_not_they_are_there(
     (tmp_path / "link").symlink_to(outside)
     (tmp_path / "inside.yaml").write_text("a: 1")
     up = os.path.relpath(outside, tmp_path)
-    assert visitor.checked_visitor(str(tmp_path / "inside.yaml"))
+    assert visitor.checked_text(str(tmp_path / "inside.yaml"))
     for path in (
         outside / "there.yaml", outside / "absent.yaml", tmp_path / "link" / "there.yaml", tmp_path / up / "there.yaml",
         tmp_path / up / "absent.yaml", "/dev/zero", "/etc/passwd", "/proc/self/environ", "~root/x.yaml",
     ):  # fmt: skip
         with pytest.raises(BadInput, match="outside the folders"):
-            visitor.checked_visitor(str(path))
+            visitor.checked_text(str(path))
     monkeypatch.chdir(tmp_path)
     for text in (f"{up}/there.yaml", f"{up}/absent.yaml", "link/there.yaml"):
         with pytest.raises(BadInput, match="outside the folders"):
-            visitor.checked_visitor(text)
-    assert visitor.checked_visitor("inside.yaml") == "inside.yaml"
+            visitor.checked_text(text)
+    assert visitor.checked_text("inside.yaml") == "inside.yaml"
 
 
 def test_what_can_name_no_file_is_nowhere(outside: Path, tmp_path: Path) -> None:
     (tmp_path / "circle").symlink_to("circle")
     for text in ("x\0y", f"{outside}/x\0y", str(tmp_path / "circle" / "x.yaml"), str(tmp_path / ("x" * 300))):
-        assert visitor.checked_visitor(text) == text and not located(text).exists()
+        assert visitor.checked_text(text) == text and not located(text).exists()
 
 
 def test_on_another_address_the_home_is_closed_and_no_folder_is_said(
@@ -74,13 +74,13 @@ def test_on_another_address_the_home_is_closed_and_no_folder_is_said(
 ) -> None:
     monkeypatch.setenv(ROOTS_VARIABLE, "")
     (tmp_path / "mine.yaml").write_text("a: 1")
-    assert visitor.checked_visitor(str(tmp_path / "mine.yaml"))
+    assert visitor.checked_text(str(tmp_path / "mine.yaml"))
     for open_address in ("0.0.0.0", None, "skills.example.org"):
         address(monkeypatch, open_address)
         with pytest.raises(BadInput, match="Upload the file") as caught:
-            visitor.checked_visitor(str(tmp_path / "mine.yaml"))
+            visitor.checked_text(str(tmp_path / "mine.yaml"))
         assert str(caught.value).count(str(tmp_path)) == 1
-        assert visitor.checked_visitor("examples/models/minilm-l6") == "examples/models/minilm-l6"
+        assert visitor.checked_text("examples/models/minilm-l6") == "examples/models/minilm-l6"
 
 
 def test_a_task_file_inside_may_not_name_data_outside(outside: Path, tmp_path: Path) -> None:

@@ -117,9 +117,7 @@ def _fit(choices: Choices) -> None:
     """Shows from their headers whether the two models make a pair; a hub model is downloaded only on request."""
     base, finetuned = choices.values["base"], choices.values["finetuned"]
     try:
-        absent = {
-            source: why for source in (base, finetuned) if (why := absent_models(visitor.checked_visitor(source)))
-        }
+        absent = {source: why for source in (base, finetuned) if (why := absent_models(visitor.checked_text(source)))}
     except BadInput as error:
         choices.refuse(sign_in.sentence_of(error))
         return

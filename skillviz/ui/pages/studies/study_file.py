@@ -20,7 +20,7 @@ from skillviz.ui import cache, study_words
 
 def typed(path: str) -> StudySpec:
     """The study of a file on the dashboard's machine; raises BadInput."""
-    return _checked(read_study(Path(expanded(visitor.checked_visitor(path)))))
+    return _checked(read_study(Path(expanded(visitor.checked_text(path)))))
 
 
 def uploaded(name: str, content: bytes) -> StudySpec:
