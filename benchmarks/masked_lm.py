@@ -267,7 +267,9 @@ def train(
         evaluate(done)
     else:
         done = Progress(**kept.history[-1])
-        torch.nn.utils.vector_to_parameters(torch.cat([value.flatten() for value in kept.values]), trained)
+        with torch.no_grad():  # copied, because a view at another address can have other last bits in its products
+            for parameter, value in zip(trained, kept.values, strict=True):
+                parameter.copy_(value)
         restore_optimizer(optimizer, kept.optimizer)
 
     def store() -> None:
