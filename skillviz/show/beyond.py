@@ -215,6 +215,11 @@ def _of_measure(row: Mapping[Hashable, Any]) -> tuple[str, str, str]:
     return graft, null, f"{formats.signed(ends[0])} (95%: {formats.interval(*ends[1:])})"
 
 
+def shared_probability(found: pd.DataFrame) -> Any | None:
+    """The row of `analysis.null_measures.by_measure` that best separates grafts from nulls; None if it has none."""
+    return next((row for row in found.itertuples() if row.measure == SHARED_PROBABILITY), None)
+
+
 def likeness(found: pd.DataFrame) -> str:
     """A sentence on the graft's likeness to the fine-tuned model beyond its nulls; empty if it is not measured."""
     rows = {row["measure"]: row for row in found.to_dict("records")}

@@ -47,6 +47,8 @@ GLOSSARY = {
     "null": "The same search on a movement without meaning: each tensor's movements shuffled, or their signs changed. "
     "Choosing entries by gradients on labels is itself a way to train, so a null scores above the base. What the graft "
     "scores beyond its null is due to the fine-tuned values in their places.",
+    "shared": "The probability that two models put on the same answers: 1 minus their total variation distance. No "
+    "label asks for it, and of seven measures it separates grafts from their nulls best (docs/nulls.md).",
     "scale": "A factor on the movement inside the region: the graft has base + gain × (fine-tuned − base) there. Gain "
     "1 copies the fine-tuned values. A fitted gain has the least NLL on half of the validation examples and is kept if "
     "it does better than 1 on the other half. A gain above 1 also makes a model surer, so NLL and ECE are compared "

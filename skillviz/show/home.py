@@ -9,7 +9,7 @@ import pandas as pd
 from skillviz.core import formats
 from skillviz.core.metrics import metric_row
 from skillviz.core.verdicts import DifferenceVerdict
-from skillviz.runs.record import RunRecord, Scores
+from skillviz.runs.record import Estimate, NullNote, RunRecord, Scores
 from skillviz.show import beyond, region, sentences, sparsity, text
 from skillviz.show.exhibit import Exhibit
 from skillviz.show.sentences import metric_value
@@ -36,51 +36,60 @@ def sentence(record: RunRecord, scores: Scores) -> str:
     return f"A *graft* is a pre-trained model with {what}. This one: {text.tasks(record.task_name)} on {base}, {n}."
 
 
-def numbers(record: RunRecord, scores: Scores) -> list[Number]:
-    """The share that is copied, the gain that it recovers, and the calibration errors of fine-tuned model and graft."""
+def numbers(record: RunRecord, scores: Scores, split: str, measured: pd.DataFrame) -> list[Number]:
+    """The share that is copied, the gain that it recovers, its margin over the null, and the calibration errors.
+
+    `measured` is `analysis.null_measures.by_measure` of the run on the split, and may be empty.
+    """
     copied = Number(
         "Parameters copied" if record.gain == 1 else "Parameters moved",
         formats.share(record.share),
         f"{formats.count(record.size)} of {formats.count(record.d)}",
         ("size", "graftable"),
     )
-    return [copied, *_gain(record, scores), *_beyond(record, scores), *_calibration(record, scores)]
+    note = record.null(split)
+    null = note.states[split].get("recovered") if note else None
+    return [
+        copied,
+        *_gain(record, scores, null),
+        *_beyond(record, split, note, measured),
+        *_calibration(record, scores),
+    ]
 
 
-def _gain(record: RunRecord, scores: Scores) -> list[Number]:
+def _gain(record: RunRecord, scores: Scores, null: Estimate | None) -> list[Number]:
     recovered, row = scores.recovered, metric_row(record.metric)
     if recovered is None or recovered.value is None:
         return []
     ends = [scores.states.get(state, {}).get(record.metric) for state in ("pretrained", "grafted", "finetuned")]
     before, graft, tuned = (end.value if end else None for end in ends)
     interval = formats.percent_interval(recovered.low, recovered.high, 0)
-    return [
-        Number(
-            f"{row.heading} gain recovered",
-            formats.percent(recovered.value, 0),
-            f"95%: {interval}; {_change(record.metric, before, graft)}, fine-tuned {row.number(tuned)}",
-            ("recovered",),
-        )
-    ]
+    basis = f"95%: {interval}; {_change(record.metric, before, graft)}, fine-tuned {row.number(tuned)}"
+    if null is not None and null.value is not None:
+        basis += f"; shuffled movements: {formats.percent(null.value, 0)}"
+    return [Number(f"{row.heading} gain recovered", formats.percent(recovered.value, 0), basis, ("recovered", "null"))]
 
 
-def _beyond(record: RunRecord, scores: Scores) -> list[Number]:
-    split = next((name for name, of_split in record.metrics.items() if of_split is scores), "")
+def _beyond(record: RunRecord, split: str, note: NullNote | None, measured: pd.DataFrame) -> list[Number]:
     judged = beyond.judged(record, split)
     if judged is None:
         return []
-    note = record.null(split)
     if note is None:
-        return [
-            Number(beyond.TITLE, formats.MISSING, "localize --nulls shuffled measures it", ("null",), judged.verdict)
-        ]
+        missing = "localize --nulls shuffled measures it"
+        return [Number(beyond.TITLE, formats.MISSING, missing, ("null",), judged.verdict)]
     metric, estimate = next(iter(note.beyond[split].items()))
-    null = note.states[split].get("recovered")
-    interval, search = metric_row(metric).ends(estimate.low, estimate.high), "shuffled movements"
-    if null is not None and null.value is not None:
-        search += f" recover {formats.percent(null.value, 0)}"
-    basis = f"95%: {interval}; {search} ({beyond.draws(note)})"
-    return [Number(beyond.TITLE, metric_row(metric).change(estimate.value), basis, ("null",), judged.verdict)]
+    row = metric_row(metric)
+    shared = beyond.shared_probability(measured)
+    if shared is None:
+        basis = f"95%: {row.ends(estimate.low, estimate.high)} ({beyond.draws(note)})"
+        return [Number(beyond.TITLE, row.change(estimate.value), basis, ("null",), judged.verdict)]
+    basis = (
+        f"95%: {row.ends(shared.low, shared.high)}; shared probability {formats.percent(shared.graft, 0)}, nulls "
+        f"{formats.percent(shared.null, 0)} ({beyond.draws(note)}); {row.title} "
+        f"{row.difference(estimate.value, estimate.low, estimate.high, level='')}"
+    )
+    verdict = row.verdict(shared.low, shared.high)
+    return [Number(beyond.TITLE, row.change(shared.beyond), basis, ("null", "shared"), verdict)]
 
 
 def _calibration(record: RunRecord, scores: Scores) -> list[Number]:

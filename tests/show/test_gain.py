@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pandas as pd
 import pytest
 
 from skillviz.runs.record import RunRecord
@@ -25,7 +26,9 @@ def test_calibration_and_nats_say_that_they_are_before_temperature_scaling(recor
     for record in records:
         scores, judged = record.metrics["test"], beyond.judged(record, "test")
         line = sentences.calibration_line(record, scores)
-        number = next(one for one in home.numbers(record, scores) if one.title == "Calibration error")
+        number = next(
+            one for one in home.numbers(record, scores, "test", pd.DataFrame()) if one.title == "Calibration error"
+        )
         assert line is not None and judged is not None
         for words in (line[1], number.basis, judged.difference, sentences.overview(record, scores)):
             assert (BEFORE in words) == bool(record.gains)
@@ -54,7 +57,10 @@ def test_a_region_by_hand_says_how_far_its_graft_moves(records: list[RunRecord])
 
 def test_home_copies_fine_tuned_values_only_at_gain_1(records: list[RunRecord]) -> None:
     for record in records:
-        said = home.sentence(record, record.metrics["test"]), home.numbers(record, record.metrics["test"])[0].title
+        said = (
+            home.sentence(record, record.metrics["test"]),
+            home.numbers(record, record.metrics["test"], "test", pd.DataFrame())[0].title,
+        )
         assert ("fine-tuned values" in said[0], said[1] == "Parameters copied") == (record.gain == 1,) * 2
 
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pandas as pd
+
+from skillviz.analysis.null_measures import by_measure
 from skillviz.core.localizers.table import DEFAULT_LOCALIZER
 from skillviz.runs.store import Store, shipped_root
 from skillviz.show import home
@@ -22,8 +25,10 @@ def test_the_opening_is_a_real_run_that_ships() -> None:
     run = Store(shipped_root()).open(chosen.id)
     scores = headline_scores(run.record)
     assert scores is not None and scores.recovered is not None
-    copied, gain, null, calibration = home.numbers(run.record, scores)
-    assert null.title == "Beyond the null" and (null.verdict == "not measured") == (not run.record.nulls)
+    copied, gain, null, calibration = home.numbers(run.record, scores, "test", by_measure(run, "test"))
+    assert null.title == "Beyond the null" and null.verdict == "better" and "shared probability" in null.basis
+    without = home.numbers(run.record, scores, "test", pd.DataFrame())[2]
+    assert without.value != null.value and without.value in null.basis, "accuracy, where the other is not measured"
     assert copied.basis.startswith(f"{chosen.size:,} of")
     assert gain.value.startswith(f"{100 * (scores.recovered.value or 0):.0f}") and "95" in gain.basis
     graft, tuned = (scores.states[state]["ece"].read or 0 for state in ("grafted", "finetuned"))
@@ -54,6 +59,7 @@ def test_what_was_not_measured_is_not_told() -> None:
     assert scores is not None
     bare = scores.model_copy(update={"recovered": None, "differences": {}})
     numbers = {
-        number.title: number.verdict for number in home.numbers(run.record.model_copy(update={"nulls": ()}), bare)
+        number.title: number.verdict
+        for number in home.numbers(run.record.model_copy(update={"nulls": ()}), bare, "test", pd.DataFrame())
     }
     assert numbers == {"Parameters copied": None, "Beyond the null": "not measured"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from skillviz.analysis.null_measures import by_measure
 from skillviz.show import home, measures, text
 from skillviz.show.entries import Entry, headline_split, opening_entry
 from skillviz.show.glossary import about
@@ -27,7 +28,8 @@ def draw(top: DeltaGenerator, entries: tuple[Entry, ...]) -> None:
     record, split = run.record, headline_split(run.record)
     scores = page.stored_scores(run, split)
     st.markdown(home.sentence(record, scores), help=about("graft", "region"))
-    _numbers(home.numbers(record, scores))
+    measured = cache.computed(("measures of nulls", split), [run], lambda: by_measure(run, split))
+    _numbers(home.numbers(record, scores, split, measured))
     alike = run_list.pair_entries(run)
     main_line = (shown.localizer, measures.nondefault_settings(alike)[[entry.id for entry in alike].index(run.id)])
     points = run_list.pair_curve(alike, split)
