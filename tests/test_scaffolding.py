@@ -272,7 +272,7 @@ def test_the_readme_s_finding_is_that_of_the_stored_run() -> None:
         f"{100 * gain['value']:.0f}% of the accuracy gain",
         f"(95% interval {100 * gain['low']:.0f}–{100 * gain['high']:.0f})",
         f"calibration error from {debiased(states['finetuned']['ece'])} to {debiased(states['grafted']['ece'])}",
-        f"*shuffled* movements brings back {100 * null['states']['test']['recovered']['value']:.0f}%",
+        f"of the accuracy gain, the nulls {100 * null['states']['test']['recovered']['value']:.0f}%",
         f"{100 * beyond['value']:.1f} points of accuracy ({100 * beyond['low']:.1f}–{100 * beyond['high']:.1f})",
     ):
         assert words in opening
@@ -280,9 +280,10 @@ def test_the_readme_s_finding_is_that_of_the_stored_run() -> None:
         by_measure(opening_run()).set_index("measure").loc[one] for one in (SHARED_PROBABILITY, SHARED_ERRORS)
     )
     for words in (
-        f"shares {100 * shared['graft']:.0f}% of its probability with the fine-tuned model",
-        f"makes {100 * errors['graft']:.0f}% of its errors, the nulls {100 * shared['null']:.0f}% and "
-        f"{100 * errors['null']:.0f}%",
+        f"shares {100 * shared['graft']:.0f}% of its probability with the fine-tuned model, the nulls "
+        f"{100 * shared['null']:.0f}%: {100 * shared['beyond']:.1f} points ({100 * shared['low']:.1f}–"
+        f"{100 * shared['high']:.1f}) are beyond the null",
+        f"makes {100 * errors['graft']:.0f}% of that model's errors, the nulls {100 * errors['null']:.0f}%",
     ):
         assert words in opening
     others = [json.loads(path.read_text(encoding="utf-8")) for path in (PROJECT / "cached_runs").glob("*/run.json")]
