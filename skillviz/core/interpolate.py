@@ -8,6 +8,8 @@ from numpy.typing import NDArray
 from skillviz.errors import BadInput
 
 PATHS = ("wise-ft", "wise-graft")
+LOWEST = -1.0
+"""The position as far below the base as the end is above it: the skill is negated (Ilharco et al. 2023)."""
 
 
 def alphas(points: int = 11) -> NDArray[np.float64]:

@@ -600,7 +600,10 @@ def _some(names: Any) -> str:
 
 
 def between(base: Tensor, end: Tensor, alpha: float) -> Tensor:
-    """Return the values at the share `alpha` of the way from base to end, exact at 0 and 1; over 1 is beyond end."""
+    """Return the values at the share `alpha` of the way from base to end, exact at 0 and 1.
+
+    Over 1 lies beyond the end, below 0 on the other side of the base.
+    """
     if alpha in (0.0, 1.0):
         return end if alpha else base
     if alpha < 1:

@@ -71,8 +71,9 @@ def along_paths(
             line = {"color": style.color, "dash": style.dash, "width": 1.5}
             figure.add_hline(y=value * words.scale, line=line, layer="below")
     figure.update_xaxes(title_text=WAY, row=len(shown), col=1)
-    farthest = 100 * max([1.0, *chosen["alpha"]])
-    figure.update_xaxes(range=[-0.03 * farthest, 1.03 * farthest])
+    lowest, farthest = 100 * min([0.0, *chosen["alpha"]]), 100 * max([1.0, *chosen["alpha"]])
+    air = 0.03 * (farthest - lowest)
+    figure.update_xaxes(range=[lowest - air, farthest + air])
     return figure
 
 

@@ -12,7 +12,7 @@ import pandas as pd
 import torch
 
 from skillviz.core.encoded import Encoded
-from skillviz.core.interpolate import PATHS, alphas
+from skillviz.core.interpolate import LOWEST, PATHS, alphas
 from skillviz.core.objective import Objective
 from skillviz.core.prefix import Change, logits_of
 from skillviz.core.region import Region
@@ -136,13 +136,13 @@ def _of_graft(
 def on_path(pair: ModelPair, path: str, alpha: float, region: Region | None) -> Iterator[ModelPair]:
     """Set the model to a point of wise-ft (every parameter moves) or wise-graft (only the region's entries move).
 
-    alpha 0 is the base, 1 the fine-tuned model or the graft; larger values extend the path. The model is restored after
-    the body, also after an error.
+    alpha 0 is the base, 1 the fine-tuned model or the graft; larger values extend the path, negative ones turn the
+    movement around. The model is restored after the body, also after an error.
     """
     if path not in PATHS:
         raise BadInput(f"'{path}' is not a path between two models; known: {', '.join(PATHS)}.")
-    if not 0.0 <= alpha <= MOST_GAIN:
-        raise BadInput(f"alpha must lie in 0..{MOST_GAIN} (0 = base, 1 = end); got {alpha}.")
+    if not LOWEST <= alpha <= MOST_GAIN:
+        raise BadInput(f"alpha must lie in {LOWEST:g}..{MOST_GAIN} (0 = base, 1 = end); got {alpha}.")
     with pair.at("pretrained"):
         pair.put_between(alpha, None if path == FINETUNED_PATH else region)
         yield pair

@@ -332,7 +332,7 @@ def test_the_pair_used_longest_ago_is_let_go(lived: Path, tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("operation", "arguments", "word"),
     [
-        ("wise", {"path": "wise-ft", "alpha": 2000.0}, "0..1000"),
+        ("wise", {"path": "wise-ft", "alpha": 2000.0}, "-1..1000"),
         ("wise", {"path": "straight", "alpha": 0.5}, "wise-ft, wise-graft"),
         ("score_text", {"texts": [["a", "b"]]}, "has 1 text"),
         ("score_text", {"texts": ["a"], "states": ["merged"]}, "not a state"),

@@ -12,7 +12,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from skillviz.core import formats
-from skillviz.core.interpolate import PATHS
+from skillviz.core.interpolate import LOWEST, PATHS
 from skillviz.core.metrics import metric_heading, metric_names
 from skillviz.plots.interpolation import path_style
 from skillviz.runs.run import RANKING, Run
@@ -30,7 +30,7 @@ from skillviz.ui.other_tasks import offered
 
 NONE = "none"
 CUTS = 13  # sizes offered beside the stored ones, if the models compute points
-FARTHEST = 400  # percent of the path up to which the models can compute points
+PERCENTS = (round(100 * LOWEST), 400)  # the part of the path on which the models can compute points
 TRACED = 500  # examples on which a path is traced
 HEIGHT = words.HEIGHT
 NO_PATH = f"The models can score both paths now, on up to {TRACED} examples, if their weights are on this machine."
@@ -85,8 +85,8 @@ def controls_of(run: Run) -> PathSettings:
             "exact",
             "Compute any point",
             False,
-            help="Off: the sliders stop at stored points. On: they stop anywhere, also beyond 100%, and the models "
-            "compute the point, which needs their weights on this machine.",
+            help="Off: the sliders stop at stored points. On: they stop anywhere, also beyond 100% and below 0%, and "
+            "the models compute the point, which needs their weights on this machine.",
         )
     return PathSettings(metric, run.datasets[0], outside, task, exact, place)
 
@@ -115,8 +115,11 @@ def _alpha(asked: PathSettings, grid: Grid) -> float:
     """The chosen mixing weight, as a fraction."""
     label, help_ = "Mixing weight α, % (0: pre-trained, 100: fine-tuned or graft)", about("wise")
     if asked.exact:
-        beyond = "Beyond 100% the movement is scaled up, as by a gain."
-        return controls.whole("alpha", label, 0, FARTHEST, 50, help=f"{help_}\n\n{beyond}") / 100
+        beyond = (
+            "Beyond 100% the movement is scaled up, as by a gain. Below 0% it is turned around, which unlearns the "
+            "skill (negation, Ilharco et al. 2023)."
+        )
+        return controls.whole("alpha", label, *PERCENTS, 50, help=f"{help_}\n\n{beyond}") / 100
     known = set.intersection(*(set(grid.points.loc[grid.points["dataset"] == n, "alpha"]) for n in asked.datasets))
     percents = {int(p) if p == int(p) else p: alpha for alpha in sorted(known) for p in [round(100 * alpha, 6)]}
     middle = min(percents, key=lambda percent: (abs(percent - 50), percent))
