@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from benchmarks.frame import ROOT, Rows, measure
 from skillviz.core.batches import Batches
@@ -121,7 +122,9 @@ def tuned(base: Path, task: Task, cell: Cell, work: Path) -> tuple[np.ndarray, n
     )
     few = {"max_train": 2 * cell.k, "max_validation": TRIAL_EXAMPLES} if is_trial else {"k_shot": cell.k}
     if not work.is_dir():  # an existing folder remains from an interruption before its row was written
-        finetune(str(base), [task], config, DataSettings(data_seed=cell.seed, **few), out=work, device="cpu")
+        # products of matrices alone are in bfloat16, in which fused attention is slow on a processor
+        with torch.autocast("cpu", torch.bfloat16), sdpa_kernel(SDPBackend.MATH):
+            finetune(str(base), [task], config, DataSettings(data_seed=cell.seed, **few), out=work, device="cpu")
     pair = load_pair(str(base), work, task=task, device="cpu")
     # the same test examples for every seed, so that differences are paired
     frame = load(task, seed=cell.seed, **few).validation if is_trial else load_test(task, max_test=MOST_TEST)[0]
