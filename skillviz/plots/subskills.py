@@ -12,7 +12,7 @@ from skillviz.plots.theme import INK, SOFT_INK
 
 STABILITY = ("draw", "count", "value", "low", "high")
 LOADINGS = ("subskill", "name", "value")
-NUMBER, COSINE = "number of sub-skills", "stability (cosine)"
+NUMBER, COSINE = "sub-skills, number", "cosine of loadings, number 0–1"
 PART, SUBSKILL = "part", "sub-skill"
 ROW, LEAST = 24, 90  # pixels of a row, and of axes
 LONGEST = 30  # characters of a part's name on the axis
@@ -24,14 +24,15 @@ def stability_by_count(table: pd.DataFrame, *, theme: str = "light", height: int
     if table.empty:
         return blank("The sub-skills have not been compared.", theme, height, NUMBER, COSINE)
     figure = canvas(theme, height, NUMBER, COSINE)
-    for draw, rows in reversed(list(table.groupby("draw"))):
+    for draw in sorted(table["draw"].unique(), reverse=True):
+        rows = table[table["draw"] == draw]
         name, ink, symbol = (
             (f"random control {draw}", SOFT_INK[theme], "circle-open") if draw else ("region", INK[theme], "diamond")
         )
         value, low, high = (rows[column].to_numpy(float) for column in ("value", "low", "high"))
         figure.add_trace(
             go.Scatter(
-                x=rows["count"].to_numpy(float) + 0.06 * float(str(draw)), y=value, mode="lines+markers", name=name,
+                x=rows["count"].to_numpy(float) + 0.06 * draw, y=value, mode="lines+markers", name=name,
                 line={"color": ink, "width": 1 if draw else 2.5}, marker={"color": ink, "symbol": symbol, "size": 9},
                 error_y=error_bars(value, low, high, 1 if draw else 2, 4),
                 hovertext=[

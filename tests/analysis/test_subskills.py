@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -20,19 +22,19 @@ N, DRAWS = 40, 10
 LABELS = np.arange(N) % 2
 
 
-def predictions(parts: int = 8, draws: int = DRAWS) -> pd.DataFrame:
+def predictions(parts: int = 8, draws: int = DRAWS, names: Sequence[str] = NAMES) -> pd.DataFrame:
     """Return predictions in which even parts help class 0 and odd ones class 1, and controls help at random."""
     random = np.random.default_rng(0)
     ids, still = [f"test-{n}" for n in range(N)], np.zeros((N, 2), dtype=np.float32)
-    frames = [end_rows({"pretrained": still, "grafted": still + np.eye(2)[LABELS]}, 9, ids, LABELS, NAMES)]
+    frames = [end_rows({"pretrained": still, "grafted": still + np.eye(2)[LABELS]}, 9, ids, LABELS, names)]
     for number in range(parts):
         helped = (number % 2 == LABELS) * random.uniform(0.5, 1, N)
         rises = [helped - 0.1 * (number % 2 != LABELS), *random.normal(0, 0.5, (draws, N))]
         logits = np.stack([rise[:, None] * np.eye(2)[LABELS] for rise in rises]).astype(np.float32)
         conditions = [(ALONE, draw) for draw in range(draws + 1)]
         part = RegionPart(number, "value", None, np.arange(5))
-        frames += [part_rows(part, conditions, logits, ids, LABELS, NAMES),
-                   part_rows(part, [(WITHOUT, 0)], logits[:1], ids, LABELS, NAMES)]  # fmt: skip
+        frames += [part_rows(part, conditions, logits, ids, LABELS, names),
+                   part_rows(part, [(WITHOUT, 0)], logits[:1], ids, LABELS, names)]  # fmt: skip
     return pd.concat(frames, ignore_index=True)
 
 

@@ -15,7 +15,7 @@ def test_the_region_and_each_draw_have_their_line_and_intervals() -> None:
     region, rows = figure.data[-1], table[table["draw"] == 0]
     assert np.allclose(region.y, rows["value"]) and list(region.x) == [2, 3, 4]
     assert np.allclose(np.asarray(region.y) - np.asarray(region.error_y.arrayminus), rows["low"])
-    assert figure.layout.xaxis.title.text == "number of sub-skills" and "cosine" in figure.layout.yaxis.title.text
+    assert figure.layout.xaxis.title.text == "sub-skills, number" and "cosine" in figure.layout.yaxis.title.text
 
 
 def test_shares_stand_in_their_cells() -> None:

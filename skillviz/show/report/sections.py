@@ -180,7 +180,7 @@ def _subskills(run: Run, scores: PartScores) -> list[Part]:
             partial(subskill_exhibits.stability_figure, subskill_exhibits.stability(found)),
             partial(subskill_exhibits.loadings_figure, subskill_exhibits.loadings(found)),
         )),
-        Rows(subskill_exhibits.table(found, run.labels)),
+        Rows("Sub-skills", subskill_exhibits.table(found, run.labels)),
     ]  # fmt: skip
 
 

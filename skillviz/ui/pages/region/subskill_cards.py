@@ -5,6 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from skillviz.analysis.subskills import RegionSubskills, expression_of, region_subskills
+from skillviz.core import formats
 from skillviz.core.metrics import metric_row
 from skillviz.core.region_expression import canonical
 from skillviz.core.region_parts import CELLS, EXPERTS, HEADS
@@ -42,6 +43,11 @@ def subskills(run: Run) -> None:
         return
     st.markdown(exhibits.finding(found))
     show(exhibits.stability_figure(exhibits.stability(found), theme()), run.id)
+    st.caption(
+        f"{formats.counted(scores.record.n, 'example')}, {formats.counted(scores.record.draws, 'control draw')}. More "
+        f"draws reveal weaker structure: `python -m skillviz parts {run.id} --by {scores.record.grouping} --draws 10 "
+        "--again`."
+    )
     if found.found.is_beyond_random:
         _subskills(run, scores, found)
     else:
