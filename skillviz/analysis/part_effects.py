@@ -84,7 +84,7 @@ def most_changed(
 ) -> pd.DataFrame:
     """The `most` examples on which a part changes the log-probability of the right answer most, largest change first.
 
-    example_id, label and `change` in nats: that of the part's graft minus that of REFERENCE, on single examples.
+    example_id, label and `change`: the part's graft minus REFERENCE, in nats, on single examples.
     """
     before, after = (
         example_scores(task)["nll"](score_matrix(rows, task.labels), rows["label"].to_numpy())

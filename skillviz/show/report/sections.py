@@ -166,7 +166,7 @@ def _effects(run: Run, scores: PartScores) -> list[Part]:
 
 
 def _subskills(run: Run, scores: PartScores) -> list[Part]:
-    """The sub-skills of the parts of one grouping, beside those of their random controls."""
+    """The sub-skills of the parts of one grouping, beside their random controls'."""
     if run.record.task is None or not run.record.has_classes:
         return []
     found = region_subskills(scores.predictions(), run.record.task)
