@@ -23,6 +23,7 @@ from skillviz.analysis.other_regions import other_regions
 from skillviz.analysis.part_effects import part_effects
 from skillviz.analysis.rivals import rivals as rivals_of
 from skillviz.analysis.slices import CLASS, worst_first
+from skillviz.analysis.subskills import region_subskills
 from skillviz.core import formats
 from skillviz.core.metrics import metric_row
 from skillviz.core.random_entries import MATCHED
@@ -33,7 +34,7 @@ from skillviz.runs.record import RunRecord
 from skillviz.runs.run import Run
 from skillviz.runs.spec import key_in
 from skillviz.runs.store import Store
-from skillviz.show import beyond, gain, slices
+from skillviz.show import beyond, gain, slices, subskills
 from skillviz.show import other_regions as shown
 from skillviz.show import rivals as rivals_shown
 from skillviz.show.comparisons import compared_rows
@@ -327,6 +328,18 @@ def regions(store: Store) -> list[str]:
     return beside_runs(store, REGIONS, told)
 
 
+def groups(store: Store) -> list[str]:
+    """Return the sub-skills of the cells scored beside each run, with one row per sub-skill, and the finding."""
+
+    def told(run: Run, scores: PartScores) -> tuple[pd.DataFrame, list[str]]:
+        assert run.record.task is not None
+        found = region_subskills(scores.predictions(), run.record.task)
+        assert found is not None
+        return subskills.table(found, run.labels), [subskills.finding(found), subskills.clipped(found)]
+
+    return beside_runs(store, CELLS, told)
+
+
 def rivals(store: Store) -> list[str]:
     """Return the table and the findings of the rivals stored beside each run, with one row per graft or rival."""
 
@@ -345,7 +358,11 @@ def main(
 ) -> None:  # fmt: skip
     """Rewrite the tables in place."""
     store = Store(STORE)
-    fill(parts_page, {"parts": parts(store), "classes": by_class(opened(store))}, COMMAND)
+    fill(
+        parts_page,
+        {"parts": parts(store), "sub-skills": groups(store), "classes": by_class(opened(store))},
+        COMMAND,
+    )
     fill(
         checkpoints_page,
         {"checkpoints": checkpoints(store), "rates": rates(store), "across tasks": across_tasks(store)},

@@ -11,6 +11,7 @@ from skillviz.ui.pages.region.cell_card import cell_card
 from skillviz.ui.pages.region.map_card import map_card
 from skillviz.ui.pages.region.other_regions import other_regions
 from skillviz.ui.pages.region.part_cards import parts
+from skillviz.ui.pages.region.subskill_cards import subskills
 from skillviz.ui.pages.region.tensor_table import tensor_table
 from skillviz.ui.pages.region.verdict import verdict
 
@@ -30,4 +31,5 @@ with right:
     cell_card(run, layers, table, choices)
 tensor_table(run, layers)
 parts(run)
+subskills(run)
 other_regions(run)

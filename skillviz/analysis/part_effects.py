@@ -11,7 +11,7 @@ from skillviz.core.intervals import paired_differences, whole_and_resampled
 from skillviz.core.metrics import statistic
 from skillviz.core.region_parts import ALONE, WITHOUT
 from skillviz.core.seeds_interval import seeds_and_examples
-from skillviz.runs.metrics import positive
+from skillviz.runs.metrics import example_scores, positive
 from skillviz.runs.part_scores import ENDS
 from skillviz.runs.record import TaskNote
 from skillviz.runs.tables import score_matrix
@@ -71,15 +71,38 @@ def changed_predictions(
     `place` is the part's layer, kind and head; `before` is the class predicted by REFERENCE, `after` by the part's
     graft.
     """
-    of_end = predictions[predictions["condition"] == REFERENCE[condition]]
-    rows = predictions[(predictions["condition"] == condition) & (predictions["draw"] == 0)]
-    for name, value in zip(PLACE, place, strict=False):
-        rows = rows[rows[name].isna() if value is None or pd.isna(value) else (rows[name] == value).fillna(False)]
+    of_end, rows = _graft(predictions, place, condition)
     before, after = (score_matrix(one, task.labels).argmax(axis=1) for one in (of_end, rows))
     frame = rows[["example_id", "label"]].reset_index(drop=True).assign(before=before, after=after)
     turned = frame[frame["before"] != frame["after"]]
     order = (turned["after"] != turned["label"]).astype(int) + (turned["before"] == turned["label"])
     return turned.loc[order.sort_values(kind="stable").index].reset_index(drop=True)
+
+
+def most_changed(
+    predictions: pd.DataFrame, task: TaskNote, place: tuple[float | None, str, float | None], condition: str, most: int
+) -> pd.DataFrame:
+    """The `most` examples on which a part changes the log-probability of the right answer most, largest change first.
+
+    example_id, label and `change`: the part's graft minus REFERENCE, in nats, on single examples.
+    """
+    before, after = (
+        example_scores(task)["nll"](score_matrix(rows, task.labels), rows["label"].to_numpy())
+        for rows in _graft(predictions, place, condition)
+    )
+    rows = predictions[predictions["condition"] == REFERENCE[condition]][["example_id", "label"]]
+    frame = rows.reset_index(drop=True).assign(change=after - before)
+    return frame.iloc[np.argsort(-frame["change"].abs().to_numpy(), kind="stable")[:most]].reset_index(drop=True)
+
+
+def _graft(
+    predictions: pd.DataFrame, place: tuple[float | None, str, float | None], condition: str
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The rows of REFERENCE, and of the part's graft on the same examples."""
+    rows = predictions[(predictions["condition"] == condition) & (predictions["draw"] == 0)]
+    for name, value in zip(PLACE, place, strict=False):
+        rows = rows[rows[name].isna() if value is None or pd.isna(value) else (rows[name] == value).fillna(False)]
+    return predictions[predictions["condition"] == REFERENCE[condition]], rows
 
 
 def excess(value: float, resampled: np.ndarray, controls: list[tuple[float, np.ndarray]]) -> dict[str, Any]:

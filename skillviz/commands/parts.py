@@ -11,11 +11,13 @@ import pandas as pd
 import typer
 
 from skillviz.analysis.part_effects import part_effects
+from skillviz.analysis.subskills import expression_of, region_subskills
 from skillviz.commands import options
 from skillviz.commands.output import print_json, print_rows, progress_bar, say, writable, write_table
 from skillviz.commands.runs import RunName
 from skillviz.core.formats import rough_seconds
 from skillviz.core.metrics import Metric, likelihood_metric, metric_names, metric_row
+from skillviz.core.region_expression import canonical
 from skillviz.core.region_parts import ALONE, CELLS, EXPERTS, HEADS, WITHOUT
 from skillviz.core.seeds import LARGEST_SEED
 from skillviz.live.part_scores import PartScoring
@@ -24,6 +26,7 @@ from skillviz.runs.part_scores import DRAWS, ENDS, PartScores, store_of, stored_
 from skillviz.runs.run import Run
 from skillviz.serving import read_only
 from skillviz.show import part_effects as shown
+from skillviz.show import subskills as subskill_exhibits
 from skillviz.show.entries import headline_split
 
 SAMPLE = 500
@@ -56,6 +59,8 @@ def parts(
 ) -> None:
     """Score each part of a run's region alone and left out, compared with random controls of equal size.
 
+    The last table groups parts that help the same examples into sub-skills, compared with random ones.
+
     The scores are stored next to the run, which does not change; the page Region shows them. The number of forward
     passes and the time are printed first. An interrupted command resumes where it stopped. How to read it:
     docs/research/parts-and-slices.md.
@@ -72,6 +77,8 @@ def parts(
     if scores is None:
         scores = scored(stored, grouping, runs_dir, sample, draws, seed)
     report(stored, scores)
+    if stored.record.has_classes:
+        report_subskills(stored, scores)
     if stored.record.task is None or not (out or as_json):
         return
     predictions, task = scores.predictions(), stored.record.task
@@ -110,6 +117,26 @@ def report(run: Run, scores: PartScores) -> None:
         f"Control: as many random entries as the part has, mean of {record.draws} draws. Alone: "
         f"{shown.CONTROLS[ALONE]}. Left out: {shown.CONTROLS[WITHOUT]}. Stored in {scores.path}"
     )
+
+
+def report_subskills(run: Run, scores: PartScores) -> None:
+    """Prints the sub-skills of the parts, beside random controls, and the options that graft each alone."""
+    assert run.record.task is not None
+    found = region_subskills(scores.predictions(), run.record.task)
+    if found is None:
+        say(subskill_exhibits.NOT_COMPARED)
+        return
+    table = subskill_exhibits.table(found, run.labels)
+    print_rows(f"Sub-skills, n = {scores.record.n:,} (95% intervals)", list(table.columns), table.values.tolist())
+    say(subskill_exhibits.finding(found).replace("**", ""))
+    say(subskill_exhibits.clipped(found))
+    if scores.record.grouping != CELLS:
+        return
+    layers = sorted(int(layer) for layer in run.layers()["layer"].dropna().unique())
+    say("To graft one sub-skill alone, open it in Surgery on the page Region, or give `localize` these options:")
+    for number, cells in found.parts.groupby("subskill"):
+        expression = canonical(expression_of(run.id, cells, layers))
+        say(f"  {int(str(number)) + 1}: --method expression --option 'expression={expression}'")
 
 
 def _exact(words: Metric, value: float, low: float, high: float) -> str:

@@ -30,6 +30,9 @@ GLOSSARY = {
     "region, each time next to a random control of equal size. Alone, the control has other parameters of the same "
     "tensors: do these parameters matter, or just this place? Left out, the control has other parameters of the "
     "region: does the part matter more than its size?",
+    "subskills": "Groups of parts that raise the right answer on the same examples. The rises of all parts on all "
+    "examples are split into a few patterns, each a mix of parts. Random controls of the parts are split in the same "
+    "way: the patterns mean something only if they are more stable, and explain more, than the controls'.",
     "complement": "The fine-tuned model with the region set back to its pre-trained values: what remains of the skill "
     "without the region.",
     "localizer": "A method that chooses a region. Most return exactly the requested size. For these the size is an "
@@ -156,6 +159,7 @@ NAMES = {
     "mcnemar": "McNemar's test",
     "debiased": "debiased error",
     "discovery": "false discovery rate",
+    "subskills": "sub-skills",
     "matched": "matched chance",
     "touched": "parameters touched",
     "retrain": RECIPES[RETRAIN].title,

@@ -76,6 +76,15 @@ def changed(turned: pd.DataFrame, labels: Sequence[str], texts: Mapping[str, str
     return table if texts else table.drop(columns="text")
 
 
+def most_changed(moved: pd.DataFrame, labels: Sequence[str], texts: Mapping[str, str]) -> pd.DataFrame:
+    """The table of `analysis.part_effects.most_changed` for reading; without the texts if they are not available."""
+    table = pd.DataFrame({
+        "text": moved["example_id"].map(texts), "true": moved["label"].map(dict(enumerate(labels))),
+        "change, nats": moved["change"].map(formats.number), "example": moved["example_id"],
+    })  # fmt: skip
+    return table if texts else table.drop(columns="text")
+
+
 def changed_words(turned: pd.DataFrame, n: int) -> str:
     """The number of predictions that a part changes, and how many of them become right or wrong."""
     mended = int((turned["after"] == turned["label"]).sum())

@@ -14,6 +14,7 @@ from skillviz.runs.part_scores import CONTROL, DISJOINT, MINIMAL, REGIONS, SEARC
 from skillviz.runs.store import PARTS, Store
 from skillviz.runs.tables import score_matrix
 from skillviz.ui.page_table import PAGES
+from tests.analysis.test_subskills import DRAWS, predictions
 from tests.live.conftest import lived, own_workers
 
 __all__ = ["lived", "own_workers"]
@@ -68,6 +69,21 @@ def test_without_the_models_it_says_what_is_missing(run: str, user_runs: Path, l
     button(test).click().run()
     assert not test.exception and "/nowhere/base" in words_of(test)
     assert not (user_runs / PARTS).exists()
+
+
+@pytest.mark.slow
+def test_subskills_are_shown_with_the_link_that_grafts_one_alone(run: str, user_runs: Path) -> None:
+    assert "Sub-skills" not in words_of(opened(run=run))
+    own = Store(user_runs).open(run)
+    store_parts(
+        Store(user_runs), own, predictions(names=own.labels), grouping="cells", split="test", draws=DRAWS,
+        seed=0, seconds=1.0,
+    )  # fmt: skip
+    test = opened(run=run, subskill="2")
+    assert not test.exception and "**2 sub-skills** beyond a random region's" in words_of(test)
+    assert len(test.table) >= 2 and "are falls and left out" in words_of(test)
+    (link,) = [one for one in test.get("page_link") if "sub-skill" in one.proto.label]
+    assert f"run={run}" in link.proto.query_string and "intersection" in link.proto.query_string
 
 
 @pytest.mark.slow

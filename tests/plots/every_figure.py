@@ -32,6 +32,7 @@ from skillviz.plots import (
     rivals,
     sensitivity,
     sparsity,
+    subskills,
     tasks,
     tensor,
     transfer,
@@ -146,6 +147,10 @@ FIGURES |= {
         lambda: frames.comparisons(4),
         {"metric": "nll", "difference": "part alone − pre-trained", "kind": "part", "control": "random control"},
     ),
+}
+FIGURES |= {
+    "stability_by_count": (subskills.stability_by_count, frames.subskill_stability, {}),
+    "loading_map": (subskills.loading_map, frames.subskill_loadings, {}),
 }
 SIDES = {"inside": wise.INSIDE, "outside": wise.OUTSIDE}
 FIGURES |= {

@@ -187,6 +187,22 @@ def effects(layers: int = 4, heads: int = 0) -> pd.DataFrame:
     return frame.assign(size=100, value=value, low=low, high=high, holds=np.abs(value) > 0.06)
 
 
+def subskill_stability() -> pd.DataFrame:
+    """Return the stability of 2 to 4 sub-skills, of a region (draw 0) and of two control draws."""
+    value = np.random.default_rng(6).uniform(0.5, 0.9, 9)
+    places = {"draw": np.repeat([0, 1, 2], 3), "count": np.tile([2, 3, 4], 3)}
+    return pd.DataFrame({**places, "value": value, "low": value - 0.05, "high": value + 0.04})
+
+
+def subskill_loadings() -> pd.DataFrame:
+    """Return the loadings of two sub-skills on four parts; the last part has none."""
+    names = [f"layer {n}, value" for n in range(4)]
+    rows = ([0.6, 0.4, 0.0, 0.0], [0.004, 0.1, 0.896, 0.0])
+    return pd.concat(
+        [pd.DataFrame({"subskill": n, "name": names, "value": row}) for n, row in enumerate(rows, 1)], ignore_index=True
+    )
+
+
 def comparisons(rows: int) -> pd.DataFrame:
     """Return differences of slices or parts, with a control."""
     generator = np.random.default_rng(8)

@@ -38,6 +38,7 @@ CATEGORIES = {
     "also in region of",
     "part",
     "slice",
+    "sub-skill",
 }
 
 

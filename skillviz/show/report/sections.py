@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from skillviz.analysis.part_effects import part_effects
+from skillviz.analysis.subskills import region_subskills
 from skillviz.core import formats
 from skillviz.core.bins import BINS
 from skillviz.core.confusion import class_results, confusion
@@ -31,6 +32,7 @@ from skillviz.show import part_effects as part_exhibits
 from skillviz.show import region as region_exhibits
 from skillviz.show import slices as slice_exhibits
 from skillviz.show import sparsity as sparsity_exhibits
+from skillviz.show import subskills as subskill_exhibits
 from skillviz.show import transfer as transfer_exhibits
 from skillviz.show.answer_words import answer_words
 from skillviz.show.entries import entry_of, headline_split
@@ -160,7 +162,26 @@ def _effects(run: Run, scores: PartScores) -> list[Part]:
             Words(part_exhibits.finding(*shown)),
             Charts((partial(part_exhibits.part_map, *shown), partial(part_exhibits.strongest_parts, *shown))),
         ]
-    return parts
+    return [*parts, *_subskills(run, scores)]
+
+
+def _subskills(run: Run, scores: PartScores) -> list[Part]:
+    """The sub-skills of the parts of one grouping, beside their random controls'."""
+    if run.record.task is None or not run.record.has_classes:
+        return []
+    found = region_subskills(scores.predictions(), run.record.task)
+    heading = Heading(f"Sub-skills, by {part_exhibits.NOUNS[scores.record.grouping]}")
+    if found is None:
+        return [heading, Words(subskill_exhibits.NOT_COMPARED)]
+    return [
+        heading,
+        Words(f"{subskill_exhibits.finding(found)} {subskill_exhibits.clipped(found)}", ("subskills",)),
+        Charts((
+            partial(subskill_exhibits.stability_figure, subskill_exhibits.stability(found)),
+            partial(subskill_exhibits.loadings_figure, subskill_exhibits.loadings(found)),
+        )),
+        Rows("Sub-skills", subskill_exhibits.table(found, run.labels)),
+    ]  # fmt: skip
 
 
 def sparsity(run: Run, others: Sequence[Run]) -> Section:

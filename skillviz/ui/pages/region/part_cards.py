@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from skillviz.analysis.part_effects import changed_predictions, part_effects
+from skillviz.analysis.part_effects import changed_predictions, most_changed, part_effects
 from skillviz.core import formats
 from skillviz.core.metrics import likelihood_metric, metric_heading, metric_names
 from skillviz.core.region_parts import ALONE, CELLS, EXPERT_KINDS, EXPERTS, HEADS
@@ -31,6 +31,7 @@ CONDITION, CHANGE = "condition", "effect"
 GROUPINGS = {CELLS: "layer and module", HEADS: "attention head", EXPERTS: "expert"}
 SAMPLES = (100, 200, 500, 1000)
 USUAL = 200
+MOST_CHANGED = 10
 LONGEST = 3600.0  # seconds that the scoring of a part may take: a large model on a CPU
 
 
@@ -128,10 +129,8 @@ def _changed(run: Run, scores: PartScores, strongest: pd.DataFrame, condition: s
             ("turned", str(scores.path), scores.record.created, condition, name), [run],
             lambda: changed_predictions(scores.predictions(), task, by_name[name], condition),
         )  # fmt: skip
-    texts: dict[str, str] = {}
-    with suppress(SkillvizError):  # the page Examples shows how to get them
-        frame = cache.texts(run, scores.record.split)
-        texts = dict(zip(frame["example_id"], whole_text(frame), strict=True))
+        moved = most_changed(scores.predictions(), task, by_name[name], condition, MOST_CHANGED)
+    texts = texts_of(run, scores.record.split)
     st.markdown(exhibits.changed_words(turned, n))
     if len(turned):
         table = exhibits.changed(turned, run.labels, texts)
@@ -139,6 +138,17 @@ def _changed(run: Run, scores: PartScores, strongest: pd.DataFrame, condition: s
         exports.table_menu(
             table, file=exports.file_name(run.id, "changed"), key="changed", caption=f"Predictions changed by {name}"
         )
+    with st.expander(f"The {formats.counted(len(moved), 'example')} that {name} changes most"):
+        st.table(exhibits.most_changed(moved, run.labels, texts), border="horizontal", hide_index=True)
+        st.caption("Change of the log-probability of the right answer. Above 0 is better.")
+
+
+def texts_of(run: Run, split: str) -> dict[str, str]:
+    """The texts of a split by example; empty if they are not available, and the page Examples shows how to get them."""
+    with suppress(SkillvizError):
+        frame = cache.texts(run, split)
+        return dict(zip(frame["example_id"], whole_text(frame), strict=True))
+    return {}
 
 
 def _compute(run: Run, grouping: str) -> None:

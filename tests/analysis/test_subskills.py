@@ -1,0 +1,101 @@
+"""Tests of the sub-skills of stored predictions: effects by hand, and regions that divide the parts exactly."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from skillviz.analysis.subskills import by_label, expression_of, region_subskills, strongest_examples
+from skillviz.core.region_expression import region_of
+from skillviz.core.region_parts import ALONE, CELLS, WITHOUT, RegionPart, parts_of
+from skillviz.runs.part_scores import end_rows, part_rows
+from skillviz.runs.record import TaskNote
+from skillviz.show import subskills as shown
+from tests.core.test_region_parts import TINY, drawn
+
+NAMES = ("negative", "positive")
+TASK = TaskNote(name="sst2", labels=NAMES)
+N, DRAWS = 40, 10
+LABELS = np.arange(N) % 2
+
+
+def predictions(parts: int = 8, draws: int = DRAWS, names: Sequence[str] = NAMES) -> pd.DataFrame:
+    """Return predictions in which even parts help class 0 and odd ones class 1, and controls help at random."""
+    random = np.random.default_rng(0)
+    ids, still = [f"test-{n}" for n in range(N)], np.zeros((N, 2), dtype=np.float32)
+    frames = [end_rows({"pretrained": still, "grafted": still + np.eye(2)[LABELS]}, 9, ids, LABELS, names)]
+    for number in range(parts):
+        helped = (number % 2 == LABELS) * random.uniform(0.5, 1, N)
+        rises = [helped - 0.1 * (number % 2 != LABELS), *random.normal(0, 0.5, (draws, N))]
+        logits = np.stack([rise[:, None] * np.eye(2)[LABELS] for rise in rises]).astype(np.float32)
+        conditions = [(ALONE, draw) for draw in range(draws + 1)]
+        part = RegionPart(number, "value", None, np.arange(5))
+        frames += [part_rows(part, conditions, logits, ids, LABELS, names),
+                   part_rows(part, [(WITHOUT, 0)], logits[:1], ids, LABELS, names)]  # fmt: skip
+    return pd.concat(frames, ignore_index=True)
+
+
+def test_two_classes_are_two_subskills() -> None:
+    found = region_subskills(predictions(), TASK)
+    assert found is not None and found.found.count == 2 and found.found.is_beyond_random
+    assert "**2 sub-skills** beyond a random region's" in shown.finding(found)
+    even, odd = (set(found.parts["subskill"].iloc[start::2]) for start in (0, 1))
+    assert len(even) == len(odd) == 1 and even != odd
+    for number in range(2):
+        first = by_label(found, number, NAMES).iloc[0]
+        assert first["label"] == NAMES[0 if number in even else 1]
+        assert first["value"] > 0.95
+        most = strongest_examples(found, number, 3)
+        assert len(most) == 3 and (most["label"] == NAMES.index(first["label"])).all()
+        assert most["change"].is_monotonic_decreasing
+    table = shown.table(found, NAMES)
+    assert table["parts"].tolist() == ["4", "4"] and table["parameters"].tolist() == ["20", "20"]
+    assert shown.loadings(found).groupby("subskill")["value"].sum().tolist() == pytest.approx([1, 1])
+    assert len(shown.stability(found)) == (1 + DRAWS) * len(found.found.counts)
+
+
+def test_effects_are_rises_of_the_right_answers_and_falls_are_counted() -> None:
+    found = region_subskills(predictions(), TASK)
+    assert found is not None
+
+    def chance(x: np.ndarray) -> np.ndarray:
+        return np.log(1 / (1 + np.exp(-x)))
+
+    changes = []
+    for _, rows in predictions().query("condition == 'alone' and draw == 0").groupby("layer"):
+        logits = rows[["logit_negative", "logit_positive"]].to_numpy(float)
+        right = logits[range(N), LABELS] - logits[range(N), 1 - LABELS]
+        changes.append(chance(right) - chance(np.zeros(N)))
+    falls = -np.minimum(changes, 0).sum()
+    assert found.lost == pytest.approx(falls / np.abs(changes).sum()) and 0.05 < found.lost < 0.5
+    fitted = found.found.uses @ found.found.loadings
+    assert np.abs(fitted - np.maximum(changes, 0).T).mean() < 0.03
+
+
+@pytest.mark.parametrize(("parts", "draws"), [(2, DRAWS), (8, 1), (8, 0)])
+def test_too_few_parts_or_draws_are_not_measured(parts: int, draws: int) -> None:
+    assert region_subskills(predictions(parts, draws), TASK) is None
+    assert region_subskills(predictions().iloc[:0], TASK) is None
+
+
+def test_noise_says_that_there_is_no_structure() -> None:
+    frame = predictions()
+    swapped = frame[frame["draw"] != 0].assign(draw=frame["draw"] - 1)
+    found = region_subskills(pd.concat([frame[frame["condition"] == "pretrained"], swapped]), TASK)
+    assert found is not None and f"**{shown.NO_STRUCTURE}**" in shown.finding(found)
+
+
+@pytest.mark.parametrize("family", TINY)
+def test_expressions_of_subskills_are_the_union_of_their_cells(family: str) -> None:
+    table, region = drawn(family, 0, 0.2)
+    parts = parts_of(region, table, CELLS)
+    frame = pd.DataFrame([part.place for part in parts], columns=["layer", "kind", "head"]).astype({"layer": "Int64"})
+    layers = sorted({int(layer) for layer in frame["layer"].dropna()})
+    for chosen in (np.arange(len(parts)) % 2 == 0, np.arange(len(parts)) % 2 == 1, frame["layer"].isna().to_numpy()):
+        if chosen.any():
+            expression = expression_of("run", frame[chosen], layers)
+            wanted = np.sort(np.concatenate([part.entries for part, own in zip(parts, chosen, strict=True) if own]))
+            assert np.array_equal(region_of(expression, table, lambda run, size: region).flat(), wanted)

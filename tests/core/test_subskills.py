@@ -1,0 +1,137 @@
+"""Tests of sub-skills: planted blocks are found, noise is not, and every step equals its slow twin."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from skillviz.core.subskills import (
+    RESAMPLES,
+    Subskills,
+    beyond_draws,
+    explained_share,
+    factorized,
+    matched,
+    mutual_agreement,
+    resampled_shares,
+    subskills,
+)
+from skillviz.errors import BadData
+from tests.reference.subskills import slow_explained, slow_factorized, slow_margins, slow_matched
+
+N, PARTS = 60, 12
+
+
+def noise(seed: int, draws: int = 4) -> np.ndarray:
+    """Return effects without structure [draw, example, part]."""
+    return np.maximum(np.random.default_rng(seed).normal(0, 1, (draws, N, PARTS)), 0)
+
+
+def blocks(seed: int, count: int = 3) -> np.ndarray:
+    """Return effects in which every third of the parts helps its own third of the examples, plus little noise."""
+    own = (np.arange(N) % count)[:, None] == (np.arange(PARTS) % count)
+    return np.asarray(own * (1 + np.random.default_rng(seed).random((N, PARTS))) + 0.02 * noise(seed)[0])
+
+
+@pytest.fixture(scope="module")
+def planted() -> Subskills:
+    """Return the sub-skills of planted blocks beside noise."""
+    return subskills(blocks(0), noise(1, 10))
+
+
+def test_planted_blocks_are_recovered_and_beyond_noise(planted: Subskills) -> None:
+    assert planted.count == 3 and planted.is_beyond_random
+    groups = {frozenset(np.flatnonzero(planted.loadings.argmax(axis=0) == k)) for k in range(3)}
+    assert groups == {frozenset(range(k, PARTS, 3)) for k in range(3)}
+    assert (planted.uses.argmax(axis=1).reshape(-1, 3) == planted.uses[:3].argmax(axis=1)).all()
+    assert sum(share.value for share in planted.shares) == pytest.approx(1)
+    assert all(one.low <= one.value <= one.high and one.low > 0.95 for one in planted.stability)
+    assert (np.diff([share.value for share in planted.shares]) <= 0).all(), "the largest is first"
+
+
+def test_the_result_depends_on_arguments_and_seed_alone(planted: Subskills) -> None:
+    again = subskills(blocks(0), noise(1, 10))
+    assert np.array_equal(again.loadings, planted.loadings) and again.margin == planted.margin
+    assert not np.array_equal(subskills(blocks(0), noise(1, 10), seed=1).agreement, planted.agreement)
+    scaled = subskills(1000 * blocks(0), noise(1, 10) / 1000)
+    assert scaled.loadings == pytest.approx(planted.loadings, abs=1e-6), "the unit does not count"
+
+
+def test_the_number_has_the_largest_lead_and_controls_have_theirs(planted: Subskills) -> None:
+    leads = slow_margins(planted.agreement.mean(axis=2).tolist())
+    assert planted.counts[leads[0][1]] == planted.count
+    wanted = leads[0][0], np.mean([lead for lead, _ in leads[1:]])
+    assert (planted.margin.value, planted.margin.control) == pytest.approx(wanted)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_every_step_is_the_twins(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    effects, weights = random.random((7, 5)), random.integers(0, 3, (2, 7)).astype(float)
+    uses, loadings = factorized(effects, 3, weights, seed, steps=4)
+    generator, scale = np.random.default_rng([seed, 3]), np.sqrt(effects.mean() / 3)
+    starts = scale * generator.uniform(0.5, 1.5, (2, 3, 5)), scale * generator.uniform(0.5, 1.5, (2, 7, 3))
+    for fit in range(2):
+        own = effects.tolist(), weights[fit].tolist(), starts[1][fit].tolist(), starts[0][fit].tolist()
+        w, h = slow_factorized(*own, 4)
+        assert uses[fit] == pytest.approx(np.array(w)) and loadings[fit] == pytest.approx(np.array(h))
+        unweighted = slow_factorized(own[0], [1.0] * 7, *own[2:], 4)[1]
+        assert loadings[fit] != pytest.approx(np.array(unweighted)), "weights left out would pass"
+        share = explained_share(effects, uses, loadings, weights)[fit]
+        assert share == pytest.approx(slow_explained(own[0], w, h, own[1]))
+    best = slow_matched(loadings[0].tolist(), loadings[1].tolist())
+    assert matched(*loadings) == pytest.approx(best) and mutual_agreement(loadings) == pytest.approx(
+        [np.mean(best)] * 2
+    )
+
+
+def test_matching_is_one_to_one() -> None:
+    loadings, others = np.eye(3), np.array([[0.8, 0.6, 0], [1, 0, 0], [0, 0, 1]])
+    assert matched(loadings, others).tolist() == [1.0, 0.6, 1.0], "the second may not take the first's match"
+    assert matched(loadings, np.eye(3)[::-1]).tolist() == [1.0, 1.0, 1.0]
+
+
+def test_exact_ends() -> None:
+    outer = np.outer([1.0, 2, 3, 0], [1.0, 0, 2])
+    ones = np.ones((1, 4))
+    uses, loadings = factorized(outer, 1, ones, 0)
+    assert explained_share(outer, uses, loadings, ones) == pytest.approx([1.0])
+    assert uses[0] @ loadings[0] == pytest.approx(outer)
+    nothing = factorized(np.zeros((4, 3)), 2, ones, 0)
+    assert not nothing[1].any() and explained_share(np.zeros((4, 3)), *nothing, ones).tolist() == [0.0]
+    whole = resampled_shares(np.array([[1.0, 3.0], [1.0, 3.0]]), np.array([[2.0, 0.0], [0.0, 2.0], [1.0, 1.0]]))
+    assert [one.value for one in whole] == [0.25, 0.75]
+
+
+def test_an_interval_for_one_more_draw() -> None:
+    values, still = np.array([5.0, 1, 2, 3]), np.zeros((4, RESAMPLES))
+    found = beyond_draws(values, still)
+    half = 4.302652729911275 * np.sqrt(1 + 1 / 3)  # Student's t with 2 degrees of freedom, and a spread of 1
+    assert (found.value, found.control) == (5, 2) and found.difference[:3] == pytest.approx((3, 3 - half, 3 + half))
+    assert not found.holds and beyond_draws(values + [3, 0, 0, 0], still).holds
+    moving = np.random.default_rng(0).normal(0, 1, (4, RESAMPLES))
+    assert beyond_draws(values, moving).difference.low < found.difference.low, "resampled examples widen it"
+
+
+@pytest.mark.slow
+def test_noise_is_seldom_beyond_noise() -> None:
+    """Few of 100 regions of noise are beyond three draws of noise: the rule's rate is at most 2.5% for each
+    of its two conditions, and 8 or more have a probability below 1%."""
+    beyond = sum(subskills(of[0], of[1:]).is_beyond_random for of in map(noise, range(100, 200)))
+    assert beyond < 8
+
+
+@pytest.mark.parametrize(
+    ("effects", "controls"),
+    [
+        (-blocks(0), noise(1, 3)),
+        (blocks(0) * np.nan, noise(1, 3)),
+        (blocks(0), noise(1, 1)),
+        (blocks(0)[:, :2], noise(1, 3)[:, :, :2]),
+        (blocks(0)[:1], noise(1, 3)[:, :1]),
+    ],
+    ids=["negative", "missing", "one draw", "two parts", "one example"],
+)
+def test_effects_that_cannot_be_compared_are_refused(effects: np.ndarray, controls: np.ndarray) -> None:
+    with pytest.raises(BadData, match="at least three parts"):
+        subskills(effects, controls)
