@@ -169,7 +169,8 @@ def scope_histogram(
     figure = _grid(heads, "share of its kind, %", start, theme, height)
     for place, name in enumerate(names):
         style = state_style(name)
-        for scope, rows in counts[counts["state"] == name].groupby("scope", sort=False):
+        by_scope = counts[counts["state"] == name].groupby("scope")
+        for scope, rows in sorted(by_scope, key=lambda group: group[0] != "test"):
             middle, width = _edges(rows)
             total = max(float(rows["count"].sum()), 1.0)
             kind = "test" if scope == "test" else "out of scope"
