@@ -31,5 +31,5 @@ with right:
     cell_card(run, layers, table, choices)
 tensor_table(run, layers)
 parts(run)
-subskills(run)
 other_regions(run)
+subskills(run)  # last, because the first visit computes it for some seconds

@@ -33,7 +33,7 @@ def subskills(run: Run) -> None:
         return
     st.markdown("## Sub-skills", help=about("subskills", "parts"))
     task = run.record.task
-    with page.explained():
+    with page.explained(), st.spinner("Comparing with random controls…"):
         found = cache.computed(
             ("subskills", str(scores.path), scores.record.created), [run],
             lambda: region_subskills(scores.predictions(), task),
