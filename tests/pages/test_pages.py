@@ -31,7 +31,7 @@ from tests.visitor import confirmed
 
 RUN_PAGES = [name for name, entry in PAGES.items() if entry.group == "This run"]
 FIGURES = {  # the figures of these runs; studies are in test_study_pages.py
-    "overview": 2, "region": 2, "sparsity": 2, "calibration": 2, "interpolation": 0, "transfer": 0, "examples": 7,
+    "overview": 2, "region": 2, "sparsity": 2, "calibration": 3, "interpolation": 0, "transfer": 0, "examples": 7,
     "surgery": 1, "runs": 0, "launch": 0, "compare": 9, "home": 2, "tour": 0,
     "methods": 0, "tasks": 0, "continual": 0, "studies": 0, "paper": 0,
 }  # fmt: skip

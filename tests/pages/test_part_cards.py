@@ -51,12 +51,12 @@ def test_parts_are_scored_on_request_and_kept(run: str, user_runs: Path) -> None
     before = len(test.get("plotly_chart"))
     button(test).click().run()
     assert not test.exception and (user_runs / PARTS / run / "cells").is_dir()
-    assert len(test.get("plotly_chart")) == before + 1 and button(test) is None
+    assert len(test.get("plotly_chart")) == before + 3 and button(test) is None, "parts, and two of their sub-skills"
     assert "Alone, **layer" in words_of(test)
     again = opened(run=run, condition="without", effect="accuracy")
     assert "Without **layer" in words_of(again) and "accuracy" in words_of(again)
     on_the_map = opened(run=run, view="effect")
-    assert not on_the_map.exception and len(on_the_map.get("plotly_chart")) == before + 1
+    assert not on_the_map.exception and len(on_the_map.get("plotly_chart")) == before + 3
     assert button(opened(run=run, parts="heads")) is not None
     assert Store(user_runs).verify(run) == []
 
