@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from skillviz.core.localizers.table import LOCALIZERS, Localizer, localizer, makes_graft
+from skillviz.core.localizers.table import LOCALIZERS, OUTPUTS, Localizer, localizer, makes_graft
 from skillviz.errors import BadInput
 from skillviz.models.lean_files import INSTEAD, lean_refusal
 from skillviz.models.preflight import Preflight
@@ -23,6 +23,7 @@ def refuse_unsuited(spec: RunSpec, task: Task, check: Preflight, device: str = "
         or (refused_graphs(row, device or spec.device, spec.lean, check) if spec.cuda_graphs else None)
         or refused_generation(row, task)
         or refused_gain(spec, task)
+        or refused_outputs(spec, task)
     )
     if error is not None:
         raise error
@@ -64,6 +65,13 @@ def refused_gain(spec: RunSpec, task: Task) -> BadInput | None:
     if task.kind == GENERATION:
         return BadInput("a gain needs a task with classes or options, and this one has references; leave --gain out.")
     return None
+
+
+def refused_outputs(spec: RunSpec, task: Task) -> BadInput | None:
+    """Return the reason against matching the fine-tuned model's outputs on a task; None if there is none."""
+    if spec.options.get("match") != OUTPUTS or task.kind != GENERATION:
+        return None
+    return BadInput(f"match={OUTPUTS} needs a task with classes or options, and this one has references; leave it out.")
 
 
 def refused_generation(row: Localizer, task: Task) -> BadInput | None:

@@ -9,9 +9,9 @@ from torch import Tensor
 
 from skillviz.core.localizers.candidates import allowed
 from skillviz.core.localizers.record import LocalizerStep, Search, Selection, State, number
-from skillviz.core.localizers.table import FirstOrderOptions, MovementOptions, NoOptions
+from skillviz.core.localizers.table import EVERY, TENSOR, FirstOrderOptions, MovementOptions, NoOptions
 from skillviz.core.problem import Problem
-from skillviz.core.ranking import top
+from skillviz.core.ranking import Best, moved_first, top
 
 
 def movement(
@@ -23,11 +23,29 @@ def movement(
     """
     begun = perf_counter()
     inside = allowed(problem, options.within, size)
-    entries, tau = problem.largest_movers(size) if inside is None else (inside, problem.movement_at(inside))
-    order = entries[top(tau.abs(), size)]
+    if options.per == TENSOR:
+        order = equal_shares(problem, size, options.within)
+    else:
+        entries, tau = problem.largest_movers(size) if inside is None else (inside, problem.movement_at(inside))
+        order = entries[top(tau.abs(), size)]
     if resume is None:
         yield only_step(size, float("nan"), begun, order)
     return Selection(order.cpu().numpy())
+
+
+def equal_shares(problem: Problem, size: int, within: str) -> Tensor:
+    """Return `size` entries by their rank in movement within their tensor, as a share of its entries: int64 [size].
+
+    So each tensor gives the same share of its entries, up to one, where all moved.
+    """
+    best, offsets = Best(size, problem.device), problem.table.offsets.tolist()
+    for parameter, start, end in zip(problem.table.parameters, offsets[:-1], offsets[1:], strict=True):
+        if within == EVERY or parameter.is_bias:
+            tau = problem.movement_at(torch.arange(start, end, device=problem.device))
+            share = torch.empty(end - start, dtype=torch.float64, device=problem.device)
+            share[top(tau.abs(), end - start)] = (torch.arange(end - start, device=problem.device) + 0.5).double()
+            best.add(moved_first(share / (start - end), tau), start)
+    return best.order()
 
 
 def random(problem: Problem, size: int, *, seed: int, options: NoOptions, resume: State | None = None) -> Search:

@@ -27,6 +27,8 @@ if TYPE_CHECKING:  # these import torch
 PAPER = "Panigrahi et al. 2023"
 OURS = "skillviz"
 EVERY = "all"
+LABELS, OUTPUTS = "labels", "outputs"
+MODEL, TENSOR = "model", "tensor"
 
 Value = int | float | str
 
@@ -184,7 +186,11 @@ class NoOptions:
 
 @dataclass(frozen=True)
 class StagewiseOptions:
-    """`start_share` of the size comes from top movement; at most `switch_share` of it is switched per step."""
+    """`start_share` of the size comes from top movement; at most `switch_share` of it is switched per step.
+
+    With `match` `outputs` the loss is the cross-entropy with the fine-tuned model's probabilities, as in distillation
+    at temperature 1 (Hinton et al. 2015).
+    """
 
     steps: int = _steps(50)
     batch_size: int = _batch_size(128)
@@ -196,6 +202,10 @@ class StagewiseOptions:
         "At most this much is switched on, and as much off, between two gradients.", high=1.0,
     )  # fmt: skip
     candidate_share: float = _candidate_share(0.1)
+    match: str = option(
+        LABELS, "Match", "What the graft's answers are compared with: the labels of the training texts, or what the "
+        "fine-tuned model answers on them, which needs no labels.", choices=(LABELS, OUTPUTS),
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -314,10 +324,35 @@ class FirstOrderOptions:
 
 
 @dataclass(frozen=True)
+class AveragedOptions:
+    """`examples` are divided into `batches`; the gains of a batch are averaged over `points` from base to fine-tuned.
+
+    `weigh` `signs` multiplies an entry's mean gain by the share of batches with its sign, less the share with the other
+    (Parascandolo et al. 2021 drop entries below a share). `noise` divides it by its standard error over the batches:
+    the gradient's signal over its noise (Liu et al. 2020).
+    """
+
+    examples: int = _examples(1024)
+    points: int = option(4, "Points", "Gradients are averaged over so many points on the path to the fine-tuned model.")
+    batches: int = option(8, "Batches", "The examples are divided into so many batches, which may agree or not.")
+    weigh: str = option(
+        "signs", "Count for more", "Parameters whose gains have one sign in most batches (signs), or vary little "
+        "between batches (noise); none takes the mean gain alone.", choices=("none", "signs", "noise"),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
 class MovementOptions:
-    """`within` `biases`: the largest movers among the biases (paper, Fig. 4a)."""
+    """`within` `biases`: the largest movers among the biases (paper, Fig. 4a).
+
+    `per` `tensor`: each tensor gives an equal share of its entries, as in layerwise pruning (Blalock et al. 2020).
+    """
 
     within: str = _within()
+    per: str = option(
+        MODEL, "Compare within", "The whole model, or each tensor, so that all tensors give an equal share of their "
+        "parameters.", choices=(MODEL, TENSOR),
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -467,7 +502,8 @@ class Cost:
 
 def _stepwise(vectors: float) -> Callable[[Any, Workload], Cost]:
     def cost(o: StagewiseOptions, work: Workload) -> Cost:
-        return Cost(backward=o.steps * min(o.batch_size, work.train), vectors=vectors)
+        forward = work.train if getattr(o, "match", LABELS) == OUTPUTS else 0
+        return Cost(backward=o.steps * min(o.batch_size, work.train), forward=forward, vectors=vectors)
 
     return cost
 
@@ -501,6 +537,10 @@ def _learned_cost(o: LearnedOptions, work: Workload) -> Cost:
 
 def _first_order_cost(o: FirstOrderOptions, work: Workload) -> Cost:
     return Cost(backward=min(o.examples, work.train), vectors=2)
+
+
+def _averaged_cost(o: AveragedOptions, work: Workload) -> Cost:
+    return Cost(backward=o.points * min(o.examples, work.train), vectors=6)
 
 
 def _linearized_cost(o: LinearizedOptions, work: Workload) -> Cost:
@@ -685,6 +725,14 @@ LOCALIZERS: dict[str, Localizer] = {
             OURS, "skillviz.core.localizers.simple:first_order", FirstOrderOptions,
             budgeted=True, nested=True, seeded=True, cost=_first_order_cost, lean=True,
             color="#C8143F", marker="x", dash="dash",
+        ),
+        Localizer(
+            "first-order-averaged", "first-order, averaged",
+            "First-order gains averaged over points between the base and the fine-tuned model; a parameter counts for "
+            "more if batches agree on it.",
+            OURS, "skillviz.core.localizers.averaged:first_order_averaged", AveragedOptions,
+            budgeted=True, nested=True, seeded=True, cost=_averaged_cost,
+            color="#AA4488", marker="diamond-wide-open", dash="11px,5px",
         ),
         Localizer(
             "movement", "top movement", "The parameters that fine-tuning moved most.",
