@@ -1,4 +1,4 @@
-"""Tests of a search that matches the fine-tuned model's outputs: its targets in a run and in its null, and refusals."""
+"""Tests of a search that matches the fine-tuned model's outputs: its targets in a run, its nulls and other regions."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ import pytest
 from skillviz.core.scores import probabilities
 from skillviz.errors import BadInput
 from skillviz.models.predict import predict
-from skillviz.runs import produce
+from skillviz.runs import other_regions, produce
 from skillviz.runs.library import Library
+from skillviz.runs.other_regions import OtherRegions
+from skillviz.runs.part_scores import DISJOINT
 from skillviz.runs.plan import planned
 from skillviz.runs.session import Session
 from skillviz.runs.store import Store
@@ -22,7 +24,7 @@ from skillviz.tasks import registry
 from tests.runs.tiny_world import spec_of
 
 
-def test_the_run_and_its_null_match_the_fine_tuned_model_and_not_the_labels(
+def test_the_run_its_nulls_and_other_regions_match_the_fine_tuned_model_and_not_the_labels(
     world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     options = {"match": "outputs"}
@@ -37,9 +39,12 @@ def test_the_run_and_its_null_match_the_fine_tuned_model_and_not_the_labels(
         seen.append(args[2]["train"].targets)
         return problem_of(*args)
 
-    monkeypatch.setattr(produce, "problem_of", watched)
-    orders.append(produce.made(plan, session, Store(tmp_path), lambda progress: None).region().flat())
-    assert len(seen) == 2 and all(np.array_equal(targets, wanted) for targets in seen)
+    for module in (produce, other_regions):
+        monkeypatch.setattr(module, "problem_of", watched)
+    run = produce.made(plan, session, Store(tmp_path), lambda progress: None)
+    orders.append(run.region().flat())
+    OtherRegions(run, Store(tmp_path), sample=20, told=lambda text: None).find(DISJOINT)
+    assert len(seen) == 4 and all(np.array_equal(targets, wanted) for targets in seen)
 
     data = session.encoded(spec)
     data["train"] = replace(data["train"], labels=1 - data["train"].labels)
