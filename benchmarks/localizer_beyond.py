@@ -45,12 +45,12 @@ METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     REFERENCE: ("movement", {}),
     "top movement, equal shares": ("movement", {"per": "tensor"}),
     "relative to the weight": ("tall-mask", {}),
-    "first-order": ("first-order", {"examples": 512}),
-    "first-order, path": ("first-order-averaged", {"examples": 256, "points": 4, "weigh": "none"}),
-    "stagewise": ("stagewise", SHORT),
     "stagewise on outputs": ("stagewise", {**SHORT, "match": "outputs"}),
-    "first-order, signs": ("first-order-averaged", {"examples": 512, "points": 1, "weigh": "signs"}),
-    "first-order, noise": ("first-order-averaged", {"examples": 512, "points": 1, "weigh": "noise"}),
+    "stagewise": ("stagewise", SHORT),
+    "first-order, signs": ("first-order", {"examples": 512, "weigh": "signs"}),
+    "first-order": ("first-order", {"examples": 512}),
+    "first-order, path": ("first-order", {"examples": 256, "points": 4}),
+    "first-order, noise": ("first-order", {"examples": 512, "weigh": "noise"}),
 }
 SHOWN = ("accuracy", "NLL, scaled", SHARED_PROBABILITY)
 KEY = ["size", "pair", "method"]

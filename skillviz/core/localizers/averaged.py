@@ -10,19 +10,19 @@ import torch
 from torch import Tensor
 
 from skillviz.core.localizers.record import LocalizerStep, Search, Selection, State, done, number
-from skillviz.core.localizers.table import AveragedOptions
+from skillviz.core.localizers.table import NOISE, SIGNS, FirstOrderOptions
 from skillviz.core.problem import Problem
 from skillviz.core.ranking import moved_first, top_of_two
 
 
-def first_order_averaged(
-    problem: Problem, size: int, *, seed: int, options: AveragedOptions, resume: State | None = None
+def averaged(
+    problem: Problem, size: int, *, seed: int, options: FirstOrderOptions, resume: State | None = None
 ) -> Search:
     """The entries with the largest mean of -g * tau over batches and points on the path; each step is one batch.
 
     The points are base + (p / points) tau with p = 0 ... points - 1: integrated gradients (Sundararajan et al. 2017),
     by parameters instead of inputs. With many points an entry's mean is its part of the loss that the path removes
-    (Lan et al. 2019). One point and one batch are `first-order`.
+    (Lan et al. 2019). One point and one batch are the gradient at the base.
     """
     begun = perf_counter()
     rows = next(problem.draws(options.examples, seed))
@@ -41,13 +41,13 @@ def first_order_averaged(
             gain = slope.mul_(problem.tau).div_(-options.points)
             change = gain - mean
             mean += change / step
-            spread += gain.sign() if options.weigh == "signs" else change * (gain - mean)
+            spread += gain.sign() if options.weigh == SIGNS else change * (gain - mean)
             added, state = size if step == len(batches) else 0, partial(_state, step, mean, spread)
             yield LocalizerStep(step, loss, added, added, 0, perf_counter() - begun, len(batches), state)
     score = mean
-    if options.weigh == "signs":
+    if options.weigh == SIGNS:
         score = mean * spread.abs()
-    elif options.weigh == "noise":  # the standard error but for a factor; a gain that no batch changes has none
+    elif options.weigh == NOISE:  # the standard error but for a factor; a gain that no batch changes has none
         score = torch.where(spread == 0, 0.0, mean / spread.sqrt())
     order = top_of_two(moved_first(score, problem.tau), mean, size)
     return Selection(order.cpu().numpy())

@@ -7,6 +7,7 @@ from time import perf_counter
 import torch
 from torch import Tensor
 
+from skillviz.core.localizers.averaged import averaged
 from skillviz.core.localizers.candidates import allowed
 from skillviz.core.localizers.record import LocalizerStep, Search, Selection, State, number
 from skillviz.core.localizers.table import EVERY, TENSOR, FirstOrderOptions, MovementOptions, NoOptions
@@ -63,9 +64,11 @@ def first_order(
     """The entries whose fine-tuned value lowers the loss most to first order at the base: -g * tau.
 
     One gradient, no interaction between entries (ours, as the natural baseline of the learned mask: PAPER.md, section
-    4, shows that mask to be a thresholded first-order score).
+    4, shows that mask to be a thresholded first-order score). With several points or weighed batches it is `averaged`.
     """
     begun = perf_counter()
+    if options.is_averaged:
+        return (yield from averaged(problem, size, seed=seed, options=options, resume=resume))
     if resume is not None:
         return Selection(resume["order"].cpu().numpy())
     with problem.at_base_afterwards():

@@ -29,6 +29,7 @@ OURS = "skillviz"
 EVERY = "all"
 LABELS, OUTPUTS = "labels", "outputs"
 MODEL, TENSOR = "model", "tensor"
+NONE, SIGNS, NOISE = "none", "signs", "noise"
 
 Value = int | float | str
 
@@ -318,27 +319,30 @@ class RankedOptions(LearnedOptions):
 
 @dataclass(frozen=True)
 class FirstOrderOptions:
-    """`examples`: the training examples in the one pass."""
+    """`examples`: the training examples in the one pass; or in all `batches`, if gains are averaged or weighed.
 
-    examples: int = _examples(1024)
-
-
-@dataclass(frozen=True)
-class AveragedOptions:
-    """`examples` are divided into `batches`; the gains of a batch are averaged over `points` from base to fine-tuned.
-
-    `weigh` `signs` multiplies an entry's mean gain by the share of batches with its sign, less the share with the other
-    (Parascandolo et al. 2021 drop entries below a share). `noise` divides it by its standard error over the batches:
-    the gradient's signal over its noise (Liu et al. 2020).
+    A batch's gains are averaged over `points` from base to fine-tuned. `weigh` `signs` multiplies an entry's mean gain
+    by the share of batches with its sign, less the share with the other (Parascandolo et al. 2021 drop entries below a
+    share). `noise` divides it by its standard error over the batches: the gradient's signal over its noise (Liu et al.
+    2020).
     """
 
     examples: int = _examples(1024)
-    points: int = option(4, "Points", "Gradients are averaged over so many points on the path to the fine-tuned model.")
-    batches: int = option(8, "Batches", "The examples are divided into so many batches, which may agree or not.")
+    points: int = option(
+        1, "Points", "Gradients are averaged over so many points from the base to the fine-tuned model."
+    )
+    batches: int = option(
+        8, "Batches", "With several points, or if batches are compared: the examples in so many parts."
+    )
     weigh: str = option(
-        "signs", "Count for more", "Parameters whose gains have one sign in most batches (signs), or vary little "
-        "between batches (noise); none takes the mean gain alone.", choices=("none", "signs", "noise"),
+        NONE, "Count for more", "Parameters whose gains have one sign in most batches (signs), or vary little between "
+        "batches (noise); none takes the mean gain alone.", choices=(NONE, SIGNS, NOISE),
     )  # fmt: skip
+
+    @property
+    def is_averaged(self) -> bool:
+        """True if one gradient at the base is not enough: several points, or batches that are compared."""
+        return self.points > 1 or self.weigh != NONE
 
 
 @dataclass(frozen=True)
@@ -536,11 +540,7 @@ def _learned_cost(o: LearnedOptions, work: Workload) -> Cost:
 
 
 def _first_order_cost(o: FirstOrderOptions, work: Workload) -> Cost:
-    return Cost(backward=min(o.examples, work.train), vectors=2)
-
-
-def _averaged_cost(o: AveragedOptions, work: Workload) -> Cost:
-    return Cost(backward=o.points * min(o.examples, work.train), vectors=6)
+    return Cost(backward=o.points * min(o.examples, work.train), vectors=6 if o.is_averaged else 2)
 
 
 def _linearized_cost(o: LinearizedOptions, work: Workload) -> Cost:
@@ -725,14 +725,6 @@ LOCALIZERS: dict[str, Localizer] = {
             OURS, "skillviz.core.localizers.simple:first_order", FirstOrderOptions,
             budgeted=True, nested=True, seeded=True, cost=_first_order_cost, lean=True,
             color="#C8143F", marker="x", dash="dash",
-        ),
-        Localizer(
-            "first-order-averaged", "first-order, averaged",
-            "First-order gains averaged over points between the base and the fine-tuned model; a parameter counts for "
-            "more if batches agree on it.",
-            OURS, "skillviz.core.localizers.averaged:first_order_averaged", AveragedOptions,
-            budgeted=True, nested=True, seeded=True, cost=_averaged_cost,
-            color="#AA4488", marker="diamond-wide-open", dash="11px,5px",
         ),
         Localizer(
             "movement", "top movement", "The parameters that fine-tuning moved most.",

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import islice
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
-from skillviz.core.localizers.averaged import first_order_averaged
+from skillviz.core.localizers.averaged import averaged
 from skillviz.core.localizers.simple import first_order
-from skillviz.core.localizers.table import AveragedOptions, FirstOrderOptions
+from skillviz.core.localizers.table import FirstOrderOptions, localizer
 from skillviz.core.problem import Problem
 from tests.core.localizers.test_searches import arrays, both, draws, order_of
-from tests.core.problems import learnable_problem, tiny_problem
+from tests.core.problems import finish, learnable_problem, tiny_problem
 from tests.reference.ranking import slow_moved_top
 from tests.reference.searches import slow_averaged
 
 
 def found(problem: Problem, size: int, **options: Any) -> list[int]:
-    return order_of(first_order_averaged(problem, size, seed=3, options=AveragedOptions(**options)))
+    return order_of(averaged(problem, size, seed=3, options=FirstOrderOptions(**options)))
 
 
 @pytest.mark.parametrize("weigh", ["none", "signs", "noise"])
@@ -38,6 +40,28 @@ def test_it_ranks_by_the_twins_scores(case: dict[str, Any], weigh: str) -> None:
     assert set(order) not in wrong, "the gradient at the base alone, or another weight, would pass"
 
 
+def test_cut_and_resumed_it_takes_the_same_steps() -> None:
+    options = FirstOrderOptions(examples=11, points=2, batches=4, weigh="noise")
+    search = partial(first_order, size=60, seed=3, options=options)
+    steps, whole = finish(search(tiny_problem(n=11)), lambda step: (step.loss, step.added))
+    for cut in (1, 3, 4):
+        *_, last = islice(search(tiny_problem(n=11)), cut)
+        state = {name: value.clone() for name, value in last.state().items()}
+        after, again = finish(search(tiny_problem(n=11), resume=state), lambda step: (step.loss, step.added))
+        assert after == steps[cut:] and np.array_equal(again.order, whole.order)
+    state["gained"] = state["gained"].flip(0)
+    assert not np.array_equal(finish(search(tiny_problem(n=11), resume=state))[1].order, whole.order)
+
+
+def test_every_size_is_exact_with_one_example_and_few_movers() -> None:
+    problem = tiny_problem(n=1, moved=0.01)
+    for weigh in ("none", "signs", "noise"):
+        large, small = (found(problem, size, points=2, weigh=weigh) for size in (problem.d, 7))
+        assert sorted(large) == list(range(problem.d)) and large[:7] == small
+        assert torch.equal(problem.flat.theta, problem.base)
+    assert localizer("first-order").has_null and FirstOrderOptions() == FirstOrderOptions(points=1, weigh="none")
+
+
 def test_one_point_and_one_batch_are_first_order() -> None:
     problem = tiny_problem(labels=3)
     wanted = order_of(first_order(problem, 300, seed=3, options=FirstOrderOptions(examples=8)))
@@ -54,8 +78,8 @@ def test_the_gains_add_up_to_what_the_path_removes() -> None:
         removed -= problem.train.loss()
 
     def total(points: int) -> float:
-        options = AveragedOptions(examples=8, points=points, batches=1)
-        step = next(islice(first_order_averaged(problem, 1, seed=0, options=options), 1))
+        options = FirstOrderOptions(examples=8, points=points, batches=1)
+        step = next(islice(averaged(problem, 1, seed=0, options=options), 1))
         assert step.state is not None
         return float(step.state()["gained"].sum())
 

@@ -28,7 +28,6 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "learned": {"steps": 9, "batch_size": 5, "score_every": 2, "base_share": 0.01, "lr": 1e5},
     "learned-ranked": {"steps": 9, "batch_size": 5},
     "first-order": {"examples": 8},
-    "first-order-averaged": {"examples": 13, "points": 2, "batches": 4},
     "expression": {"expression": {"layers": [1], "rows": [[0, 3]]}},
     "layers": {"layers": [1]},
     "kinds": {"kinds": "value"},
