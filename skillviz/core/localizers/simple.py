@@ -12,7 +12,7 @@ from skillviz.core.localizers.candidates import allowed
 from skillviz.core.localizers.record import LocalizerStep, Search, Selection, State, number
 from skillviz.core.localizers.table import EVERY, TENSOR, FirstOrderOptions, MovementOptions, NoOptions
 from skillviz.core.problem import Problem
-from skillviz.core.ranking import Best, moved_first, top
+from skillviz.core.ranking import moved_first, top
 
 
 def movement(
@@ -39,14 +39,15 @@ def equal_shares(problem: Problem, size: int, within: str) -> Tensor:
 
     So each tensor gives the same share of its entries, up to one, where all moved.
     """
-    best, offsets = Best(size, problem.device), problem.table.offsets.tolist()
+    places, shares, offsets = list[Tensor](), list[Tensor](), problem.table.offsets.tolist()
     for parameter, start, end in zip(problem.table.parameters, offsets[:-1], offsets[1:], strict=True):
         if within == EVERY or parameter.is_bias:
             tau = problem.movement_at(torch.arange(start, end, device=problem.device))
-            share = torch.empty(end - start, dtype=torch.float64, device=problem.device)
-            share[top(tau.abs(), end - start)] = (torch.arange(end - start, device=problem.device) + 0.5).double()
-            best.add(moved_first(share / (start - end), tau), start)
-    return best.order()
+            first = top(tau.abs(), min(size, end - start))
+            rank = torch.arange(len(first), dtype=torch.float64, device=problem.device)
+            places.append(first + start)
+            shares.append(moved_first((rank + 0.5) / (start - end), tau[first]))
+    return torch.cat(places)[top(torch.cat(shares), size)]
 
 
 def random(problem: Problem, size: int, *, seed: int, options: NoOptions, resume: State | None = None) -> Search:
