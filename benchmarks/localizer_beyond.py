@@ -1,4 +1,4 @@
-"""Compare localizers by what their grafts score beyond their nulls, each graft at its own fitted gain.
+"""Compare localizers by how far their grafts are beyond their nulls, each graft at its own fitted gain.
 
     python -m benchmarks localizer-beyond [--size 0.1%] [--pair mr-sgd] [--method "top movement"]
 
@@ -143,7 +143,7 @@ def scores(rows: pd.DataFrame) -> list[str]:
 
 
 def against_reference(rows: pd.DataFrame) -> list[str]:
-    """Return what each method is beyond its null, less the same of top movement, paired by example, by pair."""
+    """Return each method's difference to its null less that of top movement, paired by example, by pair."""
     head, lines = ("size", "measure", "method", *DEVELOPMENT, *(f"{pair} (test)" for pair in TEST)), list[list[str]]()
     cells = {tuple(row[name] for name in (*KEY, "measure")): row for row in rows.to_dict("records")}
     for size in SIZES:

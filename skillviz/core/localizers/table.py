@@ -204,8 +204,8 @@ class StagewiseOptions:
     )  # fmt: skip
     candidate_share: float = _candidate_share(0.1)
     match: str = option(
-        LABELS, "Match", "What the graft's answers are compared with: the labels of the training texts, or what the "
-        "fine-tuned model answers on them, which needs no labels.", choices=(LABELS, OUTPUTS),
+        LABELS, "Match", "The reference for the graft's answers: the labels of the training texts, or the fine-tuned "
+        "model's probabilities on them, so that labels are not used.", choices=(LABELS, OUTPUTS),
     )  # fmt: skip
 
 
