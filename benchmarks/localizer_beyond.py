@@ -2,10 +2,10 @@
 
     python -m benchmarks localizer-beyond [--size 0.1%] [--pair mr-sgd] [--method "top movement"]
 
-A cell is an example pair, a size and a method. It has the graft of the method's search and that of the same search on
-one draw of shuffled movements, both with a gain fitted on validation examples, scored on the same test examples.
-Rows are kept in results/localizer_beyond.csv, the differences by example beside it; the tables of docs/localizers.md
-are made from them.
+A cell is an example pair, a size and a method. It compares the graft of the method's search with its null, the graft
+of the same search on one draw of shuffled movements. Both have a gain fitted on validation examples, and are scored on
+the same test examples. Rows are kept in results/localizer_beyond.csv, the differences by example beside it; the tables
+of docs/localizers.md are made from them.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ def scores(rows: pd.DataFrame) -> list[str]:
 
 
 def against_reference(rows: pd.DataFrame) -> list[str]:
-    """Return each method's difference to its null less that of top movement, paired by example, by pair."""
+    """Return each method's difference to its null less top movement's, paired by example, by pair."""
     head, lines = ("size", "measure", "method", *DEVELOPMENT, *(f"{pair} (test)" for pair in TEST)), list[list[str]]()
     cells = {tuple(row[name] for name in (*KEY, "measure")): row for row in rows.to_dict("records")}
     for size in SIZES:

@@ -335,7 +335,7 @@ class FirstOrderOptions:
         8, "Batches", "With several points, or if batches are compared: the examples in so many parts."
     )
     weigh: str = option(
-        NONE, "Count for more", "Parameters whose gains have one sign in most batches (signs), or vary little between "
+        NONE, "Weigh by", "Parameters whose gains have one sign in most batches (signs), or vary little between "
         "batches (noise); none takes the mean gain alone.", choices=(NONE, SIGNS, NOISE),
     )  # fmt: skip
 
