@@ -26,7 +26,10 @@ def rounded_up(n: int) -> int:
 
 @dataclass(frozen=True)
 class Batch:
-    """One padded micro-batch. `rows` are the examples' numbers; shapes are [batch, ...]."""
+    """One padded micro-batch. `rows` are the examples' numbers; shapes are [batch, ...].
+
+    `labels` are numbers [batch], or the targets' probabilities [batch, label].
+    """
 
     rows: np.ndarray
     inputs: dict[str, Tensor]
@@ -49,7 +52,8 @@ class Batches:
         self.encoded, self.device = encoded, device
         self.lengths = encoded.lengths
         self.micro_tokens = micro_tokens or MICRO_TOKENS.get(device.type, MICRO_TOKENS["cuda"])
-        self.labels = torch.tensor(encoded.labels, dtype=torch.long, device=device)
+        labels, kind = (encoded.labels, torch.long) if encoded.targets is None else (encoded.targets, torch.float32)
+        self.labels = torch.tensor(labels, dtype=kind, device=device)
         self.positions = None if encoded.positions is None else torch.tensor(encoded.positions, device=device)
         ids, answers = _sequences(encoded, int(self.lengths.max(initial=1)))
         self.ids = torch.from_numpy(ids).to(device)
@@ -106,10 +110,10 @@ class Batches:
     def padded(self, rows: np.ndarray, n: int) -> Batch:
         """Return the batch of these rows in one of few shapes: `n` rows, the last one repeated, without labels.
 
-        The repeated rows have the label UNLABELLED, which no loss counts.
+        The repeated rows have the label UNLABELLED, or probabilities 0, which no loss counts.
         """
         batch = self.batch(np.pad(rows, (0, n - len(rows)), mode="edge"), rounded_up(int(self.lengths[rows].max())))
-        batch.labels[len(rows) :] = UNLABELLED
+        batch.labels[len(rows) :] = UNLABELLED if batch.labels.dim() == 1 else 0
         return batch
 
     def _sequence_lengths(self) -> np.ndarray:

@@ -24,6 +24,7 @@ class Encoded:
     log-likelihood per token. A reference, with the token that ends it, is the only answer: `n_labels` is 1, and all
     `labels` say that it is the right one. `generation` defines how a text is generated as well; None if no text is
     generated. `notes` are sentences on changes that encoding made to the texts, such as the number of shortened ones.
+    With `targets`, probabilities [n, label], a loss is the cross-entropy with these instead of the labels.
     """
 
     ids: list[str]
@@ -38,6 +39,7 @@ class Encoded:
     by_length: bool = False
     generation: Generation | None = None
     notes: tuple[str, ...] = ()
+    targets: np.ndarray | None = None
 
     def __repr__(self) -> str:
         longest = int(self.lengths.max()) if len(self) else 0
@@ -71,6 +73,7 @@ class Encoded:
             positions=None if self.positions is None else self.positions[rows],
             answers=None if self.answers is None else [self.answers[i] for i in rows],
             generation=None if self.generation is None else self.generation.take(rows),
+            targets=None if self.targets is None else self.targets[rows],
         )
 
 

@@ -190,7 +190,7 @@ class Objective:
     def loss(self, rows: np.ndarray | None = None) -> float:
         """Return the mean loss over these rows, without a gradient."""
         rows = np.arange(self.n) if rows is None else np.asarray(rows)
-        total = task_loss(torch.from_numpy(self.answers(rows)), torch.from_numpy(self.labels[rows]))
+        total = task_loss(torch.from_numpy(self.answers(rows)), self.batches.labels.cpu()[torch.from_numpy(rows)])
         return float(total / len(rows))
 
     def accuracy(self, rows: np.ndarray | None = None) -> float:

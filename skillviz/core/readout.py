@@ -141,12 +141,13 @@ def _next_token_scores(model: Any, batch: Batch, where: Tensor) -> Tensor:
 def task_loss(logits: Tensor, labels: Tensor) -> Tensor:
     """The loss of a batch, summed over its examples, from class scores [batch, label] and labels [batch], in nats.
 
-    It is the cross-entropy over the labels. A reference is the only answer of its example: its loss is its negative
-    log-likelihood, over all of its tokens (per token, if the readout's score is).
+    It is the cross-entropy over the labels; `labels` may also be probabilities [batch, label]. A reference is the only
+    answer of its example: its loss is its negative log-likelihood, over all of its tokens (per token, if the readout's
+    score is).
     """
     if logits.shape[-1] == 1:
         return -logits.sum()
-    return cross_entropy(logits, labels, reduction="sum")
+    return cross_entropy(logits, labels if labels.dim() == 1 else labels.to(logits.dtype), reduction="sum")
 
 
 def make_readout(name: str, encoded: Encoded) -> Readout:

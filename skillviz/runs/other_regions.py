@@ -39,7 +39,7 @@ from skillviz.runs.part_scores import (
     stored_parts,
 )
 from skillviz.runs.plan import RunPlan, planned
-from skillviz.runs.produce import problem_of
+from skillviz.runs.produce import problem_of, searched_data
 from skillviz.runs.run import Run
 from skillviz.runs.search import Searched, search
 from skillviz.runs.session import Session
@@ -136,7 +136,7 @@ class OtherRegions:
     def disjoint(self, there: list[np.ndarray], draws: int) -> Found:
         """Find a region of the run's size with its own search, outside this and previous ones, and its nulls."""
         outside = Region.from_flat(np.concatenate([self.region.flat(), *there]), self.region.shapes)
-        row, data = self.plan.row, self.session.encoded(self.run.spec)
+        row, data = self.plan.row, searched_data(self.plan, self.session)
         if not row.has_null:
             raise BadInput(
                 f"the localizer '{row.name}' of run {self.run.id} cannot be kept out of a region; choose another run."

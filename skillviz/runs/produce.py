@@ -14,9 +14,10 @@ import torch
 
 from skillviz.core.encoded import Encoded, encoding_notes
 from skillviz.core.localizers.record import LocalizerStep, State
-from skillviz.core.localizers.table import EXPRESSION
+from skillviz.core.localizers.table import EXPRESSION, LABELS
 from skillviz.core.problem import Problem
 from skillviz.core.recordings import Recordings
+from skillviz.core.scores import probabilities
 from skillviz.core.shards import Shards
 from skillviz.models.device import describe, pick
 from skillviz.models.null_pair import kept_out
@@ -29,7 +30,7 @@ from skillviz.runs.library import library
 from skillviz.runs.memory import PROCESS, facts_from, free_memory, peak_bytes, refuse_larger
 from skillviz.runs.nulls import NullDraw, kept_null, null_graft, searched_null
 from skillviz.runs.pace import OTHERS, OUTSIDE, Pace, Scored, passes
-from skillviz.runs.passes import FOLDER, Passes
+from skillviz.runs.passes import FOLDER, UNKEPT, Passes
 from skillviz.runs.plan import RunPlan, other_models_of, planned
 from skillviz.runs.progress import Progress, Report, silent
 from skillviz.runs.provenance import architecture_note, commit, model_note, versions
@@ -116,10 +117,22 @@ def problem_of(plan: RunPlan, pair: ModelPair, data: Mapping[str, Encoded]) -> t
     return problem, options, notes
 
 
+def searched_data(plan: RunPlan, session: Session, passes: Passes = UNKEPT) -> dict[str, Encoded]:
+    """Return the run's examples; for a search that matches outputs, the training examples have them as targets.
+
+    They are the fine-tuned model's probabilities, on a null's search too.
+    """
+    data = session.encoded(plan.spec)
+    if getattr(plan.options, "match", LABELS) == LABELS:
+        return data
+    scores = passes.predict(session.pair(plan.spec), data["train"], "train", "finetuned")
+    return {**data, "train": replace(data["train"], targets=probabilities(scores))}
+
+
 def follow(plan: RunPlan, session: Session) -> None:
     """Search along with the process that makes the run, nulls too, on a part of every batch; store nothing."""
     spec = plan.spec
-    pair, data = session.pair(spec), session.encoded(spec)
+    pair, data = session.pair(spec), searched_data(plan, session)
     problem, options, _ = problem_of(plan, pair, data)
     for _ in search(plan.row, problem, plan.sizes, spec.seed, options, Searched()):
         pass
@@ -157,6 +170,7 @@ class _Production:
             session.ends(spec, self.passes)
         self.scored = self.to_score()
         with self.phase("search", f"{self.plan.row.title}: searching"):
+            self.data = searched_data(self.plan, session, self.passes)
             searched = self.search_regions()
         self.seconds["search"] = round(self.seconds["search"] + self.checkpoints.before, 3)
         with self.checkpoints.saving(searched):

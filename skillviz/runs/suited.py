@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from skillviz.core.localizers.table import LOCALIZERS, Localizer, localizer, makes_graft
+from skillviz.core.localizers.table import LOCALIZERS, OUTPUTS, FirstOrderOptions, Localizer, localizer, makes_graft
 from skillviz.errors import BadInput
 from skillviz.models.lean_files import INSTEAD, lean_refusal
 from skillviz.models.preflight import Preflight
@@ -23,6 +23,8 @@ def refuse_unsuited(spec: RunSpec, task: Task, check: Preflight, device: str = "
         or (refused_graphs(row, device or spec.device, spec.lean, check) if spec.cuda_graphs else None)
         or refused_generation(row, task)
         or refused_gain(spec, task)
+        or refused_outputs(spec, task)
+        or (refused_average(row, spec) if spec.lean else None)
     )
     if error is not None:
         raise error
@@ -64,6 +66,22 @@ def refused_gain(spec: RunSpec, task: Task) -> BadInput | None:
     if task.kind == GENERATION:
         return BadInput("a gain needs a task with classes or options, and this one has references; leave --gain out.")
     return None
+
+
+def refused_average(row: Localizer, spec: RunSpec) -> BadInput | None:
+    """Return the reason against averaging gains in lean mode; None if the spec does not."""
+    if row.options is not FirstOrderOptions or not row.make_options(spec.options).is_averaged:
+        return None
+    return BadInput(
+        "in lean mode first-order takes one gradient at the base; leave points and weigh out, or lean mode."
+    )
+
+
+def refused_outputs(spec: RunSpec, task: Task) -> BadInput | None:
+    """Return the reason against matching the fine-tuned model's outputs on a task; None if there is none."""
+    if spec.options.get("match") != OUTPUTS or task.kind != GENERATION:
+        return None
+    return BadInput(f"match={OUTPUTS} needs a task with classes or options, and this one has references; leave it out.")
 
 
 def refused_generation(row: Localizer, task: Task) -> BadInput | None:

@@ -37,6 +37,22 @@ def backward(problem: Problem, rows: np.ndarray | None = None) -> tuple[float, t
     return problem.train.backward(rows), problem.flat.grad.clone()
 
 
+def test_with_targets_the_loss_is_the_cross_entropy_with_them() -> None:
+    encoded, model, rows = examples(n=8, labels=3), model_of(labels=3), np.array([6, 1, 2])
+    targets = np.random.default_rng(0).dirichlet(np.ones(3), len(encoded))
+    problem = problem_of(model, replace(encoded, targets=targets), micro_tokens=40)
+    twin, at = PlainModel(model, table_of(model).names, encoded, "head"), problem.base.double().requires_grad_()
+    log_p = twin.logits_at(at, rows).log_softmax(1)
+    wanted = sum(-p * log_p[i, c] for i, row in enumerate(rows) for c, p in enumerate(targets[row])) / len(rows)
+    loss, grad = backward(problem, rows)
+    assert loss == pytest.approx(wanted.item(), rel=2e-6) == problem.train.loss(rows)
+    gradient = torch.autograd.grad(wanted, at)[0]
+    np.testing.assert_allclose(grad.numpy(), gradient.numpy(), rtol=1e-4, atol=2e-6 * float(gradient.abs().max()))
+    assert loss != pytest.approx(backward(problem_of(model, encoded), rows)[0], rel=1e-3), "labels would pass"
+    assert float(problem.train.batches.padded(rows, 5).labels[len(rows) :].abs().sum()) == 0
+    assert np.array_equal(problem.train.batches.encoded.take(rows).targets, targets[rows])
+
+
 def cosine(a: torch.Tensor, b: torch.Tensor) -> float:
     return float(torch.cosine_similarity(a, b, dim=0))
 

@@ -63,6 +63,26 @@ def slow_stagewise(
     return order, [slow_sign(gained[i]) for i in order]
 
 
+def slow_averaged(
+    base: np.ndarray, tuned: np.ndarray, gradient: Gradient, batches: Sequence[np.ndarray], points: int, weigh: str
+) -> np.ndarray:
+    """The score [d] of each entry: its mean gain over batches, each gain averaged over points on the path, times the
+    surplus of batches of one sign, or over its standard error."""
+    tau = tuned.astype(np.float64) - base
+    gains = [
+        [-float(g) for g in sum(gradient(base + p / points * tau, rows)[1] for p in range(points)) / points * tau]
+        for rows in batches
+    ]
+    scores = []
+    for of_entry in zip(*gains, strict=True):
+        mean, n = sum(of_entry) / len(of_entry), len(of_entry)
+        positive, negative = sum(gain > 0 for gain in of_entry), sum(gain < 0 for gain in of_entry)
+        error = (sum((gain - mean) ** 2 for gain in of_entry) / (n - 1) / n) ** 0.5 if n > 1 else 0.0
+        noise = mean / error if error else 0.0
+        scores.append({"none": mean, "signs": mean * abs(positive - negative) / n, "noise": noise}[weigh])
+    return np.array(scores)
+
+
 def slow_sign(value: float) -> float:
     """-1, 0 or 1."""
     return 0.0 if value == 0 else 1.0 if value > 0 else -1.0

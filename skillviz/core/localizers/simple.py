@@ -7,11 +7,12 @@ from time import perf_counter
 import torch
 from torch import Tensor
 
+from skillviz.core.localizers.averaged import averaged
 from skillviz.core.localizers.candidates import allowed
 from skillviz.core.localizers.record import LocalizerStep, Search, Selection, State, number
-from skillviz.core.localizers.table import FirstOrderOptions, MovementOptions, NoOptions
+from skillviz.core.localizers.table import EVERY, TENSOR, FirstOrderOptions, MovementOptions, NoOptions
 from skillviz.core.problem import Problem
-from skillviz.core.ranking import top
+from skillviz.core.ranking import moved_first, top
 
 
 def movement(
@@ -23,11 +24,30 @@ def movement(
     """
     begun = perf_counter()
     inside = allowed(problem, options.within, size)
-    entries, tau = problem.largest_movers(size) if inside is None else (inside, problem.movement_at(inside))
-    order = entries[top(tau.abs(), size)]
+    if options.per == TENSOR:
+        order = equal_shares(problem, size, options.within)
+    else:
+        entries, tau = problem.largest_movers(size) if inside is None else (inside, problem.movement_at(inside))
+        order = entries[top(tau.abs(), size)]
     if resume is None:
         yield only_step(size, float("nan"), begun, order)
     return Selection(order.cpu().numpy())
+
+
+def equal_shares(problem: Problem, size: int, within: str) -> Tensor:
+    """Return `size` entries by their rank in movement within their tensor, as a share of its entries: int64 [size].
+
+    So each tensor gives the same share of its entries, up to one, where all moved.
+    """
+    places, shares, offsets = list[Tensor](), list[Tensor](), problem.table.offsets.tolist()
+    for parameter, start, end in zip(problem.table.parameters, offsets[:-1], offsets[1:], strict=True):
+        if within == EVERY or parameter.is_bias:
+            tau = problem.movement_at(torch.arange(start, end, device=problem.device))
+            first = top(tau.abs(), min(size, end - start))
+            rank = torch.arange(len(first), dtype=torch.float64, device=problem.device)
+            places.append(first + start)
+            shares.append(moved_first((rank + 0.5) / (start - end), tau[first]))
+    return torch.cat(places)[top(torch.cat(shares), size)]
 
 
 def random(problem: Problem, size: int, *, seed: int, options: NoOptions, resume: State | None = None) -> Search:
@@ -45,9 +65,11 @@ def first_order(
     """The entries whose fine-tuned value lowers the loss most to first order at the base: -g * tau.
 
     One gradient, no interaction between entries (ours, as the natural baseline of the learned mask: PAPER.md, section
-    4, shows that mask to be a thresholded first-order score).
+    4, shows that mask to be a thresholded first-order score). With several points or weighed batches it is `averaged`.
     """
     begun = perf_counter()
+    if options.is_averaged:
+        return (yield from averaged(problem, size, seed=seed, options=options, resume=resume))
     if resume is not None:
         return Selection(resume["order"].cpu().numpy())
     with problem.at_base_afterwards():

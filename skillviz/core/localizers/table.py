@@ -27,6 +27,9 @@ if TYPE_CHECKING:  # these import torch
 PAPER = "Panigrahi et al. 2023"
 OURS = "skillviz"
 EVERY = "all"
+LABELS, OUTPUTS = "labels", "outputs"
+MODEL, TENSOR = "model", "tensor"
+NONE, SIGNS, NOISE = "none", "signs", "noise"
 
 Value = int | float | str
 
@@ -184,7 +187,11 @@ class NoOptions:
 
 @dataclass(frozen=True)
 class StagewiseOptions:
-    """`start_share` of the size comes from top movement; at most `switch_share` of it is switched per step."""
+    """`start_share` of the size comes from top movement; at most `switch_share` of it is switched per step.
+
+    With `match` `outputs` the loss is the cross-entropy with the fine-tuned model's probabilities, as in distillation
+    at temperature 1 (Hinton et al. 2015).
+    """
 
     steps: int = _steps(50)
     batch_size: int = _batch_size(128)
@@ -196,6 +203,10 @@ class StagewiseOptions:
         "At most this much is switched on, and as much off, between two gradients.", high=1.0,
     )  # fmt: skip
     candidate_share: float = _candidate_share(0.1)
+    match: str = option(
+        LABELS, "Match", "The reference for the graft's answers: the labels of the training texts, or the fine-tuned "
+        "model's probabilities on them, so that labels are not used.", choices=(LABELS, OUTPUTS),
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -308,16 +319,44 @@ class RankedOptions(LearnedOptions):
 
 @dataclass(frozen=True)
 class FirstOrderOptions:
-    """`examples`: the training examples in the one pass."""
+    """`examples`: the training examples in the one pass; or in all `batches`, if gains are averaged or weighed.
+
+    A batch's gains are averaged over `points` from base to fine-tuned. `weigh` `signs` multiplies an entry's mean gain
+    by the share of batches with its sign, less the share with the other (Parascandolo et al. 2021 drop entries below a
+    share). `noise` divides it by its standard error over the batches: the gradient's signal over its noise (Liu et al.
+    2020).
+    """
 
     examples: int = _examples(1024)
+    points: int = option(
+        1, "Points", "Gradients are averaged over so many points from the base to the fine-tuned model."
+    )
+    batches: int = option(
+        8, "Batches", "With several points, or if batches are compared: the examples in so many parts."
+    )
+    weigh: str = option(
+        NONE, "Weigh by", "Parameters whose gains have one sign in most batches (signs), or vary little between "
+        "batches (noise); none takes the mean gain alone.", choices=(NONE, SIGNS, NOISE),
+    )  # fmt: skip
+
+    @property
+    def is_averaged(self) -> bool:
+        """True if one gradient at the base is not enough: several points, or batches that are compared."""
+        return self.points > 1 or self.weigh != NONE
 
 
 @dataclass(frozen=True)
 class MovementOptions:
-    """`within` `biases`: the largest movers among the biases (paper, Fig. 4a)."""
+    """`within` `biases`: the largest movers among the biases (paper, Fig. 4a).
+
+    `per` `tensor`: each tensor gives an equal share of its entries, as in layerwise pruning (Blalock et al. 2020).
+    """
 
     within: str = _within()
+    per: str = option(
+        MODEL, "Compare within", "The whole model, or each tensor, so that all tensors give an equal share of their "
+        "parameters.", choices=(MODEL, TENSOR),
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -467,7 +506,8 @@ class Cost:
 
 def _stepwise(vectors: float) -> Callable[[Any, Workload], Cost]:
     def cost(o: StagewiseOptions, work: Workload) -> Cost:
-        return Cost(backward=o.steps * min(o.batch_size, work.train), vectors=vectors)
+        forward = work.train if getattr(o, "match", LABELS) == OUTPUTS else 0
+        return Cost(backward=o.steps * min(o.batch_size, work.train), forward=forward, vectors=vectors)
 
     return cost
 
@@ -500,7 +540,7 @@ def _learned_cost(o: LearnedOptions, work: Workload) -> Cost:
 
 
 def _first_order_cost(o: FirstOrderOptions, work: Workload) -> Cost:
-    return Cost(backward=min(o.examples, work.train), vectors=2)
+    return Cost(backward=o.points * min(o.examples, work.train), vectors=6 if o.is_averaged else 2)
 
 
 def _linearized_cost(o: LinearizedOptions, work: Workload) -> Cost:

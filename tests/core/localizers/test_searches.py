@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import islice
 from math import exp, log
 from types import SimpleNamespace
@@ -14,7 +15,7 @@ import pytest
 import torch
 
 from skillviz.core.localizers import learned as learned_module
-from skillviz.core.localizers.candidates import Candidates
+from skillviz.core.localizers.candidates import Candidates, biases_of
 from skillviz.core.localizers.frank_wolfe import frank_wolfe
 from skillviz.core.localizers.learned import Mask, learned, learned_ranked
 from skillviz.core.localizers.record import Search
@@ -29,11 +30,12 @@ from skillviz.core.localizers.table import (
     RankedOptions,
     StagewiseOptions,
 )
+from skillviz.core.objective import Objective
 from skillviz.core.problem import Problem
 from skillviz.errors import BadInput
 from tests.core.problems import examples, finish, model_of, problem_of, table_of, tiny_problem
 from tests.reference.gradient import PlainModel
-from tests.reference.ranking import slow_top
+from tests.reference.ranking import slow_equal_shares, slow_top
 from tests.reference.searches import (
     Gradient,
     rounded_mask,
@@ -142,6 +144,38 @@ def test_movement_and_random() -> None:
     # 10,000 draws from d: their mean is d / 2 within four standard errors, and their thirds are even.
     assert abs(drawn.mean() / problem.d - 0.5) < 4 * (1 / 12 / drawn.size) ** 0.5
     assert np.abs(np.bincount(drawn.reshape(-1) * 3 // problem.d) / drawn.size - 1 / 3).max() < 0.02
+
+
+@pytest.mark.parametrize("changes", [{"quantum": 0.1}, {"moved": 0.3}], ids=str)
+def test_each_tensor_gives_an_equal_share_of_its_largest_movers(changes: dict[str, Any]) -> None:
+    problem = tiny_problem(**changes)
+    distance = [part.abs().tolist() for part in problem.tau.split([p.size for p in problem.table.parameters])]
+    for size in (1, 200, problem.d - 1, problem.d):
+        found = order_of(movement(problem, size, seed=0, options=MovementOptions(per="tensor")))
+        assert found == slow_equal_shares(distance, size)
+    tenth = order_of(movement(problem, problem.d // 10, seed=0, options=MovementOptions(per="tensor")))
+    counts, sizes = np.histogram(tenth, problem.table.offsets)[0], np.diff(problem.table.offsets)
+    assert "moved" in changes or (np.abs(counts - sizes / 10) < 1.5).all()
+    assert set(tenth) != set(slow_top(problem.tau.abs().tolist(), len(tenth))), "one ranking of all would pass"
+    biases = order_of(movement(problem, 20, seed=0, options=MovementOptions(within="biases", per="tensor")))
+    assert set(biases) <= set(biases_of(problem).tolist())
+
+
+def test_a_search_on_outputs_never_reads_the_labels() -> None:
+    problem, _ = both(labels=3, n=12)
+    encoded, rng = problem.train.batches.encoded, np.random.default_rng(0)
+    targets = rng.dirichlet(np.ones(3), len(encoded))
+    options = StagewiseOptions(steps=4, batch_size=4, match="outputs")
+
+    def found(**changes: Any) -> list[int]:
+        problem.train = Objective(problem.flat, problem.train.readout, replace(encoded, **changes))
+        return order_of(stagewise(problem, 40, seed=3, options=options))
+
+    permuted = rng.permutation(encoded.labels)
+    assert found(targets=targets) == found(targets=targets, labels=permuted) != found()
+    assert found() != found(labels=permuted), "a search on labels would pass"
+    one_hot = np.eye(3)[encoded.labels]
+    assert found(targets=one_hot) == found(), "certain outputs are labels"
 
 
 @pytest.mark.parametrize("share", [0.001, 0.1, 1.0])
