@@ -53,6 +53,7 @@ METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     "first-order, noise": ("first-order", {"examples": 512, "weigh": "noise"}),
 }
 SHOWN = ("accuracy", "NLL, scaled", SHARED_PROBABILITY)
+SIGNS = {"beyond": "+", "low": "", "high": ""}
 KEY = ["size", "pair", "method"]
 CSV, BY_EXAMPLE = RESULTS / "localizer_beyond.csv", RESULTS / "localizer_beyond.parquet"
 PAGE = ROOT / "docs" / "localizers.md"
@@ -114,7 +115,7 @@ def words(row: Mapping[str, Any]) -> str:
     """Return the difference of a row with its interval, in points or nats."""
     is_nats = MEASURES[row["measure"]].unit == NATS
     factor, digits = (1, 3) if is_nats else (100, 1)
-    value, low, high = (f"{factor * row[name]:+.{digits}f}" for name in ("beyond", "low", "high"))
+    value, low, high = (f"{factor * row[name]:{sign}.{digits}f}" for name, sign in SIGNS.items())
     return f"{value} ({low} to {high})".replace("-", "−")
 
 

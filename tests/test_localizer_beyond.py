@@ -46,7 +46,7 @@ def test_the_scores_of_a_pair_are_told_best_first() -> None:
     rows = pd.DataFrame([row("top movement", [0, 0, 1, 0]), row("first-order", [1, 0, 1, 0])])
     lines = benchmark.scores(rows)[2:]
     assert [line.split("|")[3].strip() for line in lines] == ["first-order", "top movement"]
-    assert "| 2.0 | 1.0 | 75.0% | 50.0% | +50.0 (−10.0 to +60.0) | not measured | not measured |" in lines[0]
+    assert "| 2.0 | 1.0 | 75.0% | 50.0% | +50.0 (−10.0 to 60.0) | not measured | not measured |" in lines[0]
 
 
 def test_the_page_shows_the_stored_rows() -> None:
