@@ -405,7 +405,7 @@ def histogram(tables: Tables, main: float | None, row: Experiment | None) -> lis
     every = tables["histogram"]
     for (task, state, size), rows in every.groupby(["task", "state", "share"], sort=True, dropna=False):
         sure, n = float(rows[rows["low_edge"] >= SURE - 1e-9]["count"].sum()), max(float(rows["n"].max()), 1.0)
-        model = "fine-tuned" if state == "finetuned" else f"graft of {100 * size:.4g}%"
+        model = "fine-tuned" if state == "finetuned" else f"graft of {share(size)}"
         lines.append([str(task), model, percent_estimate(sure / n, *wilson(sure, n)), count(int(n))])
     return markdown_table(("task", "model", f"top probability above {percent(SURE, 0)}, % of examples", "n"), lines)
 

@@ -13,6 +13,7 @@ from skillviz.analysis.differences import turned_round
 from skillviz.analysis.overlaps import RELATED_LESS_UNRELATED
 from skillviz.analysis.tables import without_variants
 from skillviz.analysis.task_gains import is_inside, of_its_own_task
+from skillviz.core import formats
 from skillviz.core.intervals import seeds_interval, wilson
 from skillviz.studies.paper.claims import Comparison, StudyTables, beyond, within
 from skillviz.studies.paper.comparisons import ALIKE, GRAFTS, Compare, drawn_from, gap, seeds_of
@@ -43,8 +44,12 @@ def shares_little(limit: float) -> Compare:
 
 def _region(row: Mapping[Any, Any], end: str) -> str:
     """Return `sst2 stagewise 1%`: the region at one end of a row of `overlap`."""
-    share = f"{100 * row['share']:.4g}%" if row["share"] == row["share"] else f"{row['size']:.0f}"
-    return f"{row[f'{end}_task']} {row[f'{end}_localizer']} {share}"
+    return f"{row[f'{end}_task']} {row[f'{end}_localizer']} {_size(row)}"
+
+
+def _size(row: Mapping[Any, Any] | pd.Series) -> str:
+    """Return the share of a region, or its number of entries if no share is known."""
+    return formats.share(row["share"]) if row["share"] == row["share"] else f"{row['size']:.0f}"
 
 
 def piles_up(study: StudyTables) -> list[Comparison]:
@@ -59,8 +64,7 @@ def piles_up(study: StudyTables) -> list[Comparison]:
         tuned = sure[sure["state"] == "finetuned"]
         for _, row in sure[sure["state"] == "grafted"].iterrows():
             if len(tuned):
-                size = f"{100 * row['share']:.4g}%" if row["share"] == row["share"] else f"{row['size']:.0f}"
-                comparisons.append(gap(f"{task}, grafted {size}", _sure(tuned.iloc[0]), _sure(row), 1))
+                comparisons.append(gap(f"{task}, grafted {_size(row)}", _sure(tuned.iloc[0]), _sure(row), 1))
     return comparisons
 
 
