@@ -52,6 +52,10 @@ METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     "first-order, path": ("first-order", {"examples": 256, "points": 4}),
     "first-order, noise": ("first-order", {"examples": 512, "weigh": "noise"}),
 }
+COMPARED = [
+    *((method, REFERENCE) for method in METHODS if method != REFERENCE), ("stagewise on outputs", "stagewise"),
+    *((method, "first-order") for method in METHODS if method.startswith("first-order, ")),
+]  # fmt: skip
 SHOWN = ("accuracy", "NLL, scaled", SHARED_PROBABILITY)
 SIGNS = {"beyond": "+", "low": "", "high": ""}
 KEY = ["size", "pair", "method"]
@@ -121,16 +125,8 @@ def words(row: Mapping[str, Any]) -> str:
 
 def scores(rows: pd.DataFrame) -> list[str]:
     """Return each cell's gains, accuracies and differences to its null; the pair's best first, by accuracy."""
-    head = (
-        "size",
-        "pair",
-        "method",
-        "gain",
-        "null's gain",
-        "accuracy",
-        "null's accuracy",
-        *(f"beyond, {m}" for m in SHOWN),
-    )
+    head = ["size", "pair", "method", "gain", "null's gain", "accuracy", "null's accuracy"]
+    head += [f"beyond, {name}" for name in SHOWN]
     lines = list[tuple[tuple[Any, ...], list[str]]]()
     for (size, pair, method), cell in rows.groupby(KEY):
         of = {row["measure"]: row for row in cell.to_dict("records")}
@@ -143,16 +139,17 @@ def scores(rows: pd.DataFrame) -> list[str]:
     return markdown_table(head, [cells for _, cells in sorted(lines, key=lambda line: line[0])])
 
 
-def against_reference(rows: pd.DataFrame) -> list[str]:
-    """Return each method's difference to its null less top movement's, paired by example, by pair."""
-    head, lines = ("size", "measure", "method", *DEVELOPMENT, *(f"{pair} (test)" for pair in TEST)), list[list[str]]()
+def compared(rows: pd.DataFrame) -> list[str]:
+    """Return each method's difference to its null less another method's, paired by example, by pair."""
+    head = ("size", "measure", "one − the other", *DEVELOPMENT, *(f"{pair} (test)" for pair in TEST))
+    lines = list[list[str]]()
     cells = {tuple(row[name] for name in (*KEY, "measure")): row for row in rows.to_dict("records")}
     for size in SIZES:
         for measure_name in (SHOWN[0], SHOWN[2]):
-            for method in list(METHODS)[1:]:
+            for method, reference in COMPARED:
                 found = []
                 for pair in (*DEVELOPMENT, *TEST):
-                    own, other = (cells.get((size, pair, one, measure_name)) for one in (method, REFERENCE))
+                    own, other = (cells.get((size, pair, one, measure_name)) for one in (method, reference))
                     if own is None or other is None:
                         found.append("not measured")
                         continue
@@ -160,7 +157,7 @@ def against_reference(rows: pd.DataFrame) -> list[str]:
                     apart = beyond_null(mine, theirs[None])
                     found.append(words({**own, "beyond": apart.value, "low": apart.low, "high": apart.high}))
                 if set(found) != {"not measured"}:
-                    lines.append([size, measure_name, method, *found])
+                    lines.append([size, measure_name, f"{method} − {reference}", *found])
     return markdown_table(head, lines)
 
 
@@ -176,14 +173,16 @@ def main(
     size: Annotated[str | None, typer.Option(help="One size only.")] = None,
     pair: Annotated[str | None, typer.Option(help="One example pair only.")] = None,
     method: Annotated[str | None, typer.Option(help="One method only.")] = None,
+    tables: Annotated[bool, typer.Option("--tables", help="Only write the tables.")] = False,
     results: Annotated[
         Path, typer.Option(help="The folder of the rows; only the usual one's go to the page.")
     ] = RESULTS,
 ) -> None:
     """Measure the missing cells and write the tables of docs/localizers.md."""
     kept = Rows(results / CSV.name, KEY, results / BY_EXAMPLE.name)
-    measure(kept, cells(size, pair, method))
+    if not tables:
+        measure(kept, cells(size, pair, method))
     if results.resolve() == RESULTS:
         rows = pd.DataFrame(kept.rows)
-        tables = {"beyond at a gain": scores(rows), "beyond top movement": against_reference(rows)}
-        fill(PAGE, tables, "python -m benchmarks localizer-beyond")
+        both = {"beyond at a gain": scores(rows), "beyond compared": compared(rows)}
+        fill(PAGE, both, "python -m benchmarks localizer-beyond")

@@ -31,15 +31,15 @@ def test_every_method_is_a_localizer_with_a_null_and_every_pair_ships() -> None:
     assert [key["pair"] for key, _ in benchmark.cells("1%", None, "first-order")][-2:] == list(benchmark.TEST)
 
 
-def test_methods_are_compared_with_top_movement_example_by_example() -> None:
+def test_methods_are_compared_example_by_example() -> None:
     rows = pd.DataFrame([row("top movement", [0, 0, 1, 0]), row("first-order", [1, 0, 1, 0])])
-    head, _, *lines = benchmark.against_reference(rows)
+    head, _, *lines = benchmark.compared(rows)
     assert len(lines) == 1 and head.count("(test)") == 2
     cells = [cell.strip() for cell in lines[0].split("|")]
-    assert cells[1:4] == ["1%", "accuracy", "first-order"] and cells[7].startswith("+25.0 (−")
+    assert cells[1:4] == ["1%", "accuracy", "first-order − top movement"] and cells[7].startswith("+25.0 (−")
     assert cells.count("not measured") == 4
     other = pd.DataFrame([row("top movement", [0, 0, 1, 0]), row("first-order", [1, 1, 1, 0])])
-    assert benchmark.against_reference(other) != [head, _, *lines], "another example changes the table"
+    assert benchmark.compared(other) != [head, _, *lines], "another example changes the table"
 
 
 def test_the_scores_of_a_pair_are_told_best_first() -> None:
@@ -51,7 +51,7 @@ def test_the_scores_of_a_pair_are_told_best_first() -> None:
 
 def test_the_page_shows_the_stored_rows() -> None:
     page = benchmark.PAGE.read_text(encoding="utf-8")
-    for lines in (benchmark.scores(STORED), benchmark.against_reference(STORED)):
+    for lines in (benchmark.scores(STORED), benchmark.compared(STORED)):
         assert "\n".join(lines) in page
     for kept in STORED.to_dict("records"):
         assert np.frombuffer(kept["by_example"], dtype=np.float32).mean() == pytest.approx(kept["beyond"], abs=1e-6)
