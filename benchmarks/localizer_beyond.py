@@ -22,8 +22,8 @@ import typer
 
 from benchmarks.frame import RESULTS, ROOT, Cells, Rows, fill, measure
 from skillviz.analysis.null_measures import MEASURES, NATS, SHARED_PROBABILITY, Predictions, Reference
+from skillviz.core import formats
 from skillviz.core.beyond import beyond_null
-from skillviz.core.formats import markdown_table
 from skillviz.core.nulls import SHUFFLED
 from skillviz.core.temperature import scaled
 from skillviz.models.examples import example_pairs
@@ -57,7 +57,6 @@ COMPARED = [
     *((method, "first-order") for method in METHODS if method.startswith("first-order, ")),
 ]  # fmt: skip
 SHOWN = ("accuracy", "NLL, scaled", SHARED_PROBABILITY)
-SIGNS = {"beyond": "+", "low": "", "high": ""}
 KEY = ["size", "pair", "method"]
 CSV, BY_EXAMPLE = RESULTS / "localizer_beyond.csv", RESULTS / "localizer_beyond.parquet"
 PAGE = ROOT / "docs" / "localizers.md"
@@ -119,8 +118,8 @@ def words(row: Mapping[str, Any]) -> str:
     """Return the difference of a row with its interval, in points or nats."""
     is_nats = MEASURES[row["measure"]].unit == NATS
     factor, digits = (1, 3) if is_nats else (100, 1)
-    value, low, high = (f"{factor * row[name]:{sign}.{digits}f}" for name, sign in SIGNS.items())
-    return f"{value} ({low} to {high})".replace("-", "−")
+    ends = formats.interval(row["low"], row["high"], digits, factor)
+    return f"{formats.signed(factor * row['beyond'], digits)} ({ends})"
 
 
 def scores(rows: pd.DataFrame) -> list[str]:
@@ -133,10 +132,11 @@ def scores(rows: pd.DataFrame) -> list[str]:
         first = of["accuracy"]
         place = SIZES.index(size), (*DEVELOPMENT, *TEST).index(pair), -first["beyond"]
         lines.append((place, [
-            size, pair, method, f"{first['gain']:.1f}", f"{first['null_gain']:.1f}", f"{100 * first['graft']:.1f}%",
-            f"{100 * first['null']:.1f}%", *(words(of[m]) if m in of else "not measured" for m in SHOWN),
+            size, pair, method, *(formats.number(first[name], 1) for name in ("gain", "null_gain")),
+            *(formats.percent(first[name]) for name in ("graft", "null")),
+            *(words(of[m]) if m in of else "not measured" for m in SHOWN),
         ]))  # fmt: skip
-    return markdown_table(head, [cells for _, cells in sorted(lines, key=lambda line: line[0])])
+    return formats.markdown_table(head, [cells for _, cells in sorted(lines, key=lambda line: line[0])])
 
 
 def compared(rows: pd.DataFrame) -> list[str]:
@@ -158,7 +158,7 @@ def compared(rows: pd.DataFrame) -> list[str]:
                     found.append(words({**own, "beyond": apart.value, "low": apart.low, "high": apart.high}))
                 if set(found) != {"not measured"}:
                     lines.append([size, measure_name, f"{method} − {reference}", *found])
-    return markdown_table(head, lines)
+    return formats.markdown_table(head, lines)
 
 
 def cells(size: str | None, pair: str | None, method: str | None) -> Cells:

@@ -52,15 +52,16 @@ def region_subskills(predictions: pd.DataFrame, task: TaskNote, seed: int = 0) -
     alone = predictions[predictions["condition"] == ALONE]
     draws = int(alone["draw"].max()) + 1 if len(alone) else 0
     places: list[Any] = []
-    changes: list[list[np.ndarray]] = []
+    reached: list[list[np.ndarray]] = []
     for place, of in alone.groupby(PLACE, dropna=False, sort=False):
-        by_draw = [scored(rows) - scored(base) for _, rows in of.groupby("draw")]
+        by_draw = [scored(rows) for _, rows in of.groupby("draw")]
         if len(by_draw) == draws:
             places.append(place)
-            changes.append(by_draw)
+            reached.append(by_draw)
     if draws < 3 or len(places) <= COUNTS[0] or len(base) < 2:
         return None
-    matrices = np.array(changes).transpose(1, 2, 0)  # [draw, example, part], draw 0 being the parts themselves
+    # [draw, example, part], draw 0 being the parts themselves
+    matrices = np.array(reached).transpose(1, 2, 0) - scored(base)[:, None]
     effects = np.maximum(matrices, 0)
     found = subskills(effects[0], effects[1:], seed)
     total = np.abs(matrices).sum(axis=(1, 2))

@@ -124,12 +124,14 @@ def _changed(run: Run, scores: PartScores, strongest: pd.DataFrame, condition: s
     by_name = {row["name"]: (row["layer"], row["kind"], row["head"]) for row in strongest.to_dict("records")}
     names = list(by_name)
     name = controls.select("part", "Predictions changed by", names, names[0], width=360)
+
+    def changes() -> tuple[pd.DataFrame, pd.DataFrame]:
+        every = scores.predictions(), task, by_name[name], condition
+        return changed_predictions(*every), most_changed(*every, MOST_CHANGED)
+
     with page.explained():
-        turned = cache.computed(
-            ("turned", str(scores.path), scores.record.created, condition, name), [run],
-            lambda: changed_predictions(scores.predictions(), task, by_name[name], condition),
-        )  # fmt: skip
-        moved = most_changed(scores.predictions(), task, by_name[name], condition, MOST_CHANGED)
+        key = "changes", str(scores.path), scores.record.created, condition, name
+        turned, moved = cache.computed(key, [run], changes)
     texts = texts_of(run, scores.record.split)
     st.markdown(exhibits.changed_words(turned, n))
     if len(turned):
