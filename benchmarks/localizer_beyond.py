@@ -23,8 +23,7 @@ import typer
 from benchmarks.frame import RESULTS, ROOT, Cells, Rows, fill, measure
 from skillviz.analysis.null_measures import MEASURES, NATS, SHARED_PROBABILITY, Predictions, Reference
 from skillviz.core import formats
-from skillviz.core.beyond import beyond_null
-from skillviz.core.nulls import SHUFFLED
+from skillviz.core.nulls import SHUFFLED, beyond_null
 from skillviz.core.temperature import scaled
 from skillviz.models.examples import example_pairs
 from skillviz.runs.gain import CHOSEN, GainData, Gained, gained

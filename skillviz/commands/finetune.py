@@ -16,9 +16,9 @@ from skillviz.commands.cluster import run_there
 from skillviz.commands.output import command_line, note, print_finetuned, print_json, progress_bar, say
 from skillviz.commands.region_source import RegionSource, check_bases, region_source
 from skillviz.core.comparison import Comparison
+from skillviz.core.draws import LARGEST_SEED
 from skillviz.core.formats import share
 from skillviz.core.metrics import metric_row
-from skillviz.core.seeds import LARGEST_SEED
 from skillviz.errors import BadInput
 from skillviz.models.checkpoint import read_info
 from skillviz.models.fetch import resolve

@@ -12,7 +12,7 @@ from skillviz.commands import options
 from skillviz.commands.output import print_json, print_rows, progress_bar, say, writable, write_table
 from skillviz.commands.parts import SAMPLE
 from skillviz.commands.runs import RunName
-from skillviz.core.seeds import LARGEST_SEED
+from skillviz.core.draws import LARGEST_SEED
 from skillviz.runs.library import library, open_run
 from skillviz.runs.part_scores import ADVERSARIAL, DISJOINT, MINIMAL, REGIONS, store_of, stored_parts
 from skillviz.serving import read_only

@@ -16,12 +16,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from skillviz.core.draws import control_of, stratified
 from skillviz.core.encoded import Encoded
 from skillviz.core.intervals import Interval, metric_interval
-from skillviz.core.random_entries import control_of
 from skillviz.core.region import Region
 from skillviz.core.region_parts import ALONE, WITHOUT, grafts_of, parts_of
-from skillviz.core.stratified import stratified
 from skillviz.errors import BadData, BadInput
 from skillviz.live.request import PairRequest, Worker
 from skillviz.models import attribution
@@ -207,7 +206,7 @@ def evaluate_region(
 ) -> Answer:
     """Return class scores of a region's graft and of its complement: `logits` by state, with the region's size and d.
 
-    `controls` are random regions of the same size (`core.random_entries.CONTROLS`), grafted on the same examples: each
+    `controls` are random regions of the same size (`core.draws.CONTROLS`), grafted on the same examples: each
     is one draw by `seed`, and is in `logits` under its name.
     """
     chosen, encoded = request.region(region), request.examples(split, sample)

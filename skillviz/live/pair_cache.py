@@ -10,9 +10,9 @@ from typing import Any, TypeVar
 
 import psutil
 
+from skillviz.core.draws import stratified
 from skillviz.core.encoded import Encoded
 from skillviz.core.localizers.table import is_rescaled, rest_of
-from skillviz.core.stratified import stratified
 from skillviz.runs.session import Session
 from skillviz.runs.spec import RunSpec
 from skillviz.tasks import registry

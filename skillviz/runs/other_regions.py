@@ -15,11 +15,10 @@ import numpy as np
 import pandas as pd
 import torch
 
+from skillviz.core.draws import stratified, uniform
 from skillviz.core.nulls import SHUFFLED
 from skillviz.core.other_regions import adversarial, minimal, worth_of
-from skillviz.core.random_entries import uniform
 from skillviz.core.region import Region
-from skillviz.core.stratified import stratified
 from skillviz.errors import BadInput
 from skillviz.models.pair import ModelPair
 from skillviz.models.predict import predict

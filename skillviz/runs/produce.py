@@ -15,10 +15,10 @@ import torch
 from skillviz.core.encoded import Encoded, encoding_notes
 from skillviz.core.localizers.record import LocalizerStep, State
 from skillviz.core.localizers.table import EXPRESSION, LABELS
+from skillviz.core.objective import Shards
 from skillviz.core.problem import Problem
 from skillviz.core.recordings import Recordings
 from skillviz.core.scores import probabilities
-from skillviz.core.shards import Shards
 from skillviz.models.device import describe, pick
 from skillviz.models.null_pair import kept_out
 from skillviz.models.pair import ModelPair

@@ -17,9 +17,9 @@ import pandas as pd
 import torch
 
 from skillviz.core.compressed import COMPRESSIONS, ENTRIES, PLACE, compressed
+from skillviz.core.draws import stratified
 from skillviz.core.localizers.table import localizer
 from skillviz.core.region import Region
-from skillviz.core.stratified import stratified
 from skillviz.errors import BadInput
 from skillviz.runs.gain import GainData, gained, temperature_of
 from skillviz.runs.graft_of_run import check_fingerprints

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from skillviz.core.seeds import LARGEST_SEED
+from skillviz.core.draws import LARGEST_SEED
 from skillviz.errors import BadInput, UnknownTask
 from skillviz.models.finetune.recipes import RECIPES, SGD, recipe_row
 from skillviz.models.finetune.training_config import DataSettings, TrainingConfig, split_settings

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 import yaml
 
+from skillviz.core.draws import stratified
 from skillviz.core.region import Region
-from skillviz.core.stratified import stratified
 from skillviz.errors import BadData, BadInput, PairMismatch, RunNotFound, SkillvizError
 from skillviz.live.operations import OPERATIONS, answer
 from skillviz.live.pair_cache import PairCache

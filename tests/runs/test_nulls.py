@@ -10,9 +10,8 @@ import pandas as pd
 import pytest
 import torch
 
-from skillviz.core.beyond import beyond_null
 from skillviz.core.localizers.table import EXPRESSION, LOCALIZERS
-from skillviz.core.nulls import NULLS
+from skillviz.core.nulls import NULLS, beyond_null
 from skillviz.core.region import Region
 from skillviz.core.scores import correct
 from skillviz.errors import BadInput

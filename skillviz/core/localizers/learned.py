@@ -12,12 +12,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from skillviz.core.draws import stratified
 from skillviz.core.localizers.candidates import allowed
 from skillviz.core.localizers.record import LocalizerStep, Search, Selection, State, done, number
-from skillviz.core.localizers.table import SCORED_EXAMPLES, LearnedOptions, RankedOptions
+from skillviz.core.localizers.simple import only_step
+from skillviz.core.localizers.table import SCORED_EXAMPLES, LearnedOptions, LotteryOptions, RankedOptions
 from skillviz.core.problem import Problem
 from skillviz.core.ranking import moved_first, top
-from skillviz.core.stratified import stratified
 from skillviz.errors import BadInput
 
 
@@ -199,3 +200,32 @@ def gain_at(gains: Tensor, size: int) -> float:
     """Return the `size`-th largest of the gains [d], at most the median of the positive ones; 0 if none is positive."""
     gaining = int(torch.count_nonzero(gains > 0))
     return float(torch.topk(gains, min(size, (gaining + 1) // 2)).values.min()) if gaining else 0.0
+
+
+NOTE = (
+    "A control: every graftable entry outside the region is zero, not the base's value; embeddings and head are kept. "
+    "The state 'pre-trained' is the model with all graftable entries zero."
+)
+
+
+def lottery(problem: Problem, size: int, *, seed: int, options: LotteryOptions, resume: State | None = None) -> Search:
+    """The `size` entries kept while all others are zero: gamma * theta_ft + (1 - gamma) * 0 (PAPER.md, section 5).
+
+    The learned mask with delta = theta_ft: its "movement" is the weight itself, so it starts from the largest weights
+    like the published one starts from top movement. No re-training. Exactly `size` (ours).
+    """
+    zeroed = Problem(problem.flat, torch.zeros_like(problem.base), problem.finetuned, problem.train, problem.selection)
+    largest = _largest(problem, size)
+    with problem.at_base_afterwards():
+        if options.by == "learned":
+            ranked = RankedOptions(options.steps, options.batch_size, options.lr, options.bias)
+            selection = yield from descended(zeroed, largest, size, seed, ranked, resume)
+            return Selection(selection.order, (NOTE, *selection.notes))
+        if resume is None:
+            yield only_step(size, float("nan"), 0.0, largest)
+    return Selection(largest.cpu().numpy(), (NOTE,))
+
+
+def _largest(problem: Problem, size: int) -> Tensor:
+    """The entries of the `size` largest fine-tuned weights, largest first."""
+    return top(problem.finetuned.float().abs(), size)

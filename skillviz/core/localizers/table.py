@@ -679,7 +679,7 @@ LOCALIZERS: dict[str, Localizer] = {
             "stagewise-judged", "stagewise, judged",
             "Grows the region as stagewise does, with fewer switches at the end, and keeps the region that does best "
             "on held training examples; top movement if none does better.",
-            OURS, "skillviz.core.localizers.judged:stagewise_judged", JudgedOptions,
+            OURS, "skillviz.core.localizers.stagewise:stagewise_judged", JudgedOptions,
             budgeted=True, nested=False, seeded=True, cost=_judged_cost, lean=True, learns_signs=True,
             color="#00A0A0", marker="square-cross", dash="12px,3px",
         ),
@@ -687,7 +687,7 @@ LOCALIZERS: dict[str, Localizer] = {
             "stagewise-nested", "stagewise, nested",
             "One search for all sizes: each region grows around the next smaller one, judged on held training "
             "examples.",
-            OURS, "skillviz.core.localizers.judged:stagewise_nested", NestedOptions,
+            OURS, "skillviz.core.localizers.stagewise:stagewise_nested", NestedOptions,
             budgeted=True, nested=True, seeded=True, cost=_nested_cost, lean=True, learns_signs=True,
             color="#B47818", marker="square-x", dash="2px,6px",
         ),
@@ -778,14 +778,14 @@ LOCALIZERS: dict[str, Localizer] = {
             "random-matched", "random, matched",
             "A uniform draw with as many parameters in each layer and module as top movement, or as a region you name: "
             "the control for where a region is.",
-            OURS, "skillviz.core.localizers.baselines:random_matched", MatchedOptions,
+            OURS, "skillviz.core.localizers.simple:random_matched", MatchedOptions,
             budgeted=True, nested=True, seeded=True, cost=_held(5), method="graft_matched", has_null=False,
             color="#CC7755", marker="cross-thin-open", dash="3px,6px",
         ),
         Localizer(
             "magnitude", "weight magnitude",
             "The parameters whose fine-tuned values are largest, among those that moved.",
-            "Han et al. 2015", "skillviz.core.localizers.baselines:magnitude", NoOptions,
+            "Han et al. 2015", "skillviz.core.localizers.simple:magnitude", NoOptions,
             budgeted=True, nested=True, seeded=False, cost=_held(2), method="graft_magnitude",
             color="#1188DD", marker="diamond-tall-open", dash="10px,2px,2px,2px",
         ),
@@ -793,7 +793,7 @@ LOCALIZERS: dict[str, Localizer] = {
             "tall-mask", "task-vector threshold",
             "The parameters that moved most relative to what the models of other tasks moved them (TALL-masks); "
             "without such models, relative to their value before.",
-            "after Wang et al. 2024 (TALL-masks)", "skillviz.core.localizers.baselines:tall_mask", ThresholdOptions,
+            "after Wang et al. 2024 (TALL-masks)", "skillviz.core.localizers.simple:tall_mask", ThresholdOptions,
             budgeted=True, nested=True, seeded=False, cost=_held(3), method="graft_tall_mask",
             color="#337722", marker="hourglass", dash="5px,1px",
         ),
@@ -818,7 +818,7 @@ LOCALIZERS: dict[str, Localizer] = {
             "dare", "DARE (control: rescaled)",
             "A control: a uniform draw whose movement is multiplied so that the expected sum stays. Its values are not "
             "the fine-tuned ones.",
-            "after Yu et al. 2024 (DARE)", "skillviz.core.localizers.baselines:dare", NoOptions,
+            "after Yu et al. 2024 (DARE)", "skillviz.core.localizers.simple:dare", NoOptions,
             budgeted=True, nested=True, seeded=True, cost=_held(4), rescaled=True, method="graft_dare",
             has_null=False,
             color="#AA77EE", marker="y-down-open", dash="1px,2px",
@@ -826,7 +826,7 @@ LOCALIZERS: dict[str, Localizer] = {
         Localizer(
             "lottery", "lottery (control: the rest is zero)",
             "A control: the rest is zero instead of the base's values, and the region is learned for that.",
-            f"{PAPER}, Fig. 4b", "skillviz.core.localizers.lottery:lottery", LotteryOptions,
+            f"{PAPER}, Fig. 4b", "skillviz.core.localizers.learned:lottery", LotteryOptions,
             budgeted=True, nested=False, seeded=True, cost=_stepwise(5), rest="zero", method="graft_lottery",
             has_null=False,
             color="#FF00FE", marker="asterisk-open", dash="1px,4px",

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from skillviz.core.localizers.averaged import averaged
-from skillviz.core.localizers.simple import first_order
+from skillviz.core.localizers.simple import averaged, first_order
 from skillviz.core.localizers.table import FirstOrderOptions, localizer
 from skillviz.core.problem import Problem
 from tests.core.localizers.test_searches import arrays, both, draws, order_of

@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skillviz.core.localizers.candidates import Candidates
-from skillviz.core.localizers.convex import Linear, minimise, project
-from skillviz.core.localizers.linearized import Reports, linearize, linearized, rounded
+from skillviz.core.localizers.linearized import Linear, Reports, linearize, linearized, minimise, project, rounded
 from skillviz.core.localizers.table import LinearizedOptions
 from tests.core.problems import examples, finish, model_of, problem_of, table_of, tiny_problem
 from tests.reference.convex import slow_loss, slow_minimum, slow_project
