@@ -21,9 +21,9 @@ from skillviz.core.metrics import Metric, likelihood_metric, metric_names, metri
 from skillviz.core.region_expression import canonical
 from skillviz.core.region_parts import ALONE, CELLS, EXPERTS, HEADS, WITHOUT
 from skillviz.live.part_scores import PartScoring
-from skillviz.runs.library import library, open_run
 from skillviz.runs.part_scores import DRAWS, ENDS, PartScores, store_of, stored_parts
 from skillviz.runs.run import Run
+from skillviz.runs.store import library, open_run
 from skillviz.serving import read_only
 from skillviz.show import part_effects as shown
 from skillviz.show import subskills as subskill_exhibits

@@ -1,7 +1,17 @@
-"""The match of confidence and accuracy, bin by bin: the reliability table and the histogram of confidence.
+"""The match of confidence and accuracy: in bins (the reliability table and the histogram of confidence), and smoothed.
 
 The confidence of an example is the probability of its predicted class. The paper gives no number of bins and uses an
 implementation with 15 bins of equal width, half-open (lower, upper]; so do we (PAPER.md, section 6).
+
+For the smooth calibration error (smECE), confidences are smoothed with a Gaussian kernel on [0, 1], reflected at both
+ends. At a bandwidth, the error is the mean distance of smoothed confidence and smoothed accuracy. smECE is the
+bandwidth at which the error equals the bandwidth, so that nothing is left to choose (Blasiok and Nakkiran 2023, Smooth
+ECE).
+
+The interval is ours. The error is a norm of the gaps, so noise moves smECE by at most the norm of the noise, which is
+drawn (Gaussian multipliers): its 97.5% quantile below is the lower end. The norm is convex, so the mean estimate is not
+too low, and 1.645 standard deviations above is the upper end. Neither end is inside the Wilson interval of the gap
+overall. Coverage: docs/research/coverage.md.
 """
 
 from __future__ import annotations

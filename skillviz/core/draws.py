@@ -1,4 +1,7 @@
-"""Random draws that a seed fixes: entries of a region's size, and rows with the class shares of the whole."""
+"""Random draws that a seed fixes: entries of a region, and rows with the class shares of the whole.
+
+A sample of rows is never the first rows, which may all be of one class.
+"""
 
 from __future__ import annotations
 

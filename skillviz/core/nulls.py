@@ -1,9 +1,10 @@
-"""Null movements: inputs for the same search that have lost the places or the signs of the fine-tuned movement.
+"""Null movements, which have lost the places or the signs of the fine-tuned one, and a graft's margin over them.
 
-Choosing entries by gradients on labels is a way to train (Zhou et al. 2019, Ramanujan et al. 2020; Mallya et al. 2018,
-Zhao et al. 2020), so a searched region is compared with the region of the same search on a null movement. Each draw is
-a function of (seed, tensor, index) by a counter hash: any part of it can be computed alone, in any order, with no copy
-of the movement, so it needs no memory in lean mode and a resumed search sees the same draw.
+The same search runs on them. Choosing entries by gradients on labels is a way to train (Zhou et al. 2019, Ramanujan et
+al. 2020; Mallya et al. 2018, Zhao et al. 2020), so a searched region is compared with the region of the same search on
+a null movement. Each draw is a function of (seed, tensor, index) by a counter hash: any part of it can be computed
+alone, in any order, with no copy of the movement, so it needs no memory in lean mode and a resumed search sees the same
+draw.
 """
 
 from __future__ import annotations

@@ -28,7 +28,11 @@ AT_ONCE = 2**22
 
 @dataclass(frozen=True)
 class Shards:
-    """`count` parts of each batch. In a process group of this size, each process computes one part."""
+    """`count` parts of each batch. In a process group of this size, each process computes one part.
+
+    Floating-point sums depend on their order. Here it is fixed: each part's gradient is summed from zero on its own,
+    and the parts are added first to last. So several processes and one that does their work in turn agree bit for bit.
+    """
 
     count: int = 1
 

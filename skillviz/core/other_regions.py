@@ -1,4 +1,5 @@
-"""Alternatives to a region: entries that can be dropped from it, and outside entries that hurt its graft most. Ours.
+"""Alternatives to a region: entries that can be dropped from it, outside entries that hurt its graft most (ours), and
+the purified union of several tasks' regions (PAPER.md, section 5).
 
 Other regions with the same performance are found by searches outside of it: `Problem.outside`.
 """

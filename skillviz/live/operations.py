@@ -24,7 +24,7 @@ from skillviz.core.region_parts import ALONE, WITHOUT, grafts_of, parts_of
 from skillviz.errors import BadData, BadInput
 from skillviz.live.request import PairRequest, Worker
 from skillviz.models import attribution
-from skillviz.models.conductance import conductance
+from skillviz.models.attribution import conductance
 from skillviz.models.pair import STATES
 from skillviz.models.predict import predict, predict_grafts
 from skillviz.runs.metrics import positive, split_scores
@@ -37,7 +37,7 @@ from skillviz.runs.wise import on_path, wise_tables
 from skillviz.studies.task_unions import TaskScores, mean_relative_gain
 from skillviz.tasks import registry
 from skillviz.tasks.leaks import training_texts, unseen
-from skillviz.tasks.sample import sampled
+from skillviz.tasks.splits import sampled
 from skillviz.tasks.task import GENERATION
 from skillviz.tasks.user_file import has_data, task_stamp
 

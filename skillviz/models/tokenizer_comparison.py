@@ -36,7 +36,7 @@ from skillviz.models.tokenizer import (
     vocabulary,
     with_added_tokens,
 )
-from skillviz.tasks.tokenizer_errors import refused
+from skillviz.tasks.encode import refused
 
 TOKENS = (
     "added_tokens_decoder", "additional_special_tokens", "extra_special_tokens", "model_specific_special_tokens",

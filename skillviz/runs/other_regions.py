@@ -23,7 +23,6 @@ from skillviz.errors import BadInput
 from skillviz.models.pair import ModelPair
 from skillviz.models.predict import predict
 from skillviz.runs.gain import GainData
-from skillviz.runs.library import library
 from skillviz.runs.nulls import null_graft
 from skillviz.runs.part_scores import (
     ADVERSARIAL,
@@ -42,7 +41,7 @@ from skillviz.runs.produce import problem_of, searched_data
 from skillviz.runs.run import Run
 from skillviz.runs.search import Searched, search
 from skillviz.runs.session import Session
-from skillviz.runs.store import Store
+from skillviz.runs.store import Store, library
 
 Told = Callable[[str], object]
 

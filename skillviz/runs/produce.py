@@ -20,19 +20,17 @@ from skillviz.core.problem import Problem
 from skillviz.core.recordings import Recordings
 from skillviz.core.scores import probabilities
 from skillviz.models.device import describe, pick
-from skillviz.models.null_pair import kept_out
+from skillviz.models.null_pair import kept_out, summed_movements
 from skillviz.models.pair import ModelPair
-from skillviz.models.task_vectors import summed_movements
 from skillviz.runs.checkpoint import DEFINITION, Checkpoints
 from skillviz.runs.folder import CHECKPOINT, RunFolder
 from skillviz.runs.held_out import data_record, why_not
-from skillviz.runs.library import library
 from skillviz.runs.memory import PROCESS, facts_from, free_memory, peak_bytes, refuse_larger
 from skillviz.runs.nulls import NullDraw, kept_null, null_graft, searched_null
 from skillviz.runs.pace import OTHERS, OUTSIDE, Pace, Scored, passes
 from skillviz.runs.passes import FOLDER, UNKEPT, Passes
 from skillviz.runs.plan import RunPlan, other_models_of, planned
-from skillviz.runs.progress import Progress, Report, silent
+from skillviz.runs.process import Progress, Report, silent
 from skillviz.runs.provenance import architecture_note, commit, model_note, versions
 from skillviz.runs.record_failure import record_failure
 from skillviz.runs.run import Run
@@ -40,7 +38,7 @@ from skillviz.runs.scoring import Scoring
 from skillviz.runs.search import Searched, SearchStep, search
 from skillviz.runs.session import EVALUATED, Session
 from skillviz.runs.spec import RunSpec
-from skillviz.runs.store import Store
+from skillviz.runs.store import Store, library
 from skillviz.tasks.project import expanded
 
 BEAT = 1.0  # seconds between two reports of scored examples

@@ -32,7 +32,7 @@ from skillviz.runs.run import Run
 from skillviz.runs.spec import RunSpec
 from skillviz.studies.results import Results
 from skillviz.tasks.definition import definition
-from skillviz.tasks.family import family
+from skillviz.tasks.readable_names import family
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -15,10 +15,8 @@ from skillviz.core.draws import stratified
 from skillviz.core.region import Region
 from skillviz.errors import BadData, BadInput, PairMismatch, RunNotFound, SkillvizError
 from skillviz.live.operations import OPERATIONS, answer
-from skillviz.live.pair_cache import PairCache
-from skillviz.live.request import Worker
-from skillviz.models.attribution import attribute
-from skillviz.models.conductance import conductance
+from skillviz.live.request import PairCache, Worker
+from skillviz.models.attribution import attribute, conductance
 from skillviz.models.pair import STATES, ModelPair, load_pair
 from skillviz.models.predict import predict
 from skillviz.runs.record import TransferNote

@@ -19,7 +19,6 @@ from skillviz.models.null_pair import null_pair
 from skillviz.models.predict import predict
 from skillviz.runs import nulls, produce
 from skillviz.runs.folder import RunFolder
-from skillviz.runs.library import library
 from skillviz.runs.plan import planned
 from skillviz.runs.produce import carry_on
 from skillviz.runs.produce import produce as produced
@@ -27,7 +26,7 @@ from skillviz.runs.record import Estimate
 from skillviz.runs.run import Run
 from skillviz.runs.session import Session
 from skillviz.runs.spec import RunSpec, read_spec, usual_nulls
-from skillviz.runs.store import Store
+from skillviz.runs.store import Store, library
 from skillviz.runs.tables import score_matrix
 from skillviz.show import beyond
 from skillviz.show.finding import finding

@@ -13,13 +13,11 @@ from skillviz.core.scores import probabilities
 from skillviz.errors import BadInput
 from skillviz.models.predict import predict
 from skillviz.runs import other_regions, produce
-from skillviz.runs.library import Library
 from skillviz.runs.other_regions import OtherRegions
 from skillviz.runs.part_scores import DISJOINT
-from skillviz.runs.plan import planned
+from skillviz.runs.plan import planned, refused_outputs
 from skillviz.runs.session import Session
-from skillviz.runs.store import Store
-from skillviz.runs.suited import refused_outputs
+from skillviz.runs.store import Library, Store
 from skillviz.tasks import registry
 from tests.runs.tiny_world import spec_of
 

@@ -1,4 +1,4 @@
-"""The paper's learned mask (Eq. 3 and 4), and a variant that ends at exactly the requested size."""
+"""The paper's learned mask (Eq. 3 and 4), the variant of exactly the requested size, and the lottery (Fig. 4b)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Regions that need no search: by movement, at random, by one first-order pass."""
+"""Regions that need no search: by movement, at random, by first-order passes, and baselines of pruning and merging."""
 
 from __future__ import annotations
 

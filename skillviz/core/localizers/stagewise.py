@@ -1,4 +1,4 @@
-"""Stagewise: a region grown and corrected in small steps, each judged at the current graft. Ours."""
+"""Stagewise, also judged and nested: a region grown and corrected in small steps, each at the current graft. Ours."""
 
 from __future__ import annotations
 
