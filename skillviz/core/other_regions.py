@@ -10,15 +10,14 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from math import exp
-from time import perf_counter
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from skillviz.core.localizers.candidates import Candidates
-from skillviz.core.localizers.learned import Mask
-from skillviz.core.localizers.record import LocalizerStep
+from skillviz.core.localizers.learned import Mask, gain_at
+from skillviz.core.localizers.record import LocalizerStep, followed
 from skillviz.core.problem import Problem
 from skillviz.core.ranking import top
 from skillviz.core.region import Region
@@ -187,13 +186,9 @@ class Joint(Problem):
 
 def purify(tasks: Sequence[Problem], union: Region, *, seed: int = 0, options: PurifyOptions | None = None) -> Purified:
     """Return the purified region of these tasks; every model is at base afterwards. See `purification`."""
-    work, history = purification(tasks, union, seed=seed, options=options), []
-    while True:
-        try:
-            history.append(next(work))
-        except StopIteration as end:
-            region, lr = end.value
-            return Purified(region, union, tuple(history), lr)
+    history = list[LocalizerStep]()
+    region, lr = followed(purification(tasks, union, seed=seed, options=options), history.append)
+    return Purified(region, union, tuple(history), lr)
 
 
 def purification(
@@ -205,7 +200,7 @@ def purification(
     union (PAPER.md, sections 4 and 5). The published learning rate switches nothing on some models and everything on
     others, so there is a calibrated one.
     """
-    chosen, begun = options or PurifyOptions(), perf_counter()
+    chosen = options or PurifyOptions()
     joint = Joint.of(tasks)
     if dict(union.shapes) != joint.table.shapes:
         raise BadInput("the region belongs to another architecture than these models.")
@@ -225,10 +220,7 @@ def purification(
             mask.descend(lr)
             after = mask.region()
             common = int(torch.isin(after, before, assume_unique=True).sum())
-            seconds = perf_counter() - begun
-            yield LocalizerStep(
-                step, loss, len(after), len(after) - common, len(before) - common, seconds, chosen.steps
-            )
+            yield LocalizerStep(step, loss, len(after), len(after) - common, len(before) - common, chosen.steps)
             before = after
     return Region.from_flat(before.cpu().numpy(), union.shapes), lr
 
@@ -237,13 +229,8 @@ def _calibrated(joint: Joint, mask: Mask, options: PurifyOptions, seed: int) -> 
     """exp(bias - 0.5) / (steps * c_k), c_k the k-th largest first-order gain of switching an entry; 0 if none gains."""
     mask.soften()
     joint.backward([next(task.draws(options.batch_size, seed)) for task in joint.tasks])
-    gains = -(joint.flat.grad * mask.direction)
-    gaining = int((gains > 0).sum())
-    if not gaining:
-        return 0.0
-    wanted = max(1, round(options.switch_share * len(mask.base)))
-    smallest = float(torch.topk(gains, min(wanted, (gaining + 1) // 2)).values.min())
-    return exp(options.bias - 0.5) / (options.steps * smallest)
+    gain = gain_at(-(joint.flat.grad * mask.direction), max(1, round(options.switch_share * len(mask.base))))
+    return exp(options.bias - 0.5) / (options.steps * gain) if gain else 0.0
 
 
 def _equal(one: Tensor, other: Tensor) -> bool:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from functools import partial
 from itertools import islice
 from math import exp
-from time import perf_counter
 
 import numpy as np
 import torch
@@ -119,7 +117,7 @@ def descended(
 def _descend(
     mask: Mask, options: LearnedOptions, lr: float, seed: int, best: _Best | None, resume: State | None
 ) -> Generator[LocalizerStep, None, None]:
-    begun, problem, behind = perf_counter(), mask.problem, done(resume)
+    problem, behind = mask.problem, done(resume)
     if resume:
         mask.scores.copy_(resume["scores"])
     draws = islice(problem.draws(options.batch_size, seed), behind, None)
@@ -132,13 +130,8 @@ def _descend(
         if best and (step % options.score_every == 0 or step == options.steps):
             best.judge(step, region)
         common = len(np.intersect1d(before.cpu().numpy(), region.cpu().numpy(), assume_unique=True))
-        seconds, added, removed = perf_counter() - begun, len(region) - common, len(before) - common
-        state = partial(_state, step, lr, mask, best)
-        yield LocalizerStep(step, loss, len(region), added, removed, seconds, options.steps, state)
-
-
-def _state(step: int, lr: float, mask: Mask, best: _Best | None) -> State:
-    return {"step": number(step), "lr": number(lr), "scores": mask.scores, **(best.state() if best else {})}
+        state = {"step": number(step), "lr": number(lr), "scores": mask.scores, **(best.state() if best else {})}
+        yield LocalizerStep(step, loss, len(region), len(region) - common, len(before) - common, options.steps, state)
 
 
 class _Best:
@@ -215,17 +208,12 @@ def lottery(problem: Problem, size: int, *, seed: int, options: LotteryOptions, 
     like the published one starts from top movement. No re-training. Exactly `size` (ours).
     """
     zeroed = Problem(problem.flat, torch.zeros_like(problem.base), problem.finetuned, problem.train, problem.selection)
-    largest = _largest(problem, size)
+    largest = top(problem.finetuned.float().abs(), size)
     with problem.at_base_afterwards():
         if options.by == "learned":
             ranked = RankedOptions(options.steps, options.batch_size, options.lr, options.bias)
             selection = yield from descended(zeroed, largest, size, seed, ranked, resume)
             return Selection(selection.order, (NOTE, *selection.notes))
         if resume is None:
-            yield only_step(size, float("nan"), 0.0, largest)
+            yield only_step(size, float("nan"), largest)
     return Selection(largest.cpu().numpy(), (NOTE,))
-
-
-def _largest(problem: Problem, size: int) -> Tensor:
-    """The entries of the `size` largest fine-tuned weights, largest first."""
-    return top(problem.finetuned.float().abs(), size)

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from time import perf_counter
 
 import numpy as np
 import torch
@@ -17,7 +16,7 @@ from torch.nn.functional import cross_entropy
 
 from skillviz.core.flat import split
 from skillviz.core.localizers.candidates import Candidates
-from skillviz.core.localizers.record import LocalizerStep, Search, Selection, State, done, number
+from skillviz.core.localizers.record import LocalizerStep, Search, Selection, State, done, followed, number
 from skillviz.core.localizers.table import LinearizedOptions
 from skillviz.core.problem import Problem
 from skillviz.core.ranking import moved_first, top, top_of_two
@@ -82,7 +81,10 @@ def minimise(
     than `tolerance`, relative.
     """
     gamma = ahead = (linear.at if start is None else start).clone()
-    momentum, rate = 1.0, _first_rate(linear, size)
+    # the first step would move the `size` steepest entries all the way, on average, at their current slope
+    steepest = linear.gradient(linear.at)[1].abs()
+    steepest = steepest.topk(min(size, len(steepest))).values
+    momentum, rate = 1.0, float(1 / steepest.mean().clamp(min=1e-12))
     loss, _ = linear.gradient(gamma)
     for _ in range(iterations):
         ahead_loss, slope = linear.gradient(ahead)
@@ -96,12 +98,6 @@ def minimise(
         ahead = following + (momentum - 1) / grown * (following - gamma)
         gamma, loss, momentum, rate = following, following_loss, grown, rate * 1.25
     return gamma, loss
-
-
-def _first_rate(linear: Linear, size: int) -> float:
-    """Return a step that would move the `size` steepest entries all the way, on average, at their current slope."""
-    slope = linear.gradient(linear.at)[1]
-    return float(1 / slope.abs().topk(min(size, len(slope))).values.mean().clamp(min=1e-12))
 
 
 def _backtrack(
@@ -131,7 +127,6 @@ def linearized(
     Entries beyond the solution's support are filled by their gain. A resumed search computes the Jacobian of its round
     again, because storing it would take gigabytes.
     """
-    begun = perf_counter()
     candidates = candidates_of(problem, size, options)
     rows = rows_of(problem, len(candidates), options, seed)
     inside = min(size, len(candidates))
@@ -144,15 +139,15 @@ def linearized(
     with problem.at_base_afterwards():
         for round_ in range(first, options.rounds):
             problem.set_region(candidates.index[chosen])
-            reports = Reports(round_, steps, options.rounds, behind, begun, chosen)
+            reports = Reports(round_, steps, options.rounds, behind, chosen)
             linear = yield from linearize(problem, candidates, rows, gamma, reports)
             gamma, loss = minimise(linear, inside, options.iterations)
             before, chosen = chosen, rounded(gamma, linear, inside, candidates.tau)
             gamma = torch.zeros_like(gamma).index_fill_(0, chosen, 1.0)
             common = len(np.intersect1d(before.cpu().numpy(), chosen.cpu().numpy(), assume_unique=True))
-            seconds, state = perf_counter() - begun, partial(_state, (round_ + 1) * steps, round_ + 1, chosen)
             step, total = (round_ + 1) * steps, options.rounds * steps
-            yield LocalizerStep(step, loss, inside, inside - common, len(before) - common, seconds, total, state)
+            state = _state(step, round_ + 1, chosen)
+            yield LocalizerStep(step, loss, inside, inside - common, len(before) - common, total, state)
     return filled(problem, candidates, chosen, size, len(rows))
 
 
@@ -178,15 +173,14 @@ class Reports:
     steps: int
     rounds: int
     behind: int
-    begun: float
     chosen: Tensor
 
     def after(self, examples: int, loss: float) -> Generator[LocalizerStep, None, None]:
         """Yield the step that this many examples complete, unless it was reported before."""
         step, total = self.round * self.steps + examples // REPORT_EVERY, self.rounds * self.steps
         if step > self.behind:
-            state = partial(_state, step, self.round, self.chosen)
-            yield LocalizerStep(step, loss, len(self.chosen), 0, 0, perf_counter() - self.begun, total, state)
+            state = _state(step, self.round, self.chosen)
+            yield LocalizerStep(step, loss, len(self.chosen), 0, 0, total, state)
 
 
 def _state(step: int, round_: int, chosen: Tensor) -> State:
@@ -289,15 +283,9 @@ def linearization(problem: Problem, size: int, *, seed: int, options: Linearized
     rows = rows_of(problem, len(candidates), options, seed)
     nothing = torch.zeros(len(candidates), device=problem.flat.device)
     empty = torch.empty(0, dtype=torch.long, device=problem.flat.device)
-    steps = Reports(0, 1, 1, len(rows), perf_counter(), empty)  # all steps count as past, so none is reported
+    steps = Reports(0, 1, 1, len(rows), empty)  # all steps count as past, so none is reported
     with problem.at_base_afterwards():
         problem.reset()
-        work = linearize(problem, candidates, rows, nothing, steps)
-        while True:
-            try:
-                next(work)
-            except StopIteration as end:
-                linear: Linear = end.value
-                break
+        linear = followed(linearize(problem, candidates, rows, nothing, steps), lambda _: None)
     gamma, _ = minimise(linear, min(size, len(candidates)), options.iterations)
     return Linearization(problem, candidates, linear, gamma, size, options.iterations)

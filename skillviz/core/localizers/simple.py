@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from functools import partial
-from time import perf_counter
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
 
 import numpy as np
 import torch
@@ -28,23 +29,35 @@ from skillviz.core.ranking import moved_first, top, top_of_two
 from skillviz.errors import BadSize
 
 
-def movement(
-    problem: Problem, size: int, *, seed: int, options: MovementOptions, resume: State | None = None
-) -> Search:
+def ranking(order_of: Callable[..., Tensor]) -> Callable[..., Search]:
+    """Return the search, of one step without a loss, that selects the entries returned by `order_of`, int64 [size]."""
+
+    @wraps(order_of)
+    def search(problem: Problem, size: int, *, seed: int, options: Any, resume: State | None = None) -> Search:
+        order = order_of(problem, size, seed, options)
+        if resume is None:
+            yield only_step(size, float("nan"), order)
+        return Selection(order.cpu().numpy())
+
+    return search
+
+
+def only_step(size: int, loss: float, order: Tensor) -> LocalizerStep:
+    """Return the only step of a region that needs no search."""
+    return LocalizerStep(1, loss, size, size, 0, 1, {"step": number(1), "order": order})
+
+
+@ranking
+def movement(problem: Problem, size: int, seed: int, options: MovementOptions) -> Tensor:
     """The entries that moved most: the largest |fine-tuned - base| (paper, Fig. 2).
 
     Exactly `size`: entries that did not move are last.
     """
-    begun = perf_counter()
     inside = allowed(problem, options.within, size)
     if options.per == TENSOR:
-        order = equal_shares(problem, size, options.within)
-    else:
-        entries, tau = problem.largest_movers(size) if inside is None else (inside, problem.movement_at(inside))
-        order = entries[top(tau.abs(), size)]
-    if resume is None:
-        yield only_step(size, float("nan"), begun, order)
-    return Selection(order.cpu().numpy())
+        return equal_shares(problem, size, options.within)
+    entries, tau = problem.largest_movers(size) if inside is None else (inside, problem.movement_at(inside))
+    return entries[top(tau.abs(), size)]
 
 
 def equal_shares(problem: Problem, size: int, within: str) -> Tensor:
@@ -63,13 +76,10 @@ def equal_shares(problem: Problem, size: int, within: str) -> Tensor:
     return torch.cat(places)[top(torch.cat(shares), size)]
 
 
-def random(problem: Problem, size: int, *, seed: int, options: NoOptions, resume: State | None = None) -> Search:
+@ranking
+def random(problem: Problem, size: int, seed: int, options: NoOptions) -> Tensor:
     """A uniform draw from all graftable entries (paper, Fig. 2 and Table 8): the control."""
-    begun = perf_counter()
-    order = problem.drawn(size, seed)
-    if resume is None:
-        yield only_step(size, float("nan"), begun, torch.from_numpy(order))
-    return Selection(order)
+    return torch.from_numpy(problem.drawn(size, seed))
 
 
 def first_order(
@@ -80,20 +90,14 @@ def first_order(
     One gradient, no interaction between entries (ours, as the natural baseline of the learned mask: PAPER.md, section
     4, shows that mask to be a thresholded first-order score). With several points or weighed batches it is `averaged`.
     """
-    begun = perf_counter()
     if options.is_averaged:
         return (yield from averaged(problem, size, seed=seed, options=options, resume=resume))
     if resume is not None:
         return Selection(resume["order"].cpu().numpy())
     with problem.at_base_afterwards():
         loss, order = problem.first_order(next(problem.draws(options.examples, seed)), size)
-    yield only_step(size, loss, begun, order)
+    yield only_step(size, loss, order)
     return Selection(order.cpu().numpy())
-
-
-def only_step(size: int, loss: float, begun: float, order: Tensor) -> LocalizerStep:
-    """Return the only step of a region that needs no search."""
-    return LocalizerStep(1, loss, size, size, 0, perf_counter() - begun, 1, lambda: {"step": number(1), "order": order})
 
 
 def averaged(
@@ -105,7 +109,6 @@ def averaged(
     by parameters instead of inputs. With many points an entry's mean is its part of the loss that the path removes
     (Lan et al. 2019). One point and one batch are the gradient at the base.
     """
-    begun = perf_counter()
     rows = next(problem.draws(options.examples, seed))
     batches, behind = np.array_split(rows, min(options.batches, len(rows))), done(resume)
     mean, spread = (torch.zeros(problem.d, device=problem.device) for _ in range(2))
@@ -123,8 +126,8 @@ def averaged(
             change = gain - mean
             mean += change / step
             spread += gain.sign() if options.weigh == SIGNS else change * (gain - mean)
-            added, state = size if step == len(batches) else 0, partial(_state, step, mean, spread)
-            yield LocalizerStep(step, loss, added, added, 0, perf_counter() - begun, len(batches), state)
+            added, state = size if step == len(batches) else 0, {"step": number(step), "gained": mean, "spread": spread}
+            yield LocalizerStep(step, loss, added, added, 0, len(batches), state)
     score = mean
     if options.weigh == SIGNS:
         score = mean * spread.abs()
@@ -134,23 +137,17 @@ def averaged(
     return Selection(order.cpu().numpy())
 
 
-def _state(step: int, mean: Tensor, spread: Tensor) -> State:
-    return {"step": number(step), "gained": mean, "spread": spread}
-
-
 RESCALED = "A control: the values inside are base + movement * d / size, not the fine-tuned ones, so it is no graft."
 
 
-def random_matched(
-    problem: Problem, size: int, *, seed: int, options: MatchedOptions, resume: State | None = None
-) -> Search:
+@ranking
+def random_matched(problem: Problem, size: int, seed: int, options: MatchedOptions) -> Tensor:
     """A uniform draw within each tensor, of as many entries as the reference has there (ours): a matched null.
 
     The reference is top movement, or the region in `reference_indices`, from which a smaller `size` is drawn. The draw
     may include entries of the reference, like any draw from these tensors. Raises BadSize if the reference has fewer
     than `size` entries.
     """
-    begun = perf_counter()
     if options.reference_indices is None:
         reference = top(problem.tau.abs(), size).cpu().numpy()
     else:
@@ -160,27 +157,20 @@ def random_matched(
                 f"{size:,} entries were requested, but the region to match has {len(given):,}; choose at most that."
             )
         reference = np.random.default_rng(seed).permutation(given)[:size]
-    order = matched(reference, problem.table.offsets, seed)
-    if resume is None:
-        yield only_step(size, float("nan"), begun, torch.from_numpy(order))
-    return Selection(order)
+    return torch.from_numpy(matched(reference, problem.table.offsets, seed))
 
 
-def magnitude(problem: Problem, size: int, *, seed: int, options: NoOptions, resume: State | None = None) -> Search:
+@ranking
+def magnitude(problem: Problem, size: int, seed: int, options: NoOptions) -> Tensor:
     """The entries with the largest |fine-tuned value|: magnitude pruning's choice (Han et al. 2015), grafted.
 
     Entries that did not move are last (ours).
     """
-    begun = perf_counter()
-    order = top(moved_first(problem.finetuned.float().abs(), problem.tau), size)
-    if resume is None:
-        yield only_step(size, float("nan"), begun, order)
-    return Selection(order.cpu().numpy())
+    return top(moved_first(problem.finetuned.float().abs(), problem.tau), size)
 
 
-def tall_mask(
-    problem: Problem, size: int, *, seed: int, options: ThresholdOptions, resume: State | None = None
-) -> Search:
+@ranking
+def tall_mask(problem: Problem, size: int, seed: int, options: ThresholdOptions) -> Tensor:
     """The entries with the largest |fine-tuned - base| relative to the movement of other tasks' models, or to |base|.
 
     TALL-masks (Wang et al. 2024, Eq. 5) keep the entries with |tau_t| >= lambda |tau_MTL - tau_t|, tau_MTL the sum of
@@ -188,14 +178,10 @@ def tall_mask(
     tasks: theta_ft then replaces tau_MTL, and the right side is lambda |theta_pre|. lambda is the value that gives
     exactly `size` entries. Ties (a right side of zero) go to the larger movement.
     """
-    begun = perf_counter()
     distance = problem.tau.abs()
     others = problem.base.float() if options.other_movement is None else options.other_movement.to(distance.device)
     ratio = (distance / others.abs()).masked_fill_(distance == 0, 0.0)  # 0 / 0 is no movement
-    order = top_of_two(ratio, distance, size)
-    if resume is None:
-        yield only_step(size, float("nan"), begun, order)
-    return Selection(order.cpu().numpy())
+    return top_of_two(ratio, distance, size)
 
 
 def dare(problem: Problem, size: int, *, seed: int, options: NoOptions, resume: State | None = None) -> Search:

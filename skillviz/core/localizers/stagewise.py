@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from functools import partial
 from itertools import islice
 from statistics import median
-from time import perf_counter
 
 import numpy as np
 import torch
@@ -29,7 +27,6 @@ def stagewise(
     entries are chosen for their gain in addition to the current members. If signs are free, an entry has the sign of
     its score, and none is removed: it changes its sign.
     """
-    begun = perf_counter()
     candidates = Candidates.of(problem, options.candidate_share, size)
     score = torch.zeros(len(candidates), device=problem.device)
     selected = torch.zeros(len(candidates), dtype=torch.bool, device=problem.device)
@@ -47,15 +44,10 @@ def stagewise(
             score += candidates.gain(problem)
             last = step == options.steps
             added, removed = switch(candidates.worth(score), selected, size, most, last)
-            seconds = perf_counter() - begun
-            state = partial(_state, step, score, selected)
-            yield LocalizerStep(step, loss, int(selected.sum()), added, removed, seconds, options.steps, state)
+            state = {"step": number(step), "score": score, "member": selected}
+            yield LocalizerStep(step, loss, int(selected.sum()), added, removed, options.steps, state)
     order = candidates.best(candidates.worth(score), selected.nonzero().squeeze(1))
     return candidates.selection(order, candidates.signs(score))
-
-
-def _state(step: int, score: Tensor, selected: Tensor) -> State:
-    return {"step": number(step), "score": score, "member": selected}
 
 
 def switch(score: Tensor, selected: Tensor, size: int, most: int, last: bool) -> tuple[int, int]:
@@ -88,7 +80,6 @@ def stagewise_judged(
     so one bad batch does not dominate all others; once the region is full, the number of switches falls linearly; and
     the last regions are judged, forward only, so the last batch does not choose.
     """
-    begun = perf_counter()
     candidates = Candidates.of(problem, options.candidate_share, size)
     judge = Judge(problem, options.examples, seed)
     rate, start = 1 / max(1, options.grow_share * options.steps), max(1, round(options.start_share * size))
@@ -108,10 +99,12 @@ def stagewise_judged(
             added, removed = growth.switch(step)
             if step > options.steps - options.judged:
                 judge.consider(step, candidates, growth.filled(), growth.score)
-            seconds, held = perf_counter() - begun, int(growth.selected.sum())
-            state = partial(_judged_state, step, growth, judge)
-            yield LocalizerStep(step, loss, held, added, removed, seconds, options.steps, state)
-    return candidates.selection(growth.order(judge.region), judge.signs, (_note(judge, options),))
+            state = {"step": number(step), **growth.state(), **judge.state()}
+            yield LocalizerStep(step, loss, int(growth.selected.sum()), added, removed, options.steps, state)
+    of_the_search = f"the region of step {judge.step} of {options.steps}"
+    which = of_the_search if judge.step else "top movement, which no region of the search beat"
+    note = f"Chosen on {len(judge.rows):,} held training examples: {which} (loss {judge.loss:.3f})."
+    return candidates.selection(growth.order(judge.region), judge.signs, (note,))
 
 
 def stagewise_nested(
@@ -124,8 +117,7 @@ def stagewise_nested(
     The last regions of the rung and the region filled up with the largest movers are judged on held-out examples, and
     the best is kept. Only the end of the climb depends on `size`.
     """
-    begun, d = perf_counter(), problem.d
-    rungs = ladder(d)
+    rungs = ladder(problem.d)
     rungs = rungs[: 1 + next(i for i, rung in enumerate(rungs) if rung >= size)]
     total, behind = len(rungs) * options.steps, done(resume)
     rate = 1 / max(1, options.grow_share * options.steps)
@@ -164,26 +156,12 @@ def stagewise_nested(
                     new = growth.order(judge.region)
                     order = torch.cat([order, candidates.index[new]])
                     signs = signs if judge.signs is None else torch.cat([signs, judge.signs[new]])
-                seconds, held = perf_counter() - begun, min(size, int(growth.selected.sum()))
-                state = partial(_rung_state, step, order, signs, growth, judge)
-                yield LocalizerStep(step, loss, held, added, removed, seconds, total, state)
+                state = {"step": number(step), **growth.state(), **judge.state(), "order": order}
+                state |= {"signs": signs} if candidates.free_signs else {}
+                held = min(size, int(growth.selected.sum()))
+                yield LocalizerStep(step, loss, held, added, removed, total, state)
     chosen = signs[:size].cpu().numpy() if problem.has_free_signs else None
     return Selection(order[:size].cpu().numpy(), signs=chosen)
-
-
-def _rung_state(step: int, order: Tensor, signs: Tensor, growth: Growth, judge: Judge) -> State:
-    state = {**_judged_state(step, growth, judge), "order": order}
-    return {**state, "signs": signs} if growth.candidates.free_signs else state
-
-
-def _judged_state(step: int, growth: Growth, judge: Judge) -> State:
-    return {"step": number(step), **growth.state(), **judge.state()}
-
-
-def _note(judge: Judge, options: JudgedOptions) -> str:
-    of_the_search = f"the region of step {judge.step} of {options.steps}"
-    which = of_the_search if judge.step else "top movement, which no region of the search beat"
-    return f"Chosen on {len(judge.rows):,} held training examples: {which} (loss {judge.loss:.3f})."
 
 
 class Growth:
