@@ -76,15 +76,20 @@ def card(
     base = about.base or str((graft.header.get("base") or {}).get("id") or "the base")
     place = about.base or f"path/to/{base}"  # a folder's own path would reveal a path on the author's machine
     gain = float(graft.header.get("gain", 1))
-    split, scores = _scored(run) if gain == run.record.gain else ("", None)
+    split, scores = "", None
+    if gain == run.record.gain:  # the card reports the test set if there is one
+        split, scores = next(
+            ((s, found) for s in ("test", "validation") if (found := run.record.metrics.get(s))), ("", None)
+        )
     header = _header(run, name, about, split, scores, adapter is not None)
     task = run.record.task_name
     size, d = graft.region.size, graft.region.d
+    scaled = "" if gain == 1 else f", each one's distance from the base multiplied by {number(gain, 2)}, the gain"
     lines = [
         "---", yaml.safe_dump(header, sort_keys=False, allow_unicode=True).strip(), "---", "",
         f"# {task}: a graft for {base}", "",
         f"{share(size / d)} of the parameters of `{base}` ({size:,} of {d:,}), with the values that fine-tuning on "
-        f"`{task}` gave them{_by(gain)}. Copied into the base, they turn it into {_what(run)}.",
+        f"`{task}` gave them{scaled}. Copied into the base, they turn it into {_what(run)}.",
         *(_labels(graft) if run.record.has_classes else _options(run, graft)), *_added(graft), "",
     ]  # fmt: skip
     if scores is not None:
@@ -94,11 +99,6 @@ def card(
         lines += ["", *_exactness(adapter)]
     lines += ["", "## Provenance", "", *markdown_table(("what", "value"), _facts(run, graft)), ""]
     return "\n".join(lines)
-
-
-def with_license(about: Origin, licence: str | None) -> Origin:
-    """Return the same origin with this license if none was known."""
-    return about if about.license or not licence else replace(about, license=licence)
 
 
 def _license(folder: Path | None) -> str | None:
@@ -112,14 +112,6 @@ def _license(folder: Path | None) -> str | None:
         return None
     value = header.get("license") if isinstance(header, Mapping) else None
     return value if isinstance(value, str) else None
-
-
-def _scored(run: Run) -> tuple[str, Scores | None]:
-    """Return the split that a card reports (test if there is one) and its scores."""
-    for split in ("test", "validation"):
-        if found := run.record.metrics.get(split):
-            return split, found
-    return "", None
 
 
 def _header(run: Run, name: str, about: Origin, split: str, scores: Scores | None, is_adapter: bool) -> dict[str, Any]:
@@ -173,13 +165,6 @@ def _added(graft: Graft) -> list[str]:
         "", f"Fine-tuning added {counted(len(tokens), 'token')}: {listed(tokens, 5)}. The graft holds what is new in "
         "the vocabulary; `apply` adds it to the base and its tokenizer.",
     ]  # fmt: skip
-
-
-def _by(gain: float) -> str:
-    """Return a phrase for the gain of the values; empty for the fine-tuned values themselves."""
-    if gain == 1:
-        return ""
-    return f", each one's distance from the base multiplied by {number(gain, 2)}, the gain"
 
 
 def _what(run: Run) -> str:
@@ -340,7 +325,8 @@ def write_mergekit(folder: Path, opened: Applied, graft: Graft) -> str:
     save_applied(opened, folder / GRAFTED)
     name, revision = hub_name(opened.info.folder)
     base = f"./{BASE}"
-    if revision is not None and not graft.rows and not opened.info.rounded and _same_tensors(opened, folder / BASE):
+    has_same_tensors = not opened.info.wrapper and opened.info.shapes == read_info(folder / BASE).shapes
+    if revision is not None and not graft.rows and not opened.info.rounded and has_same_tensors:
         for file in (folder / BASE).iterdir():
             file.unlink()
         (folder / BASE).rmdir()
@@ -354,11 +340,6 @@ def write_mergekit(folder: Path, opened: Applied, graft: Graft) -> str:
     }
     (folder / RECIPE).write_text(ABOUT + yaml.safe_dump(recipe, sort_keys=False), encoding="utf-8")
     return base
-
-
-def _same_tensors(opened: Applied, written: Path) -> bool:
-    """True if the base's own files have the same tensors, by name and shape, as this folder."""
-    return not opened.info.wrapper and opened.info.shapes == read_info(written).shapes
 
 
 REFUSED_BY_MERGEKIT = {
@@ -465,5 +446,5 @@ def _origin(run: Run, graft: Graft, request: ExportRequest, hub: Hub) -> Origin:
     known = origin(run, graft, request.base, request.finetuned)
     about = Origin(request.base_model or known.base, request.license or known.license)
     if about.license is None and about.base and hub.repository and not hub.dry_run:
-        return with_license(about, published_license(about.base))
+        return replace(about, license=published_license(about.base) or None)
     return about

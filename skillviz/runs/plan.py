@@ -21,10 +21,10 @@ from skillviz.core.localizers.table import (
     LEAN_CANDIDATES,
     LOCALIZERS,
     OUTPUTS,
-    FirstOrderOptions,
     Localizer,
     localizer,
     makes_graft,
+    matches_outputs,
 )
 from skillviz.core.parameters import ParameterTable
 from skillviz.core.region import Region
@@ -68,13 +68,6 @@ class ResolvedExpression:
     def text(self) -> str:
         """The expression as canonical JSON."""
         return canonical(self.expression)
-
-
-def made_with(sources: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
-    """Return a sentence about each run whose region another region uses."""
-    return tuple(
-        f"Made with the region of run {source['run']} (sha256 {source['region_sha256'][:12]})." for source in sources
-    )
 
 
 def resolved_expression(options: Mapping[str, Any], table: ParameterTable, runs: Library) -> ResolvedExpression:
@@ -184,8 +177,6 @@ def refuse_unsuited(spec: RunSpec, task: Task, check: Preflight, device: str = "
         or (refused_graphs(row, device or spec.device, spec.lean, check) if spec.cuda_graphs else None)
         or refused_generation(row, task)
         or refused_gain(spec, task)
-        or refused_outputs(spec, task)
-        or (refused_average(row, spec) if spec.lean else None)
     )
     if error is not None:
         raise error
@@ -229,20 +220,17 @@ def refused_gain(spec: RunSpec, task: Task) -> BadInput | None:
     return None
 
 
-def refused_average(row: Localizer, spec: RunSpec) -> BadInput | None:
-    """Return the reason against averaging gains in lean mode; None if the spec does not."""
-    if row.options is not FirstOrderOptions or not row.make_options(spec.options).is_averaged:
-        return None
-    return BadInput(
-        "in lean mode first-order takes one gradient at the base; leave points and weigh out, or lean mode."
-    )
-
-
-def refused_outputs(spec: RunSpec, task: Task) -> BadInput | None:
-    """Return the reason against matching the fine-tuned model's outputs on a task; None if there is none."""
-    if spec.options.get("match") != OUTPUTS or task.kind != GENERATION:
-        return None
-    return BadInput(f"match={OUTPUTS} needs a task with classes or options, and this one has references; leave it out.")
+def refused_options(options: Any, task: Task, is_lean: bool) -> BadInput | None:
+    """Return the reason against a localizer's options for a task or in lean mode; None if there is none."""
+    if matches_outputs(options) and task.kind == GENERATION:
+        return BadInput(
+            f"match={OUTPUTS} needs a task with classes or options, and this one has references; leave it out."
+        )
+    if is_lean and getattr(options, "is_averaged", False):
+        return BadInput(
+            "in lean mode first-order takes one gradient at the base; leave points and weigh out, or lean mode."
+        )
+    return None
 
 
 def refused_generation(row: Localizer, task: Task) -> BadInput | None:
@@ -333,6 +321,8 @@ def checked_spec(
         resolved = resolved_expression(spec.options, pair.table, runs)
         sources = resolved.sources
     options, unused = options_of(spec, row, region, resolved)
+    if (error := refused_options(options, task, spec.lean)) is not None:
+        raise error
     sizes = tuple[int, ...]() if resolved is None else (resolved.size,)
     if row.name != EXPRESSION and pair.d is not None:
         sizes = tuple(parse_size(size, pair.d) for size in spec.sizes)
@@ -344,7 +334,7 @@ def checked_spec(
     notes = [*unused]
     if outside is not None:
         notes.append(f"The search stays out of {outside.size:,} entries: {spec.outside}.")
-    notes += made_with(sources)
+    notes += (f"Made with the region of run {one['run']} (sha256 {one['region_sha256'][:12]})." for one in sources)
     if spec.nulls != NO_NULLS and not row.has_null:
         notes.append(f"The localizer {row.name} has no null, so none is searched.")
     if not row.budgeted and not resolved:

@@ -14,7 +14,7 @@ import torch
 
 from skillviz.core.encoded import Encoded, encoding_notes
 from skillviz.core.localizers.record import LocalizerStep, State
-from skillviz.core.localizers.table import EXPRESSION, LABELS
+from skillviz.core.localizers.table import EXPRESSION, matches_outputs
 from skillviz.core.objective import Shards
 from skillviz.core.problem import Problem
 from skillviz.core.recordings import Recordings
@@ -121,7 +121,7 @@ def searched_data(plan: RunPlan, session: Session, passes: Passes = UNKEPT) -> d
     They are the fine-tuned model's probabilities, on a null's search too.
     """
     data = session.encoded(plan.spec)
-    if getattr(plan.options, "match", LABELS) == LABELS:
+    if not matches_outputs(plan.options):
         return data
     scores = passes.predict(session.pair(plan.spec), data["train"], "train", "finetuned")
     return {**data, "train": replace(data["train"], targets=probabilities(scores))}

@@ -209,6 +209,11 @@ class StagewiseOptions:
     )  # fmt: skip
 
 
+def matches_outputs(options: Any) -> bool:
+    """True if a search with these options compares with the fine-tuned model's outputs instead of labels."""
+    return getattr(options, "match", LABELS) == OUTPUTS
+
+
 @dataclass(frozen=True)
 class JudgedOptions:
     """`examples` training examples (at most a quarter) are held out to compare the last `judged` regions.
@@ -506,7 +511,7 @@ class Cost:
 
 def _stepwise(vectors: float) -> Callable[[Any, Workload], Cost]:
     def cost(o: StagewiseOptions, work: Workload) -> Cost:
-        forward = work.train if getattr(o, "match", LABELS) == OUTPUTS else 0
+        forward = work.train if matches_outputs(o) else 0
         return Cost(backward=o.steps * min(o.batch_size, work.train), forward=forward, vectors=vectors)
 
     return cost
@@ -539,20 +544,12 @@ def _learned_cost(o: LearnedOptions, work: Workload) -> Cost:
     return Cost(backward=o.steps * min(o.batch_size, work.train), forward=scored, vectors=4)
 
 
-def _first_order_cost(o: FirstOrderOptions, work: Workload) -> Cost:
-    return Cost(backward=o.points * min(o.examples, work.train), vectors=6 if o.is_averaged else 2)
-
-
 def _linearized_cost(o: LinearizedOptions, work: Workload) -> Cost:
     candidates = max(o.candidate_share * work.d, 2 * min(work.size, work.d / 2))
     differences = max(1, work.labels - 1)
     rows = min(o.examples, work.train, o.jacobian_gib * 2**30 / (4 * candidates * differences))
     jacobian = 4 * rows * differences * candidates
     return Cost(backward=o.rounds * _single_gradients(rows, work), bytes=jacobian)
-
-
-def _fisher_cost(o: FisherOptions, work: Workload) -> Cost:
-    return Cost(backward=_single_gradients(min(o.examples, work.train), work), vectors=4)
 
 
 def _single_gradients(rows: float, work: Workload) -> float:
@@ -723,7 +720,10 @@ LOCALIZERS: dict[str, Localizer] = {
             "first-order", "first-order",
             "One gradient at the base: the parameters whose fine-tuned value lowers the loss most on its own.",
             OURS, "skillviz.core.localizers.simple:first_order", FirstOrderOptions,
-            budgeted=True, nested=True, seeded=True, cost=_first_order_cost, lean=True,
+            budgeted=True, nested=True, seeded=True, lean=True,
+            cost=lambda o, work: Cost(
+                backward=o.points * min(o.examples, work.train), vectors=6 if o.is_averaged else 2
+            ),
             color="#C8143F", marker="x", dash="dash",
         ),
         Localizer(
@@ -771,7 +771,8 @@ LOCALIZERS: dict[str, Localizer] = {
             "The FISH mask: the parameters with the most Fisher information of the base model on the task. It does "
             "not look at how far fine-tuning moved them.",
             f"{PAPER}, Table 8", "skillviz.core.localizers.fisher:fisher", FisherOptions,
-            budgeted=True, nested=True, seeded=True, cost=_fisher_cost, method="graft_fish", compares_answers=True,
+            budgeted=True, nested=True, seeded=True, method="graft_fish", compares_answers=True,
+            cost=lambda o, work: Cost(backward=_single_gradients(min(o.examples, work.train), work), vectors=4),
             color="#FF0000", marker="star-triangle-up", dash="6px,3px,1px,3px",
         ),
         Localizer(
