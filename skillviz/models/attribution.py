@@ -289,11 +289,13 @@ def conductance(
         )
     with pair.at(state, region):
         case = explained(pair, encoded, target, row, baseline, steps)
-        flows, scores = _integrated(case, _modules(pair), steps)
+        modules = {key: pair.model.get_submodule(name) for key, name in module_names(pair.table).items()}
+        flows, scores = _integrated(case, modules, steps)
     tokens = case.tokens
     width = max(flow.shape[0] for flow in flows.values())
     if width > len(tokens):
-        flows = {key: _answers_joined(flow, len(tokens)) for key, flow in flows.items()}
+        n = len(tokens)  # the columns after the prompt's are one
+        flows = {key: np.append(flow[:n], flow[n:].sum()) for key, flow in flows.items()}
         tokens = (*tokens, ANSWER)
     names = dict.fromkeys(part for part, _ in flows)
     parts = {name: np.stack([flow for (part, _), flow in flows.items() if part == name]) for name in names}
@@ -320,10 +322,6 @@ def module_names(table: ParameterTable) -> dict[tuple[str, int], str]:
         if parameter.kind in (ATTENTION_OUTPUT, MLP_OUT) and not parameter.is_bias and is_only:
             modules[parameter.kind, parameter.layer] = parameter.name.rpartition(".")[0]
     return dict(sorted(modules.items(), key=lambda item: (item[0][0] != BLOCK, item[0])))
-
-
-def _modules(pair: ModelPair) -> dict[tuple[str, int], Any]:
-    return {key: pair.model.get_submodule(name) for key, name in module_names(pair.table).items()}
 
 
 def _integrated(
@@ -373,8 +371,3 @@ def outputs_of(modules: Mapping[tuple[str, int], Any]) -> Iterator[dict[tuple[st
     finally:
         for handle in handles:
             handle.remove()
-
-
-def _answers_joined(flow: np.ndarray, n: int) -> np.ndarray:
-    """Sum the columns after the prompt's n tokens into one."""
-    return np.append(flow[:n], flow[n:].sum())

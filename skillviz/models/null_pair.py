@@ -88,7 +88,15 @@ def _moved_to(pair: ModelPair, index: Tensor, values: Tensor) -> ModelPair:
     return replace(pair, finetuned=finetuned)
 
 
-class NullVector(StoredVector):
+class ComputedVector(StoredVector):
+    """A vector whose values are computed on access, by `at`."""
+
+    def part(self, number: int, start: int, end: int) -> Tensor:
+        """Return entries start to end of the tensor with this number in the table."""
+        return self.at(number, torch.arange(start, end))
+
+
+class NullVector(ComputedVector):
     """The values of a base plus a null movement, rounded to the model's dtype, each computed on access."""
 
     def __init__(self, base: StoredVector, finetuned: StoredVector, kind: str, draw: int, dtype: torch.dtype) -> None:
@@ -99,10 +107,6 @@ class NullVector(StoredVector):
     def dtype(self) -> torch.dtype:
         """The model's dtype, to which the ordinary mode also rounds the sum."""
         return self.rounded_to
-
-    def part(self, number: int, start: int, end: int) -> Tensor:
-        """Return entries start to end of the tensor with this number in the table."""
-        return self.at(number, torch.arange(start, end))
 
     def at(self, number: int, local: Tensor) -> Tensor:
         """Return the values at these entries of the tensor with this number in the table."""
@@ -116,7 +120,7 @@ class NullVector(StoredVector):
         return (self.base.at(number, local).float() + null).to(self.dtype)
 
 
-class SignedVector(StoredVector):
+class SignedVector(ComputedVector):
     """The values of another vector, with `values` [k] at the entries `index` [k], ascending global flat indices."""
 
     def __init__(self, other: StoredVector, index: Tensor, values: Tensor) -> None:
@@ -127,10 +131,6 @@ class SignedVector(StoredVector):
     def dtype(self) -> torch.dtype:
         """The dtype of the other vector."""
         return self.other.dtype
-
-    def part(self, number: int, start: int, end: int) -> Tensor:
-        """Return entries start to end of the tensor with this number in the table."""
-        return self.at(number, torch.arange(start, end))
 
     def at(self, number: int, local: Tensor) -> Tensor:
         """Return the values at these entries of the tensor with this number in the table."""
