@@ -23,12 +23,10 @@ import typer
 from benchmarks.frame import RESULTS, ROOT, Cells, Rows, fill, measure
 from skillviz.analysis.null_measures import MEASURES, NATS, SHARED_PROBABILITY, Predictions, Reference
 from skillviz.core import formats
-from skillviz.core.beyond import beyond_null
-from skillviz.core.nulls import SHUFFLED
+from skillviz.core.nulls import SHUFFLED, beyond_null
 from skillviz.core.temperature import scaled
 from skillviz.models.examples import example_pairs
 from skillviz.runs.gain import CHOSEN, GainData, Gained, gained
-from skillviz.runs.library import Library
 from skillviz.runs.nulls import null_graft
 from skillviz.runs.passes import UNKEPT
 from skillviz.runs.plan import planned
@@ -36,6 +34,7 @@ from skillviz.runs.produce import problem_of, searched_data
 from skillviz.runs.search import Searched, search
 from skillviz.runs.session import Session
 from skillviz.runs.spec import FIT, RunSpec
+from skillviz.runs.store import Library
 
 DEVELOPMENT, TEST = ("clinc-domains-sgd", "snli-sgd", "subj-stories"), ("mr-sgd", "mr-adamw")
 SIZES = ("0.1%", "1%")

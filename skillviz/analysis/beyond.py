@@ -7,9 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from skillviz.core.beyond import beyond_of_models
 from skillviz.core.intervals import SeedsInterval
-from skillviz.core.nulls import SHUFFLED
+from skillviz.core.nulls import SHUFFLED, beyond_of_models
 from skillviz.errors import BadData
 from skillviz.runs.metrics import example_scores
 from skillviz.runs.record import TaskNote

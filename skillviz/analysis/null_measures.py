@@ -14,8 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from skillviz.core.beyond import beyond_null
-from skillviz.core.nulls import SHUFFLED
+from skillviz.core.nulls import SHUFFLED, beyond_null
 from skillviz.core.scores import correct, losses, probabilities
 from skillviz.core.temperature import scaled, temperature_fit
 from skillviz.runs.run import Run

@@ -13,9 +13,9 @@ from skillviz.core.region import Region
 from skillviz.errors import WrongBase
 from skillviz.models.checkpoint import read_info
 from skillviz.models.fetch import resolve
-from skillviz.runs.library import open_run
 from skillviz.runs.packed import file_of
 from skillviz.runs.run import REGION
+from skillviz.runs.store import open_run
 from skillviz.tasks.project import expanded
 
 

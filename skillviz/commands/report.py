@@ -11,7 +11,7 @@ from skillviz.atomic import write_file
 from skillviz.commands import options
 from skillviz.commands.output import print_json, say, writable
 from skillviz.commands.runs import RunName, report_of
-from skillviz.runs.library import library, open_run
+from skillviz.runs.store import library, open_run
 
 
 def report(

@@ -10,8 +10,8 @@ from skillviz.analysis.rivals import rivals as table_of
 from skillviz.commands import options
 from skillviz.commands.output import print_json, print_rows, progress_bar, say
 from skillviz.commands.runs import RunName
-from skillviz.runs.library import open_run
 from skillviz.runs.part_scores import store_of
+from skillviz.runs.store import open_run
 from skillviz.serving import read_only
 from skillviz.show import rivals as shown
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from skillviz.live.worker import serve
+from skillviz.live.client import serve
 
 
 def worker(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from skillviz.errors import SkillvizError
-from skillviz.jobs import cluster
+from skillviz.jobs import slurm
 from skillviz.runs.slurm_queue import SLURM
 from skillviz.serving import sign_in
 from skillviz.ui import controls
@@ -17,7 +17,7 @@ def choose(key: str) -> str | None:
 
     Users who sign in take turns on this machine: the cluster's queue knows only one user, the owner of this server.
     """
-    if not cluster.is_set_up() or sign_in.user() is not None:
+    if not slurm.is_set_up() or sign_in.user() is not None:
         return None
     chosen = controls.segments(
         key, "Where", tuple(TITLES), HERE, shown=TITLES.get,
@@ -30,7 +30,7 @@ def choose(key: str) -> str | None:
 def refusal() -> str:
     """The reason why nothing can be submitted from here; empty if it can, provided that Slurm answers."""
     try:
-        cluster.checked_settings()
+        slurm.checked_settings()
     except SkillvizError as error:
         return str(error.args[0])
     return ""

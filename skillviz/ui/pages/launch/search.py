@@ -15,8 +15,8 @@ from skillviz.core.size import parse_size
 from skillviz.errors import BadInput, SkillvizError
 from skillviz.jobs.devices import chosen as device_for
 from skillviz.plots.theme import localizer_style
+from skillviz.runs.plan import refused_generation, refused_graphs, refused_lean
 from skillviz.runs.spec import ALL_NULLS, FIT, MOST_DRAWS, NO_NULLS, RunSpec
-from skillviz.runs.suited import refused_generation, refused_graphs, refused_lean
 from skillviz.runs.transfer import refuse_unfit
 from skillviz.serving import sign_in, visitor
 from skillviz.show import text

@@ -15,12 +15,12 @@ from skillviz.serving import sign_in, uploads, visitor
 from skillviz.show import table_words, text
 from skillviz.show.entries import READOUT_TITLES
 from skillviz.show.glossary import about
-from skillviz.studies.cores import cores
 from skillviz.studies.paper.experiments import EXPERIMENTS
 from skillviz.studies.paper.request import study_of, write_study
 from skillviz.studies.paper.scales import SMALL, Scale
 from skillviz.studies.plan import StudyPlan
 from skillviz.studies.spec import ExperimentRequest, StudySpec
+from skillviz.studies.status import cores
 from skillviz.studies.store import FILE, study_path
 from skillviz.ui import (
     address,

@@ -15,7 +15,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from skillviz.core import formats
-from skillviz.core.bins import BINS
+from skillviz.core.calibration_error import BINS
 from skillviz.core.intervals import recovered_gain, wilson
 from skillviz.core.metrics import metric_row
 from skillviz.core.scores import confidence, correct, probabilities
