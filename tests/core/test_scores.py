@@ -15,7 +15,7 @@ from tests.core.drawn_predictions import PROPERTY, logits_of, predictions
 from tests.reference import calibration as slow
 from tests.refused import refused
 
-TWINS = {"accuracy": slow.accuracy, "nll": slow.nll, "brier": slow.brier, "f1": slow.f1}
+TWINS = {"accuracy": slow.accuracy, "nll": slow.nll, "f1": slow.f1}
 
 
 @pytest.mark.parametrize("name", TWINS)
