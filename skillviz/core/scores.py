@@ -144,11 +144,6 @@ def nll(logits: ArrayLike, labels: ArrayLike) -> float:
     return float(losses(logits, labels).mean())
 
 
-def brier(logits: ArrayLike, labels: ArrayLike) -> float:
-    """Mean squared distance of probabilities from labels, summed over classes; 0 is best, 2 is worst."""
-    return float(squared_errors(logits, labels).mean())
-
-
 def outcomes(logits: ArrayLike, labels: ArrayLike, positive: int = 1) -> Floats:
     """One column each for true positives, false positives and false negatives, 0 or 1, [n, 3]."""
     z, y = checked_logits(logits, labels)

@@ -197,7 +197,8 @@ class ModelPair:
         """
         if self.rest != "base" or self.rescaled:
             raise BadInput(NO_GRAFT)
-        config, classes = self.flat.model.config, names_of_pair(self.finetuned_info, self.base_info).names
+        config: Any = self.flat.model.config
+        classes = names_of_pair(self.finetuned_info, self.base_info).names
         named = dict(enumerate(classes)) if len(classes) == len(config.id2label) else config.id2label
         provenance = {
             "base": self.base_info.identity(),

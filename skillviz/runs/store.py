@@ -100,7 +100,10 @@ class Store:
         with written(self.root):
             self.root.mkdir(parents=True, exist_ok=True)
             clear_abandoned(self.root)
-            run_id = self._free_id(name_of(spec, size, task))
+            name = name_of(spec, size, task)
+            run_id = f"{name}-{secrets.token_hex(3)}"
+            while (self.root / run_id).exists():
+                run_id = f"{name}-{secrets.token_hex(3)}"
             with whole_folder(self.root / run_id) as draft:
                 (draft / WORK).mkdir()
                 record = RunRecord(run_id=run_id, spec=spec, key=spec.key(), status="queued", created=now())
@@ -299,12 +302,6 @@ class Store:
         return sorted(
             entries, key=lambda e: ("" if isinstance(e, Unreadable) else e.record.created, e.path.name), reverse=True
         )
-
-    def _free_id(self, name: str) -> str:
-        while True:
-            run_id = f"{name}-{secrets.token_hex(3)}"
-            if not (self.root / run_id).exists():
-                return run_id
 
 
 @contextmanager
