@@ -19,7 +19,7 @@ from skillviz.ui.chip import chip_text
 from skillviz.ui.empty import missing
 from skillviz.ui.other_tasks import Offered, as_offered, offered, offered_task
 from skillviz.ui.page_table import PAGES
-from skillviz.ui.pages.interpolation.interpolation_page import metrics
+from skillviz.ui.pages.interpolation import metrics
 
 SAMPLE = 200
 """The number of examples on which another task is first scored, drawn by class: all of them can take minutes."""

@@ -14,25 +14,32 @@ from streamlit.delta_generator import DeltaGenerator
 from skillviz.analysis import method_points
 from skillviz.analysis.method_points import GRAFT, OTHERS, Selection
 from skillviz.analysis.observations import TEST
+from skillviz.analysis.rivals import rivals as table_of
 from skillviz.analysis.tables import label
 from skillviz.core import formats
 from skillviz.core.localizers.table import RIVALS
 from skillviz.core.methods import METHODS
-from skillviz.core.metrics import metric_row, panels
+from skillviz.core.metrics import metric_heading, metric_row, panels
 from skillviz.core.verdicts import NOT_MEASURED
 from skillviz.plots.figure import centers
+from skillviz.plots.known_truth import SERIES
 from skillviz.plots.theme import localizer_style
+from skillviz.runs.part_scores import RIVALS as SCORED_RIVALS
+from skillviz.runs.part_scores import runs_with, stored_parts
 from skillviz.runs.record import RunRecord
-from skillviz.show import beyond, text
+from skillviz.show import beyond, known_truth, text
 from skillviz.show import methods as exhibits
+from skillviz.show import rivals as at_equal_bytes
 from skillviz.show.comparisons import counted_rows, holding, legend
+from skillviz.show.entries import run_labels
 from skillviz.show.glossary import about
+from skillviz.show.text import last_part
 from skillviz.studies.paper.claims import main_share
 from skillviz.studies.paper.scales import SCALES, Scale
 from skillviz.studies.store import StudyFolder
 from skillviz.studies.subject import Subject, bases_of, place, rows_of_base
 from skillviz.tasks.readable_names import readable
-from skillviz.ui import cache, controls, exports, page, study_choice, study_words
+from skillviz.ui import address, cache, controls, exports, page, study_choice, study_words
 from skillviz.ui.chart import show, theme
 from skillviz.ui.chip import lead_of, lead_words, verdict_line
 from skillviz.ui.page_table import PAGES
@@ -342,3 +349,59 @@ def transfer_command(scale: Scale, about: Subject, base: str, task: str) -> tupl
         options += ["--tasks", task if is_of_scale else file]
     options += [] if has_other_data else ["--also", OTHER]
     return shlex.join([*study_words.OURS, "reproduce", OTHER_DATA, "--scale", scale.name, *options]), has_other_data
+
+
+def hidden_skills() -> None:
+    """Draws the choices of distractor and size, then sentence, figure and table."""
+    st.markdown(f"## {known_truth.TITLE}", help=about("localizer"))
+    found, models = cache.known_truth()
+    names = known_truth.distractors(found)
+    if not names:
+        st.markdown(f"{NOT_MEASURED.capitalize()}: `python -m benchmarks planted` plants skills and searches for them.")
+        return
+    with st.container(horizontal=True):
+        around = controls.select("around", "What else moved", names, names[min(1, len(names) - 1)],
+                                 shown=known_truth.AROUND.get, width=400)  # fmt: skip
+        sizes = known_truth.sizes(found, around)
+        factor = controls.select("factor", "Region size / true size", sizes, sizes[0],
+                                 shown=lambda one: f"{one:g}×", width=200)  # fmt: skip
+    rows, levels = known_truth.rows_of(found, around, factor), known_truth.levels(models, around)
+    st.markdown(known_truth.finding(rows, levels))
+    show(known_truth.exhibit(rows, levels, tuple(SERIES), theme()))
+    table = known_truth.table(rows)
+    st.dataframe(table, hide_index=True, alt="Localizers on hidden skills")
+    exports.table_menu(table, file="hidden-skills", key="hidden_skills", caption="Localizers on hidden skills")
+    st.caption(f"A small encoder. {known_truth.failed(models)} How the skills were planted: {known_truth.GUIDE}.")
+
+
+def rivals(base: str, task: str) -> None:
+    """Draws the choice of a run from this base, and its rivals; the command that scores some if there are none."""
+    st.markdown(f"## {at_equal_bytes.TITLE}", help=about("graft", "scale", "paired"))
+    wanted = address.current(address.RUN)
+    with page.explained():
+        library, entries = cache.library(), [one for one in cache.entries() if last_part(one.base) == last_part(base)]
+        entries.sort(key=lambda entry: (entry.id != wanted, entry.task != task))
+        known = runs_with(library, SCORED_RIVALS)
+        found = (
+            (one.id, stored_parts(library, cache.run(one.id), SCORED_RIVALS)) for one in entries if one.id in known
+        )
+        stored = {name: scores for name, scores in found if scores is not None}
+    if not stored:
+        st.markdown("What else fits into the bytes of a graft? No run from this base has been compared yet:")
+        st.code(f"python -m skillviz rivals {entries[0].id if entries else 'RUN'}", language="sh")
+        return
+    with st.container(horizontal=True, vertical_alignment="center"):
+        name = controls.select(
+            "rivals_of", "Run", list(stored), next(iter(stored)),
+            shown=run_labels([entry for entry in entries if entry.id in stored]).get, width=420, shows_label=False,
+        )  # fmt: skip
+        run, scores = cache.run(name), stored[name]
+        metrics = panels(run.record.metric)
+        metric = controls.segments("rivals_by", "Score", metrics, metrics[0], shown=metric_heading, shows_label=False)
+    with page.explained():
+        table = cache.computed(
+            (SCORED_RIVALS, str(scores.path), scores.record.created), [run], lambda: table_of(run, scores)
+        )
+    st.markdown("\n".join(f"- {line}" for line in at_equal_bytes.finding(table, metric)))
+    show(at_equal_bytes.by_bytes(table, metric, run.record.metric, theme()), run.id)
+    st.caption(f"{scores.record.n:,} examples of the {scores.record.split} set.")
