@@ -22,7 +22,7 @@ from skillviz.show.glossary import about
 from skillviz.ui import cache, controls, page
 from skillviz.ui.chart import show, theme
 from skillviz.ui.chip import chip_text
-from skillviz.ui.empty import missing
+from skillviz.ui.page import missing
 from skillviz.ui.page_table import PAGES
 
 FEWEST, MOST = 2, 50

@@ -54,7 +54,7 @@ from skillviz.tasks.readable_names import readable_name
 from skillviz.ui import address, cache, controls, copy_link, exports, page, page_table, presenter, run_list
 from skillviz.ui.chart import show, theme
 from skillviz.ui.chip import chip_text, lead_of, lead_words, verdict_line
-from skillviz.ui.empty import missing
+from skillviz.ui.page import missing
 from skillviz.ui.run_bar import offered, variants_switch, width_of
 
 SMALL_P = 0.001

@@ -26,10 +26,9 @@ from skillviz.runs.run import Run
 from skillviz.serving import sign_in
 from skillviz.show import attribution, example_table, measures, sentences, slices, text
 from skillviz.show import examples as exhibits
-from skillviz.show.answer_words import AnswerWords, answer_words
 from skillviz.show.attribution import Answer
 from skillviz.show.entries import headline_split
-from skillviz.show.example_table import STATES, Filters
+from skillviz.show.example_table import STATES, AnswerWords, Filters, answer_words
 from skillviz.show.exhibit import drawn_once
 from skillviz.show.glossary import about
 from skillviz.show.table_words import in_words
@@ -40,7 +39,7 @@ from skillviz.ui import address, cache, controls, exports, fetching, live, page,
 from skillviz.ui.cards import STATES as STATE_CARDS
 from skillviz.ui.chart import below, selectable, show, theme
 from skillviz.ui.chip import chip_text
-from skillviz.ui.empty import missing
+from skillviz.ui.page import missing
 
 EVERY = "every class"
 MOST_SEARCHED = 80  # characters of the searched words

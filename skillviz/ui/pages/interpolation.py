@@ -25,8 +25,8 @@ from skillviz.tasks.readable_names import readable
 from skillviz.ui import cache, cards, controls, live, page
 from skillviz.ui.chart import show, theme
 from skillviz.ui.chip import chip_text
-from skillviz.ui.empty import missing
 from skillviz.ui.other_tasks import offered
+from skillviz.ui.page import missing
 
 NONE = "none"
 CUTS = 13  # sizes offered beside the stored ones, if the models compute points

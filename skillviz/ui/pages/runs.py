@@ -19,7 +19,7 @@ from skillviz.show import text
 from skillviz.show.entries import Entry, opening_entry, pair_labels, run_labels
 from skillviz.tasks.readable_names import readable_name
 from skillviz.ui import address, cache, controls, exports, form, job_words, jobs_view, page, page_table, run_list
-from skillviz.ui.action import action
+from skillviz.ui.controls import action
 from skillviz.ui.pages.compare import FEWEST, MOST
 from skillviz.ui.run_bar import offered
 

@@ -11,8 +11,7 @@ import pandas as pd
 import streamlit as st
 
 from skillviz.analysis.overlaps import RELATED_LESS_UNRELATED
-from skillviz.analysis.tables import empty
-from skillviz.analysis.task_gains import of_its_own_task
+from skillviz.analysis.tables import empty, of_its_own_task
 from skillviz.core import formats
 from skillviz.core.verdicts import CONFIRMED, CONTRADICTED, INCONCLUSIVE, NOT_MEASURED, ClaimVerdict
 from skillviz.plots.overlap import CHANCE

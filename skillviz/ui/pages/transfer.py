@@ -16,8 +16,8 @@ from skillviz.show.glossary import about
 from skillviz.tasks.readable_names import readable
 from skillviz.ui import cache, controls, exports, form, live
 from skillviz.ui.chip import chip_text
-from skillviz.ui.empty import missing
 from skillviz.ui.other_tasks import Offered, as_offered, offered, offered_task
+from skillviz.ui.page import missing
 from skillviz.ui.page_table import PAGES
 from skillviz.ui.pages.interpolation import metrics
 

@@ -24,7 +24,7 @@ from skillviz.tasks.task import CHOICE, CLASSIFICATION, GENERATION, USUAL_LENGTH
 from skillviz.tasks.template import parse, places, rendered
 from skillviz.tasks.uploaded import ASIDE, Columns, Draft, Upload, UploadedRows
 from skillviz.ui import address, cache, controls, form
-from skillviz.ui.action import action
+from skillviz.ui.controls import action
 from skillviz.ui.other_tasks import reference
 from skillviz.ui.pages.launch.models import Choices
 

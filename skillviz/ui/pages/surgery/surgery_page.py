@@ -28,9 +28,9 @@ from skillviz.show.entries import Entry, headline_split
 from skillviz.show.glossary import about
 from skillviz.show.surgery import RANDOM, REGION, SAME_TENSORS, Grafted
 from skillviz.ui import address, cache, controls, exports, jobs_view, live, page, page_table
-from skillviz.ui.action import action
 from skillviz.ui.chart import show, theme
 from skillviz.ui.chip import chip_text
+from skillviz.ui.controls import action
 from skillviz.ui.pages.surgery import region_form
 from skillviz.ui.pages.surgery.region_form import HandRegion
 from skillviz.ui.run_list import pair_entries

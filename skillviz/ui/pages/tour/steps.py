@@ -45,9 +45,9 @@ from skillviz.tasks.readable_names import readable_name
 from skillviz.tasks.task import Task
 from skillviz.ui import address, cache, cards, controls, jobs_view, live, page, presenter
 from skillviz.ui import page_table as pages
-from skillviz.ui.action import action
 from skillviz.ui.cards import STATES as MARKS
 from skillviz.ui.chart import show, theme
+from skillviz.ui.controls import action
 from skillviz.ui.pages.interpolation import grid_of, levels
 from skillviz.ui.pages.surgery import region_form
 from skillviz.ui.pages.tour import questions
