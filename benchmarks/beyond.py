@@ -19,8 +19,8 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.frame import Cells
-from skillviz.core.beyond import beyond_of_models
 from skillviz.core.formats import counted, markdown_table
+from skillviz.core.nulls import beyond_of_models
 
 EXAMPLES, MODELS, DRAWS, SPREADS = (300, 1000), (1, 3), (1, 2, 5, 10), (0.0, 0.06)
 Scores = tuple[list[np.ndarray], list[np.ndarray], float]

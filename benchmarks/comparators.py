@@ -17,8 +17,13 @@ from scipy.special import ndtr, ndtri
 
 from benchmarks.frame import Rows, measure
 from benchmarks.populations import Population, Side, stored_side, two_class_logits
-from skillviz.core.bins import BINS, bin_numbers, equal_width_edges
-from skillviz.core.calibration_error import calibration_difference, calibration_error
+from skillviz.core.calibration_error import (
+    BINS,
+    bin_numbers,
+    calibration_difference,
+    calibration_error,
+    equal_width_edges,
+)
 from skillviz.core.formats import markdown_table
 from skillviz.core.intervals import draws
 

@@ -19,8 +19,8 @@ import numpy as np
 
 from benchmarks.frame import RESULTS, machine, store, verdict
 from skillviz import jobs
+from skillviz.core.draws import CONTROLS
 from skillviz.core.formats import markdown_table
-from skillviz.core.random_entries import CONTROLS
 from skillviz.live.client import Client
 from skillviz.runs.run import Run
 from skillviz.runs.spec import RunSpec

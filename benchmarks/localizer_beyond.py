@@ -23,12 +23,10 @@ import typer
 from benchmarks.frame import RESULTS, ROOT, Cells, Rows, fill, measure
 from skillviz.analysis.null_measures import MEASURES, NATS, SHARED_PROBABILITY, Predictions, Reference
 from skillviz.core import formats
-from skillviz.core.beyond import beyond_null
-from skillviz.core.nulls import SHUFFLED
+from skillviz.core.nulls import SHUFFLED, beyond_null
 from skillviz.core.temperature import scaled
 from skillviz.models.examples import example_pairs
 from skillviz.runs.gain import CHOSEN, GainData, Gained, gained
-from skillviz.runs.library import Library
 from skillviz.runs.nulls import null_graft
 from skillviz.runs.passes import UNKEPT
 from skillviz.runs.plan import planned
@@ -36,11 +34,21 @@ from skillviz.runs.produce import problem_of, searched_data
 from skillviz.runs.search import Searched, search
 from skillviz.runs.session import Session
 from skillviz.runs.spec import FIT, RunSpec
+from skillviz.runs.store import Library
 
 DEVELOPMENT, TEST = ("clinc-domains-sgd", "snli-sgd", "subj-stories"), ("mr-sgd", "mr-adamw")
 SIZES = ("0.1%", "1%")
 REFERENCE = "top movement"
 SHORT = {"steps": 25, "batch_size": 64}
+BUDGETS = {
+    "stagewise, 400 examples": ("stagewise", {"steps": 6, "batch_size": 64}),
+    "stagewise, 800 examples": ("stagewise", {"steps": 12, "batch_size": 64}),
+    "stagewise, 3,200 examples": ("stagewise", {"steps": 50, "batch_size": 64}),
+    "stagewise, 6,400 examples": ("stagewise", {"steps": 50, "batch_size": 128}),
+    "first-order, 128 examples": ("first-order", {"examples": 128}),
+    "first-order, 2,048 examples": ("first-order", {"examples": 2048}),
+}
+"""The same searches with other numbers of gradient examples; `stagewise` below takes 1,600, `first-order` 512."""
 METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     REFERENCE: ("movement", {}),
     "top movement, equal shares": ("movement", {"per": "tensor"}),
@@ -51,10 +59,13 @@ METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     "first-order": ("first-order", {"examples": 512}),
     "first-order, path": ("first-order", {"examples": 256, "points": 4}),
     "first-order, noise": ("first-order", {"examples": 512, "weigh": "noise"}),
+    **BUDGETS,
 }
 COMPARED = [
     *((method, REFERENCE) for method in METHODS if method != REFERENCE), ("stagewise on outputs", "stagewise"),
     *((method, "first-order") for method in METHODS if method.startswith("first-order, ")),
+    ("stagewise, 800 examples", "stagewise, 400 examples"), ("stagewise", "stagewise, 800 examples"),
+    ("stagewise, 3,200 examples", "stagewise"), ("stagewise, 6,400 examples", "stagewise, 3,200 examples"),
 ]  # fmt: skip
 SHOWN = ("accuracy", "NLL, scaled", SHARED_PROBABILITY)
 KEY = ["size", "pair", "method"]

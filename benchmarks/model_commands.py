@@ -1,4 +1,4 @@
-"""Write the command of each model of the stored studies to models.json: `python benchmarks/model_commands.py`.
+"""Write the command of each model of the stored studies to models.json, as part of `make numbers`.
 
 A study's model is made by the study's own command; if several studies share one, by the study with the fewest steps.
 """
@@ -6,13 +6,9 @@ A study's model is made by the study's own command; if several studies share one
 from __future__ import annotations
 
 import json
-import sys
 from collections import defaultdict
-from pathlib import Path
 
-PROJECT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(PROJECT))
-
+from benchmarks.frame import ROOT
 from skillviz.atomic import write_text
 from skillviz.models.fetch import COMMANDS
 from skillviz.runs.store import Store, shipped_root
@@ -33,7 +29,8 @@ def commands() -> dict[str, str]:
     return {name: min(of)[1] for name, of in sorted(made.items()) if name.startswith(OF_STUDIES)}
 
 
-if __name__ == "__main__":  # entries written by hand stay, entries of studies are made again
-    noted = json.loads((PROJECT / COMMANDS).read_text(encoding="utf-8"))
+def write() -> None:
+    """Write models.json: the entries of studies anew, after those written by hand."""
+    noted = json.loads((ROOT / COMMANDS).read_text(encoding="utf-8"))
     by_hand = {name: command for name, command in noted.items() if not name.startswith(OF_STUDIES)}
-    write_text(PROJECT / COMMANDS, json.dumps(by_hand | commands(), indent=1) + "\n")
+    write_text(ROOT / COMMANDS, json.dumps(by_hand | commands(), indent=1) + "\n")

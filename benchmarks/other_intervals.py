@@ -27,6 +27,7 @@ from skillviz.analysis.seeds import SeedsEstimate, apart
 from skillviz.analysis.slices import LEAST
 from skillviz.core import intervals
 from skillviz.core.agreement import agreement, agreement_interval
+from skillviz.core.calibration import smooth_error, smooth_reliability
 from skillviz.core.calibration_error import calibration_difference, calibration_error
 from skillviz.core.confusion import class_results
 from skillviz.core.formats import markdown_table
@@ -49,7 +50,6 @@ from skillviz.core.scores import correct, losses
 from skillviz.core.seeds_interval import mean_of_intervals, seeds_and_examples
 from skillviz.core.selective import RiskCoverage, aurc_difference, risk_coverage
 from skillviz.core.separation import auroc, auroc_difference
-from skillviz.core.smooth_calibration import smooth_error, smooth_reliability
 from skillviz.core.stability import pairwise_iou, stability
 from skillviz.core.temperature import scaled, temperature_fit
 from skillviz.studies.task_unions import TaskScores, mean_relative_gain

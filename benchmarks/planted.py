@@ -31,7 +31,6 @@ from skillviz.analysis import known_truth
 from skillviz.analysis.known_truth import ALONE, CELL, DISTRACTORS, EVERYWHERE, KEEPS, SKILL, SMALL
 from skillviz.core.encoded import Encoded
 from skillviz.core.formats import markdown_table, number, percent
-from skillviz.core.known_truth import recovery
 from skillviz.core.localizers.table import localizer
 from skillviz.core.parameters import ParameterTable
 from skillviz.core.region import Region
@@ -40,7 +39,17 @@ from skillviz.models.finetune.run import finetune
 from skillviz.models.finetune.training_config import DataSettings, TrainingConfig
 from skillviz.models.pair import ModelPair, load_pair
 from skillviz.models.predict import predict
-from skillviz.planted import PLACES, elsewhere, place, plant, table_of, with_random_movement, with_skill_of, without
+from skillviz.planted import (
+    PLACES,
+    elsewhere,
+    place,
+    plant,
+    recovery,
+    table_of,
+    with_random_movement,
+    with_skill_of,
+    without,
+)
 from skillviz.show import known_truth as exhibits
 from skillviz.tasks import registry
 from skillviz.tasks.splits import load

@@ -16,8 +16,7 @@ import pandas as pd
 from scipy.special import expit, logit, ndtri
 
 from benchmarks.frame import ROOT
-from skillviz.core.bins import BINS, bin_numbers, equal_width_edges
-from skillviz.core.calibration_error import Binned
+from skillviz.core.calibration_error import BINS, Binned, bin_numbers, equal_width_edges
 from skillviz.core.scores import confidence, correct, probabilities
 from skillviz.runs.run import Run
 from skillviz.runs.store import Store

@@ -38,9 +38,9 @@ from skillviz.core.encoded import Encoded
 from skillviz.core.flat import FlatModel
 from skillviz.core.formats import markdown_table
 from skillviz.core.interpolate import PATHS, alphas
-from skillviz.core.localizers.judged import Judge
 from skillviz.core.localizers.linearized import candidates_of, rows_of
 from skillviz.core.localizers.record import Search
+from skillviz.core.localizers.stagewise import Judge
 from skillviz.core.localizers.table import DEFAULT_LOCALIZER, LOCALIZERS, SCORED_EXAMPLES, Workload, localizer
 from skillviz.core.objective import Objective
 from skillviz.core.parameters import graftable

@@ -15,8 +15,7 @@ sys.path.insert(0, str(PROJECT))
 from transformers.models.auto.modeling_auto import MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES
 
 from skillviz.core.architectures import FAMILIES, KINDS, OTHER
-from skillviz.core.attention_heads import heads_of_kind
-from skillviz.core.parameters import Parameter, ParameterTable, graftable
+from skillviz.core.parameters import Parameter, ParameterTable, graftable, heads_of_kind
 from tests.tiny_families import family_model, family_readout
 
 PAGE = PROJECT / "docs" / "architectures.md"

@@ -2,11 +2,11 @@
 
     python docs/make_numbers.py [--runs-dir DIR]
 
-No model is run. In order: the tables of the studies, docs/results.md, the tables of docs/research/minilm.md,
-the tables of parts-and-slices.md and checkpoints.md and the boards of baselines.md, all in
-docs/research/, docs/lesson-plan.md, and the goals of docs/localizers.md. A study's table keeps its rows and every other
-number but the level of chance. A row whose runs or scores are not in the store keeps its intervals. Studies of real
-data name their task files: set SKILLVIZ_REAL, or their intervals stay unchanged.
+No model is run. In order: the tables of the studies, the commands of benchmarks/models.json, docs/results.md, the
+tables of docs/research/minilm.md, the tables of parts-and-slices.md and checkpoints.md and the boards of baselines.md,
+all in docs/research/, docs/lesson-plan.md, and the goals of docs/localizers.md. A study's table keeps its rows and
+every other number but the level of chance. A row whose runs or scores are not in the store keeps its intervals. Studies
+of real data name their task files: set SKILLVIZ_REAL, or their intervals stay unchanged.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import pandas as pd
 PROJECT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(PROJECT))
 
-from benchmarks import localizer, localizer_report
+from benchmarks import localizer, localizer_report, model_commands
 from benchmarks.frame import RESULTS
 from docs import lesson_plan, results, stored_examples
 from docs.research import baselines, minilm
@@ -113,6 +113,7 @@ def main() -> None:
     for study in list_studies(store):
         print(renew(study, store), flush=True)
     sys.argv = sys.argv[:1]
+    model_commands.write()
     results.main()
     minilm.main(given.runs_dir)
     stored_examples.main()

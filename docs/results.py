@@ -22,8 +22,7 @@ from docs import results_tables
 from skillviz.core import formats
 from skillviz.core.verdicts import CONFIRMED, CONTRADICTED, INCONCLUSIVE, NOT_MEASURED
 from skillviz.errors import BadInput
-from skillviz.runs.library import Library
-from skillviz.runs.store import Store
+from skillviz.runs.store import Library, Store
 from skillviz.show.comparisons import counted
 from skillviz.show.paper import NOT_PAIRED
 from skillviz.studies.paper.claims import Verdict, counted_comparisons

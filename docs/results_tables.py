@@ -35,7 +35,7 @@ from skillviz.studies.paper.experiment import Experiment
 from skillviz.studies.paper.experiments import EXPERIMENTS
 from skillviz.studies.paper.region_comparisons import SURE
 from skillviz.studies.store import StudyFolder
-from skillviz.tasks.family import family
+from skillviz.tasks.readable_names import family
 
 SEARCHED = tuple(row.name for row in LOCALIZERS.values() if row.is_search)
 MAIN_SEARCH = GRAFTS[0]

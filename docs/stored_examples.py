@@ -24,15 +24,14 @@ from skillviz.analysis.rivals import rivals as rivals_of
 from skillviz.analysis.slices import CLASS, worst_first
 from skillviz.analysis.subskills import region_subskills
 from skillviz.core import formats
+from skillviz.core.draws import MATCHED
 from skillviz.core.metrics import metric_row
-from skillviz.core.random_entries import MATCHED
 from skillviz.core.region_parts import ALONE, CELLS, HEADS, WITHOUT
-from skillviz.runs.library import Library
 from skillviz.runs.part_scores import REGIONS, RIVALS, PartScores, stored_parts
 from skillviz.runs.record import RunRecord
 from skillviz.runs.run import Run
 from skillviz.runs.spec import key_in
-from skillviz.runs.store import Store
+from skillviz.runs.store import Library, Store
 from skillviz.show import beyond, gain, slices, subskills
 from skillviz.show import other_regions as shown
 from skillviz.show import rivals as rivals_shown

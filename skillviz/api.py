@@ -22,14 +22,13 @@ from skillviz.models.finetune.training import OnStep
 from skillviz.models.finetune.training_config import split_settings
 from skillviz.models.pair import ModelPair, load_pair
 from skillviz.runs.evaluation import Evaluation, evaluate
-from skillviz.runs.library import library
 from skillviz.runs.other_regions import OtherRegions
 from skillviz.runs.part_scores import REGIONS, store_of, stored_parts
+from skillviz.runs.process import Report
 from skillviz.runs.produce import produce
-from skillviz.runs.progress import Report
 from skillviz.runs.run import Run as StoredRun
 from skillviz.runs.spec import DEFAULT_SIZE, read_spec, usual_nulls
-from skillviz.runs.store import Store, store_root
+from skillviz.runs.store import Store, library, store_root
 from skillviz.show.entries import headline_split
 from skillviz.show.notebook import Run, open_run
 from skillviz.tasks.registry import task
@@ -78,7 +77,7 @@ def localize(
     also runs. `gain` (a number or "fit") is the factor on the movement in the grafts. `outside` (a run's id or a region
     expression) is a region that the search must not use.
 
-    `progress` is called with runs.progress.Progress records. Raises an error of skillviz.errors for wrong input.
+    `progress` is called with runs.process.Progress records. Raises an error of skillviz.errors for wrong input.
     """
     sizes = size if isinstance(size, str | int | float) else tuple(size)
     given = {"sizes": sizes, "localizer": method, "nulls": usual_nulls(method), **settings}

@@ -115,7 +115,7 @@ def user_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, user_runs: Path) -> Path:
     """Hide the shipped runs, so that there are no runs at all; return the user's folder."""
-    monkeypatch.setattr("skillviz.runs.library.shipped_root", lambda: tmp_path / "nothing")
+    monkeypatch.setattr("skillviz.runs.store.shipped_root", lambda: tmp_path / "nothing")
     return user_runs
 
 

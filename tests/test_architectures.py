@@ -22,20 +22,18 @@ from skillviz.core.parameters import graftable, readout_names
 from skillviz.core.region_parts import ALONE, EXPERTS
 from skillviz.errors import BadInput, BadModel
 from skillviz.models.applied import applied, save_applied
-from skillviz.models.attribution import explained
-from skillviz.models.conductance import conductance
+from skillviz.models.attribution import conductance, explained
 from skillviz.models.heads import is_head
 from skillviz.models.load import load_model
 from skillviz.models.pair import load_pair, rehearse
 from skillviz.models.preflight import preflight
 from skillviz.plots.region import region_map
 from skillviz.runs.export import ExportRequest, export
-from skillviz.runs.library import library
 from skillviz.runs.part_scores import stored_parts
 from skillviz.runs.produce import produce
 from skillviz.runs.run import parameter_table
 from skillviz.runs.spec import RunSpec
-from skillviz.runs.store import Store
+from skillviz.runs.store import Store, library
 from skillviz.show.part_effects import part_map, strongest
 from skillviz.tasks import registry
 from tests.models.examples import examples

@@ -30,7 +30,7 @@ from skillviz.runs.run import read_record
 from skillviz.runs.score import ScoreRecord
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store
-from skillviz.studies.finetuned_store import finetuned_record
+from skillviz.studies.finetuned_model import finetuned_record
 from skillviz.studies.store import StudyRecord
 from tests.cli.calls import call
 from tests.fake_run import SMALL, fake_run

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from skillviz.core.attention_heads import head_numbers
-from skillviz.core.parameters import ParameterTable
-from skillviz.core.random_entries import uniform
+from skillviz.core.draws import uniform
+from skillviz.core.parameters import ParameterTable, head_numbers
 from skillviz.core.region import Region
 from skillviz.errors import BadInput
 from skillviz.models.finetune.region_lock import MovedOutside, RegionLock

@@ -59,7 +59,7 @@ def steps_of(
         except StopIteration as end:
             return taken, scores, end.value
         assert taken[-1].state is not None
-        scores.append({name: value.clone() for name, value in taken[-1].state().items()})
+        scores.append({name: value.clone() for name, value in taken[-1].state.items()})
 
 
 def test_the_published_loop_takes_the_steps_of_learned() -> None:

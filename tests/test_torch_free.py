@@ -18,7 +18,7 @@ WHOLE_LAYERS = ("ui", "serving", "show", "plots", "tasks", "jobs")
 NAMED = (
     "skillviz",
     "skillviz.errors",
-    *(f"skillviz.live.{name}" for name in ("client", "worker", "part_scores")),
+    *(f"skillviz.live.{name}" for name in ("client", "part_scores")),
     *(f"skillviz.runs.{name}" for name in ("spec", "store", "tables", "session", "plan")),
     *(
         f"skillviz.core.{name}"

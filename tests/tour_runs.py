@@ -40,6 +40,6 @@ def _skilled_runs(root: Path) -> Path:
 def skilled(skilled_runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     """Return the stand-in's searched run as a shipped one; the user's folder is empty."""
     monkeypatch.setenv("SKILLVIZ_RUNS", str(tmp_path / "runs"))
-    monkeypatch.setattr("skillviz.runs.library.shipped_root", lambda: skilled_runs)
+    monkeypatch.setattr("skillviz.runs.store.shipped_root", lambda: skilled_runs)
     monkeypatch.setattr("skillviz.show.entries.OPENING_PAIR", (SKILLED["base"], SKILLED["finetuned"]))
     return next(run for run in Store(skilled_runs).list() if run.spec.localizer == DEFAULT_LOCALIZER)

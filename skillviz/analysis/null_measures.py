@@ -14,9 +14,8 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from skillviz.core.beyond import beyond_null, beyond_of_models
 from skillviz.core.intervals import SeedsInterval
-from skillviz.core.nulls import SHUFFLED
+from skillviz.core.nulls import SHUFFLED, beyond_null, beyond_of_models
 from skillviz.core.scores import correct, losses, probabilities
 from skillviz.core.temperature import scaled, temperature_fit
 from skillviz.errors import BadData

@@ -7,8 +7,7 @@ from typing import Any, cast
 import numpy as np
 import pandas as pd
 
-from skillviz.core.beyond import beyond_null
-from skillviz.core.nulls import SHUFFLED
+from skillviz.core.nulls import SHUFFLED, beyond_null
 from skillviz.runs.metrics import example_scores
 from skillviz.runs.part_scores import DISJOINT, SEARCHED, PartScores
 from skillviz.runs.run import Run

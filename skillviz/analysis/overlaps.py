@@ -16,7 +16,7 @@ from skillviz.core.localizers.table import LOCALIZERS
 from skillviz.core.overlap import Chance, iou_matrix, matched_chance, overlap_matrix
 from skillviz.core.region import Region
 from skillviz.runs.run import RANKING, Run
-from skillviz.tasks.family import RELATED, SAME, UNRELATED, relation
+from skillviz.tasks.readable_names import RELATED, SAME, UNRELATED, relation
 
 KINDS = ("overlap", "iou")
 RELATED_LESS_UNRELATED = f"{RELATED} - {UNRELATED}"

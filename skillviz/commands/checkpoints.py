@@ -18,9 +18,9 @@ from skillviz.commands.localize import reporter
 from skillviz.commands.output import note, print_json, print_rows, progress_bar, say, writable, write_table
 from skillviz.core import formats
 from skillviz.core.comparison import Comparison
+from skillviz.core.draws import LARGEST_SEED
 from skillviz.core.localizers.table import DEFAULT_LOCALIZER
 from skillviz.core.metrics import Metric, metric_row
-from skillviz.core.seeds import LARGEST_SEED
 from skillviz.errors import BadInput, SkillvizError
 from skillviz.runs.artifact import RunArtifact, newest_runs
 from skillviz.runs.process import gently

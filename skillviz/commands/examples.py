@@ -18,12 +18,11 @@ from skillviz.models.checkpoint import SINGLE
 from skillviz.models.examples import ExamplePair
 from skillviz.models.fetch import build_command
 from skillviz.runs.example_runs import ExampleRun, chosen, make_pair, make_run
-from skillviz.runs.library import library
 from skillviz.runs.part_scores import stored_parts
 from skillviz.runs.process import gently
 from skillviz.runs.run import Run
 from skillviz.runs.session import Session
-from skillviz.runs.store import Store, store_root
+from skillviz.runs.store import Store, library, store_root
 from skillviz.serving import read_only
 from skillviz.tasks import registry
 from skillviz.tasks.project import located

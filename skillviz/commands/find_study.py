@@ -17,10 +17,9 @@ from skillviz.analysis.necessity import study_areas
 from skillviz.commands.output import note, say
 from skillviz.errors import BadInput, SkillvizError
 from skillviz.runs.artifact import LOCALIZE
-from skillviz.runs.library import library
 from skillviz.runs.plan import planned
 from skillviz.runs.session import Session
-from skillviz.runs.store import Store, store_root
+from skillviz.runs.store import Store, library, store_root
 from skillviz.studies.finetuned_model import slug
 from skillviz.studies.make_tables import tables_of_runs
 from skillviz.studies.plan import study_plan

@@ -15,9 +15,9 @@ from skillviz.commands import options
 from skillviz.commands.cluster import run_there
 from skillviz.commands.output import command_line, note, print_finetuned, print_json, progress_bar, say
 from skillviz.core.comparison import Comparison
+from skillviz.core.draws import LARGEST_SEED
 from skillviz.core.formats import share
 from skillviz.core.metrics import metric_row
-from skillviz.core.seeds import LARGEST_SEED
 from skillviz.errors import BadInput
 from skillviz.models.checkpoint import read_info
 from skillviz.models.fetch import resolve
@@ -26,13 +26,10 @@ from skillviz.models.finetune.training_config import BATCH_SIZE, DataSettings, T
 from skillviz.models.frozen_tensors import strip
 from skillviz.runs import slurm_queue
 from skillviz.runs.artifact import CURRENT
-from skillviz.runs.library import open_run
-from skillviz.runs.process import Suspended, gently
-from skillviz.runs.progress import Progress, silent
+from skillviz.runs.process import Progress, Suspended, gently, silent
 from skillviz.runs.spec import RunSpec
-from skillviz.runs.store import Store, store_root
-from skillviz.studies.finetuned_model import FineTunedSpec, read_finetuned
-from skillviz.studies.finetuned_store import FineTunedArtifact, make
+from skillviz.runs.store import Store, open_run, store_root
+from skillviz.studies.finetuned_model import FineTunedArtifact, FineTunedSpec, make, read_finetuned
 from skillviz.tasks import registry
 from skillviz.tasks.project import expanded
 

@@ -14,9 +14,9 @@ from skillviz.commands.runs import RunName
 from skillviz.core.formats import byte_size, counted
 from skillviz.errors import BadInput
 from skillviz.models.publish import check_login, check_repository
-from skillviz.runs.library import open_run
 from skillviz.runs.run import Run
 from skillviz.runs.spec import FIT, read_spec
+from skillviz.runs.store import open_run
 from skillviz.serving import read_only
 from skillviz.show.gain import fitted
 from skillviz.tasks.project import expanded

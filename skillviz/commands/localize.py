@@ -22,14 +22,12 @@ from skillviz.errors import BadInput
 from skillviz.jobs.backend import Backend
 from skillviz.jobs.slots import kind_of
 from skillviz.jobs.slurm import backend_named
-from skillviz.runs.library import library
 from skillviz.runs.plan import planned
-from skillviz.runs.process import gently
-from skillviz.runs.progress import Progress
+from skillviz.runs.process import Progress, gently
 from skillviz.runs.run import Run
 from skillviz.runs.session import Session
 from skillviz.runs.spec import DEFAULT_SIZE, RunSpec, read_spec, usual_nulls
-from skillviz.runs.store import Store, option_of, store_root
+from skillviz.runs.store import Store, library, option_of, store_root
 
 NO_TASK = "no task"
 """The task of a spec whose command was given none."""

@@ -10,9 +10,9 @@ from typing import Annotated
 import typer
 
 from skillviz.commands.output import note
+from skillviz.core.draws import LARGEST_SEED
 from skillviz.core.localizers.table import LOCALIZERS
 from skillviz.core.nulls import NULLS
-from skillviz.core.seeds import LARGEST_SEED
 from skillviz.models import convert
 from skillviz.runs.slurm_queue import SLURM
 from skillviz.runs.spec import DEFAULT_SIZE, MOST_DRAWS

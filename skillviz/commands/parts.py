@@ -15,15 +15,15 @@ from skillviz.analysis.subskills import expression_of, region_subskills
 from skillviz.commands import options
 from skillviz.commands.output import print_json, print_rows, progress_bar, say, writable, write_table
 from skillviz.commands.runs import RunName
+from skillviz.core.draws import LARGEST_SEED
 from skillviz.core.formats import rough_seconds
 from skillviz.core.metrics import Metric, likelihood_metric, metric_names, metric_row
 from skillviz.core.region_expression import canonical
 from skillviz.core.region_parts import ALONE, CELLS, EXPERTS, HEADS, WITHOUT
-from skillviz.core.seeds import LARGEST_SEED
 from skillviz.live.part_scores import PartScoring
-from skillviz.runs.library import library, open_run
 from skillviz.runs.part_scores import DRAWS, ENDS, PartScores, store_of, stored_parts
 from skillviz.runs.run import Run
+from skillviz.runs.store import library, open_run
 from skillviz.serving import read_only
 from skillviz.show import part_effects as shown
 from skillviz.show import subskills as subskill_exhibits

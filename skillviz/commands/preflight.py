@@ -24,14 +24,12 @@ from skillviz.jobs.slurm import backend_named
 from skillviz.models.preflight import Preflight
 from skillviz.models.preflight import preflight as check_pair
 from skillviz.models.public_pairs import public_pairs
-from skillviz.runs.library import library
 from skillviz.runs.memory import Facts, cost_of, facts_of, peak_bytes
 from skillviz.runs.pace import work_words
-from skillviz.runs.plan import planned
+from skillviz.runs.plan import planned, refused_lean
 from skillviz.runs.session import Session
 from skillviz.runs.spec import RunSpec
-from skillviz.runs.store import Store, store_root
-from skillviz.runs.suited import refused_lean
+from skillviz.runs.store import Store, library, store_root
 from skillviz.tasks import registry
 from skillviz.tasks.project import expanded
 

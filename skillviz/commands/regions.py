@@ -13,9 +13,9 @@ from skillviz.commands import options
 from skillviz.commands.output import print_json, print_rows, progress_bar, say, writable, write_table
 from skillviz.commands.parts import SAMPLE
 from skillviz.commands.runs import RunName
-from skillviz.core.seeds import LARGEST_SEED
-from skillviz.runs.library import library, open_run
+from skillviz.core.draws import LARGEST_SEED
 from skillviz.runs.part_scores import ADVERSARIAL, DISJOINT, MINIMAL, REGIONS, store_of, stored_parts
+from skillviz.runs.store import library, open_run
 from skillviz.serving import read_only
 from skillviz.show import other_regions as shown
 from skillviz.show import rivals as at_equal_bytes

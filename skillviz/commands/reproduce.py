@@ -15,14 +15,13 @@ from skillviz.core.formats import number
 from skillviz.errors import BadInput
 from skillviz.jobs.slurm import backend_named
 from skillviz.runs.store import Store, store_root
-from skillviz.studies.cores import cores
 from skillviz.studies.paper.costs import costs
 from skillviz.studies.paper.published_values import beside
 from skillviz.studies.paper.request import refuse_wrong, study_of, write_study
 from skillviz.studies.paper.scales import scale as scale_named
 from skillviz.studies.plan import study_plan
 from skillviz.studies.spec import ExperimentRequest
-from skillviz.studies.status import Snapshot
+from skillviz.studies.status import Snapshot, cores
 from skillviz.studies.store import open_study, study_path
 from skillviz.studies.time_left import NOUNS, time_left
 

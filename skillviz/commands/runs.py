@@ -28,15 +28,14 @@ from skillviz.core.metrics import metric_row
 from skillviz.core.region_parts import GROUPINGS
 from skillviz.errors import CorruptRun
 from skillviz.runs.doctor import Finding, findings, mended
-from skillviz.runs.library import Library, library, open_run
 from skillviz.runs.part_scores import stored_parts
 from skillviz.runs.run import Run
-from skillviz.runs.store import Store, option_of, problems_of, store_root
+from skillviz.runs.store import Library, Store, library, open_run, option_of, problems_of, store_root
 from skillviz.serving import read_only
 from skillviz.show.bundle import bundle
 from skillviz.show.entries import headline_scores
 from skillviz.show.report import page
-from skillviz.studies.finetuned_store import unreadable_models
+from skillviz.studies.finetuned_model import unreadable_models
 from skillviz.studies.store import unreadable_studies
 from skillviz.tasks.project import expanded
 

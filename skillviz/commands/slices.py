@@ -13,7 +13,7 @@ from skillviz.commands.runs import RunName
 from skillviz.core.metrics import metric_row
 from skillviz.core.verdicts import NO_DIFFERENCE
 from skillviz.errors import BadData, BadInput, SkillvizError
-from skillviz.runs.library import open_run
+from skillviz.runs.store import open_run
 from skillviz.runs.texts import CLASS, example_columns
 from skillviz.show import sentences
 from skillviz.show import slices as shown

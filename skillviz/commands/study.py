@@ -17,8 +17,7 @@ from skillviz.errors import BadInput
 from skillviz.jobs.slots import devices_for_study, slot_of
 from skillviz.jobs.slurm import backend_named
 from skillviz.runs.artifact import LOCALIZE
-from skillviz.runs.process import gently
-from skillviz.runs.progress import Progress
+from skillviz.runs.process import Progress, gently
 from skillviz.runs.store import Store, store_root
 from skillviz.studies.check import check
 from skillviz.studies.engine import run_study

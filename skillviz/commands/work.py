@@ -15,11 +15,10 @@ import typer
 
 from skillviz.errors import TIME_LIMIT
 from skillviz.jobs.slots import device_for_run, slot_in
-from skillviz.live.worker import serve
+from skillviz.live.client import serve
 from skillviz.runs import slurm_queue
 from skillviz.runs.folder import CHECKPOINT, RunFolder
-from skillviz.runs.process import Suspended, gently
-from skillviz.runs.progress import Progress, silent
+from skillviz.runs.process import Progress, Suspended, gently, silent
 from skillviz.runs.record_failure import record_failure
 from skillviz.runs.store import Store, ended_by_cluster
 from skillviz.serving import quota

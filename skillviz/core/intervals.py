@@ -13,8 +13,7 @@ from typing import NamedTuple, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from skillviz.core.bins import BINS
-from skillviz.core.calibration_error import FEWEST, calibration_difference, calibration_error
+from skillviz.core.calibration_error import BINS, FEWEST, calibration_difference, calibration_error
 from skillviz.core.metrics import METRICS, Statistic, statistic
 from skillviz.core.scores import Floats, checked_logits, correct, f1
 from skillviz.errors import BadData, BadInput

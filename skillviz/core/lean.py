@@ -16,11 +16,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from skillviz.core.draws import uniform
 from skillviz.core.flat import FlatModel, split
 from skillviz.core.localizers.table import GROUP_SHARE
 from skillviz.core.parameters import ParameterTable
 from skillviz.core.problem import Problem, soft
-from skillviz.core.random_entries import uniform
 from skillviz.core.ranking import Best, moved_first, top_of_parts
 from skillviz.errors import BadInput, BadModel
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from skillviz.core import formats
-from skillviz.core.bins import BINS, bin_numbers, checked_bins, equal_mass_edges, equal_width_edges
+from skillviz.core.calibration_error import BINS, bin_numbers, checked_bins, equal_mass_edges, equal_width_edges
 from skillviz.core.generation import Perplexity
 from skillviz.core.scores import (
     Floats,

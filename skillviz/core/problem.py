@@ -11,11 +11,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from skillviz.core.draws import uniform
 from skillviz.core.flat import FlatModel
 from skillviz.core.movement import Movement
 from skillviz.core.objective import Objective
 from skillviz.core.parameters import ParameterTable
-from skillviz.core.random_entries import uniform
 from skillviz.core.ranking import moved_first, top
 
 

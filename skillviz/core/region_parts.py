@@ -36,8 +36,7 @@ from skillviz.core.architectures import (
     UP,
     VALUE,
 )
-from skillviz.core.attention_heads import head_numbers, heads_of_kind
-from skillviz.core.parameters import Parameter, ParameterTable
+from skillviz.core.parameters import Parameter, ParameterTable, head_numbers, heads_of_kind
 from skillviz.core.region import Region
 from skillviz.errors import BadInput
 

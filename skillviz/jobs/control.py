@@ -10,11 +10,10 @@ from skillviz.jobs.job import Job
 from skillviz.jobs.kinds import RunJob, StudyJob, backend_of
 from skillviz.jobs.slots import kind_of
 from skillviz.jobs.watch import status
-from skillviz.runs.library import library
 from skillviz.runs.plan import checked_spec
 from skillviz.runs.session import Session
 from skillviz.runs.spec import RunSpec
-from skillviz.runs.store import Store
+from skillviz.runs.store import Store, library
 from skillviz.serving import quota, read_only
 from skillviz.serving.users import user_of
 from skillviz.studies.check import check

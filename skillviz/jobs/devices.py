@@ -12,7 +12,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from skillviz.runs.memory import free_memory, total_memory
-from skillviz.studies.cores import cores
+from skillviz.studies.status import cores
 
 QUERY = "index,uuid,name,memory.free,memory.total"
 PATIENCE = 5.0  # seconds; a driver that is busy or broken must not hold up a page

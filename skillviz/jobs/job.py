@@ -109,7 +109,7 @@ class Job(ABC):
 class JobProgress:
     """The progress of a job.
 
-    `phase` is one of runs.progress.PHASES, `steps` for a study, or the status of a job that is not running. `step` of
+    `phase` is one of runs.process.PHASES, `steps` for a study, or the status of a job that is not running. `step` of
     `total` counts the steps done, over all searches of a run, or the steps of a study, whose next step is called
     `title`. `loss` (nats), `size`, `added` and `removed` (entries) belong to the last search step; `scored` is the
     share of the scoring that is done. None: not known, or not part of this phase.

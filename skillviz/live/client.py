@@ -1,6 +1,6 @@
-"""Requests to a worker: a child process of this one, which starts with the first request. Does not import torch.
+"""Requests to a worker, a child process of this one that starts with the first request; and the worker's loop.
 
-Client and worker send each other Python objects over a pipe that no other process has.
+Does not import torch. Client and worker send each other Python objects over a pipe that no other process has.
 """
 
 from __future__ import annotations
@@ -10,14 +10,16 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+import traceback
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing import Pipe
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import IO, Any
 
-from skillviz.errors import LiveError, Superseded
+from skillviz.errors import LiveError, SkillvizError, Superseded, is_out_of_memory
 from skillviz.runs.process import environment
 from skillviz.serving import read_only
 from skillviz.serving.settings import settings
@@ -179,3 +181,30 @@ class Client:
             _processes.append(process)
         self._owes_message = True
         return process
+
+
+Answer = Callable[[str, Mapping[str, Any]], Mapping[str, Any]]
+
+
+def serve(connection: Connection, answer: Answer, idle_seconds: float) -> None:
+    """Send `answer(operation, arguments)`, or its error, for each request.
+
+    The client sends None if an answer is no longer wanted: `answer` may then raise KeyboardInterrupt, as soon as the
+    connection has something to read.
+    """
+    connection.send(None)  # ready
+    with suppress(EOFError, ConnectionError):
+        while connection.poll(idle_seconds):
+            if (request := connection.recv()) is not None:
+                connection.send(_answered(answer, *request))
+
+
+def _answered(answer: Answer, operation: str, arguments: Mapping[str, Any]) -> Mapping[str, Any] | Exception | None:
+    try:
+        return answer(operation, arguments)
+    except KeyboardInterrupt:
+        return None
+    except Exception as error:
+        if is_out_of_memory(error):
+            return LiveError("out of memory; choose fewer examples, a smaller model, or another device.")
+        return error if isinstance(error, SkillvizError) else WorkerBug(traceback.format_exc())

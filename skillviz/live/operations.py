@@ -16,16 +16,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from skillviz.core.draws import control_of, stratified
 from skillviz.core.encoded import Encoded
 from skillviz.core.intervals import Interval, metric_interval
-from skillviz.core.random_entries import control_of
 from skillviz.core.region import Region
 from skillviz.core.region_parts import ALONE, WITHOUT, grafts_of, parts_of
-from skillviz.core.stratified import stratified
 from skillviz.errors import BadData, BadInput
 from skillviz.live.request import PairRequest, Worker
 from skillviz.models import attribution
-from skillviz.models.conductance import conductance
+from skillviz.models.attribution import conductance
 from skillviz.models.pair import STATES
 from skillviz.models.predict import predict, predict_grafts
 from skillviz.runs.metrics import positive, split_scores
@@ -38,7 +37,7 @@ from skillviz.runs.wise import on_path, wise_tables
 from skillviz.studies.task_unions import TaskScores, mean_relative_gain
 from skillviz.tasks import registry
 from skillviz.tasks.leaks import training_texts, unseen
-from skillviz.tasks.sample import sampled
+from skillviz.tasks.splits import sampled
 from skillviz.tasks.task import GENERATION
 from skillviz.tasks.user_file import has_data, task_stamp
 
@@ -207,7 +206,7 @@ def evaluate_region(
 ) -> Answer:
     """Return class scores of a region's graft and of its complement: `logits` by state, with the region's size and d.
 
-    `controls` are random regions of the same size (`core.random_entries.CONTROLS`), grafted on the same examples: each
+    `controls` are random regions of the same size (`core.draws.CONTROLS`), grafted on the same examples: each
     is one draw by `seed`, and is in `logits` under its name.
     """
     chosen, encoded = request.region(region), request.examples(split, sample)

@@ -101,7 +101,11 @@ def opened_base(base: str | Path, graft: Graft, *, force: bool = False) -> Appli
 
     If the base's files have no head, its head is random here and is set by the graft. Raises the errors of `applied`.
     """
-    header = _read_header(graft)
+    try:
+        header = _Header.model_validate(graft.header)
+    except ValidationError as error:
+        field, reason = refused(error)
+        raise CorruptFile(f"'{field}' of the graft's header cannot be read: {reason}; export it again.") from error
     config = header.config or _Config()
     info, notes = _check_base(read_info(resolve(base)), header.base or _Base(), force)
     readout = header.readout
@@ -172,14 +176,6 @@ def write_files(folder: Path, model: Any, tokenizer: Any, extra: Mapping[str, st
         tokenizer.save_pretrained(folder)
     for name, text in (extra or {}).items():
         (folder / name).write_text(text, encoding="utf-8")
-
-
-def _read_header(graft: Graft) -> _Header:
-    try:
-        return _Header.model_validate(graft.header)
-    except ValidationError as error:
-        field, reason = refused(error)
-        raise CorruptFile(f"'{field}' of the graft's header cannot be read: {reason}; export it again.") from error
 
 
 def _check_base(info: ModelInfo, made_for: _Base, force: bool) -> tuple[ModelInfo, list[str]]:

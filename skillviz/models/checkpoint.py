@@ -254,7 +254,14 @@ def read_info(folder: Path | str) -> ModelInfo:
             raise BadModel(
                 f"'{folder}' holds a whole model and an adapter; move the adapter_* files to another folder."
             )
-        return _read_adapter(folder, json_text.read_object(adapter))
+        config = _read_config(folder / "config.json") if (folder / "config.json").is_file() else {}
+        weights = folder / "adapter_model.safetensors"
+        if not weights.is_file():
+            raise ModelNotFound(
+                f"'{folder}' has an adapter_config.json but no adapter_model.safetensors; save the adapter again with "
+                "`save_pretrained`."
+            )
+        return ModelInfo(folder, config, read_header(weights), json_text.read_object(adapter))
     if not (folder / "config.json").is_file():
         raise ModelNotFound(f"'{folder}' has no config.json; a model's folder needs config.json and safetensors.")
     config = _read_config(folder / "config.json")
@@ -292,17 +299,6 @@ def _plain_names(names: Collection[str], model_type: str) -> _Names:
         renames.append(f"^{re.escape(outer)}")
         wrapper = next((n.removesuffix(own) for n, own in plain.items() if n.endswith(own)), outer)
     return _Names(plain, wrapper, tuple(renames))
-
-
-def _read_adapter(folder: Path, adapter: dict[str, Any]) -> ModelInfo:
-    config = _read_config(folder / "config.json") if (folder / "config.json").is_file() else {}
-    weights = folder / "adapter_model.safetensors"
-    if not weights.is_file():
-        raise ModelNotFound(
-            f"'{folder}' has an adapter_config.json but no adapter_model.safetensors; save the adapter again with "
-            "`save_pretrained`."
-        )
-    return ModelInfo(folder, config, read_header(weights), adapter)
 
 
 def _weight_files(folder: Path) -> list[Path]:

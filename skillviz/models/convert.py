@@ -83,21 +83,16 @@ def converted(folder: Path) -> Path | None:
             }
             (draft / RECORD).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     except UnsafeWeights:
-        _remove_empty(target.parent)
+        with suppress(OSError):  # empty folders of the cache, up to the folder of all conversions
+            for empty in target.parents:
+                empty.rmdir()
+                if empty.name == CONVERTED:
+                    break
         raise
     for name, digest in (*record["from"].items(), *record["to"].items()):
         tell(f"sha256 {digest}  {name}")
     tell(f"The converted model is {target}. Later commands and the dashboard find it there.")
     return target
-
-
-def _remove_empty(folder: Path) -> None:
-    """Remove a folder of the cache if it is empty, and its empty parents up to the folder of all conversions."""
-    with suppress(OSError):
-        for empty in (folder, *folder.parents):
-            empty.rmdir()
-            if empty.name == CONVERTED:
-                break
 
 
 def _sources(folder: Path) -> list[Path]:

@@ -47,10 +47,7 @@ def write_difference(
     Raises the errors of `preflight`, and BadInput if nothing equals the base or a value is outside the range of
     float16.
     """
-    check = preflight(base, finetuned)
-    check.raise_first()
-    check = as_loaded(check)
-    check.raise_first()
+    check = as_loaded(preflight(base, finetuned))
     check_single(check.finetuned)
     half_base, _ = check.base.read_as_float16(), check.finetuned.read_as_float16()  # raises before a draft exists
     source = resolve(finetuned)
@@ -84,6 +81,7 @@ def _card(name: str, base: str, licence: str | None, fingerprint: str, done: Dif
     if licence:
         header["license"] = licence.lower()
     licensed = f" Both are under the base's licence, {licence}." if licence else ""
+    rows = "".join(f", and the {counted(count, 'changed row')} of `{name}`" for name, count in done.rows.items())
     lines = [
         "---",
         *(f"{key}: {json.dumps(value)}" for key, value in header.items()),
@@ -92,7 +90,7 @@ def _card(name: str, base: str, licence: str | None, fingerprint: str, done: Dif
         f"# {name}: what fine-tuning changed in {base}",
         "",
         f"This folder holds {counted(done.kept, 'tensor')} of the fine-tuned model as {FLOAT16} "
-        f"({byte_size(done.bytes)}){_rows_words(done)}. The {counted(done.left_out, 'other tensor')} equal those of "
+        f"({byte_size(done.bytes)}){rows}. The {counted(done.left_out, 'other tensor')} equal those of "
         f"`{base}`, rounded to {FLOAT16}, and are taken from there.{licensed}",
         "",
         "The rounded values are the model: results stored for this pair were made from them.",
@@ -115,8 +113,3 @@ def _card(name: str, base: str, licence: str | None, fingerprint: str, done: Dif
             "",
         ]
     return "\n".join(lines)
-
-
-def _rows_words(done: Difference) -> str:
-    """Return `, and the 9,876 changed rows of 'embeddings...'` if the folder has any; empty otherwise."""
-    return "".join(f", and the {counted(count, 'changed row')} of `{name}`" for name, count in done.rows.items())

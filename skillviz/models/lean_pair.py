@@ -18,7 +18,6 @@ from skillviz.core.parameters import graftable
 from skillviz.core.region import Region
 from skillviz.errors import BadInput
 from skillviz.models.checkpoint import Stored
-from skillviz.models.lean_files import INSTEAD, lean_refusal, stored_as
 from skillviz.models.pair import (
     ModelPair,
     between,
@@ -30,7 +29,7 @@ from skillviz.models.pair import (
     refuse_more_tokens,
     refuse_unmoved,
 )
-from skillviz.models.preflight import Preflight
+from skillviz.models.preflight import INSTEAD, Preflight, lean_refusal, stored_as
 from skillviz.models.stored_vector import StoredTensors, StoredVector, read
 from skillviz.models.tokenizer import fit_together, load_tokenizer, usual_length
 from skillviz.tasks.task import Task

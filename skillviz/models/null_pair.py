@@ -1,8 +1,8 @@
-"""A pair whose fine-tuned values are the base's plus a null movement, for use in place of any other pair."""
+"""Pairs made from a pair: with a null movement in place of the fine-tuned one; and other models' summed movements."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -12,9 +12,9 @@ from torch import Tensor
 from skillviz.core.flat import split
 from skillviz.core.nulls import LEARNED_SIGNS, NULLS, REVERSED, SHUFFLED, drawn_signs, sources
 from skillviz.core.region import Region
-from skillviz.errors import BadInput
+from skillviz.errors import BadInput, PairMismatch
 from skillviz.models.lean_pair import LeanPair
-from skillviz.models.pair import ModelPair
+from skillviz.models.pair import ModelPair, load_pair
 from skillviz.models.stored_vector import StoredVector
 
 
@@ -88,7 +88,15 @@ def _moved_to(pair: ModelPair, index: Tensor, values: Tensor) -> ModelPair:
     return replace(pair, finetuned=finetuned)
 
 
-class NullVector(StoredVector):
+class ComputedVector(StoredVector):
+    """A vector whose values are computed on access, by `at`."""
+
+    def part(self, number: int, start: int, end: int) -> Tensor:
+        """Return entries start to end of the tensor with this number in the table."""
+        return self.at(number, torch.arange(start, end))
+
+
+class NullVector(ComputedVector):
     """The values of a base plus a null movement, rounded to the model's dtype, each computed on access."""
 
     def __init__(self, base: StoredVector, finetuned: StoredVector, kind: str, draw: int, dtype: torch.dtype) -> None:
@@ -99,10 +107,6 @@ class NullVector(StoredVector):
     def dtype(self) -> torch.dtype:
         """The model's dtype, to which the ordinary mode also rounds the sum."""
         return self.rounded_to
-
-    def part(self, number: int, start: int, end: int) -> Tensor:
-        """Return entries start to end of the tensor with this number in the table."""
-        return self.at(number, torch.arange(start, end))
 
     def at(self, number: int, local: Tensor) -> Tensor:
         """Return the values at these entries of the tensor with this number in the table."""
@@ -116,7 +120,7 @@ class NullVector(StoredVector):
         return (self.base.at(number, local).float() + null).to(self.dtype)
 
 
-class SignedVector(StoredVector):
+class SignedVector(ComputedVector):
     """The values of another vector, with `values` [k] at the entries `index` [k], ascending global flat indices."""
 
     def __init__(self, other: StoredVector, index: Tensor, values: Tensor) -> None:
@@ -128,12 +132,27 @@ class SignedVector(StoredVector):
         """The dtype of the other vector."""
         return self.other.dtype
 
-    def part(self, number: int, start: int, end: int) -> Tensor:
-        """Return entries start to end of the tensor with this number in the table."""
-        return self.at(number, torch.arange(start, end))
-
     def at(self, number: int, local: Tensor) -> Tensor:
         """Return the values at these entries of the tensor with this number in the table."""
         entries = local + int(self.table.offsets[number])
         places = torch.searchsorted(self.index, entries).clamp_(max=len(self.index) - 1)
         return torch.where(self.index[places] == entries, self.values[places], self.other.at(number, local))
+
+
+def summed_movements(pair: ModelPair, base: str, others: Sequence[str]) -> tuple[Tensor, str]:
+    """Return the sum of the other models' fine-tuned minus base values, float32 [d], and a sentence that names them.
+
+    `base` is the pair's base as given by the user. Besides the pair, only one model is in memory at a time. Raises
+    PairMismatch for a model of another architecture and for the pair's own fine-tuned model, and the errors of
+    `load_pair`.
+    """
+    total, names = torch.zeros(pair.d), []
+    for name in others:
+        other = load_pair(base, name, device="cpu")
+        if other.table.shapes != pair.table.shapes:
+            raise PairMismatch(f"'{name}' has other graftable parameters than this pair; name models of the same base.")
+        if other.finetuned_info.fingerprint == pair.finetuned_info.fingerprint:
+            raise PairMismatch(f"'{name}' is the fine-tuned model itself; name models of other tasks.")
+        total += other.movement.whole()
+        names.append(f"{other.finetuned_info.id} ({other.finetuned_info.fingerprint[:12]})")
+    return total.to(pair.device), f"The other tasks' vectors are of {', '.join(names)}."

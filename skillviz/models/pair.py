@@ -30,7 +30,7 @@ from skillviz.models.checkpoint import ModelInfo, own_dtype
 from skillviz.models.class_order import names_of_pair
 from skillviz.models.device import pick
 from skillviz.models.heads import reads_end
-from skillviz.models.load import DTYPES, Loaded, load_model, quiet
+from skillviz.models.load import DTYPES, load_model, quiet
 from skillviz.models.preflight import Preflight, as_loaded, is_padded, preflight
 from skillviz.models.tokenizer import encoded_for, fit_together, load_tokenizer, usual_length
 from skillviz.models.tokenizer_comparison import added_tokens
@@ -197,14 +197,19 @@ class ModelPair:
         """
         if self.rest != "base" or self.rescaled:
             raise BadInput(NO_GRAFT)
+        config, classes = self.flat.model.config, names_of_pair(self.finetuned_info, self.base_info).names
+        named = dict(enumerate(classes)) if len(classes) == len(config.id2label) else config.id2label
         provenance = {
             "base": self.base_info.identity(),
             "finetuned": self.finetuned_info.identity(),
             "readout": self.readout_name,
             "model_type": self.table.model_type,
-            "config": _head_config(self.flat.model.config, names_of_pair(self.finetuned_info, self.base_info).names),
+            "config": {
+                "id2label": {int(number): str(label) for number, label in named.items()},
+                "pad_token_id": config.pad_token_id, "architecture": config.architectures,
+            },
             "max_length": self.usual_length,
-        }
+        }  # fmt: skip
         rows = self._added()
         if rows:
             tokens = added_tokens(self.base_info.folder, self.finetuned_info.folder)
@@ -324,14 +329,11 @@ def load_pair(
     graftable values. Equal values are allowed if the second model `is_graft`, a base with a graft on it. `rest` zero
     puts zeros in place of the base's graftable values after the checks; `rescaled` is the pair's.
     """
+    if rest not in RESTS:
+        raise BadInput(f"'{rest}' is not a valid rest of a graft; allowed: {', '.join(RESTS)}.")
     check, where, kept = checked_pair(base, finetuned, readout, task, device, dtype)
-    tuned = load_finetuned(check, kept)
-    rows = _with_rows_of_base(check, tuned)
     tokenizer = load_tokenizer(check.tokenizer_folder)
-    refuse_more_tokens(tuned, tokenizer)
-    fit_together(tuned, tokenizer)
-    _refuse_without_end(check, tuned, tokenizer)
-    base_values = load_base(check, tuned, kept)
+    tuned, rows, base_values = _both_models(check, tokenizer, kept)
     for name in rows:  # rows that only the base has keep its values in every state
         tuned.get_parameter(name).data[check.finetuned.vocab_size :] = base_values[name][check.finetuned.vocab_size :]
     pair = _joined(check, tuned.to(where), base_values, tokenizer, where)
@@ -342,8 +344,26 @@ def load_pair(
     pair.added_rows = check.added_rows
     pair.usual_length = usual_length(check.finetuned)
     pair.class_order = check.class_order
-    pair.rescaled = rescaled
-    return _resting_at(rest, pair)
+    pair.rescaled, pair.rest = rescaled, rest
+    if rest == "zero":
+        pair.base.zero_()
+        pair.flat.theta.zero_()
+    return pair
+
+
+def _both_models(
+    check: Preflight, tokenizer: Any, dtype: torch.dtype, hollow: bool = False
+) -> tuple[Any, list[str], dict[str, Tensor]]:
+    """Return the fine-tuned model, the names of its tensors with rows of the base alone, and the base's values.
+
+    Raises the errors that only the loaded tokenizer and the models show.
+    """
+    tuned = load_finetuned(check, dtype, hollow)
+    rows = _with_rows_of_base(check, tuned)
+    refuse_more_tokens(tuned, tokenizer)
+    fit_together(tuned, tokenizer)
+    _refuse_without_end(check, tuned, tokenizer)
+    return tuned, rows, load_base(check, tuned, dtype, hollow)
 
 
 def checked_pair(
@@ -359,10 +379,7 @@ def checked_pair(
         raise BadInput(f"'{dtype}' is not a dtype for a pair; allowed: {', '.join(PAIR_DTYPES)}.")
     where = pick(device)
     task = None if task is None else registry.task(task)
-    check = preflight(base, finetuned, task, readout)
-    check.raise_first()
-    check = as_loaded(check)
-    check.raise_first()
+    check = as_loaded(preflight(base, finetuned, task, readout))
     return check, where, DTYPES[own_dtype(check.base, check.finetuned) if dtype == "own" else dtype]
 
 
@@ -372,18 +389,11 @@ def rehearse(check: Preflight) -> tuple[Preflight, Any]:
     The tokenizer has the model's maximum number of tokens. Raises the errors of `load_pair`. No weights are read. The
     models of a difference from a published base are not made, because its headers are sufficient.
     """
-    check.raise_first()
     check = as_loaded(check)
-    check.raise_first()
     tokenizer = load_tokenizer(check.tokenizer_folder)
     if frozen.left_out(check.finetuned):
         return check, tokenizer
-    tuned = load_finetuned(check, torch.float32, hollow=True)
-    _with_rows_of_base(check, tuned)
-    refuse_more_tokens(tuned, tokenizer)
-    fit_together(tuned, tokenizer)
-    _refuse_without_end(check, tuned, tokenizer)
-    load_base(check, tuned, torch.float32, hollow=True)
+    tuned, _, _ = _both_models(check, tokenizer, torch.float32, hollow=True)
     graftable(tuned.config.model_type, {n: tuple(p.shape) for n, p in tuned.named_parameters()}, tuned.config.to_dict())
     return check, tokenizer
 
@@ -411,17 +421,6 @@ def _refuse_without_end(check: Preflight, tuned: Any, tokenizer: Any) -> None:
             f"the tokenizer {'also pads with it' if adds else 'does not add it'}; put the tokenizer that the model was "
             "fine-tuned with into both folders."
         )
-
-
-def _resting_at(rest: str, pair: ModelPair) -> ModelPair:
-    """Return the pair with this rest: its own base, or zero in every graftable entry."""
-    if rest not in RESTS:
-        raise BadInput(f"'{rest}' is not a valid rest of a graft; allowed: {', '.join(RESTS)}.")
-    pair.rest = rest
-    if rest == "zero":
-        pair.base.zero_()
-        pair.flat.theta.zero_()
-    return pair
 
 
 def _joined(check: Preflight, model: Any, base_values: dict[str, Tensor], tokenizer: Any, where: Any) -> ModelPair:
@@ -494,7 +493,11 @@ def load_base(check: Preflight, tuned: Any, dtype: torch.dtype, hollow: bool = F
     if rounded:
         loaded.model.half().to(dtype)
     heads = set(head_names(check.readout, check.base.model_type, loaded.model.state_dict()))
-    _check_base(check, loaded, heads)
+    if lost := loaded.made_up - heads:
+        raise RandomHead(
+            f"the base '{check.base.id}' has no {_some(lost)}, so loading it for the {check.readout} readout would "
+            "make that up; give a base that has it (for example the masked-LM checkpoint), or another --readout."
+        )
     values = {name: t for name, t in loaded.model.state_dict().items() if name not in heads}
     named = dict(tuned.named_parameters())
     if check.added_rows:
@@ -518,15 +521,6 @@ def _with_added(values: Mapping[str, Tensor], tuned: Any, before: int, numbers: 
             found[name] = torch.cat([values[name], more])
             found[name][list(numbers)] = rows
     return found
-
-
-def _check_base(check: Preflight, loaded: Loaded, heads: set[str]) -> None:
-    lost = loaded.made_up - heads
-    if lost:
-        raise RandomHead(
-            f"the base '{check.base.id}' has no {_some(lost)}, so loading it for the {check.readout} readout would "
-            "make that up; give a base that has it (for example the masked-LM checkpoint), or another --readout."
-        )
 
 
 def head_names(readout: str, model_type: str, names: Iterable[str]) -> list[str]:
@@ -568,29 +562,22 @@ def moved_notes(table: ParameterTable, counts: Counts, outside: Mapping[str, tup
             f"Whether fine-tuning moved {counts.unclear:,} entries is unknown: they differ by no more than the "
             f"rounding of the base's file ({counts.narrow}). Give the base in the dtype that fine-tuning began with."
         )
-    moved = [name for name, ends in outside.items() if not _is_rounding(*ends)]
-    if rounded := sorted(set(outside) - set(moved)):
+    rounded = sorted(
+        name
+        for name, (base, tuned) in outside.items()  # the fine-tuned values may be the base's rounded to 16 bits
+        if any(torch.equal(base.to(dtype).to(base.dtype), tuned.to(base.dtype)) for dtype in NARROW)
+    )
+    if rounded:
         notes.append(
             f"{_some(rounded)}, outside what can be grafted, differ{'s' if len(rounded) == 1 else ''} from the base by "
             "rounding: grafts keep the base values there, so the full graft is the fine-tuned model but for that."
         )
-    if moved:
+    if moved := outside.keys() - set(rounded):
         notes.append(
             f"Fine-tuning also moved {_some(moved)}, outside what can be grafted: grafts keep the base values there, "
             "so the full graft is not the fine-tuned model."
         )
     return notes
-
-
-def _is_rounding(base: Tensor, finetuned: Tensor) -> bool:
-    """True if the fine-tuned values are the base's rounded to 16 bits."""
-    return any(torch.equal(base.to(dtype).to(base.dtype), finetuned.to(base.dtype)) for dtype in NARROW)
-
-
-def _head_config(config: Any, classes: tuple[str, ...]) -> dict[str, Any]:
-    named = dict(enumerate(classes)) if len(classes) == len(config.id2label) else config.id2label
-    names = {int(number): str(label) for number, label in named.items()}
-    return {"id2label": names, "pad_token_id": config.pad_token_id, "architecture": config.architectures}
 
 
 def _some(names: Any) -> str:

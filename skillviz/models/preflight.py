@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,12 +17,13 @@ from skillviz.core.parameters import ParameterTable, graftable
 from skillviz.errors import BadInput, BadModel, ModelNotFound, PairMismatch, RandomHead, SkillvizError
 from skillviz.models import frozen_tensors as frozen
 from skillviz.models import lora
-from skillviz.models.checkpoint import FLOATS, ModelInfo, own_dtype, read_info
+from skillviz.models.checkpoint import FLOATS, ModelInfo, Stored, own_dtype, read_info
 from skillviz.models.class_order import ClassOrder, class_order
 from skillviz.models.fetch import is_local, refuse_absent, resolve
 from skillviz.models.heads import (
     LINEAR_FAMILIES,
     NAMES,
+    OLD_NAMES,
     choose_readout,
     is_head,
     is_linear,
@@ -182,11 +183,14 @@ def preflight(
 
 
 def as_loaded(check: Preflight) -> Preflight:
-    """Return the check of a valid pair, completed by comparisons that files alone do not allow (imports torch).
+    """Return the check, completed by comparisons that files alone do not allow (imports torch); raises the first error.
 
     These are settings that one configuration leaves to its family's default, and tokenizers.
     """
-    return _with_loaded_tokenizers(_with_loaded_settings(check))
+    check.raise_first()
+    check = _with_loaded_tokenizers(_with_loaded_settings(check))
+    check.raise_first()
+    return check
 
 
 def _with_loaded_settings(check: Preflight) -> Preflight:
@@ -306,8 +310,11 @@ def _notes(base: ModelInfo, finetuned: ModelInfo, readout: str, table: Parameter
     if (note := frozen.note(finetuned, base)) is not None:
         yield note
     if readout == "head":
+        own = "no classification head" if missing_head(base, "head") else "a classification head of its own"
+        is_known = base.model_type in FAMILIES
+        start = f"The base has {own}:" if is_known else "Whatever classification head the base has,"
         yield (
-            f"{_base_head(base)} the fine-tuned model's is used in every state, also in 'pretrained'; it belongs to "
+            f"{start} the fine-tuned model's is used in every state, also in 'pretrained'; it belongs to "
             "the readout and is never graftable."
         )
         if not _is_linear(finetuned) and (pooler := sorted(n for n in own_shapes(base) if n.startswith("pooler."))):
@@ -327,20 +334,10 @@ def _notes(base: ModelInfo, finetuned: ModelInfo, readout: str, table: Parameter
 
 def _settings_note(base: ModelInfo, finetuned: ModelInfo) -> Iterator[str]:
     for key, one, other in _differing(base, finetuned, NOTED_SETTINGS):
-        yield setting_note(key, one, other)
-
-
-def setting_note(key: str, base: Any, finetuned: Any) -> str:
-    """Return the note on a setting that fine-tuning may change."""
-    return (
-        f"The configurations differ in {key}: {base} in the base, {finetuned} in the fine-tuned model, whose value is "
-        "used in every state, also in 'pretrained'."
-    )
-
-
-def setting_mismatch(key: str, base: Any, finetuned: Any) -> PairMismatch:
-    """Return the error for a setting that fine-tuning cannot change."""
-    return PairMismatch(f"the configurations differ in {key}: {base} in the base, {finetuned} in the fine-tuned model.")
+        yield (
+            f"The configurations differ in {key}: {one} in the base, {other} in the fine-tuned model, whose value is "
+            "used in every state, also in 'pretrained'."
+        )
 
 
 def _differing(base: ModelInfo, finetuned: ModelInfo, keys: Iterable[str]) -> Iterator[tuple[str, Any, Any]]:
@@ -353,14 +350,6 @@ def _differing(base: ModelInfo, finetuned: ModelInfo, keys: Iterable[str]) -> It
 
 def _is_linear(finetuned: ModelInfo) -> bool:
     return lora.is_linear_adapter(finetuned) or is_linear(finetuned.architectures)
-
-
-def _base_head(base: ModelInfo) -> str:
-    """Return the beginning of a sentence about the base's classification head, as far as its files show."""
-    if base.model_type not in FAMILIES:
-        return "Whatever classification head the base has,"
-    has_none = missing_head(base, "head")
-    return f"The base has {'no classification head' if has_none else 'a classification head of its own'}:"
 
 
 def _tokenizer_notes(base: ModelInfo, finetuned: ModelInfo, tokenizers: TokenizerComparison) -> Iterator[str]:
@@ -413,7 +402,7 @@ def _check_architecture(base: ModelInfo, finetuned: ModelInfo) -> Iterator[BadMo
         )
         return
     for key, one, other in _differing(base, finetuned, SETTINGS):
-        yield setting_mismatch(key, one, other)
+        yield PairMismatch(f"the configurations differ in {key}: {one} in the base, {other} in the fine-tuned model.")
 
 
 DEQUANTIZED = {"bitsandbytes": ("bitsandbytes", None), "fp8": ("accelerate", "FineGrainedFP8Config")}
@@ -468,9 +457,9 @@ def dequantizing(info: ModelInfo) -> str:
 
 def _check_shapes(base: ModelInfo, finetuned: ModelInfo) -> Iterator[BadModel]:
     """Yield errors for a different number of blocks, and for tensors outside the heads that differ in name or shape."""
-    body = _body if base.model_type in FAMILIES else _in_blocks
-    one, other = body(base), body(finetuned)
-    if (blocks := _blocks(one)) != (other_blocks := _blocks(other)):
+    one, other = _body(base), _body(finetuned)
+    blocks, other_blocks = (len({at[1] for name in body if (at := BLOCK.search(name))}) for body in (one, other))
+    if blocks != other_blocks:
         yield PairMismatch(
             f"the base has {blocks} blocks and the fine-tuned model {other_blocks}; give the base that this model was "
             "fine-tuned from."
@@ -491,8 +480,9 @@ def _check_shapes(base: ModelInfo, finetuned: ModelInfo) -> Iterator[BadModel]:
     unequal = [name for name in one if name in other and one[name] != other[name]]
     unequal = [n for n in unequal if (one[n][:1] + other[n][:1], one[n][1:]) != (rows, other[n][1:])]
     for name in unequal[:1]:
+        first, second = (" x ".join(map(str, body[name])) for body in (one, other))
         yield PairMismatch(
-            f"the shapes differ: '{name}' is {_shape(one[name])} in the base and {_shape(other[name])} in the "
+            f"the shapes differ: '{name}' is {first} in the base and {second} in the "
             f"fine-tuned model{_more(unequal)}; give the base that this model was fine-tuned from."
         )
 
@@ -671,26 +661,71 @@ def _check_tokenizers(base: ModelInfo, finetuned: ModelInfo, tokenizers: Tokeniz
 
 
 def _body(info: ModelInfo) -> dict[str, tuple[int, ...]]:
-    return {name: shape for name, shape in own_shapes(info).items() if not is_head(info.model_type, name)}
+    """Return the tensors outside the heads.
 
-
-def _in_blocks(info: ModelInfo) -> dict[str, tuple[int, ...]]:
-    """Return the tensors of the numbered blocks, with names beginning at the block.
-
-    For a family that is not in the table, the body's prefix and the names of its heads are unknown, so nothing else can
-    be compared by name; loading checks the rest.
+    For a family that is not in the table, they are those of the numbered blocks, with names beginning at the block: the
+    body's prefix and the names of its heads are unknown, so nothing else can be compared by name; loading checks the
+    rest.
     """
+    if info.model_type in FAMILIES:
+        return {name: shape for name, shape in own_shapes(info).items() if not is_head(info.model_type, name)}
     matches = {name: re.search(UNKNOWN.block, name) for name in info.shapes}
     return {name[at.start() :].lstrip("."): info.shapes[name] for name, at in matches.items() if at}
 
 
-def _blocks(body: dict[str, tuple[int, ...]]) -> int:
-    return len({match.group(1) for name in body if (match := BLOCK.search(name))})
-
-
-def _shape(shape: tuple[int, ...]) -> str:
-    return " x ".join(str(k) for k in shape)
-
-
 def _more(names: list[str]) -> str:
     return f" (and {len(names) - 1} more)" if len(names) > 1 else ""
+
+
+INSTEAD = "switch lean mode off (leave out --lean)"
+
+
+def lean_refusal(check: Preflight) -> BadInput | None:
+    """Return the reason why a valid pair cannot be opened in lean mode; None if it can, as far as headers show."""
+    why = None
+    if check.finetuned.adapter is not None:
+        why = f"'{check.finetuned.id}' is a LoRA adapter; merge it into its base and save that model"
+    elif is_padded(check.base, check.finetuned):
+        why = "the two vocabularies have different numbers of rows; save both with the same number"
+    elif check.added_rows:
+        why = "fine-tuning added tokens in vocabulary rows that the base has spare"
+    elif check.table is not None:
+        try:
+            for info in (check.base, check.finetuned):
+                stored_as(info, check.table.shapes)
+        except BadInput as error:
+            return error
+    return BadInput(f"lean mode reads both models' values from their files: {why}, or {INSTEAD}.") if why else None
+
+
+def stored_as(info: ModelInfo, shapes: Mapping[str, tuple[int, ...]]) -> list[Stored]:
+    """Return the stored tensor of each parameter, found by name with or without the body's prefix; raises BadInput."""
+    files = dict[str, Stored]()
+    for name, stored in info.tensors.items():
+        for old, new in OLD_NAMES:
+            name = name.replace(old, new)
+        files[name] = stored
+    by_end = dict[str, list[str]]()
+    for name in files:
+        by_end.setdefault(_end(name), []).append(name)
+    found = []
+    for name, shape in shapes.items():
+        alike = [one for one in by_end.get(_end(name), ()) if _is_same(name, one)]
+        own = files.get(name) or (files[alike[0]] if len(alike) == 1 else None)
+        if own is None and (output := stands_for(info, name, tuple(shape))) is not None:
+            own = files[output]
+        if own is None or own.shape != tuple(shape) or own.dtype not in FLOATS:
+            raise BadInput(
+                f"lean mode cannot read '{name}': '{info.id}' does not store it under that name and shape; {INSTEAD}."
+            )
+        found.append(own)
+    return found
+
+
+def _end(name: str) -> str:
+    return ".".join(name.split(".")[-2:])
+
+
+def _is_same(name: str, other: str) -> bool:
+    """True if one name is the other with a prefix."""
+    return name.endswith(f".{other}") or other.endswith(f".{name}")

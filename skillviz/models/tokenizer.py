@@ -19,10 +19,9 @@ from skillviz.errors import BadInput, BadModel, CorruptFile, ModelNotFound, Pair
 from skillviz.json_text import read_object
 from skillviz.models.checkpoint import ModelInfo
 from skillviz.regular_file import LONGEST_JSON, read_text
-from skillviz.tasks.encode import encode
+from skillviz.tasks.encode import encode, refused
 from skillviz.tasks.task import USUAL_LENGTH, Task
 from skillviz.tasks.template import parse
-from skillviz.tasks.tokenizer_errors import refused
 from skillviz.tasks.verbalizer import word_ids
 
 TOKENIZER_FILE = "tokenizer.json"

@@ -36,7 +36,7 @@ from skillviz.models.tokenizer import (
     vocabulary,
     with_added_tokens,
 )
-from skillviz.tasks.tokenizer_errors import refused
+from skillviz.tasks.encode import refused
 
 TOKENS = (
     "added_tokens_decoder", "additional_special_tokens", "extra_special_tokens", "model_specific_special_tokens",
@@ -110,10 +110,12 @@ def compared_by_files(base: Path, finetuned: Path) -> TokenizerComparison:
     if is_plain and not added and (example := one.first_other(other)):
         is_certain = True
         differences.append(example)
-    settings = _setting_differences(one, other)
+    keys = sorted((one.settings.keys() | other.settings.keys()) - NO_EFFECT)  # a missing setting equals None
+    settings = [key for key in keys if _token(one.settings.get(key)) != _token(other.settings.get(key))]
     stated = {key for key in settings if key in one.settings and key in other.settings}
     is_certain |= bool(stated & DECISIVE) and not is_plain
-    differences += [f"{key}: {_stated(one, key)} and {_stated(other, key)}" for key in settings]
+    stated_in = [(key, *(files.settings.get(key, "not stated") for files in (one, other))) for key in settings]
+    differences += [f"{key}: {here} and {there}" for key, here, there in stated_in]
     if one.kind != other.kind:
         differences.append(f"class: {' of '.join(filter(None, one.kind))} and {' of '.join(filter(None, other.kind))}")
     result = Comparison.DIFFERENT if is_certain else Comparison.UNKNOWN if differences else Comparison.SAME
@@ -184,8 +186,9 @@ class _Files:
         self.folder = folder
         names = sorted({name for names in FILES for name in names})
         self.bytes = {name: (folder / name).read_bytes() for name in (*names, ADDED) if (folder / name).is_file()}
-        config, special, model = (
-            _first_json(*paths) for paths in ((folder / CONFIG,), (folder / SPECIAL_MAP,), configs)
+        config, special, model = (  # of the first existing file, since an adapter may have no configuration
+            next((read_object(path) for path in paths if path.is_file()), {})
+            for paths in ((folder / CONFIG,), (folder / SPECIAL_MAP,), configs)
         )
         self.settings: dict[str, Any] = {**special, **config}
         self.named = {key: self.settings[key] for key in TOKENS if self.settings.get(key)}
@@ -227,11 +230,6 @@ class _Files:
             return ""
 
 
-def _first_json(*paths: Path) -> dict[str, Any]:
-    """Return the object of the first existing file; empty for none, since an adapter may have no configuration."""
-    return next((read_object(path) for path in paths if path.is_file()), {})
-
-
 def _class(name: Any, model: Mapping[str, Any]) -> str:
     """Return a tokenizer's class without "Fast"; if none is named, transformers' class for the model's type."""
     found = str(name or model.get("tokenizer_class") or "").removesuffix("Fast")
@@ -240,16 +238,6 @@ def _class(name: Any, model: Mapping[str, Any]) -> str:
     if found.removesuffix("Tokenizer").lower() == re.sub(r"\W|_", "", str(model.get("model_type") or "")):
         return "of the model's type"
     return found or ("of the model's type" if model.get("model_type") else "")
-
-
-def _stated(files: _Files, key: str) -> str:
-    return str(files.settings.get(key, "not stated"))
-
-
-def _setting_differences(one: _Files, other: _Files) -> list[str]:
-    """Return the names of differing settings that may affect a text's ids; a missing setting equals None."""
-    keys = sorted((one.settings.keys() | other.settings.keys()) - NO_EFFECT)
-    return [key for key in keys if _token(one.settings.get(key)) != _token(other.settings.get(key))]
 
 
 def _token(value: Any) -> Any:

@@ -253,7 +253,7 @@ def along_paths(
     if not shown:
         return blank(NOTHING, theme, tall, WAY, metric_row(metric).axis)
     figure = _panels(len(shown), theme, tall)
-    spanned = rows if room is None else room[room["metric"] == metric]
+    spanned = pd.concat([rows if room is None else room[room["metric"] == metric], chosen])
     for number, dataset in enumerate(shown, start=1):
         here = rows[rows["dataset"] == dataset]
         for path in ordered(here["path"], PATHS):

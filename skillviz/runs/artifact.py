@@ -1,7 +1,7 @@
 """The artifacts of a study, made once and stored under the hash of their spec: fine-tuned models, runs and scores.
 
 One protocol covers all kinds, so that code that plans, makes and counts artifacts need not distinguish them.
-Runs are defined here, scores in runs/score.py, fine-tuned models in studies/finetuned_store.py. All of this works
+Runs are defined here, scores in runs/score.py, fine-tuned models in studies/finetuned_model.py. All of this works
 without torch.
 """
 
@@ -17,14 +17,12 @@ from skillviz.core.comparison import Comparison
 from skillviz.core.localizers.table import EXPRESSION, LOCALIZERS
 from skillviz.errors import BadInput, BadModel, RunNotFound, StoreError, WrongCheckpoint
 from skillviz.runs.folder import RunFolder
-from skillviz.runs.library import library
-from skillviz.runs.plan import checked_spec, key_of_region
-from skillviz.runs.progress import Report, silent
+from skillviz.runs.plan import checked_spec, key_of_region, keys_in
+from skillviz.runs.process import Report, silent
 from skillviz.runs.record import ModelNote, TaskNote, TransferNote
-from skillviz.runs.region_expression import keys_in
 from skillviz.runs.run import REGION, Run
 from skillviz.runs.spec import RunSpec
-from skillviz.runs.store import Store
+from skillviz.runs.store import Store, library
 from skillviz.tasks.definition import compared, definition
 from skillviz.tasks.task import Task
 

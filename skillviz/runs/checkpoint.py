@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -132,7 +132,7 @@ class Checkpoints:
         return checkpoint
 
     @contextmanager
-    def saving(self, searched: Searched, state: Callable[[], State] | None = None) -> Iterator[None]:
+    def saving(self, searched: Searched, state: State | None = None) -> Iterator[None]:
         """Store the checkpoint now if the last one is old; otherwise store it only if the body ends early."""
         saved = time.monotonic() - self.written > self.pause and self.save(searched, state)
         try:
@@ -142,7 +142,7 @@ class Checkpoints:
                 self.save(searched, state)
             raise
 
-    def save(self, searched: Searched, state: Callable[[], State] | None = None) -> bool:
+    def save(self, searched: Searched, state: State | None = None) -> bool:
         """Store a checkpoint and return True; return False if there is nothing to store yet.
 
         A full disk is ignored, because it is no reason to end the run.
@@ -152,7 +152,7 @@ class Checkpoints:
         begun = time.monotonic()
         with suppress(DiskFull):
             seconds = round(self.before + begun - self.begun, 3)
-            Checkpoint(self.stamp, self.computed_on, seconds, searched, state() if state else None).write(self.path)
+            Checkpoint(self.stamp, self.computed_on, seconds, searched, state).write(self.path)
         self.written = time.monotonic()
         self.pause = max(self.pause, SPARED * (self.written - begun))
         return True

@@ -70,17 +70,18 @@ def findings(store: Store) -> Iterator[Finding]:
                 "left",
             )
     for record in (*store.root.glob("scores/*/score.json"), *store.root.glob(f"{PARTS}/*/*/parts.json")):
-        yield from _readable(record, partial(_of_record, record))
+        name = f"{record.name} in {record.parent}"
+        yield from _readable(record, lambda of=record, name=name: refuse_another(content_of(of), name))
     yield from _readable(store.root / STUDIES, partial(_of_packs, store))
     for name in sorted(store.noted()):
         yield from _readable(store.root / NOTES / f"{name}.txt", partial(_of_note, store, name))
 
 
-def _readable(path: Path, look: Callable[[], Iterator[Finding]]) -> Iterator[Finding]:
+def _readable(path: Path, look: Callable[[], Iterator[Finding] | None]) -> Iterator[Finding]:
     """Yield the findings of a look at a path; an unreadable path is itself a finding."""
     try:
         with reading(str(path)):
-            yield from look()
+            yield from look() or ()
     except StoreError as error:
         yield Finding(path, str(error.args[0]), "left")
 
@@ -92,20 +93,13 @@ def _leftovers(folder: Path) -> Iterator[Finding]:
             yield Finding(path, "It was left by a process that was killed.", "cleaned", clear)
 
 
-def _of_record(path: Path) -> Iterator[Finding]:
-    refuse_another(content_of(path), f"{path.name} in {path.parent}")
-    return iter(())
-
-
-def _of_checkpoint(path: Path) -> Iterator[Finding]:
+def _of_checkpoint(path: Path) -> None:
     with suppress(SafetensorError, KeyError, ValueError), safe_open(path, "numpy") as file:
         refuse_another(json_text.loads(file.metadata()["checkpoint"]), f"the checkpoint {path}")
-    return iter(())
 
 
-def _of_note(store: Store, name: str) -> Iterator[Finding]:
+def _of_note(store: Store, name: str) -> None:
     store.note(name)
-    return iter(())
 
 
 def mended(store: Store) -> list[Finding]:

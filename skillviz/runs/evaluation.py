@@ -21,7 +21,7 @@ from skillviz.models.pair import ModelPair, load_pair
 from skillviz.models.predict import predict
 from skillviz.runs.held_out import Fit, against_fitting, fitted, why_not
 from skillviz.runs.metrics import split_scores
-from skillviz.runs.progress import Progress, Report, silent
+from skillviz.runs.process import Progress, Report, silent
 from skillviz.runs.provenance import overlap_note, task_note
 from skillviz.runs.record import Scores
 from skillviz.runs.transfer import seen_texts

@@ -13,7 +13,7 @@ from skillviz.models.examples import ExamplePair, example_bases, example_pairs
 from skillviz.models.fetch import EXAMPLES, EXAMPLES_KEPT
 from skillviz.models.finetune.training_config import DataSettings
 from skillviz.runs.artifact import RunArtifact, Stored, Workshop, newest_runs
-from skillviz.runs.progress import Report
+from skillviz.runs.process import Report
 from skillviz.runs.run import Run
 from skillviz.runs.session import Session
 from skillviz.runs.spec import RunSpec, key_in, read_spec, region_of

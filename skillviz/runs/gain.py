@@ -13,11 +13,11 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from skillviz.core.draws import stratified
 from skillviz.core.encoded import Encoded
 from skillviz.core.gain import GAINS, GainFit, gain_fit
 from skillviz.core.region import Region
 from skillviz.core.scores import losses
-from skillviz.core.stratified import stratified
 from skillviz.core.temperature import scaled, temperature_fit
 from skillviz.models.pair import ModelPair
 from skillviz.runs.metrics import Metrics, metrics

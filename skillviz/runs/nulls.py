@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from skillviz.core.beyond import beyond_null
 from skillviz.core.encoded import Encoded
-from skillviz.core.nulls import LEARNED_SIGNS, NULLS
+from skillviz.core.nulls import LEARNED_SIGNS, NULLS, beyond_null
 from skillviz.core.problem import Problem
 from skillviz.core.region import Region
 from skillviz.core.seeds_interval import mean_of_intervals

@@ -7,7 +7,7 @@ its graft and `control` its comparison: a null of the same search, or a random s
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
@@ -15,16 +15,15 @@ import numpy as np
 import pandas as pd
 import torch
 
+from skillviz.core.draws import stratified, uniform
+from skillviz.core.localizers.record import followed
 from skillviz.core.nulls import SHUFFLED
 from skillviz.core.other_regions import adversarial, minimal, worth_of
-from skillviz.core.random_entries import uniform
 from skillviz.core.region import Region
-from skillviz.core.stratified import stratified
 from skillviz.errors import BadInput
 from skillviz.models.pair import ModelPair
 from skillviz.models.predict import predict
 from skillviz.runs.gain import GainData
-from skillviz.runs.library import library
 from skillviz.runs.nulls import null_graft
 from skillviz.runs.part_scores import (
     ADVERSARIAL,
@@ -43,7 +42,7 @@ from skillviz.runs.produce import problem_of, searched_data
 from skillviz.runs.run import Run
 from skillviz.runs.search import Searched, search
 from skillviz.runs.session import Session
-from skillviz.runs.store import Store
+from skillviz.runs.store import Store, library
 
 Told = Callable[[str], object]
 
@@ -177,7 +176,7 @@ class OtherRegions:
 
         with problem.at_base_afterwards():
             whole = loss(flat)
-            kept = yield_told(minimal(flat, partial(worth_of, problem, entries), loss), self.told)
+            kept = followed(minimal(flat, partial(worth_of, problem, entries), loss), lambda said: self.told(str(said)))
             facts = {"loss": whole, "loss_kept": loss(kept)}
         drawn = (np.random.default_rng((self.seed, draw)).permutation(flat)[: len(kept)] for draw in range(draws))
         return kept, [(self.pair, Region.from_flat(some, self.region.shapes)) for some in drawn], facts
@@ -186,7 +185,9 @@ class OtherRegions:
         """Find the entries outside the region that hurt its graft most, as many as it has; controls are random."""
         problem, _, _ = problem_of(replace(self.plan, outside=None), self.pair, self.session.encoded(self.run.spec))
         flat = self.region.flat()
-        worst = yield_told(adversarial(problem, flat, len(flat), self.seed), self.told, "training loss {:.4f}")
+        worst = followed(
+            adversarial(problem, flat, len(flat), self.seed), lambda loss: self.told(f"training loss {loss:.4f}")
+        )
         controls = []
         for draw in range(draws):
             order = uniform(self.region.d, 2 * len(flat), draw)
@@ -197,12 +198,3 @@ class OtherRegions:
 
 Found = tuple[np.ndarray, "Iterator[tuple[ModelPair, Region]] | list[tuple[ModelPair, Region]]", dict[str, float]]
 """Entries in ascending order, the control grafts with their pairs, and numbers to store."""
-
-
-def yield_told(work: Generator[object, None, np.ndarray], told: Told, words: str = "{}") -> np.ndarray:
-    """Return the result of a generator, after passing each record that it yields to `told` in these words."""
-    while True:
-        try:
-            told(words.format(next(work)))
-        except StopIteration as end:
-            return np.asarray(end.value)

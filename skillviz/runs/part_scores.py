@@ -26,10 +26,9 @@ from skillviz.layout import LAYOUT
 from skillviz.regular_file import has_size, regular
 from skillviz.runs import tables
 from skillviz.runs.folder import now
-from skillviz.runs.library import Library
 from skillviz.runs.record import FileNote, Frozen, read_as
 from skillviz.runs.run import REGION, Run
-from skillviz.runs.store import PARTS, Store, shipped_root, store_root, written
+from skillviz.runs.store import PARTS, Library, Store, shipped_root, store_root, written
 
 RECORD = "parts.json"
 DRAWS = 3

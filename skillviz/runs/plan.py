@@ -2,33 +2,247 @@
 
 `checked_spec` reads headers alone, `planned` also the data. Neither needs weights or torch, but encoding texts imports
 it.
+
+A spec is refused here, before a run exists, if its localizer, task, modes or region expression do not fit together. Run
+ids in expressions are given in full.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from skillviz import json_text
 from skillviz.core.encoded import encoding_notes
-from skillviz.core.localizers.table import EXPRESSION, LEAN_CANDIDATES, Localizer, localizer
+from skillviz.core.localizers.table import (
+    EXPRESSION,
+    LEAN_CANDIDATES,
+    LOCALIZERS,
+    OUTPUTS,
+    Localizer,
+    localizer,
+    makes_graft,
+    matches_outputs,
+)
+from skillviz.core.parameters import ParameterTable
 from skillviz.core.region import Region
+from skillviz.core.region_expression import (
+    ALGEBRA,
+    RegionExpression,
+    Stored,
+    canonical,
+    parsed,
+    parts,
+    region_of,
+    runs_in,
+)
 from skillviz.core.size import parse_size
-from skillviz.errors import BadInput, RunNotFound
-from skillviz.models.preflight import Preflight, preflight
+from skillviz.errors import BadInput, BadSize, RunNotFound
+from skillviz.models.preflight import INSTEAD, Preflight, lean_refusal, preflight
 from skillviz.runs.held_out import FEWEST, why_not
-from skillviz.runs.library import Library
 from skillviz.runs.provenance import task_note
 from skillviz.runs.record import TaskNote
-from skillviz.runs.region_expression import ResolvedExpression, made_with, outside_of, resolved_expression, source_of
-from skillviz.runs.run import REGION
+from skillviz.runs.run import RANKING, REGION, Run
 from skillviz.runs.session import Session
-from skillviz.runs.spec import FIT, NO_NULLS, RunSpec, key_in, words_of_region
-from skillviz.runs.suited import refuse_unsuited
+from skillviz.runs.spec import FIT, KEY, NO_NULLS, RunSpec, key_in, words_of_region
+from skillviz.runs.store import Library
 from skillviz.runs.transfer import refuse_unfit
 from skillviz.tasks.project import expanded
-from skillviz.tasks.task import Task
+from skillviz.tasks.task import GENERATION, Task
+
+EXAMPLE = """--option 'expression={"layers": [0, 1], "kinds": ["value"]}'"""
+
+
+@dataclass(frozen=True)
+class ResolvedExpression:
+    """A checked expression with full run ids, the size of its region, and the runs whose regions it uses."""
+
+    expression: dict[str, Any]
+    size: int
+    stored: Stored
+    sources: tuple[dict[str, Any], ...]
+
+    @property
+    def text(self) -> str:
+        """The expression as canonical JSON."""
+        return canonical(self.expression)
+
+
+def resolved_expression(options: Mapping[str, Any], table: ParameterTable, runs: Library) -> ResolvedExpression:
+    """Return the region described by the option `expression` among the table's parameters.
+
+    Raises BadInput if there is no expression, or if it cannot be read, fits another architecture or has no entry;
+    RunNotFound if it names an unknown run.
+    """
+    if EXPRESSION not in options:
+        raise BadInput(f"the localizer 'expression' needs its option 'expression', such as {EXAMPLE}.")
+    expression = in_full(parsed(options[EXPRESSION]), runs)
+    stored = stored_in(runs)
+    size = sum(len(entries) for _, entries in parts(expression, table, stored))
+    if not size:
+        text = canonical(expression)
+        text = text if len(text) <= 80 else text[:77] + "..."
+        raise BadInput(f"{text} describes a region without entries; choose other layers, kinds or rows.")
+    return ResolvedExpression(
+        expression, size, stored, tuple(source_of(runs.open(run_id)) for run_id in runs_in(expression))
+    )
+
+
+def outside_of(
+    spec: RunSpec, row: Localizer, table: ParameterTable, sizes: Sequence[int], runs: Library
+) -> tuple[Region | None, tuple[dict[str, Any], ...]]:
+    """Return the region that the spec's search must not use, or None, and the runs whose regions it uses.
+
+    Raises BadInput for a localizer that does not choose by movement, BadSize if fewer entries are left than requested,
+    and the errors of `resolved_expression`.
+    """
+    if not spec.outside:
+        return None, ()
+    if not row.has_null:
+        names = ", ".join(name for name, other in LOCALIZERS.items() if other.has_null)
+        raise BadInput(
+            f"the localizer '{row.name}' does not choose entries by their movement, so it cannot be kept out of a "
+            f"region; use one of {names}, or leave --outside out."
+        )
+    resolved = resolved_expression({EXPRESSION: spec.outside}, table, runs)
+    region = region_of(resolved.expression, table, resolved.stored)
+    if row.budgeted and max(sizes) > (left := region.d - region.size):
+        raise BadSize(f"{max(sizes):,} entries were requested, and {left:,} are outside {resolved.text}; ask for less.")
+    return region, resolved.sources
+
+
+def stored_in(runs: Library) -> Stored:
+    """Return a function for the region of a library's run: the main one, or the first entries of its ranking."""
+
+    def stored(run_id: str, size: int | None) -> Region:
+        run = runs.open(run_id)
+        return run.region() if size is None else run.cut(size)
+
+    return stored
+
+
+def in_full(expression: RegionExpression, runs: Library) -> dict[str, Any]:
+    """Return the expression with full run ids, since the beginning of an id may later match another run."""
+    if "run" in expression:
+        return {**expression, "run": runs.open(expression["run"]).id}
+    return {
+        key: [in_full(part, runs) for part in value] if key in ALGEBRA else value for key, value in expression.items()
+    }
+
+
+def keys_in(expression: Any) -> list[str]:
+    """Return the spec keys that an expression names as `key:...`, at any depth."""
+    expression = read_expression(expression)
+    if isinstance(expression, dict):
+        run = expression.get("run")
+        keys = [run.removeprefix(KEY)] if isinstance(run, str) and run.startswith(KEY) else []
+        return keys + [key for name, part in expression.items() if name != "run" for key in keys_in(part)]
+    return [key for part in expression for key in keys_in(part)] if isinstance(expression, list | tuple) else []
+
+
+def read_expression(expression: Any) -> Any:
+    """Return an expression, parsed if it was given as JSON."""
+    if not isinstance(expression, str):
+        return expression
+    try:
+        return json_text.loads(expression)
+    except ValueError:
+        return expression
+
+
+def source_of(run: Run) -> dict[str, Any]:
+    """Return the identification of a stored region: the run, its files' hashes, and the pair on which it was found."""
+    models = {"base": run.record.base, "finetuned": run.record.finetuned}
+    hashes = {"region": run.record.files.get(REGION), "ranking": run.record.files.get(RANKING)}
+    return {
+        "run": run.id,
+        **{f"{name}_sha256": note.sha256 if note else "" for name, note in hashes.items()},
+        **{f"{name}_fingerprint": note.fingerprint if note else "" for name, note in models.items()},
+    }
+
+
+LEAVE_OUT = "leave CUDA graphs out"
+
+
+def refuse_unsuited(spec: RunSpec, task: Task, check: Preflight, device: str = "") -> None:
+    """Raise BadInput if the localizer cannot be used on the task, or in the spec's modes with this pair.
+
+    `device` is the kind of device that the run will use, if known.
+    """
+    row = localizer(spec.localizer)
+    error = (
+        (refused_lean(row, check) if spec.lean else None)
+        or (refused_graphs(row, device or spec.device, spec.lean, check) if spec.cuda_graphs else None)
+        or refused_generation(row, task)
+        or refused_gain(spec, task)
+    )
+    if error is not None:
+        raise error
+
+
+def refused_lean(row: Localizer, check: Preflight | None) -> BadInput | None:
+    """Return the reason against lean mode for a localizer or pair, as far as the pair is known, or None."""
+    if not row.lean:
+        names = ", ".join(name for name, other in LOCALIZERS.items() if other.lean)
+        return BadInput(
+            f"the localizer '{row.name}' keeps numbers for every parameter, which lean mode has no room for; use one "
+            f"of {names}, or {INSTEAD}."
+        )
+    return None if check is None else lean_refusal(check)
+
+
+def refused_graphs(row: Localizer, device: str, is_lean: bool, check: Preflight | None) -> BadInput | None:
+    """Return the reason against recording a search's passes as CUDA graphs, as far as is known, or None."""
+    if device == "cpu":
+        return BadInput(f"CUDA graphs need a GPU, and this run is on the CPU; {LEAVE_OUT}, or choose a GPU.")
+    if is_lean:
+        return BadInput("lean mode cannot record CUDA graphs; leave one of the two out.")
+    if row.compares_answers:
+        return BadInput(
+            f"the localizer '{row.name}' takes gradients of single examples, which CUDA graphs do not record; "
+            f"{LEAVE_OUT}, or use another localizer."
+        )
+    if check is not None and check.readout == "causal":
+        return BadInput(f"the causal readout cannot be recorded as CUDA graphs; {LEAVE_OUT}, or use another readout.")
+    return None
+
+
+def refused_gain(spec: RunSpec, task: Task) -> BadInput | None:
+    """Return the reason against a gain other than 1 for a localizer or task; None if there is none."""
+    if spec.gain == 1:
+        return None
+    if not makes_graft(spec.localizer):
+        return BadInput(f"the localizer '{spec.localizer}' makes no graft, so it has no gain; leave --gain out.")
+    if task.kind == GENERATION:
+        return BadInput("a gain needs a task with classes or options, and this one has references; leave --gain out.")
+    return None
+
+
+def refused_options(options: Any, task: Task, is_lean: bool) -> BadInput | None:
+    """Return the reason against a localizer's options for a task or in lean mode; None if there is none."""
+    if matches_outputs(options) and task.kind == GENERATION:
+        return BadInput(
+            f"match={OUTPUTS} needs a task with classes or options, and this one has references; leave it out."
+        )
+    if is_lean and getattr(options, "is_averaged", False):
+        return BadInput(
+            "in lean mode first-order takes one gradient at the base; leave points and weigh out, or lean mode."
+        )
+    return None
+
+
+def refused_generation(row: Localizer, task: Task) -> BadInput | None:
+    """Return the reason against a localizer for a task with references; None if there is none, and for other tasks."""
+    if not row.compares_answers or task.kind != GENERATION:
+        return None
+    names = ", ".join(name for name, other in LOCALIZERS.items() if other.is_search and not other.compares_answers)
+    return BadInput(
+        f"the localizer '{row.name}' compares the scores of several answers, and "
+        f"{'a text that is generated' if task.generates else 'each example'} has one reference; use another, such as "
+        f"{names}."
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,6 +321,8 @@ def checked_spec(
         resolved = resolved_expression(spec.options, pair.table, runs)
         sources = resolved.sources
     options, unused = options_of(spec, row, region, resolved)
+    if (error := refused_options(options, task, spec.lean)) is not None:
+        raise error
     sizes = tuple[int, ...]() if resolved is None else (resolved.size,)
     if row.name != EXPRESSION and pair.d is not None:
         sizes = tuple(parse_size(size, pair.d) for size in spec.sizes)
@@ -118,7 +334,7 @@ def checked_spec(
     notes = [*unused]
     if outside is not None:
         notes.append(f"The search stays out of {outside.size:,} entries: {spec.outside}.")
-    notes += made_with(sources)
+    notes += (f"Made with the region of run {one['run']} (sha256 {one['region_sha256'][:12]})." for one in sources)
     if spec.nulls != NO_NULLS and not row.has_null:
         notes.append(f"The localizer {row.name} has no null, so none is searched.")
     if not row.budgeted and not resolved:

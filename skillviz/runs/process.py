@@ -1,4 +1,4 @@
-"""The processes that make runs and studies: their environment, their launch, and how they stop."""
+"""The processes that make runs and studies: their environment and launch, their progress reports, and how they stop."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -15,8 +16,34 @@ from typing import Any
 from skillviz import json_text
 from skillviz.atomic import write_text
 from skillviz.runs import slurm_queue
-from skillviz.runs.progress import Progress, Report
 from skillviz.tasks.project import importable
+
+PHASES = ("check", "load", "predict", "search", "evaluate", "store")
+
+
+@dataclass(frozen=True)
+class Progress:
+    """`done` of `total` (None: unknown) in a phase, and a text for the user.
+
+    In the phase search, `loss` (nats) and `size` (entries) are the last step's. `left` is the number of seconds until
+    the whole run is finished (None: unknown).
+    """
+
+    phase: str
+    done: int = 0
+    total: int | None = None
+    text: str = ""
+    loss: float | None = None
+    size: int | None = None
+    left: float | None = None
+
+
+Report = Callable[[Progress], None]
+
+
+def silent(progress: Progress) -> None:
+    """Ignore the report."""
+
 
 LAUNCH = "launch.json"
 SPIN = "GOMP_SPINCOUNT"

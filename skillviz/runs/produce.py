@@ -14,25 +14,23 @@ import torch
 
 from skillviz.core.encoded import Encoded, encoding_notes
 from skillviz.core.localizers.record import LocalizerStep, State
-from skillviz.core.localizers.table import EXPRESSION, LABELS
+from skillviz.core.localizers.table import EXPRESSION, matches_outputs
+from skillviz.core.objective import Shards
 from skillviz.core.problem import Problem
 from skillviz.core.recordings import Recordings
 from skillviz.core.scores import probabilities
-from skillviz.core.shards import Shards
 from skillviz.models.device import describe, pick
-from skillviz.models.null_pair import kept_out
+from skillviz.models.null_pair import kept_out, summed_movements
 from skillviz.models.pair import ModelPair
-from skillviz.models.task_vectors import summed_movements
 from skillviz.runs.checkpoint import DEFINITION, Checkpoints
 from skillviz.runs.folder import CHECKPOINT, RunFolder
 from skillviz.runs.held_out import data_record, why_not
-from skillviz.runs.library import library
 from skillviz.runs.memory import PROCESS, facts_from, free_memory, peak_bytes, refuse_larger
 from skillviz.runs.nulls import NullDraw, kept_null, null_graft, searched_null
 from skillviz.runs.pace import OTHERS, OUTSIDE, Pace, Scored, passes
 from skillviz.runs.passes import FOLDER, UNKEPT, Passes
 from skillviz.runs.plan import RunPlan, other_models_of, planned
-from skillviz.runs.progress import Progress, Report, silent
+from skillviz.runs.process import Progress, Report, silent
 from skillviz.runs.provenance import architecture_note, commit, model_note, versions
 from skillviz.runs.record_failure import record_failure
 from skillviz.runs.run import Run
@@ -40,7 +38,7 @@ from skillviz.runs.scoring import Scoring
 from skillviz.runs.search import Searched, SearchStep, search
 from skillviz.runs.session import EVALUATED, Session
 from skillviz.runs.spec import RunSpec
-from skillviz.runs.store import Store
+from skillviz.runs.store import Store, library
 from skillviz.tasks.project import expanded
 
 BEAT = 1.0  # seconds between two reports of scored examples
@@ -123,7 +121,7 @@ def searched_data(plan: RunPlan, session: Session, passes: Passes = UNKEPT) -> d
     They are the fine-tuned model's probabilities, on a null's search too.
     """
     data = session.encoded(plan.spec)
-    if getattr(plan.options, "match", LABELS) == LABELS:
+    if not matches_outputs(plan.options):
         return data
     scores = passes.predict(session.pair(plan.spec), data["train"], "train", "finetuned")
     return {**data, "train": replace(data["train"], targets=probabilities(scores))}

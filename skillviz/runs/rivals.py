@@ -17,20 +17,19 @@ import pandas as pd
 import torch
 
 from skillviz.core.compressed import COMPRESSIONS, ENTRIES, PLACE, compressed
+from skillviz.core.draws import stratified
 from skillviz.core.localizers.table import localizer
 from skillviz.core.region import Region
-from skillviz.core.stratified import stratified
 from skillviz.errors import BadInput
 from skillviz.runs.gain import GainData, gained, temperature_of
 from skillviz.runs.graft_of_run import check_fingerprints
-from skillviz.runs.library import library
 from skillviz.runs.part_scores import CHOSEN, ONE, RIVALS, PartScores, region_rows, store_parts, stored_parts
 from skillviz.runs.passes import Passes
 from skillviz.runs.plan import planned
 from skillviz.runs.run import Run
 from skillviz.runs.session import ENDS, Session
 from skillviz.runs.spec import FIT
-from skillviz.runs.store import Store
+from skillviz.runs.store import Store, library
 
 CONDITIONS = ((ONE, 0), (CHOSEN, 0))
 

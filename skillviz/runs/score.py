@@ -30,7 +30,7 @@ from skillviz.runs.artifact import (
 )
 from skillviz.runs.folder import now
 from skillviz.runs.metrics import split_scores
-from skillviz.runs.progress import Progress, Report, silent
+from skillviz.runs.process import Progress, Report, silent
 from skillviz.runs.provenance import architecture_note, commit, model_note, task_note, versions
 from skillviz.runs.record import (
     Architecture,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -85,7 +86,7 @@ def search(
             searched.history[:] = [line for line in searched.history if line["target"] != target]
         before = max((line["seconds"] for line in searched.history if line["target"] == target), default=0.0)
         steps = row.search(problem, target, seed=seed, options=options, resume=state)
-        state = None
+        begun, state = time.perf_counter(), None
         while True:
             try:
                 step = next(steps)
@@ -95,7 +96,8 @@ def search(
             searched.history.append(
                 {
                     "localizer": row.name, "target": target, "step": step.step, "loss": step.finite_loss,
-                    "size": step.size, "added": step.added, "removed": step.removed, "seconds": before + step.seconds,
+                    "size": step.size, "added": step.added, "removed": step.removed,
+                    "seconds": before + time.perf_counter() - begun,
                 }
             )  # fmt: skip
             yield SearchStep(target, number, len(targets), step)

@@ -27,9 +27,8 @@ from skillviz.runs.transfer import Other, other_examples, seen_texts
 from skillviz.tasks import registry
 from skillviz.tasks.leaks import training_texts
 from skillviz.tasks.project import expanded
-from skillviz.tasks.sample import sampled
 from skillviz.tasks.source import OUT_OF_SCOPE, out_of_scope
-from skillviz.tasks.splits import Splits, load
+from skillviz.tasks.splits import Splits, load, sampled
 from skillviz.tasks.task import Task
 
 if TYPE_CHECKING:

@@ -12,10 +12,10 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
+from skillviz.core.draws import LARGEST_SEED
 from skillviz.core.localizers.table import DEFAULT_LOCALIZER, LOCALIZERS, has_null
 from skillviz.core.nulls import LEARNED_SIGNS, NULLS, SHUFFLED
 from skillviz.core.region_expression import canonical, parsed
-from skillviz.core.seeds import LARGEST_SEED
 from skillviz.errors import BadInput
 from skillviz.models.heads import Readout
 from skillviz.tasks.project import anchored, anchored_task

@@ -86,7 +86,7 @@ def grid_logits(
         if kept is not None:
             passes.heard(len(inside) * len(encoded), len(inside) * int(encoded.lengths.sum()), text, False)
         objective = pair.objective(encoded)
-        objective.heard = partial(_told, passes, text)
+        objective.heard = lambda examples, tokens, text=text: passes.heard(examples, tokens, text, True)
         computed: list[np.ndarray] = []
         points = (z for z in kept) if kept is not None else path_logits(pair, objective, path, region, inside)
         with pair.with_gain(gain), closing(points):
@@ -100,36 +100,24 @@ def grid_logits(
         passes.heard(0, 0, text, True)
 
 
-def _told(passes: Passes, text: str, examples: int, tokens: int) -> None:
-    """Report examples that went through the model."""
-    passes.heard(examples, tokens, text, True)
-
-
 def path_logits(
     pair: ModelPair, objective: Objective, path: str, region: Region | None, grid: Sequence[float]
 ) -> Generator[np.ndarray, None, None]:
-    """Yield the logits [n, label] of a path at each alpha; wise-ft needs no region."""
+    """Yield the logits [n, label] of a path at each alpha; wise-ft needs no region.
+
+    On the graft's path the layers below the region's are computed once for all. The model is compared with the base
+    once, and between two alphas only the region's entries change.
+    """
     if path == GRAFT_PATH and region is not None and pair.is_vector:
-        yield from _of_graft(pair, objective, grid, region)
+        inside = torch.from_numpy(region.like(pair.table.shapes).flat()).to(pair.flat.device)
+        base, end = pair.base[inside], pair.grafted_values(inside, len(inside))
+        with pair.at("pretrained"):
+            yield from logits_of(objective, [Change(inside, partial(between, base, end, alpha)) for alpha in grid])
         return
     for alpha in grid:
         with on_path(pair, path, alpha, region):
             logits = objective.logits()
         yield logits
-
-
-def _of_graft(
-    pair: ModelPair, objective: Objective, grid: Sequence[float], region: Region
-) -> Generator[np.ndarray, None, None]:
-    """Yield the logits [n, label] of the graft path at each alpha.
-
-    The layers below the region's are computed once for all. The model is compared with the base once, and between two
-    alphas only the region's entries change.
-    """
-    inside = torch.from_numpy(region.like(pair.table.shapes).flat()).to(pair.flat.device)
-    base, end = pair.base[inside], pair.grafted_values(inside, len(inside))
-    with pair.at("pretrained"):
-        yield from logits_of(objective, [Change(inside, partial(between, base, end, alpha)) for alpha in grid])
 
 
 @contextmanager

@@ -23,12 +23,11 @@ from skillviz.core.localizers.table import makes_graft
 from skillviz.core.region_parts import GROUPINGS
 from skillviz.errors import CorruptRun
 from skillviz.runs import tables
-from skillviz.runs.library import Library
 from skillviz.runs.packed import file_of
 from skillviz.runs.part_scores import RECORD as PARTS_FILE
 from skillviz.runs.part_scores import REGIONS, RIVALS, stored_parts
 from skillviz.runs.run import RECORD, Run
-from skillviz.runs.store import PARTS
+from skillviz.runs.store import PARTS, Library
 from skillviz.show import out_of_scope
 from skillviz.show.entries import entry_of, run_labels
 

@@ -10,7 +10,7 @@ import pandas as pd
 
 from skillviz.analysis.size_curve import by_size
 from skillviz.core import formats
-from skillviz.core.bins import BINS
+from skillviz.core.calibration_error import BINS
 from skillviz.core.formats import read_first
 from skillviz.core.metrics import metric_row
 from skillviz.plots import compare as plots

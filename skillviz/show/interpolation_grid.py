@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from skillviz.core.bins import BINS, equal_width_edges
+from skillviz.core.calibration_error import BINS, equal_width_edges
 from skillviz.core.interpolate import PATHS
 from skillviz.core.metrics import metric_row
 from skillviz.plots.figure import centers

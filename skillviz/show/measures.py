@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from skillviz.core import selective, smooth_calibration
+from skillviz.core import calibration, selective
 from skillviz.core.calibration import reliability
 from skillviz.core.calibration_error import calibration_test
 from skillviz.core.intervals import Interval, metric_interval
@@ -84,8 +84,8 @@ def smooth_reliability(
     logits: Mapping[str, np.ndarray], labels: np.ndarray
 ) -> tuple[pd.DataFrame, dict[str, Interval]]:
     """The smoothed reliability of all states in one table, with a column `state`, and the smECE of each."""
-    curve_of = smooth_calibration.smooth_reliability
-    errors = {name: smooth_calibration.smooth_error(z, labels) for name, z in logits.items()}
+    curve_of = calibration.smooth_reliability
+    errors = {name: calibration.smooth_error(z, labels) for name, z in logits.items()}
     parts = [curve_of(z, labels, errors[name].value).assign(state=name) for name, z in logits.items()]
     return pd.concat(parts, ignore_index=True), errors
 

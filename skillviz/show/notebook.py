@@ -13,10 +13,9 @@ from skillviz.analysis.readable_table import as_stored, html
 from skillviz.errors import BadInput
 from skillviz.plots.restyle import with_dark_marks
 from skillviz.plots.theme import check_theme
-from skillviz.runs.library import library
-from skillviz.runs.library import open_run as open_stored
 from skillviz.runs.run import Run as StoredRun
-from skillviz.runs.store import Store
+from skillviz.runs.store import Store, library
+from skillviz.runs.store import open_run as open_stored
 from skillviz.show import beyond, sentences
 from skillviz.show.entries import entry_of, headline_scores, headline_split, run_labels
 from skillviz.show.exhibit import Exhibit

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from skillviz.core import formats
-from skillviz.core.bins import bin_numbers, equal_width_edges
+from skillviz.core.calibration_error import bin_numbers, equal_width_edges
 from skillviz.core.metrics import metric_row
 from skillviz.core.scores import confidence, probabilities
 from skillviz.core.separation import auroc, auroc_difference

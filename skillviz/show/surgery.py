@@ -11,8 +11,8 @@ import pandas as pd
 
 from skillviz.analysis.size_curve import by_size
 from skillviz.core import formats, intervals
+from skillviz.core.draws import ANYWHERE, MATCHED
 from skillviz.core.metrics import metric_row, panels
-from skillviz.core.random_entries import ANYWHERE, MATCHED
 from skillviz.core.scores import probabilities
 from skillviz.core.verdicts import NO_DIFFERENCE, NOT_MEASURED, DifferenceVerdict
 from skillviz.plots.examples import class_probabilities

@@ -20,18 +20,16 @@ from skillviz.runs import slurm_queue
 from skillviz.runs.artifact import FINETUNE, LOCALIZE, Workshop
 from skillviz.runs.folder import CANCEL, CHECKPOINT, WORK, now
 from skillviz.runs.liveness import jobs_of
-from skillviz.runs.progress import Report
+from skillviz.runs.process import Report
 from skillviz.runs.record import Failure
 from skillviz.runs.store import KILLED, Store, ended_by_cluster
-from skillviz.studies.command import rerunnable
-from skillviz.studies.engine import NOT_REACHED, STARTED, Outcome, run_study
-from skillviz.studies.execute import FAILED, FINISHED, attempt, ensure
+from skillviz.studies.engine import NOT_REACHED, STARTED, Outcome, rerunnable, run_study
 from skillviz.studies.finetuned_model import folder_of
 from skillviz.studies.journal import Journal, tell
 from skillviz.studies.plan import StudyPlan, study_plan
 from skillviz.studies.spec import StudySpec, read_study
 from skillviz.studies.status import MISSING, RUNNING, Snapshot
-from skillviz.studies.step import TABLE, StudyStep
+from skillviz.studies.step import FAILED, FINISHED, TABLE, StudyStep, attempt, ensure
 from skillviz.studies.store import FILE, StepNote, StudyRecord, open_study, write_record
 
 LEVELS = "levels.json"

@@ -12,7 +12,7 @@ from skillviz.models.checkpoint import read_info
 from skillviz.models.fetch import resolve
 from skillviz.models.heads import missing_head, own_head_of_other_kind, supported
 from skillviz.models.preflight import Preflight, preflight
-from skillviz.runs.library import Library, library
+from skillviz.runs.store import Library, library
 from skillviz.studies.paper.experiments import experiment
 from skillviz.studies.plan import StudyPlan
 from skillviz.studies.status import Snapshot

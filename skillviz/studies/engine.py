@@ -1,39 +1,49 @@
 """Run a study: do each step that is not finished and current, in this process or in several workers.
 
 Finished steps are kept in any case: an interrupted study resumes where it stopped.
+
+A worker process has its own session, and ends when its parent process ends.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import contextlib
+import gc
+import multiprocessing
+import os
+import shlex
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from skillviz.errors import DiskFull
 from skillviz.runs.artifact import CURRENT, Change, Stored, Workshop
-from skillviz.runs.progress import Report, silent
+from skillviz.runs.process import Report, gently, silent
 from skillviz.runs.record import Failure
 from skillviz.runs.store import Store
 from skillviz.studies.check import check
-from skillviz.studies.command import rerunnable
-from skillviz.studies.cores import cores
-from skillviz.studies.execute import FAILED, FINISHED, SKIPPED, Reply, attempt, ensure
 from skillviz.studies.journal import Journal
 from skillviz.studies.make_tables import make_tables
 from skillviz.studies.plan import StudyPlan, study_plan
 from skillviz.studies.results import Results
 from skillviz.studies.spec import StudySpec
-from skillviz.studies.status import Snapshot
-from skillviz.studies.step import TABLE, StudyStep
+from skillviz.studies.status import Snapshot, cores
+from skillviz.studies.step import FAILED, FINISHED, SKIPPED, TABLE, Reply, StudyStep, attempt, ensure
 from skillviz.studies.store import write_tables
 from skillviz.studies.time_left import measured
-from skillviz.studies.workers import Pool, Setup, Worker
-from skillviz.tasks.project import FINETUNED_VARIABLE, finetuned_root
+from skillviz.tasks.project import FINETUNED_VARIABLE, anchored, finetuned_root, project_root
 
 if TYPE_CHECKING:
     from skillviz.runs.session import Session
+
 
 STARTED, NOT_REACHED = "started", "not reached"
 
@@ -266,3 +276,188 @@ def _chosen(ready: list[StudyStep], idle: list[Worker], workers: list[Worker]) -
     waiting = [step.pair for step in ready]
     other = next((step for step in ready if waiting.count(step.pair) > 1 or step.pair not in busy), None)
     return None if other is None else (idle[0], other)
+
+
+PATIENCE = 5.0  # seconds that a worker has to write a checkpoint
+NO_PROCESS = Failure(
+    kind="killed",
+    message="The process of this step has stopped.",
+    hint="It was killed or ran out of memory; start the study again with fewer workers.",
+)
+
+
+class Setup(NamedTuple):
+    """The settings of a worker process."""
+
+    study: dict[str, Any]
+    root: str
+    threads: int
+    command: str | None
+    environment: dict[str, str]
+
+
+@dataclass
+class Worker:
+    """A worker process, its current step, and the pair whose models it has loaded."""
+
+    process: Any
+    connection: Connection
+    step: StudyStep | None = None
+    pair: Any = None
+
+
+@dataclass
+class Pool:
+    """Up to `count` workers, started as they are needed."""
+
+    setup: Setup
+    count: int
+    workers: list[Worker] = field(default_factory=list)
+
+    def idle(self) -> list[Worker]:
+        """Return the workers without a step; if there are none, one is started unless `count` are running."""
+        idle = [worker for worker in self.workers if worker.step is None]
+        return idle or ([self._started()] if len(self.workers) < self.count else [])
+
+    def give(self, worker: Worker, step: StudyStep, stored: Stored | None) -> None:
+        """Send a step to the worker."""
+        worker.step, worker.pair = step, step.pair or worker.pair
+        with contextlib.suppress(OSError):  # if the process is gone, `replies` reports it
+            worker.connection.send((step.key, stored))
+
+    def replies(self) -> Iterator[tuple[StudyStep, Reply]]:
+        """The steps that ended, at least one; if a worker's process is gone, it is removed and its step has failed."""
+        busy = {worker.connection: worker for worker in self.workers if worker.step is not None}
+        for ready in wait(list(busy)):
+            worker = busy[ready]  # type: ignore[index]
+            step, reply = worker.step, Reply(FAILED, failure=NO_PROCESS)
+            try:
+                reply, worker.step = worker.connection.recv(), None
+            except (EOFError, OSError):
+                self.workers.remove(worker)
+            assert step is not None
+            yield step, reply
+
+    def stop(self) -> None:
+        """End all workers; those at work write a checkpoint first."""
+        for worker in self.workers:
+            worker.connection.close()
+            if worker.step is not None:
+                worker.process.terminate()
+        ends = time.monotonic() + PATIENCE
+        for worker in self.workers:
+            worker.process.join(max(0.0, ends - time.monotonic()))
+            if worker.process.is_alive():
+                worker.process.kill()
+                worker.process.join()
+        self.workers.clear()
+
+    def _started(self) -> Worker:
+        context = multiprocessing.get_context("spawn")
+        ours, theirs = context.Pipe()
+        process = context.Process(target=main, args=(theirs, self.setup), daemon=True)
+        with _no_main():
+            process.start()
+        theirs.close()
+        self.workers.append(Worker(process, ours))
+        return self.workers[-1]
+
+
+@contextlib.contextmanager
+def _no_main() -> Iterator[None]:
+    """Hide this process's main module: a spawned process would import it again, which is unnecessary and may fail."""
+    own, sys.modules["__main__"] = sys.modules["__main__"], ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = own
+
+
+def main(connection: Connection, setup: Setup) -> None:
+    """Run a worker's process: do steps as they arrive, until the connection is closed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is handled by the parent, which then ends this process
+    os.environ.update(setup.environment)
+    os.environ["OMP_NUM_THREADS"] = str(setup.threads)
+    threading.Thread(target=_die_with_parent, daemon=True).start()
+    import torch  # heavy: not before it is needed
+
+    from skillviz.runs.session import Session  # imports torch
+
+    torch.set_num_threads(setup.threads)
+    steps = study_plan(StudySpec(**setup.study)).by_key
+    workshop = Workshop(Store(setup.root), Session(), setup.command)
+    with contextlib.suppress(EOFError, OSError, KeyboardInterrupt):
+        while True:
+            key, stored = connection.recv()
+            with gently(silent) as workshop.report:
+                reply = attempt(partial(ensure, steps[key], stored, workshop), workshop)
+            connection.send(reply)
+    gc.freeze()  # the process ends, and another pass of the collector over all of torch's objects takes two seconds
+
+
+def _die_with_parent() -> None:
+    """End this process with SIGTERM when its parent process is gone."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    wait([parent.sentinel])
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+LOCAL_OPTIONS = {"--runs-dir": 1, "--workers": 1, "--json": 0, "--partial": 0, "--dry-run": 0, "--write-only": 0}
+"""Options that do not change the results, each with its number of values."""
+
+
+def rerunnable(command: str | None, name: str) -> str | None:
+    """Return the command without local options if it means the same from any folder; otherwise return the command that
+    runs the stored study of this name again."""
+    if command is None:
+        return None
+    try:
+        words = _without_local_options(shlex.split(command))
+    except ValueError:
+        words = []
+    if words and not any(_is_elsewhere(part) for word in words for part in _values(word)):
+        return shlex.join(map(_plain, words))
+    return shlex.join(["python", "-m", "skillviz", "study", "run", name])
+
+
+def _without_local_options(words: list[str]) -> list[str]:
+    kept, skipped = [], 0
+    for word in words:
+        name, equals, _ = word.partition("=")
+        if skipped:
+            skipped -= 1
+        elif name in LOCAL_OPTIONS:
+            skipped = 0 if equals else LOCAL_OPTIONS[name]
+        else:
+            kept.append(word)
+    return kept
+
+
+def _values(word: str) -> list[str]:
+    """Return the parts of a word that may be paths: the word or the value after `--option=`, split at commas."""
+    return (word.partition("=")[2] if word.startswith("--") else word).split(",")
+
+
+def _is_elsewhere(text: str) -> bool:
+    """True if the path is outside the project, so that it exists on this machine only."""
+    path = Path(text).expanduser()
+    if path.is_absolute() or ".." in path.parts:
+        return not path.resolve().is_relative_to(project_root().resolve())
+    return anchored(text, Path.cwd()) != text
+
+
+def _plain(word: str) -> str:
+    """Return the word with its paths shortened; they may be separated by commas or follow `--option=`."""
+    option, equals, value = word.partition("=") if word.startswith("--") else ("", "", word)
+    return option + equals + ",".join(_short(part) for part in value.split(","))
+
+
+def _short(text: str) -> str:
+    if not text.startswith(("/", "~/")) and ".." not in Path(text).parts:
+        return text
+    path = Path(text).expanduser().resolve()  # variables are not expanded, because the path is shown
+    for root in (project_root().resolve(), Path.cwd()):
+        if path.is_relative_to(root):
+            return str(path.relative_to(root))
+    return path.name

@@ -18,7 +18,7 @@ from skillviz.core.localizers.table import EXPRESSION, LOCALIZERS
 from skillviz.errors import BadInput
 from skillviz.models.finetune.recipes import CONTINUAL, MODES, MULTI_TASK, RETRAIN, SGD
 from skillviz.runs.artifact import FINETUNE, LOCALIZE, SCORE
-from skillviz.runs.region_expression import read_expression
+from skillviz.runs.plan import read_expression
 from skillviz.runs.score import ScoreSpec, read_score_spec
 from skillviz.runs.spec import KEY, RunSpec, read_spec, region_of
 from skillviz.studies.finetuned_model import FineTunedSpec, read_finetuned

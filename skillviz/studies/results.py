@@ -13,8 +13,7 @@ from skillviz.runs.artifact import LOCALIZE, SCORE
 from skillviz.runs.run import Run
 from skillviz.runs.score import Score
 from skillviz.runs.store import Store
-from skillviz.studies.finetuned_model import FineTunedSpec, folder_of, task_name
-from skillviz.studies.finetuned_store import RECORD
+from skillviz.studies.finetuned_model import RECORD, FineTunedSpec, folder_of, task_name
 from skillviz.studies.plan import StudyPlan, fits
 from skillviz.studies.spec import StudySpec
 from skillviz.studies.status import Snapshot

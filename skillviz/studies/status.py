@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
@@ -18,6 +19,13 @@ from skillviz.studies.plan import StudyPlan, study_plan
 from skillviz.studies.spec import StudySpec
 from skillviz.studies.step import ARTIFACTS, TABLE, StudyStep
 from skillviz.studies.store import TABLES_VERSION, StudyFolder, open_study, study_path
+
+
+def cores() -> int:
+    """The number of processors that this process may run on, or the machine's number if the system has no affinity."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity else os.cpu_count() or 1
+
 
 FINISHED, MISSING, FAILED, RUNNING = "finished", "missing", "failed", "running"
 COLUMNS = {"step": "int64", "kind": "str", "title": "str", "state": "str", "seconds": "float64", "error": "str"}

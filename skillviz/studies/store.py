@@ -17,10 +17,9 @@ from skillviz.atomic import sha256, write_file, write_text
 from skillviz.errors import BadInput, NotReadable, StoreError
 from skillviz.layout import LAYOUT
 from skillviz.regular_file import folder_names, may_be_regular, regular
-from skillviz.runs.library import Library
 from skillviz.runs.packed import STUDIES
 from skillviz.runs.record import Failure, FileNote, Frozen, read_as
-from skillviz.runs.store import Store, Unreadable
+from skillviz.runs.store import Library, Store, Unreadable
 from skillviz.studies.spec import StudySpec, read_study
 
 FOLDER = STUDIES

@@ -32,7 +32,7 @@ from skillviz.runs.run import Run
 from skillviz.runs.spec import RunSpec
 from skillviz.studies.results import Results
 from skillviz.tasks.definition import definition
-from skillviz.tasks.family import family
+from skillviz.tasks.readable_names import family
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -201,8 +201,8 @@ class TaskSessions:
     sessions: dict[str, Session] = field(default_factory=dict)
 
     def purified(self, tasks: Sequence[str], union: Region, seed: int) -> Region:
-        """Return the union of these tasks' regions after a few mask steps on the sum of their losses (core.purify)."""
-        from skillviz.core.purify import PurifyOptions, purify  # imports torch
+        """Return the union of these tasks' regions after a few mask steps on the sum of their losses."""
+        from skillviz.core.other_regions import PurifyOptions, purify  # imports torch
 
         options = PurifyOptions(batch_size=BATCH)
         which = {

@@ -1,4 +1,4 @@
-"""The readable name of a task: its usual name in the field, instead of the id in files and code."""
+"""The readable names of tasks, used in the field instead of their ids; and the families of related tasks."""
 
 from __future__ import annotations
 
@@ -36,3 +36,31 @@ def name_beside(task: str, own: str) -> str:
 def readable(words: str) -> str:
     """The text with the readable names of tasks in it: `CR + my-reviews` for `cr + my-reviews`."""
     return ALONE.sub(lambda word: readable_name(word[0]), words)
+
+
+SAME, RELATED, UNRELATED = "same", "related", "unrelated"
+
+FAMILIES = {
+    "sentiment": (
+        "sst2", "sst2_sentences", "mr", "cr", "mpqa", "imdb", "yelp", "yelp_reviews", "amazon",
+        "uci_yelp", "uci_amazon", "uci_imdb",
+    ),
+    "inference": ("snli", "mnli", "qnli", "rte"),
+    "paraphrase": ("mrpc", "qqp"),
+    "topic": ("ag_news",),
+    "subjectivity": ("subj",),
+    "type": ("trec",),
+}  # fmt: skip
+"""The paper's tasks. Its figure groups SNLI and MNLI, with QNLI in another group; here all three are one family."""
+
+
+def family(task: str) -> str:
+    """The family of a task, by its name; a task that is not listed is its own family."""
+    return next((name for name, tasks in FAMILIES.items() if task in tasks), task)
+
+
+def relation(a: str, b: str) -> str:
+    """`same`, `related` (one family) or `unrelated`."""
+    if a == b:
+        return SAME
+    return RELATED if family(a) == family(b) else UNRELATED

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from skillviz.core.generation import LABELS
-from skillviz.core.metrics import OF_TEXT, has_predictions
+from skillviz.core.metrics import OF_TEXT, Metric, has_predictions, metric_row
 from skillviz.errors import BadData, BadInput
 from skillviz.tasks.template import check_template
 
@@ -325,3 +326,15 @@ class Task(_Frozen):
 
 def _listed(names: Any) -> str:
     return ", ".join(f"'{n}'" for n in names) or "(none)"
+
+
+def common_metric(tasks: Sequence[Task]) -> Metric:
+    """The metric that sets the scale for all the tasks, the first task's; raises BadInput if their scales differ."""
+    rows = [metric_row(task.metric) for task in tasks]
+    if len({(row.unit, row.better, row.in_logs) for row in rows}) > 1:
+        each = ", ".join(f"{task.name}: {row.title}" for task, row in zip(tasks, rows, strict=True))
+        raise BadInput(
+            f"the tasks' metrics have different scales ({each}), so no mean of them can choose the best step; name "
+            "tasks of one scale, or train them one after the other (recipe continual)."
+        )
+    return rows[0]

@@ -39,8 +39,7 @@ from skillviz.models import preflight as headers
 from skillviz.models.examples import ExamplePair, example_pairs, table_file, tasks_folder
 from skillviz.models.local_models import LocalModels, find_models, roots
 from skillviz.models.preflight import Preflight
-from skillviz.runs import library as libraries
-from skillviz.runs.library import Library
+from skillviz.runs import store as libraries
 from skillviz.runs.memory import Facts, facts_of
 from skillviz.runs.packed import stamp as packed_stamp
 from skillviz.runs.plan import planned
@@ -49,7 +48,7 @@ from skillviz.runs.run import RECORD as RUN_FILE
 from skillviz.runs.run import Run
 from skillviz.runs.session import Session
 from skillviz.runs.spec import RunSpec
-from skillviz.runs.store import Store, Unfinished, Unreadable
+from skillviz.runs.store import Library, Store, Unfinished, Unreadable
 from skillviz.runs.texts import example_columns, example_texts
 from skillviz.serving import sign_in
 from skillviz.serving.downloads import Tab

@@ -21,8 +21,8 @@ from streamlit.elements.lib.mutable_popover_container import PopoverContainer
 from skillviz.analysis.readable_table import ReadableTable, as_stored, latex, markdown
 from skillviz.analysis.tables import csv_text
 from skillviz.plots.theme import FONT, GROUND, INK, SOFT_INK
-from skillviz.runs.library import Library
 from skillviz.runs.run import Run
+from skillviz.runs.store import Library
 from skillviz.serving import visitor
 from skillviz.serving.downloads import DOWNLOADS, Tab
 from skillviz.show.bundle import bundle, parts_stamp, stored_bytes

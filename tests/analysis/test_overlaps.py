@@ -9,7 +9,7 @@ import pytest
 from skillviz.analysis.overlaps import isolation, overlap
 from skillviz.core.region import Region
 from skillviz.core.stability import stability
-from skillviz.tasks.family import family, relation
+from skillviz.tasks.readable_names import family, relation
 
 SHAPES = {"w": (10, 10)}
 

@@ -21,10 +21,10 @@ from skillviz.models.applied import applied, opened_base, save_applied
 from skillviz.models.difference import write_difference
 from skillviz.models.lean_pair import load_lean
 from skillviz.models.load import load_model
-from skillviz.models.mergekit import write_mergekit
 from skillviz.models.pair import ModelPair, load_pair, rehearse
 from skillviz.models.preflight import preflight
 from skillviz.models.tokenizer import load_tokenizer, vocabulary
+from skillviz.runs.export import write_mergekit
 from tests.cases.build import bert, evaluated, fit, own_accuracy, saved, task_file
 from tests.tiny import AUTO, tiny_config, tiny_tokenizer
 

@@ -17,9 +17,8 @@ from skillviz.errors import CorruptRun, NotReadable, RunNotFound
 from skillviz.models.local_models import find_models
 from skillviz.runs import packed
 from skillviz.runs.doctor import findings, mended
-from skillviz.runs.library import Library
 from skillviz.runs.run import RECORD, Run, with_checksum
-from skillviz.runs.store import NOTES, Store
+from skillviz.runs.store import NOTES, Library, Store
 from skillviz.studies.store import FOLDER, studies_in, unreadable_studies
 from skillviz.tasks.uploaded import saved
 from skillviz.ui import cache
@@ -171,7 +170,7 @@ def test_a_note_that_is_not_utf_8_is_said_and_kept(store: Store) -> None:
 def own(store: Store, monkeypatch: pytest.MonkeyPatch, user_runs: Path, tmp_path: Path) -> Store:
     """Return the store as the user's own, without shipped runs."""
     monkeypatch.setenv("SKILLVIZ_RUNS", str(store.root))
-    monkeypatch.setattr("skillviz.runs.library.shipped_root", lambda: tmp_path / "nothing")
+    monkeypatch.setattr("skillviz.runs.store.shipped_root", lambda: tmp_path / "nothing")
     return store
 
 

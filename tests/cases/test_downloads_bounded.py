@@ -11,9 +11,8 @@ from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from skillviz.runs.library import Library
 from skillviz.runs.run import Run
-from skillviz.runs.store import Store
+from skillviz.runs.store import Library, Store
 from skillviz.serving import visitor
 from skillviz.serving.downloads import Downloads, Refused
 from skillviz.show.bundle import bundle
@@ -169,7 +168,7 @@ def test_two_buttons_for_the_same_runs_make_one_zip(
 
 def test_the_button_is_drawn(made: Run, monkeypatch: pytest.MonkeyPatch, user_runs: Path, tmp_path: Path) -> None:
     monkeypatch.setenv("SKILLVIZ_RUNS", str(made.path.parent))
-    monkeypatch.setattr("skillviz.runs.library.shipped_root", lambda: tmp_path / "nothing")
+    monkeypatch.setattr("skillviz.runs.store.shipped_root", lambda: tmp_path / "nothing")
 
     def script() -> None:
         from skillviz.ui import cache, exports

@@ -16,10 +16,10 @@ from skillviz.errors import BadLabelWord, LiveError
 from skillviz.layout import KEY, LAYOUT
 from skillviz.live.operations import answer
 from skillviz.live.request import Worker
-from skillviz.runs.library import library
 from skillviz.runs.plan import planned
 from skillviz.runs.session import Session
 from skillviz.runs.spec import RunSpec
+from skillviz.runs.store import library
 from skillviz.show import text
 from skillviz.ui import cache
 from skillviz.ui.cache import PAIR, encoding_notes

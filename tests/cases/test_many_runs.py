@@ -82,7 +82,7 @@ def own(made: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, user_runs: P
     """Return a store as the user's own, without shipped runs; each look checks all files."""
     store = copied(made, tmp_path / "own", 40)
     monkeypatch.setenv("SKILLVIZ_RUNS", str(store.root))
-    monkeypatch.setattr("skillviz.runs.library.shipped_root", lambda: tmp_path / "nothing")
+    monkeypatch.setattr("skillviz.runs.store.shipped_root", lambda: tmp_path / "nothing")
     monkeypatch.setattr(cache, "SCAN_SECONDS", -1)
     return store
 

@@ -7,12 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from skillviz.runs.library import library
 from skillviz.runs.plan import planned
 from skillviz.runs.produce import produce
 from skillviz.runs.session import Session
 from skillviz.runs.spec import RunSpec
-from skillviz.runs.store import Store
+from skillviz.runs.store import Store, library
 from tests.cases.build import task_file, tiny_rows
 from tests.cli.calls import call
 from tests.tiny import tiny_pair

@@ -12,8 +12,8 @@ from skillviz.core.encoded import Encoded
 from skillviz.runs import passes as scoring
 from skillviz.runs.folder import RunFolder
 from skillviz.runs.passes import FOLDER, Passes, digest
+from skillviz.runs.process import Progress
 from skillviz.runs.produce import carry_on, produce
-from skillviz.runs.progress import Progress
 from skillviz.runs.run import Run
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store

@@ -18,7 +18,7 @@ from skillviz.runs.artifact import CURRENT, RunArtifact
 from skillviz.runs.run import Run
 from skillviz.runs.session import Session
 from skillviz.runs.store import Store
-from skillviz.studies.execute import SKIPPED, attempt
+from skillviz.studies.step import SKIPPED, attempt
 from skillviz.ui.pages.compare import Side, unlike
 from tests.runs.tiny_world import spec_of
 from tests.tiny import tiny_pair, tiny_task

@@ -14,8 +14,8 @@ from skillviz.jobs.job import JobProgress
 from skillviz.jobs.words import run_progress
 from skillviz.runs.folder import RunFolder
 from skillviz.runs.pace import Pace, Scored
+from skillviz.runs.process import Progress
 from skillviz.runs.produce import produce
-from skillviz.runs.progress import Progress
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store
 from tests.cases.build import Rows, task_file, tiny_rows

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
+from skillviz.core.draws import uniform
 from skillviz.core.localizers.table import LOCALIZERS
 from skillviz.core.problem import Problem
-from skillviz.core.random_entries import uniform
 from tests.core.localizers.test_every_localizer import finish, start
 from tests.core.problems import tiny_problem
 

@@ -169,8 +169,7 @@ def test_bad_input_without_a_folder_is_one_sentence(words, says):
 
 def test_without_a_folder_the_model_is_kept_where_studies_find_it(pair, tmp_path, monkeypatch):
     from skillviz.runs.store import Store
-    from skillviz.studies.finetuned_model import FineTunedSpec
-    from skillviz.studies.finetuned_store import FineTunedArtifact
+    from skillviz.studies.finetuned_model import FineTunedArtifact, FineTunedSpec
 
     monkeypatch.setenv("SKILLVIZ_FINETUNED", str(tmp_path / "finetuned-models"))
     task_file = tiny_task(tmp_path / "data", rows=48)

@@ -19,7 +19,7 @@ from skillviz.core.graft import Graft
 from skillviz.models.applied import applied, opened_base
 from skillviz.models.fetch import GRAFT_FILE
 from skillviz.runs.graft_of_run import graft_of_run
-from skillviz.runs.library import open_run
+from skillviz.runs.store import open_run
 from tests.cli.calls import PROJECT, call
 from tests.hub import TOKEN, Hub, hub_of
 

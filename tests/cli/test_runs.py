@@ -16,8 +16,7 @@ import pytest
 import yaml
 
 from skillviz.commands import dashboard
-from skillviz.runs.library import open_run
-from skillviz.runs.store import Store
+from skillviz.runs.store import Store, open_run
 from tests.cli.calls import call, started
 from tests.e2e.server import free_port, wait_until_up
 from tests.tiny import tiny_pair
@@ -39,7 +38,7 @@ def test_list_says_task_method_size_and_metrics(store):
 
 
 def test_an_empty_store_says_how_to_make_a_run(user_runs, monkeypatch, tmp_path):
-    monkeypatch.setattr("skillviz.runs.library.shipped_root", lambda: tmp_path / "none")
+    monkeypatch.setattr("skillviz.runs.store.shipped_root", lambda: tmp_path / "none")
     said = call("runs", "list")
     assert said.code == 0 and "localize --help" in said.out
 
@@ -54,7 +53,7 @@ def test_a_run_is_named_by_id_prefix_or_folder(store, way):
 
 
 def test_verify_finds_a_flipped_bit(store, monkeypatch, tmp_path):
-    monkeypatch.setattr("skillviz.runs.library.shipped_root", lambda: tmp_path / "nothing")  # hundreds ship
+    monkeypatch.setattr("skillviz.runs.store.shipped_root", lambda: tmp_path / "nothing")  # hundreds ship
     assert call("runs", "verify", store[1]).code == 0
     assert call("runs", "verify", "--runs-dir", store[0]).code == 0
     file = store[0] / store[1] / "predictions.parquet"

@@ -35,7 +35,7 @@ def shipped(made: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pat
     """Return the root of the shipped stores: it has the packed study, without its model."""
     root = tmp_path / "shipped"
     call("study", "pack", "tiny-one", "--to", root, "--runs-dir", made.root)
-    monkeypatch.setattr("skillviz.runs.library.shipped_root", lambda: root)
+    monkeypatch.setattr("skillviz.runs.store.shipped_root", lambda: root)
     return root
 
 
@@ -113,7 +113,7 @@ def test_a_file_counts_for_what_ships_only_where_it_is_the_very_same(shipped: Pa
 
 def test_a_study_begun_anew_is_the_one_whose_status_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     own, root = tmp_path / "runs", tmp_path / "shipped"
-    monkeypatch.setattr("skillviz.runs.library.shipped_root", lambda: root)
+    monkeypatch.setattr("skillviz.runs.store.shipped_root", lambda: root)
     shelved = fake_study(root, "table2")
     fake_running(own, None)
     status = call("study", "status", "table2-small", "--json")
@@ -128,7 +128,7 @@ def test_a_study_begun_anew_is_the_one_whose_status_is_told(tmp_path: Path, monk
 def test_the_file_written_for_a_name_is_the_one_that_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`reproduce --write-only` writes a file to be edited; a shipped study of the same name must not hide it."""
     own, root = tmp_path / "runs", tmp_path / "shipped"
-    monkeypatch.setattr("skillviz.runs.library.shipped_root", lambda: root)
+    monkeypatch.setattr("skillviz.runs.store.shipped_root", lambda: root)
     fake_study(root, "figure6")
     assert call("reproduce", "figure6", "--write-only", "--runs-dir", own).code == 0
     path = own / "studies" / "figure6-small" / "study.yaml"
@@ -174,7 +174,7 @@ def test_processes_side_by_side_are_those_it_was_begun_with(shipped: Path, made:
 
 
 def test_an_experiment_without_scores_shows_its_main_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("skillviz.runs.library.shipped_root", lambda: tmp_path / "none")
+    monkeypatch.setattr("skillviz.runs.store.shipped_root", lambda: tmp_path / "none")
     fake_study(tmp_path / "runs", "figure9", tables=("composition", "note"))
     said = call("study", "table", "figure9-small")
     assert said.code == 0 and said.out.startswith("task\tlocalizer\tvariant\tseed\tlayer\t")

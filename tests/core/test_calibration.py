@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillviz.core import bins as edges_of
 from skillviz.core import calibration, metrics
+from skillviz.core import calibration_error as edges_of
 from skillviz.errors import BadInput
 from tests.core.drawn_predictions import PROPERTY, logits_of, predictions
 from tests.reference import calibration as slow

@@ -10,13 +10,13 @@ import torch
 from hypothesis import given
 
 from skillviz.core import calibration_error as module
-from skillviz.core.bins import equal_width_edges
 from skillviz.core.calibration_error import (
     Binned,
     binned,
     calibration_difference,
     calibration_error,
     calibration_test,
+    equal_width_edges,
     error_interval,
 )
 from skillviz.core.metrics import ece

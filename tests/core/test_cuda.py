@@ -8,8 +8,8 @@ import torch
 
 from skillviz.core.batches import Batch
 from skillviz.core.localizers.table import LOCALIZERS, LinearizedOptions
+from skillviz.core.other_regions import PurifyOptions, purify
 from skillviz.core.problem import Problem
-from skillviz.core.purify import PurifyOptions, purify
 from skillviz.core.recordings import Recordings
 from skillviz.core.region import Region
 from skillviz.core.stability import bootstrap_regions, stability

@@ -36,8 +36,7 @@ from skillviz.core.architectures import (
     UP,
     VALUE,
 )
-from skillviz.core.attention_heads import head_numbers, heads_of_kind
-from skillviz.core.parameters import Parameter, ParameterTable, graftable
+from skillviz.core.parameters import Parameter, ParameterTable, graftable, head_numbers, heads_of_kind
 from tests.tiers import first
 from tests.tiny import tiny_rows, tiny_tokenizer
 from tests.tiny_families import family_model

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillviz.core.known_truth import recovery
 from skillviz.core.region import Region
 from skillviz.errors import BadInput
+from skillviz.planted import recovery
 from tests.reference import known_truth as twin
 from tests.refused import refused
 

@@ -11,12 +11,12 @@ import pytest
 import torch
 from torch import Tensor
 
+from skillviz.core.draws import uniform
 from skillviz.core.lean import LeanModel, LeanProblem
 from skillviz.core.localizers.table import LOCALIZERS
 from skillviz.core.objective import Objective
 from skillviz.core.parameters import ParameterTable
 from skillviz.core.problem import Problem
-from skillviz.core.random_entries import uniform
 from skillviz.core.ranking import Best, top, top_of_parts
 from skillviz.core.readout import make_readout
 from skillviz.errors import BadInput, BadModel

@@ -10,8 +10,7 @@ import pytest
 import torch
 from scipy.stats import chisquare
 
-from skillviz.core.beyond import beyond_null
-from skillviz.core.nulls import LEARNED_SIGNS, NULLS, REVERSED, SHUFFLED, SIGNS, drawn_signs, sources
+from skillviz.core.nulls import LEARNED_SIGNS, NULLS, REVERSED, SHUFFLED, SIGNS, beyond_null, drawn_signs, sources
 from skillviz.errors import BadData
 from skillviz.models.null_pair import null_movement
 from tests.refused import refused

@@ -11,10 +11,9 @@ import torch
 
 from skillviz.core.encoded import Encoded
 from skillviz.core.flat import FlatModel
-from skillviz.core.objective import Objective
+from skillviz.core.objective import Objective, Shards
 from skillviz.core.problem import Problem
 from skillviz.core.readout import HeadReadout
-from skillviz.core.shards import Shards
 from skillviz.errors import BadData, BadModel
 from tests.core.problems import (
     difference_gradients,

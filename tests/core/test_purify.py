@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from skillviz.core.localizers.learned import Mask
+from skillviz.core.other_regions import Joint, Purified, PurifyOptions, purification, purify
 from skillviz.core.problem import Problem
-from skillviz.core.purify import Joint, Purified, PurifyOptions, purification, purify
 from skillviz.core.region import Region
 from skillviz.errors import BadInput
 from tests.core.problems import examples, model_of, problem_of, table_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from skillviz.core.random_entries import CONTROLS, MATCHED, control_of, matched, uniform
+from skillviz.core.draws import CONTROLS, MATCHED, control_of, matched, uniform
 from skillviz.core.region import Region
 from tests.refused import refused
 

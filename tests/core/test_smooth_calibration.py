@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 
 import skillviz
+from skillviz.core.calibration import _bandwidth, _on_grid, _smoothed, smooth_error, smooth_reliability
 from skillviz.core.intervals import wilson
 from skillviz.core.scores import confidence, correct, probabilities
-from skillviz.core.smooth_calibration import _bandwidth, _on_grid, _smoothed, smooth_error, smooth_reliability
 from skillviz.show import measures
 from skillviz.tasks.project import PROJECT
 from tests.core.drawn_predictions import logits_of

@@ -9,8 +9,7 @@ import pytest
 import torch
 from scipy.stats import t as student
 
-from skillviz.core.localizers.convex import Linear, minimise
-from skillviz.core.localizers.linearized import linearization
+from skillviz.core.localizers.linearized import Linear, linearization, minimise
 from skillviz.core.localizers.table import LinearizedOptions, localizer
 from skillviz.core.overlap import chance_iou
 from skillviz.core.region import Region

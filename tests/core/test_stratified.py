@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillviz.core.stratified import stratified
+from skillviz.core.draws import stratified
 from skillviz.errors import BadInput
 from tests.reference.stratified import slow_counts
 from tests.refused import refused

@@ -12,14 +12,12 @@ import pytest
 from skillviz import jobs
 from skillviz.commands.cluster import without_option
 from skillviz.errors import BadInput, NoCluster
-from skillviz.jobs import cluster, kinds, slurm
-from skillviz.jobs.cluster import VARIABLE, ClusterSettings, checked_settings, seconds_of, settings
-from skillviz.jobs.slurm import SLURM_BACKEND
+from skillviz.jobs import kinds, slurm
+from skillviz.jobs.slurm import SLURM_BACKEND, VARIABLE, ClusterSettings, checked_settings, seconds_of, settings
 from skillviz.runs import liveness, slurm_queue
 from skillviz.runs.folder import RunFolder
 from skillviz.runs.liveness import hold, is_alive, jobs_of, name_jobs
-from skillviz.runs.process import Suspended, gently
-from skillviz.runs.progress import Progress, silent
+from skillviz.runs.process import Progress, Suspended, gently, silent
 from skillviz.runs.record_failure import record_failure
 from skillviz.runs.slurm_queue import ahead, jobs_ahead, read, state_of
 from skillviz.runs.store import Store
@@ -46,7 +44,7 @@ slurm_load_jobs error: Unable to contact slurm controller
 @pytest.fixture
 def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return the path of the settings."""
-    found = tmp_path / "cluster.yaml"
+    found = tmp_path / "slurm.yaml"
     monkeypatch.setenv(VARIABLE, str(found))
     return found
 
@@ -56,7 +54,7 @@ def squeue(monkeypatch: pytest.MonkeyPatch) -> dict[str, str | None]:
     """Replace Slurm with one that prints the texts in this dictionary, by command."""
     says: dict[str, str | None] = {"squeue": SQUEUE, "sacct": None}
     monkeypatch.setattr(slurm_queue, "_ask", lambda words, fresh=False: says[words[0]])
-    for module in (slurm_queue, cluster):
+    for module in (slurm_queue, slurm):
         monkeypatch.setattr(module, "is_there", lambda: True)
     monkeypatch.setattr(slurm_queue, "_ended", {})
     return says
@@ -68,7 +66,7 @@ def test_settings_are_read_as_typed(path: Path) -> None:
     assert found == ClusterSettings(
         partition="gpu", gpus=2, time="2:00:00", memory="32G", extra={"account": "no", "exclusive": "true"}
     )
-    assert cluster.is_set_up() and found.notice == 90
+    assert slurm.is_set_up() and found.notice == 90
 
 
 @pytest.mark.parametrize(
@@ -106,7 +104,7 @@ def test_where_no_controller_answers_nothing_is_submitted(
     path: Path, squeue: dict[str, str | None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path.write_text("time: 60\n")
-    monkeypatch.setattr(cluster.shutil, "which", lambda name: "/usr/bin/sbatch")
+    monkeypatch.setattr(slurm.shutil, "which", lambda name: "/usr/bin/sbatch")
     assert checked_settings().time == "60"
     squeue["squeue"] = None
     with pytest.raises(NoCluster, match="Slurm's controller does not answer"):
@@ -119,11 +117,11 @@ def test_without_slurm_or_settings_it_is_refused_before_anything_is_made(
 ) -> None:
     spec = spec_of(world)
     pair = ("--base", spec.base, "--finetuned", spec.finetuned, "--task", spec.task, "--runs-dir", store.root)
-    monkeypatch.setattr(cluster, "is_there", lambda: True)
-    monkeypatch.setattr(cluster.shutil, "which", lambda name: "/usr/bin/sbatch")
+    monkeypatch.setattr(slurm, "is_there", lambda: True)
+    monkeypatch.setattr(slurm.shutil, "which", lambda name: "/usr/bin/sbatch")
     with pytest.raises(NoCluster, match="there are no cluster settings in .*SKILLVIZ_CLUSTER"):
         checked_settings()
-    monkeypatch.setattr(cluster.shutil, "which", lambda name: None)
+    monkeypatch.setattr(slurm.shutil, "which", lambda name: None)
     path.write_text("time: 60\n")
     sentence = "Slurm is not on this machine; leave out --cluster, or run this on a login node of your cluster."
     tune = ("finetune", "--base", spec.base, "--task", spec.task, "--runs-dir", store.root)

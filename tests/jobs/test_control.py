@@ -88,7 +88,7 @@ def test_what_a_localizer_cannot_be_used_with_is_said_before_there_is_a_folder(
     for name in ("linearized", "fisher"):
         with pytest.raises(BadInput, match="a text that is generated has one reference"):
             jobs.start(spec_of(tmp_path, localizer=name, task=task), store, backend=paper)
-    monkeypatch.setattr("skillviz.models.lean_files.is_padded", lambda *_: True)
+    monkeypatch.setattr("skillviz.models.preflight.is_padded", lambda *_: True)
     with pytest.raises(BadInput, match=r"lean mode reads .* different numbers of rows"):
         jobs.start(spec_of(world, lean=True), store, backend=paper)
     assert paper.started == [] and not store.root.exists()

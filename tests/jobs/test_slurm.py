@@ -12,8 +12,7 @@ import pytest
 
 from skillviz import jobs
 from skillviz.errors import NoCluster, StoreError
-from skillviz.jobs.cluster import VARIABLE
-from skillviz.jobs.slurm import SLURM_BACKEND
+from skillviz.jobs.slurm import SLURM_BACKEND, VARIABLE
 from skillviz.runs import checkpoint, slurm_queue
 from skillviz.runs.folder import CHECKPOINT
 from skillviz.runs.liveness import jobs_of

@@ -11,7 +11,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from skillviz.errors import BadSize
-from skillviz.live.worker import serve
+from skillviz.live.client import serve
 
 
 def answer(operation: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:

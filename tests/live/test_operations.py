@@ -11,14 +11,12 @@ import numpy as np
 import pytest
 import yaml
 
+from skillviz.core.draws import stratified
 from skillviz.core.region import Region
-from skillviz.core.stratified import stratified
 from skillviz.errors import BadData, BadInput, PairMismatch, RunNotFound, SkillvizError
 from skillviz.live.operations import OPERATIONS, answer
-from skillviz.live.pair_cache import PairCache
-from skillviz.live.request import Worker
-from skillviz.models.attribution import attribute
-from skillviz.models.conductance import conductance
+from skillviz.live.request import PairCache, Worker
+from skillviz.models.attribution import attribute, conductance
 from skillviz.models.pair import STATES, ModelPair, load_pair
 from skillviz.models.predict import predict
 from skillviz.runs.record import TransferNote

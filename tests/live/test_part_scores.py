@@ -18,10 +18,9 @@ from skillviz.live.part_scores import PartScoring
 from skillviz.live.request import Worker
 from skillviz.models.pair import ModelPair, load_pair
 from skillviz.models.predict import predict
-from skillviz.runs.library import Library
 from skillviz.runs.part_scores import RECORD, stored_parts
 from skillviz.runs.run import Run
-from skillviz.runs.store import PARTS, Store
+from skillviz.runs.store import PARTS, Library, Store
 from skillviz.runs.tables import logit_columns
 from tests.core.problems import table_of
 

@@ -11,14 +11,17 @@ import torch
 
 from skillviz.errors import BadInput
 from skillviz.models.attribution import (
+    ANSWER,
+    BLOCK,
     attribute,
+    conductance,
     embeddings_replaced,
     explained,
     integrated_gradients,
     log_odds,
+    module_names,
     special,
 )
-from skillviz.models.conductance import ANSWER, BLOCK, conductance, module_names
 from skillviz.models.pair import ModelPair
 from tests.models.examples import FITTING, examples, open_pair, some_region
 from tests.reference import attribution as twin

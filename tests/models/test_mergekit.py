@@ -14,8 +14,8 @@ from safetensors.torch import load_file
 from skillviz.core.region import Region
 from skillviz.models.applied import applied, opened_base
 from skillviz.models.fetch import hub_name
-from skillviz.models.mergekit import write_mergekit
 from skillviz.models.pair import load_pair
+from skillviz.runs.export import write_mergekit
 from tests.hub import COMMIT
 from tests.reference.task_arithmetic import merged
 from tests.tiny import tiny_pair

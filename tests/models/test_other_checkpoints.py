@@ -26,11 +26,11 @@ from skillviz.models.finetune.trainable_model import open_trainable
 from skillviz.models.finetune.training_config import TrainingConfig
 from skillviz.models.frozen_tensors import fill, strip
 from skillviz.models.load import load_model
-from skillviz.models.mergekit import write_mergekit
 from skillviz.models.pair import load_pair, rehearse
 from skillviz.models.peft_adapter import write_adapter
 from skillviz.models.preflight import dequantizing, preflight
 from skillviz.models.tokenizer import load_tokenizer
+from skillviz.runs.export import write_mergekit
 from skillviz.tasks import registry
 from tests.models.folders import change_config, change_weights, drop_tokenizer
 from tests.tiny import FAMILIES, MASKED, tiny_pair, tiny_task, tiny_tokenizer

@@ -10,9 +10,9 @@ import pytest
 from skillviz.errors import BadLabelWord, BadModel, CorruptFile, SkillvizError
 from skillviz.models.tokenizer import load_tokenizer, vocabulary, words_problem
 from skillviz.tasks import registry
+from skillviz.tasks.encode import refused
 from skillviz.tasks.task import LabelWords, Task
 from skillviz.tasks.template import parse
-from skillviz.tasks.tokenizer_errors import refused
 from skillviz.tasks.verbalizer import word_ids
 from tests.test_torch_free import heavy_after
 from tests.tiny import MASKED, tiny_task, tiny_tokenizer

@@ -18,5 +18,5 @@ def own_copy(
 ) -> Path:
     """Make a copy of the runs that a test may change as the user's folder, without shipped runs."""
     shutil.copytree(made[0], user_runs)
-    monkeypatch.setattr("skillviz.runs.library.shipped_root", lambda: tmp_path / "nothing")
+    monkeypatch.setattr("skillviz.runs.store.shipped_root", lambda: tmp_path / "nothing")
     return user_runs

@@ -57,6 +57,6 @@ def scored(scored_world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     root = tmp_path / "scored"
     shutil.copytree(scored_world / "runs", root)
     monkeypatch.setenv("SKILLVIZ_RUNS", str(root))
-    monkeypatch.setattr("skillviz.runs.library.shipped_root", lambda: tmp_path / "nothing")
+    monkeypatch.setattr("skillviz.runs.store.shipped_root", lambda: tmp_path / "nothing")
     (found,) = [path.name for path in root.iterdir() if (path / "run.json").is_file()]
     return found

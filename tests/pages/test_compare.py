@@ -145,7 +145,7 @@ def test_finetuned_models_can_be_looked_at_where_pairs_differ(ids: dict[str, str
 
 @pytest.mark.nightly
 def test_regions_of_unlike_models_and_tiny_other_data_are_explained(user_runs: Path, monkeypatch) -> None:
-    monkeypatch.setattr("skillviz.runs.library.shipped_root", lambda: user_runs)
+    monkeypatch.setattr("skillviz.runs.store.shipped_root", lambda: user_runs)
     store = Store(user_runs)
     one = fake_run(store, sizes=("1%",), **SMALL)
     other = fake_run(store, sizes=("1%",), base="demo/big", **{**SMALL, "width": 24, "n": {"validation": 8, "test": 9}})
@@ -158,7 +158,7 @@ def test_regions_of_unlike_models_and_tiny_other_data_are_explained(user_runs: P
 
 @pytest.mark.nightly
 def test_equal_specs_are_said_to_repeat_each_other(user_runs: Path, monkeypatch) -> None:
-    monkeypatch.setattr("skillviz.runs.library.shipped_root", lambda: user_runs)
+    monkeypatch.setattr("skillviz.runs.store.shipped_root", lambda: user_runs)
     runs = [fake_run(Store(user_runs), sizes=("1%",), **SMALL) for _ in range(2)]
     test = with_tables(opened("compare", runs=",".join(run.id for run in runs)))
     (specs,) = [table.value for table in test.dataframe if "field" in table.value]
@@ -167,7 +167,7 @@ def test_equal_specs_are_said_to_repeat_each_other(user_runs: Path, monkeypatch)
 
 @pytest.mark.nightly
 def test_more_than_six_runs_are_cut_and_it_is_said(user_runs: Path, monkeypatch) -> None:
-    monkeypatch.setattr("skillviz.runs.library.shipped_root", lambda: user_runs)
+    monkeypatch.setattr("skillviz.runs.store.shipped_root", lambda: user_runs)
     runs = [fake_run(Store(user_runs), seed=seed, sizes=("1%",), **SMALL) for seed in range(7)]
     test = opened("compare", runs=",".join(run.id for run in runs))
     assert not test.exception and "The first 6 are shown" in test.warning[0].value

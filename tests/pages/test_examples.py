@@ -53,7 +53,7 @@ def use(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Use:
 
     def used(root: Path) -> None:
         monkeypatch.setenv("SKILLVIZ_RUNS", str(root))
-        monkeypatch.setattr("skillviz.runs.library.shipped_root", lambda: tmp_path / "nothing")
+        monkeypatch.setattr("skillviz.runs.store.shipped_root", lambda: tmp_path / "nothing")
 
     return used
 

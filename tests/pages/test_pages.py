@@ -16,9 +16,8 @@ import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
-from skillviz.runs.library import library
 from skillviz.runs.run import Run
-from skillviz.runs.store import Store
+from skillviz.runs.store import Store, library
 from skillviz.show import exhibit
 from skillviz.show.region import tensor_table
 from skillviz.tasks.project import PROJECT

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from skillviz.analysis.null_measures import MEASURES, SHARED_PROBABILITY
-from skillviz.runs.library import shipped_root
-from skillviz.runs.store import Store
+from skillviz.runs.store import Store, shipped_root
 from skillviz.studies.store import list_studies
 from skillviz.ui.page_table import PAGES
 from tests.pages.test_pages import opened

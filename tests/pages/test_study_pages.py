@@ -319,7 +319,7 @@ def test_a_study_that_ended_early_says_so(empty: Path) -> None:
 def test_a_stored_study_stands_until_the_one_begun_anew_has_tables(
     empty: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("skillviz.runs.library.shipped_root", lambda: tmp_path / "shipped")
+    monkeypatch.setattr("skillviz.runs.store.shipped_root", lambda: tmp_path / "shipped")
     fake_study(tmp_path / "shipped", "table2")
     fake_running(empty, None)
     assert "not measured" in opened("paper").markdown[0].value

@@ -252,7 +252,7 @@ def test_saving_without_weights_is_refused_in_a_sentence(ids: dict[str, str], ma
 
 @pytest.mark.slow
 def test_an_unknown_architecture_is_built_from_tensor_names(user_runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("skillviz.runs.library.shipped_root", lambda: user_runs)
+    monkeypatch.setattr("skillviz.runs.store.shipped_root", lambda: user_runs)
     run = fake_run(Store(user_runs), layers=2, width=8, sizes=("5%",), steps=2, n={"validation": 20, "test": 30})
     path = run.path / "run.json"
     record = json.loads(path.read_text())
@@ -271,7 +271,7 @@ def test_an_unknown_architecture_is_built_from_tensor_names(user_runs: Path, mon
 def alive(lived: Path, user_runs: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     """Return a copy of the run of a real tiny pair, whose models are available."""
     shutil.copytree(lived / "runs", user_runs)
-    monkeypatch.setattr("skillviz.runs.library.shipped_root", lambda: user_runs / "none")
+    monkeypatch.setattr("skillviz.runs.store.shipped_root", lambda: user_runs / "none")
     return Store(user_runs).list()[0]
 
 

@@ -250,7 +250,7 @@ def test_presenter_mode_is_large_and_can_be_left(skilled: Run) -> None:
 
 def test_without_a_run_it_says_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("SKILLVIZ_RUNS", str(tmp_path / "empty"))
-    monkeypatch.setattr("skillviz.runs.library.shipped_root", lambda: tmp_path / "nothing")
+    monkeypatch.setattr("skillviz.runs.store.shipped_root", lambda: tmp_path / "nothing")
     test = opened(step=3)
     assert not test.exception and not test.radio and "Localize a pair" in test.info[0].value
 
@@ -314,7 +314,7 @@ def tiny(lived: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     """Return a run of a tiny pair with weights and data; a copy of its store is the user's folder."""
     shutil.copytree(lived / "runs", tmp_path / "runs")
     monkeypatch.setenv("SKILLVIZ_RUNS", str(tmp_path / "runs"))
-    monkeypatch.setattr("skillviz.runs.library.shipped_root", lambda: tmp_path / "nothing")
+    monkeypatch.setattr("skillviz.runs.store.shipped_root", lambda: tmp_path / "nothing")
     (run,) = Store(tmp_path / "runs").list()
     return run
 

@@ -75,6 +75,12 @@ def test_a_level_far_off_is_named_and_not_drawn(draw) -> None:  # type: ignore[n
     assert level.mode == "markers" and level.marker.symbol.startswith("triangle")
 
 
+def test_a_level_far_off_the_lines_is_drawn_if_the_chosen_point_is_there() -> None:
+    frame = points()
+    frame.loc[frame["current"], ["value", "low", "high"]] = [0.1, 0.09, 0.11]
+    assert traces(along_paths(frame, (INSIDE, OUTSIDE), references={"chance": 0.1}), "chance 10.0%")
+
+
 def test_an_alpha_that_one_data_set_lacks_is_left_out() -> None:
     frame = points()
     gone = (frame["dataset"] == OUTSIDE) & np.isclose(frame["alpha"], 0.5) & ~frame["current"]

@@ -32,7 +32,7 @@ from skillviz.models.checkpoint import INDEX, SINGLE
 from skillviz.models.finetune.journal import TrainingState
 from skillviz.models.pair import load_pair
 from skillviz.models.preflight import preflight
-from skillviz.runs import library
+from skillviz.runs import store
 from skillviz.runs.checkpoint import Checkpoint
 from skillviz.runs.run import Run
 from skillviz.runs.search import Searched
@@ -72,7 +72,7 @@ class Reader:
 def mutated(number: int, work: Path) -> Iterator[str]:
     """Yield the losses of mutated inputs over all readers, a share for each."""
     environment = {"SKILLVIZ_RUNS": str(work / "runs"), "SKILLVIZ_ROOTS": str(work)}
-    few = mock.patch.object(library, "shipped_root", lambda: work / "nothing")  # the shipped store has hundreds of runs
+    few = mock.patch.object(store, "shipped_root", lambda: work / "nothing")  # the shipped store has hundreds of runs
     with few, mock.patch.dict(os.environ, environment):
         readers = _readers(work)
         for reader in readers:

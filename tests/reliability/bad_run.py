@@ -13,10 +13,9 @@ import numpy as np
 
 from skillviz import jobs
 from skillviz.runs.doctor import mended
-from skillviz.runs.library import Library
 from skillviz.runs.record import RunRecord
 from skillviz.runs.run import Run
-from skillviz.runs.store import Store
+from skillviz.runs.store import Library, Store
 from tests.fake_run import fake_run
 from tests.reliability.engine import SMALL
 from tests.reliability.mutations import NASTY, of_bytes, of_json

@@ -16,7 +16,7 @@ from pytest import MonkeyPatch
 
 from skillviz import atomic, json_text
 from skillviz.analysis import tables
-from skillviz.core import bins, scores
+from skillviz.core import calibration_error, scores
 from skillviz.errors import DiskFull
 from skillviz.models import content_hash
 from skillviz.models.finetune.training import Trainer
@@ -111,7 +111,7 @@ def known_by_clock(patch: MonkeyPatch) -> None:
 
 
 def other_bins(patch: MonkeyPatch) -> None:
-    bin_numbers = bins.bin_numbers
+    bin_numbers = calibration_error.bin_numbers
     swap(patch, bin_numbers, lambda sure, edges: bin_numbers(sure, edges) * 9 // 10)
 
 

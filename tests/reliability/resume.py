@@ -17,8 +17,8 @@ from skillviz.models.device import DETERMINISTIC
 from skillviz.models.finetune.journal import ENVIRONMENT
 from skillviz.models.finetune.training import TrainStep
 from skillviz.runs.folder import RunFolder
+from skillviz.runs.process import Progress
 from skillviz.runs.produce import carry_on, produce
-from skillviz.runs.progress import Progress
 from skillviz.runs.run import Run
 from skillviz.runs.session import Session
 from skillviz.runs.spec import RunSpec

@@ -10,8 +10,8 @@ import numpy as np
 
 from skillviz.core import metrics, scores
 from skillviz.core.metrics import METRICS, ece
-from skillviz.runs.library import library
 from skillviz.runs.run import Run
+from skillviz.runs.store import library
 from tests.reliability.reference_metrics import FILE, cases
 
 TOLERANCE = 1e-6

@@ -21,7 +21,7 @@ import pytest
 
 from benchmarks import reliability as page
 from benchmarks.frame import RESULTS, Rows
-from skillviz.studies.cores import cores
+from skillviz.studies.status import cores
 from tests.reliability.attempts import ATTEMPTS, PROMISES
 from tests.reliability.faults import FAULTS
 

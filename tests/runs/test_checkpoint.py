@@ -21,8 +21,8 @@ from skillviz.runs import checkpoint
 from skillviz.runs import produce as engine
 from skillviz.runs.checkpoint import CHECKPOINT, Checkpoint, Checkpoints
 from skillviz.runs.folder import RunFolder
+from skillviz.runs.process import Progress
 from skillviz.runs.produce import carry_on, produce
-from skillviz.runs.progress import Progress
 from skillviz.runs.run import Run
 from skillviz.runs.search import Searched
 from skillviz.runs.session import Session

@@ -15,8 +15,8 @@ import pytest
 from skillviz.core.localizers.table import LOCALIZERS
 from skillviz.errors import BadInput
 from skillviz.jobs import control
+from skillviz.runs import plan
 from skillviz.runs import produce as produce_module
-from skillviz.runs import suited
 from skillviz.runs.produce import carry_on, produce
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store
@@ -54,13 +54,13 @@ def test_a_job_without_a_gpu_is_refused_before_it_starts(
 
 def test_what_cannot_be_recorded_is_refused_by_name() -> None:
     row, causal = LOCALIZERS["stagewise"], SimpleNamespace(readout="causal")
-    assert suited.refused_graphs(row, "cuda", False, None) is None
-    assert suited.refused_graphs(row, "cuda:1", False, SimpleNamespace(readout="head")) is None  # type: ignore[arg-type]
-    assert "causal readout" in str(suited.refused_graphs(row, "cuda", False, causal))  # type: ignore[arg-type]
-    assert "lean mode" in str(suited.refused_graphs(row, "cuda", True, None))
+    assert plan.refused_graphs(row, "cuda", False, None) is None
+    assert plan.refused_graphs(row, "cuda:1", False, SimpleNamespace(readout="head")) is None  # type: ignore[arg-type]
+    assert "causal readout" in str(plan.refused_graphs(row, "cuda", False, causal))  # type: ignore[arg-type]
+    assert "lean mode" in str(plan.refused_graphs(row, "cuda", True, None))
     for name in ("fisher", "linearized"):
         assert f"'{name}' takes gradients of single examples" in str(
-            suited.refused_graphs(LOCALIZERS[name], "cuda", False, None)
+            plan.refused_graphs(LOCALIZERS[name], "cuda", False, None)
         )
 
 
@@ -69,7 +69,7 @@ def test_a_recorded_run_finds_the_region_of_a_plain_one_and_resumes_exactly(
     world: Path, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plain = produce(spec_of(world, **FEW), store)
-    monkeypatch.setattr(suited, "refused_graphs", lambda *of: None)
+    monkeypatch.setattr(plan, "refused_graphs", lambda *of: None)
     monkeypatch.setattr(produce_module, "Recordings", Repeated)
     spec = spec_of(world, cuda_graphs=True, **FEW)
     whole = produce(spec, Store(store.root / "whole"))

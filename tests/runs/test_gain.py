@@ -75,7 +75,7 @@ def test_the_curve_has_each_size_at_its_gain_and_at_1(fitted: Run, world: Path, 
 
 
 def test_the_fit_beats_the_gains_around_it_on_its_own_half(fitted: Run, session: Session) -> None:
-    from skillviz.core.stratified import stratified
+    from skillviz.core.draws import stratified
 
     spec, pair, note = fitted.spec, session.pair(fitted.spec), fitted.record.gains[0]
     encoded = session.encoded(spec)["validation"]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from skillviz.regular_file import MOST_BYTES
-from skillviz.runs.graft_card import _license
+from skillviz.runs.export import _license
 
 MERGES = "".join(f"a{k + 1}: &a{k + 1}\n  <<: [*a{k}, *a{k}]\n" for k in range(30))
 UNREADABLE = {

@@ -10,9 +10,8 @@ import pandas as pd
 import pytest
 import torch
 
-from skillviz.core.beyond import beyond_null
 from skillviz.core.localizers.table import EXPRESSION, LOCALIZERS
-from skillviz.core.nulls import NULLS
+from skillviz.core.nulls import NULLS, beyond_null
 from skillviz.core.region import Region
 from skillviz.core.scores import correct
 from skillviz.errors import BadInput
@@ -20,7 +19,6 @@ from skillviz.models.null_pair import null_pair
 from skillviz.models.predict import predict
 from skillviz.runs import nulls, produce
 from skillviz.runs.folder import RunFolder
-from skillviz.runs.library import library
 from skillviz.runs.plan import planned
 from skillviz.runs.produce import carry_on
 from skillviz.runs.produce import produce as produced
@@ -28,7 +26,7 @@ from skillviz.runs.record import Estimate
 from skillviz.runs.run import Run
 from skillviz.runs.session import Session
 from skillviz.runs.spec import RunSpec, read_spec, usual_nulls
-from skillviz.runs.store import Store
+from skillviz.runs.store import Store, library
 from skillviz.runs.tables import score_matrix
 from skillviz.show import beyond
 from skillviz.show.finding import finding

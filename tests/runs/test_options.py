@@ -11,10 +11,9 @@ import pytest
 from skillviz.core.localizers.table import localizer as row_of
 from skillviz.core.region import Region
 from skillviz.errors import BadInput, CorruptFile, RunNotFound
-from skillviz.runs.library import library
 from skillviz.runs.plan import named_region, options_of
 from skillviz.runs.spec import RunSpec, region_of
-from skillviz.runs.store import Store
+from skillviz.runs.store import Store, library
 from tests.fake_run import fake_run
 
 

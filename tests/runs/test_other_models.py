@@ -10,8 +10,8 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from skillviz.errors import BadInput, PairMismatch, SkillvizError
+from skillviz.models.null_pair import summed_movements
 from skillviz.models.pair import load_pair
-from skillviz.models.task_vectors import summed_movements
 from skillviz.runs.produce import produce
 from skillviz.runs.store import Store
 from tests.runs.tiny_world import spec_of

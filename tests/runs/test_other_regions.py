@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from skillviz.analysis.other_regions import as_good, other_regions
-from skillviz.core.beyond import beyond_null
+from skillviz.core.nulls import beyond_null
 from skillviz.core.region import Region
 from skillviz.core.scores import correct
 from skillviz.errors import BadInput, BadSize

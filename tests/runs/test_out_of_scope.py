@@ -17,12 +17,11 @@ from skillviz.core.separation import auroc, auroc_difference
 from skillviz.core.temperature import scaled
 from skillviz.errors import BadData, BadInput
 from skillviz.models.predict import predict
-from skillviz.runs.library import Library, library
 from skillviz.runs.plan import planned
 from skillviz.runs.produce import produce
 from skillviz.runs.run import Run
 from skillviz.runs.session import Session
-from skillviz.runs.store import Store
+from skillviz.runs.store import Library, Store, library
 from skillviz.show import out_of_scope
 from skillviz.show.bundle import bundle
 from skillviz.show.finding import finding

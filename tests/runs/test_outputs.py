@@ -9,17 +9,16 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from skillviz.core.localizers.table import LOCALIZERS
 from skillviz.core.scores import probabilities
 from skillviz.errors import BadInput
 from skillviz.models.predict import predict
 from skillviz.runs import other_regions, produce
-from skillviz.runs.library import Library
 from skillviz.runs.other_regions import OtherRegions
 from skillviz.runs.part_scores import DISJOINT
-from skillviz.runs.plan import planned
+from skillviz.runs.plan import planned, refused_options
 from skillviz.runs.session import Session
-from skillviz.runs.store import Store
-from skillviz.runs.suited import refused_outputs
+from skillviz.runs.store import Library, Store
 from skillviz.tasks import registry
 from tests.runs.tiny_world import spec_of
 
@@ -56,6 +55,7 @@ def test_the_run_its_nulls_and_other_regions_match_the_fine_tuned_model_and_not_
 
 def test_a_task_with_references_has_no_outputs_to_match(world: Path) -> None:
     spec = spec_of(world, localizer="stagewise", options={"match": "outputs"})
-    refused = refused_outputs(spec, SimpleNamespace(kind="generation"))
+    options = LOCALIZERS["stagewise"].make_options(spec.options)
+    refused = refused_options(options, SimpleNamespace(kind="generation"), False)
     assert isinstance(refused, BadInput) and "match=outputs" in str(refused)
-    assert refused_outputs(spec, registry.task(str(world / "task.yaml"))) is None
+    assert refused_options(options, registry.task(str(world / "task.yaml")), False) is None

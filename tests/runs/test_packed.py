@@ -17,10 +17,9 @@ import pytest
 from skillviz.errors import CorruptRun, StoreError
 from skillviz.runs import packed, tables
 from skillviz.runs.doctor import findings
-from skillviz.runs.library import Library
 from skillviz.runs.packed import FILE, RECORD, STUDIES, bytes_of, packed_runs, write_pack
 from skillviz.runs.run import Run, _kept, with_checksum
-from skillviz.runs.store import Store, Unreadable
+from skillviz.runs.store import Library, Store, Unreadable
 from tests.fake_run import fake_run
 from tests.runs.conftest import SMALL
 from tests.runs.tiny_world import spec_of

@@ -18,8 +18,8 @@ from skillviz.errors import (
 )
 from skillviz.models.predict import predict
 from skillviz.runs.held_out import AT_END, why_not
+from skillviz.runs.process import PHASES, Progress
 from skillviz.runs.produce import produce
-from skillviz.runs.progress import PHASES, Progress
 from skillviz.runs.run import Run
 from skillviz.runs.session import ENDS, Session
 from skillviz.runs.spec import RunSpec

@@ -35,8 +35,8 @@ from skillviz.errors import (
 from skillviz.runs import produce as engine
 from skillviz.runs import search
 from skillviz.runs.folder import RunFolder
+from skillviz.runs.process import Progress
 from skillviz.runs.produce import produce
-from skillviz.runs.progress import Progress
 from skillviz.runs.session import Session
 from skillviz.runs.store import Store
 from tests.runs.tiny_world import D, spec_of

@@ -10,8 +10,8 @@ import pytest
 from skillviz.core.objective import Objective
 from skillviz.runs.folder import RunFolder
 from skillviz.runs.pace import OTHERS, passes
+from skillviz.runs.process import Progress
 from skillviz.runs.produce import produce
-from skillviz.runs.progress import Progress
 from skillviz.runs.scoring import Scoring
 from skillviz.runs.session import Session
 from skillviz.runs.store import Store

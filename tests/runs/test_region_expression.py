@@ -15,13 +15,12 @@ from skillviz.core.region_expression import region_of
 from skillviz.errors import BadInput, RunNotFound
 from skillviz.runs.checkpoint import CHECKPOINT
 from skillviz.runs.folder import RunFolder
-from skillviz.runs.library import Library
+from skillviz.runs.plan import in_full, resolved_expression
+from skillviz.runs.process import Progress
 from skillviz.runs.produce import carry_on, produce
-from skillviz.runs.progress import Progress
-from skillviz.runs.region_expression import in_full, resolved_expression
 from skillviz.runs.run import RANKING, REGION, Run
 from skillviz.runs.session import Session
-from skillviz.runs.store import Store
+from skillviz.runs.store import Library, Store
 from tests.fake_run import fake_run
 from tests.runs.test_checkpoint import same
 from tests.runs.tiny_world import spec_of
@@ -140,7 +139,7 @@ def test_runs_are_named_in_full_wherever_they_stand(source: Run, library_of: Sto
 
 @pytest.mark.slow
 def test_it_needs_no_torch() -> None:
-    assert heavy_after("skillviz.runs.region_expression") == {}
+    assert heavy_after("skillviz.runs.plan") == {}
 
 
 def _table_of(run: Run) -> Any:

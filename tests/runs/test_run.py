@@ -115,7 +115,7 @@ def test_run_json_has_no_nan_and_reads_back_the_same(made: Run) -> None:
 def test_reading_runs_does_not_import_torch(made: Run) -> None:
     code = (
         "import sys\n"
-        "from skillviz.runs.library import library\n"
+        "from skillviz.runs.store import library\n"
         "from skillviz.analysis import run_tables\n"
         "from skillviz.runs import metrics, tables\n"
         f"run = library({str(made.path.parent)!r}).open({made.id!r})\n"

@@ -44,7 +44,7 @@ def row(budgeted: bool = True, nested: bool = False) -> tuple[Localizer, list[in
     def run(problem: Any, size: int, *, seed: int, options: Options) -> Generator[LocalizerStep, None, Selection]:
         targets.append(size)
         for step in range(1, options.steps + 1):
-            yield LocalizerStep(step, float("nan") if nested else 0.5, size, size, 0, 0.1 * step)
+            yield LocalizerStep(step, float("nan") if nested else 0.5, size, size, 0)
         draw = np.random.default_rng(seed if nested else [seed, size]).permutation(D)
         return Selection(draw[: size if budgeted else 7], ("a remark",))
 

@@ -12,11 +12,10 @@ from pathlib import Path
 import pytest
 
 from skillviz.errors import CorruptRun, OtherVersion, RunNotFound, StoreError
-from skillviz.runs.library import Library, library
 from skillviz.runs.record import Failure
 from skillviz.runs.run import CHECKSUM, RECORD, Run
 from skillviz.runs.spec import RunSpec
-from skillviz.runs.store import Store, name_of, shipped_root, store_root
+from skillviz.runs.store import Library, Store, library, name_of, shipped_root, store_root
 
 
 def edit_record(run: Run, **changes: object) -> None:

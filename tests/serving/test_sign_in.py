@@ -15,9 +15,8 @@ from streamlit.testing.v1 import AppTest
 
 from skillviz.errors import BadInput, NotSignedIn, RunNotFound, StoreError
 from skillviz.jobs import slots
-from skillviz.runs.library import library
 from skillviz.runs.spec import RunSpec
-from skillviz.runs.store import Store
+from skillviz.runs.store import Store, library
 from skillviz.serving import sign_in, visitor
 from skillviz.serving.settings import SECRETS_VARIABLE
 from skillviz.serving.users import OWNER, store_of_user, user_named

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from skillviz.errors import RunNotFound
-from skillviz.runs.library import library
-from skillviz.runs.store import Store
+from skillviz.runs.store import Store, library
 from skillviz.serving.settings import RUNS_VARIABLE
 from skillviz.serving.sign_in import User, make_store
 from skillviz.serving.users import OWNER, USER, shared_root, store_of_user, user_named, user_of
@@ -42,7 +41,7 @@ def test_a_user_sees_the_own_runs_the_shared_ones_and_those_that_ship(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shared, ships = Store(tmp_path / "runs"), Store(tmp_path / "ships")
-    monkeypatch.setattr("skillviz.runs.library.shipped_root", lambda: ships.root)
+    monkeypatch.setattr("skillviz.runs.store.shipped_root", lambda: ships.root)
     one, two = (Store(store_of_user(shared.root, user_named("i", name))) for name in "ab")
     own, other, everybodys, shipped = (fake_run(store, **SMALL).id for store in (one, two, shared, ships))
     assert [run.id for run in library(one.root).list()] == [own, everybodys, shipped]

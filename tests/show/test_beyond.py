@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from skillviz.runs.library import shipped_root
-from skillviz.runs.store import Store
+from skillviz.runs.store import Store, shipped_root
 from skillviz.show.beyond import of_other_models
 from tests.small_world import opening_run
 

@@ -13,8 +13,7 @@ import pandas as pd
 import pytest
 
 from skillviz.errors import CorruptRun
-from skillviz.runs.library import Library
-from skillviz.runs.store import Store
+from skillviz.runs.store import Library, Store
 from skillviz.show.bundle import MANIFEST, README, bundle, stored_bytes
 
 Made = tuple[Path, dict[str, str]]

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from skillviz.models.examples import example_pairs
-from skillviz.runs.library import library
+from skillviz.runs.store import library
 from skillviz.show.entries import (
     DEFAULTS,
     LEVELS,

@@ -12,9 +12,9 @@ from skillviz.analysis.size_curve import by_size
 from skillviz.core.intervals import metric_difference
 from skillviz.core.localizers.table import OUTCOME_SIZED
 from skillviz.core.metrics import ece
-from skillviz.runs.library import library
 from skillviz.runs.metrics import estimate
 from skillviz.runs.run import Run
+from skillviz.runs.store import library
 from skillviz.show import measures
 from skillviz.show.entries import DEFAULTS
 from tests.show.test_entries import LARGE, entry

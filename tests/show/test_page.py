@@ -15,9 +15,8 @@ import pandas as pd
 import pytest
 
 from skillviz.plots.theme import GROUND, INK
-from skillviz.runs.library import library
 from skillviz.runs.run import Run
-from skillviz.runs.store import Store
+from skillviz.runs.store import Store, library
 from skillviz.show import text
 from skillviz.show.glossary import GLOSSARY
 from skillviz.show.report import page

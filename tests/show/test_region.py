@@ -10,10 +10,10 @@ from skillviz.core.parameters import graftable
 from skillviz.core.region import Region
 from skillviz.core.region_expression import checked_expression, region_of
 from skillviz.plots.region import cells
-from skillviz.runs.library import library
 from skillviz.runs.record import Architecture, RunRecord
 from skillviz.runs.run import parameter_table
 from skillviz.runs.spec import RunSpec
+from skillviz.runs.store import library
 from skillviz.show import region as tensors
 
 

@@ -11,8 +11,8 @@ import pytest
 from skillviz.core.metrics import HEADLINE, panels
 from skillviz.core.scores import probabilities
 from skillviz.core.verdicts import NO_DIFFERENCE
-from skillviz.runs.library import library
 from skillviz.runs.run import Run
+from skillviz.runs.store import library
 from skillviz.show.surgery import (
     RANDOM,
     REGION,

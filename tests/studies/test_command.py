@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from skillviz.studies.command import rerunnable
+from skillviz.studies.engine import rerunnable
 from skillviz.tasks.project import project_root
 
 RUN = "python -m skillviz study run"

@@ -26,7 +26,7 @@ from skillviz.runs import score as scored
 from skillviz.runs.artifact import LOCALIZE, SCORE
 from skillviz.runs.doctor import findings
 from skillviz.runs.packed import bytes_of, pack_of
-from skillviz.runs.progress import silent
+from skillviz.runs.process import silent
 from skillviz.runs.score import read_score, score_path
 from skillviz.runs.session import Session
 from skillviz.runs.store import Store

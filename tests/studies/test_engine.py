@@ -18,8 +18,7 @@ import pytest
 
 from skillviz.errors import BadInput, SkillvizError
 from skillviz.runs.artifact import CURRENT, REGIONS, RunArtifact, differs
-from skillviz.runs.process import environment
-from skillviz.runs.progress import Progress
+from skillviz.runs.process import Progress, environment
 from skillviz.runs.run import Run
 from skillviz.runs.session import Session
 from skillviz.runs.store import Store
@@ -236,7 +235,7 @@ def test_members_are_made_anew_when_their_data_change(tmp_path: Path) -> None:
 
 
 def test_a_retrained_model_is_made_again_with_its_region_or_version(whole: Whole) -> None:
-    from skillviz.studies.finetuned_store import FineTunedArtifact
+    from skillviz.studies.finetuned_model import FineTunedArtifact
 
     study, store, _, _ = whole
     spec = next(model for model in study_plan(study).finetuned if model.recipe == "graft-retrain")

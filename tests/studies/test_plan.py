@@ -12,12 +12,11 @@ import pytest
 import yaml
 
 from skillviz.errors import BadInput
-from skillviz.runs.region_expression import keys_in
+from skillviz.runs.plan import keys_in
 from skillviz.runs.score import ScoreSpec
 from skillviz.runs.spec import RunSpec
 from skillviz.studies import plan as plan_module
-from skillviz.studies.finetuned_model import FineTunedSpec, read_finetuned, recipe_in
-from skillviz.studies.finetuned_store import FineTunedArtifact
+from skillviz.studies.finetuned_model import FineTunedArtifact, FineTunedSpec, read_finetuned, recipe_in
 from skillviz.studies.plan import StudyPlan, study_plan
 from skillviz.studies.spec import StudySpec, read_study
 from skillviz.tasks import registry

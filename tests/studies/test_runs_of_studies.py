@@ -9,7 +9,7 @@ import pytest
 
 from skillviz.errors import BadInput, DiskFull
 from skillviz.runs import produce as engine
-from skillviz.runs.progress import Progress
+from skillviz.runs.process import Progress
 from skillviz.runs.record import Failure
 from skillviz.runs.session import Session
 from skillviz.runs.spec import RunSpec

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from skillviz.core.seeds import LARGEST_SEED
+from skillviz.core.draws import LARGEST_SEED
 from skillviz.errors import BadInput
 from skillviz.models.finetune.training_config import TrainingConfig
 from skillviz.runs.score import read_score_spec

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillviz.errors import BadInput
-from skillviz.tasks.shorten import cut_lengths, fitted
+from skillviz.tasks.encode import cut_lengths, fitted
 from tests.tasks.tokenizers import tokenizer
 
 

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from skillviz.errors import BadData, BadInput
 from skillviz.tasks.registry import task
-from skillviz.tasks.sample import capped, k_shot_rows, tenth
-from skillviz.tasks.splits import fingerprint, load, load_test
+from skillviz.tasks.splits import capped, fingerprint, k_shot_rows, load, load_test, tenth
 from skillviz.tasks.task import Task
 from tests.tasks.make import ROWS, write_rows, write_task
 

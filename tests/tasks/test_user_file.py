@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from skillviz.errors import BadData, BadInput
-from skillviz.live import operations, pair_cache, request
+from skillviz.live import operations, request
 from skillviz.tasks import registry, user_file
 from skillviz.tasks.registry import task
 from skillviz.tasks.splits import load, load_test, load_to_score
@@ -224,5 +224,5 @@ def test_data_of_a_hub_are_told_by_name() -> None:
 
 
 def test_the_worker_has_no_rule_of_its_own() -> None:
-    assert all(module.task_stamp is task_stamp for module in (request, pair_cache, operations))
-    assert pair_cache.file_stamp is user_file.file_stamp
+    assert all(module.task_stamp is task_stamp for module in (request, operations))
+    assert request.file_stamp is user_file.file_stamp

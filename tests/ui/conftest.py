@@ -32,7 +32,7 @@ def ids(made: tuple[Path, dict[str, str]], monkeypatch: pytest.MonkeyPatch, user
     """Use the fake runs without shipped ones; return their ids by short name."""
     root, found = made
     monkeypatch.setenv("SKILLVIZ_RUNS", str(root))
-    monkeypatch.setattr("skillviz.runs.library.shipped_root", lambda: root)
+    monkeypatch.setattr("skillviz.runs.store.shipped_root", lambda: root)
     return found
 
 

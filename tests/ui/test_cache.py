@@ -30,7 +30,7 @@ from tests.tiny import tiny_task
 def user_runs(made: tuple[Path, dict[str, str]], user_runs: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a copy of the runs as the user's folder; the originals count as shipped."""
     shutil.copytree(made[0], user_runs)
-    monkeypatch.setattr("skillviz.runs.library.shipped_root", lambda: made[0])
+    monkeypatch.setattr("skillviz.runs.store.shipped_root", lambda: made[0])
     return user_runs
 
 

@@ -17,7 +17,7 @@ from skillviz.ui.pages.launch import search
 def test_the_choice_is_for_one_person_with_a_cluster(
     is_set_up: bool, user: User | None, chosen: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("skillviz.jobs.cluster.is_set_up", lambda: is_set_up)
+    monkeypatch.setattr("skillviz.jobs.slurm.is_set_up", lambda: is_set_up)
     monkeypatch.setattr("skillviz.serving.sign_in.user", lambda: user)
     monkeypatch.setattr("skillviz.ui.controls.segments", lambda *_, **__: "slurm")
     assert search.choose("where") == chosen

@@ -14,7 +14,7 @@ from skillviz.jobs import words as job_progress
 from skillviz.jobs.job import Job, JobProgress
 from skillviz.jobs.kinds import RunJob
 from skillviz.plots.overview import search_history
-from skillviz.runs.progress import PHASES
+from skillviz.runs.process import PHASES
 from skillviz.runs.record import RunRecord
 from skillviz.runs.spec import RunSpec
 from skillviz.ui import job_words as words

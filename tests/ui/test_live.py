@@ -13,8 +13,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from skillviz.models.fetch import COMMANDS
-from skillviz.runs.library import shipped_root
-from skillviz.runs.store import Store
+from skillviz.runs.store import Store, shipped_root
 from skillviz.serving import downloads
 from skillviz.show.entries import entry_of, hero
 from skillviz.ui import cache

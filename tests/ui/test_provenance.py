@@ -5,9 +5,9 @@ from __future__ import annotations
 from streamlit.testing.v1 import AppTest
 
 from skillviz.core import formats
-from skillviz.runs.library import library
 from skillviz.runs.record import RunRecord
 from skillviz.runs.spec import RunSpec
+from skillviz.runs.store import library
 from skillviz.show import text
 from skillviz.ui.pages.overview import overview_page
 

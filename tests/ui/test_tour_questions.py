@@ -7,10 +7,9 @@ import pandas as pd
 import pytest
 
 from skillviz.core.metrics import ece
-from skillviz.runs.library import shipped_root
 from skillviz.runs.record import Estimate, RunRecord, Scores, TaskNote
 from skillviz.runs.run import Run
-from skillviz.runs.store import Store
+from skillviz.runs.store import Store, shipped_root
 from skillviz.show.entries import entry_of, hero
 from skillviz.ui.pages.tour.questions import (
     SEARCHED,

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-from time import perf_counter
-
 import numpy as np
 import torch
 from torch import Tensor
@@ -25,7 +22,7 @@ def fisher(problem: Problem, size: int, *, seed: int, options: FisherOptions, re
     example. It uses nothing of the fine-tuned model except its head (Sung et al. 2021), and the set of entries that
     moved: the others are last (ours).
     """
-    begun, objective = perf_counter(), problem.train
+    objective = problem.train
     # in ascending order, so that equal sets of examples give equal sums
     rows = np.sort(next(problem.draws(options.examples, seed)))
     total, behind = -(-len(rows) // REPORT_EVERY), done(resume)
@@ -39,8 +36,8 @@ def fisher(problem: Problem, size: int, *, seed: int, options: FisherOptions, re
             for singles in objective.singly(rows[(step - 1) * REPORT_EVERY : step * REPORT_EVERY]):
                 loss += add_information(objective, singles, summed)
             seen, last = min(step * REPORT_EVERY, len(rows)), step == total
-            state, added = partial(_state, step, loss, summed), size if last else 0
-            yield LocalizerStep(step, loss / seen, added, added, 0, perf_counter() - begun, total, state)
+            state, added = {"step": number(step), "loss": number(loss), "summed": summed}, size if last else 0
+            yield LocalizerStep(step, loss / seen, added, added, 0, total, state)
     order = top(moved_first(summed, problem.tau), size)
     note = f"Fisher information of the base on {len(rows):,} examples, expected over the classes."
     return Selection(order.cpu().numpy(), (note,))
@@ -69,7 +66,3 @@ def add_information(objective: Objective, singles: Singles, summed: Tensor) -> f
         singles.backward(weights, add, last=c + 1 == objective.n_labels)
     labels = torch.as_tensor(objective.labels[singles.rows]).to(log_p.device)
     return -float(log_p.gather(1, labels.unsqueeze(1)).sum())
-
-
-def _state(step: int, loss: float, summed: Tensor) -> State:
-    return {"step": number(step), "loss": number(loss), "summed": summed}

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from functools import partial
 from itertools import islice
 from math import exp, log
-from time import perf_counter
 
 import torch
 from torch import Tensor
@@ -32,7 +30,7 @@ def localize_and_stitch(
     S starts at +bias for the largest movers and -bias elsewhere. The published mask is S > 0, whose size is an outcome,
     and uses full passes for its steps; here the cut is exact and a step uses a batch (ours).
     """
-    begun, behind, distance = perf_counter(), done(resume), problem.tau.abs()
+    behind, distance = done(resume), problem.tau.abs()
     scores = torch.full_like(distance, -options.bias)
     scores[top(distance, max(1, round(options.base_share * problem.d)))] = options.bias
     with problem.at_base_afterwards():
@@ -50,10 +48,8 @@ def localize_and_stitch(
             loss = problem.train.backward(next(batches))
             torch.sub(1, u, out=rest).mul_(u)
             scores.addcmul_(torch.mul(problem.flat.grad, problem.tau, out=slope), rest, value=-lr)
-            changes = chosen.after(scores)
-            yield LocalizerStep(
-                step, loss, *changes, perf_counter() - begun, options.steps, partial(_state, step, lr, scores)
-            )
+            state = {"step": number(step), "lr": number(lr), "scores": scores}
+            yield LocalizerStep(step, loss, *chosen.after(scores), options.steps, state)
     note = (
         f"Learning rate of the mask: {lr:.3g}." if lr else "No entry gains anything at the start: the largest movers."
     )
@@ -68,7 +64,7 @@ def l0_gates(problem: Problem, size: int, *, seed: int, options: GateOptions, re
     `penalty` times the size-th largest first-order gain at the base; a step moves the log-odds by `lr` for each
     gradient as large as the price.
     """
-    begun, behind, distance = perf_counter(), done(resume), problem.tau.abs()
+    behind, distance = done(resume), problem.tau.abs()
     odds = torch.full_like(distance, START)
     with problem.at_base_afterwards():
         if resume:
@@ -89,10 +85,8 @@ def l0_gates(problem: Problem, size: int, *, seed: int, options: GateOptions, re
             torch.mul(problem.flat.grad, problem.tau, out=rest)
             odds.addcmul_(rest, slope, value=-options.lr / price if price else 0.0)
             odds.addcmul_(opened, torch.sub(1, opened, out=rest), value=-options.lr)
-            changes = chosen.after(odds)
-            yield LocalizerStep(
-                step, loss, *changes, perf_counter() - begun, options.steps, partial(_state, step, price, odds)
-            )
+            state = {"step": number(step), "lr": number(price), "scores": odds}
+            yield LocalizerStep(step, loss, *chosen.after(odds), options.steps, state)
     note = f"Price of an open gate: {price:.3g} nats." if price else "No entry gains anything at the base."
     return Selection(top_of_two(moved_first(odds, distance), distance, size).cpu().numpy(), (note,))
 
@@ -145,7 +139,3 @@ class _Chosen:
             if not scores[chosen].isnan().any():
                 return chosen
         return top_of_two(scores, self.distance, self.size)
-
-
-def _state(step: int, rate: float, scores: Tensor) -> State:
-    return {"step": number(step), "lr": number(rate), "scores": scores}

@@ -1,23 +1,22 @@
-"""The paper's learned mask (Eq. 3 and 4), and a variant that ends at exactly the requested size."""
+"""The paper's learned mask (Eq. 3 and 4), the variant of exactly the requested size, and the lottery (Fig. 4b)."""
 
 from __future__ import annotations
 
 from collections.abc import Generator
-from functools import partial
 from itertools import islice
 from math import exp
-from time import perf_counter
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from skillviz.core.draws import stratified
 from skillviz.core.localizers.candidates import allowed
 from skillviz.core.localizers.record import LocalizerStep, Search, Selection, State, done, number
-from skillviz.core.localizers.table import SCORED_EXAMPLES, LearnedOptions, RankedOptions
+from skillviz.core.localizers.simple import only_step
+from skillviz.core.localizers.table import SCORED_EXAMPLES, LearnedOptions, LotteryOptions, RankedOptions
 from skillviz.core.problem import Problem
 from skillviz.core.ranking import moved_first, top
-from skillviz.core.stratified import stratified
 from skillviz.errors import BadInput
 
 
@@ -118,7 +117,7 @@ def descended(
 def _descend(
     mask: Mask, options: LearnedOptions, lr: float, seed: int, best: _Best | None, resume: State | None
 ) -> Generator[LocalizerStep, None, None]:
-    begun, problem, behind = perf_counter(), mask.problem, done(resume)
+    problem, behind = mask.problem, done(resume)
     if resume:
         mask.scores.copy_(resume["scores"])
     draws = islice(problem.draws(options.batch_size, seed), behind, None)
@@ -131,13 +130,8 @@ def _descend(
         if best and (step % options.score_every == 0 or step == options.steps):
             best.judge(step, region)
         common = len(np.intersect1d(before.cpu().numpy(), region.cpu().numpy(), assume_unique=True))
-        seconds, added, removed = perf_counter() - begun, len(region) - common, len(before) - common
-        state = partial(_state, step, lr, mask, best)
-        yield LocalizerStep(step, loss, len(region), added, removed, seconds, options.steps, state)
-
-
-def _state(step: int, lr: float, mask: Mask, best: _Best | None) -> State:
-    return {"step": number(step), "lr": number(lr), "scores": mask.scores, **(best.state() if best else {})}
+        state = {"step": number(step), "lr": number(lr), "scores": mask.scores, **(best.state() if best else {})}
+        yield LocalizerStep(step, loss, len(region), len(region) - common, len(before) - common, options.steps, state)
 
 
 class _Best:
@@ -199,3 +193,27 @@ def gain_at(gains: Tensor, size: int) -> float:
     """Return the `size`-th largest of the gains [d], at most the median of the positive ones; 0 if none is positive."""
     gaining = int(torch.count_nonzero(gains > 0))
     return float(torch.topk(gains, min(size, (gaining + 1) // 2)).values.min()) if gaining else 0.0
+
+
+NOTE = (
+    "A control: every graftable entry outside the region is zero, not the base's value; embeddings and head are kept. "
+    "The state 'pre-trained' is the model with all graftable entries zero."
+)
+
+
+def lottery(problem: Problem, size: int, *, seed: int, options: LotteryOptions, resume: State | None = None) -> Search:
+    """The `size` entries kept while all others are zero: gamma * theta_ft + (1 - gamma) * 0 (PAPER.md, section 5).
+
+    The learned mask with delta = theta_ft: its "movement" is the weight itself, so it starts from the largest weights
+    like the published one starts from top movement. No re-training. Exactly `size` (ours).
+    """
+    zeroed = Problem(problem.flat, torch.zeros_like(problem.base), problem.finetuned, problem.train, problem.selection)
+    largest = top(problem.finetuned.float().abs(), size)
+    with problem.at_base_afterwards():
+        if options.by == "learned":
+            ranked = RankedOptions(options.steps, options.batch_size, options.lr, options.bias)
+            selection = yield from descended(zeroed, largest, size, seed, ranked, resume)
+            return Selection(selection.order, (NOTE, *selection.notes))
+        if resume is None:
+            yield only_step(size, float("nan"), largest)
+    return Selection(largest.cpu().numpy(), (NOTE,))

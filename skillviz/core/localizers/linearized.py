@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from time import perf_counter
 
 import numpy as np
 import torch
@@ -17,11 +16,103 @@ from torch.nn.functional import cross_entropy
 
 from skillviz.core.flat import split
 from skillviz.core.localizers.candidates import Candidates
-from skillviz.core.localizers.convex import Linear, minimise
-from skillviz.core.localizers.record import LocalizerStep, Search, Selection, State, done, number
+from skillviz.core.localizers.record import LocalizerStep, Search, Selection, State, done, followed, number
 from skillviz.core.localizers.table import LinearizedOptions
 from skillviz.core.problem import Problem
 from skillviz.core.ranking import moved_first, top, top_of_two
+
+
+@dataclass(frozen=True)
+class Linear:
+    """Logits as a linear function of gamma [c] around `at`.
+
+    `logits` [n, label] are the logits at `at`; `jacobian` [n, label - 1, c] are the gradients, by gamma, of the logits
+    of classes 1.. minus the logit of class 0 (a shift of all logits changes no probability). `weights` [n] are the
+    counts of each example, summing to n: one each by default.
+    """
+
+    logits: Tensor
+    jacobian: Tensor
+    labels: Tensor
+    at: Tensor
+    weights: Tensor | None = None
+
+    def gradient(self, gamma: Tensor) -> tuple[float, Tensor]:
+        """Return the mean cross-entropy in nats and its gradient [c] by gamma."""
+        n, differences, c = self.jacobian.shape
+        change = (self.jacobian.view(-1, c) @ (gamma - self.at)).view(n, differences)
+        logits = self.logits.clone()
+        logits[:, 1:] += change
+        log_p = logits.log_softmax(1)
+        likelihood = log_p.gather(1, self.labels.unsqueeze(1)).squeeze(1)
+        residual = log_p.exp()
+        residual[torch.arange(n, device=residual.device), self.labels] -= 1
+        if self.weights is not None:
+            likelihood = likelihood * self.weights
+            residual *= self.weights.unsqueeze(1)
+        loss = -likelihood.mean()
+        return float(loss), self.jacobian.view(-1, c).T @ residual[:, 1:].reshape(-1) / n
+
+
+def project(point: Tensor, size: float) -> Tensor:
+    """Return the nearest point with 0 <= gamma <= 1 and sum(gamma) <= size.
+
+    The shift that gives this sum is found by bisection, to the precision of float32.
+    """
+    clipped = point.clamp(0, 1)
+    if float(clipped.sum(dtype=torch.float64)) <= size:
+        return clipped
+    low, high = 0.0, float(point.max())
+    while high - low > 1e-7 * high:
+        middle = (low + high) / 2
+        if float((point - middle).clamp(0, 1).sum(dtype=torch.float64)) > size:
+            low = middle
+        else:
+            high = middle
+    return (point - high).clamp(0, 1)
+
+
+def minimise(
+    linear: Linear, size: int, iterations: int, tolerance: float = 1e-5, start: Tensor | None = None
+) -> tuple[Tensor, float]:
+    """Return gamma [c] and its loss, by accelerated projected gradients with backtracking and restarts.
+
+    Starts at `start`, by default at the point of linearization. Stops early if a whole step lowers the loss by less
+    than `tolerance`, relative.
+    """
+    gamma = ahead = (linear.at if start is None else start).clone()
+    # the first step would move the `size` steepest entries all the way, on average, at their current slope
+    steepest = linear.gradient(linear.at)[1].abs()
+    steepest = steepest.topk(min(size, len(steepest))).values
+    momentum, rate = 1.0, float(1 / steepest.mean().clamp(min=1e-12))
+    loss, _ = linear.gradient(gamma)
+    for _ in range(iterations):
+        ahead_loss, slope = linear.gradient(ahead)
+        following, following_loss, rate = _backtrack(linear, ahead, ahead_loss, slope, size, rate)
+        if following_loss > loss and momentum > 1:
+            ahead, momentum = gamma, 1.0
+            continue
+        if loss - following_loss < tolerance * loss and momentum > 1:
+            return following, following_loss
+        grown = (1 + (1 + 4 * momentum**2) ** 0.5) / 2
+        ahead = following + (momentum - 1) / grown * (following - gamma)
+        gamma, loss, momentum, rate = following, following_loss, grown, rate * 1.25
+    return gamma, loss
+
+
+def _backtrack(
+    linear: Linear, point: Tensor, loss: float, slope: Tensor, size: int, rate: float
+) -> tuple[Tensor, float, float]:
+    """Return the projected step, its loss and the rate at which the quadratic bound holds."""
+    while True:
+        following = project(point - rate * slope, size)
+        move = following - point
+        following_loss = linear.gradient(following)[0]
+        bound = loss + float(slope @ move) + float(move @ move) / (2 * rate)
+        if following_loss <= bound + 1e-7 * abs(loss) or rate < 1e-12:
+            return following, following_loss, rate
+        rate /= 2
+
 
 REPORT_EVERY = 64
 
@@ -36,7 +127,6 @@ def linearized(
     Entries beyond the solution's support are filled by their gain. A resumed search computes the Jacobian of its round
     again, because storing it would take gigabytes.
     """
-    begun = perf_counter()
     candidates = candidates_of(problem, size, options)
     rows = rows_of(problem, len(candidates), options, seed)
     inside = min(size, len(candidates))
@@ -49,15 +139,15 @@ def linearized(
     with problem.at_base_afterwards():
         for round_ in range(first, options.rounds):
             problem.set_region(candidates.index[chosen])
-            reports = Reports(round_, steps, options.rounds, behind, begun, chosen)
+            reports = Reports(round_, steps, options.rounds, behind, chosen)
             linear = yield from linearize(problem, candidates, rows, gamma, reports)
             gamma, loss = minimise(linear, inside, options.iterations)
             before, chosen = chosen, rounded(gamma, linear, inside, candidates.tau)
             gamma = torch.zeros_like(gamma).index_fill_(0, chosen, 1.0)
             common = len(np.intersect1d(before.cpu().numpy(), chosen.cpu().numpy(), assume_unique=True))
-            seconds, state = perf_counter() - begun, partial(_state, (round_ + 1) * steps, round_ + 1, chosen)
             step, total = (round_ + 1) * steps, options.rounds * steps
-            yield LocalizerStep(step, loss, inside, inside - common, len(before) - common, seconds, total, state)
+            state = _state(step, round_ + 1, chosen)
+            yield LocalizerStep(step, loss, inside, inside - common, len(before) - common, total, state)
     return filled(problem, candidates, chosen, size, len(rows))
 
 
@@ -83,15 +173,14 @@ class Reports:
     steps: int
     rounds: int
     behind: int
-    begun: float
     chosen: Tensor
 
     def after(self, examples: int, loss: float) -> Generator[LocalizerStep, None, None]:
         """Yield the step that this many examples complete, unless it was reported before."""
         step, total = self.round * self.steps + examples // REPORT_EVERY, self.rounds * self.steps
         if step > self.behind:
-            state = partial(_state, step, self.round, self.chosen)
-            yield LocalizerStep(step, loss, len(self.chosen), 0, 0, perf_counter() - self.begun, total, state)
+            state = _state(step, self.round, self.chosen)
+            yield LocalizerStep(step, loss, len(self.chosen), 0, 0, total, state)
 
 
 def _state(step: int, round_: int, chosen: Tensor) -> State:
@@ -194,15 +283,9 @@ def linearization(problem: Problem, size: int, *, seed: int, options: Linearized
     rows = rows_of(problem, len(candidates), options, seed)
     nothing = torch.zeros(len(candidates), device=problem.flat.device)
     empty = torch.empty(0, dtype=torch.long, device=problem.flat.device)
-    steps = Reports(0, 1, 1, len(rows), perf_counter(), empty)  # all steps count as past, so none is reported
+    steps = Reports(0, 1, 1, len(rows), empty)  # all steps count as past, so none is reported
     with problem.at_base_afterwards():
         problem.reset()
-        work = linearize(problem, candidates, rows, nothing, steps)
-        while True:
-            try:
-                next(work)
-            except StopIteration as end:
-                linear: Linear = end.value
-                break
+        linear = followed(linearize(problem, candidates, rows, nothing, steps), lambda _: None)
     gamma, _ = minimise(linear, min(size, len(candidates)), options.iterations)
     return Linearization(problem, candidates, linear, gamma, size, options.iterations)

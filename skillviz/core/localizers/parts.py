@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from time import perf_counter
-
 import torch
 from torch import Tensor
 
@@ -66,10 +64,9 @@ def _described(
 
 def _whole(problem: Problem, inside: Tensor, note: str, resume: State | None) -> Search:
     """Select all of `inside`, ordered by movement."""
-    begun = perf_counter()
     if resume is None:
         order = inside[top(problem.tau[inside].abs(), len(inside))]
-        yield only_step(len(order), float("nan"), begun, order)
+        yield only_step(len(order), float("nan"), order)
     else:
         order = resume["order"].to(problem.flat.device)
     return Selection(order.cpu().numpy(), (note,) if note else ())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field, replace
 from math import isfinite
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -15,6 +16,7 @@ from skillviz.core.problem import Problem
 from skillviz.core.region import Region
 from skillviz.errors import BadSize
 
+T = TypeVar("T")
 State = dict[str, Tensor]
 """The state of a search that its problem, seed and options do not determine: small numbers as tensors too."""
 
@@ -24,10 +26,10 @@ class LocalizerStep:
     """One step of a search.
 
     It has the mean loss in nats on its batch *before* the switch, the region's size after it, the entries switched on
-    and off, seconds since the search began, and the total number of steps.
+    and off, and the total number of steps.
 
-    `state` returns the state that the localizer takes as `resume` to continue after this step, bit for bit. Its tensors
-    belong to the search: they are valid until the next step is requested. None: it can only start over.
+    `state` is what the localizer takes as `resume` to continue after this step, bit for bit. Its tensors belong to the
+    search: they are valid until the next step is requested. None: it can only start over.
     """
 
     step: int
@@ -35,9 +37,8 @@ class LocalizerStep:
     size: int
     added: int
     removed: int
-    seconds: float
     total: int | None = None
-    state: Callable[[], State] | None = field(default=None, repr=False, compare=False)
+    state: State | None = field(default=None, repr=False, compare=False)
 
     @property
     def finite_loss(self) -> float | None:
@@ -79,6 +80,15 @@ class Selection:
 
 
 Search = Generator[LocalizerStep, None, Selection]
+
+
+def followed(work: Generator[Any, None, T], report: Callable[[Any], object]) -> T:
+    """Return the result of a generator, after reporting each record that it yields."""
+    while True:
+        try:
+            report(next(work))
+        except StopIteration as end:
+            return end.value  # type: ignore[no-any-return]
 
 
 def number(value: float) -> Tensor:

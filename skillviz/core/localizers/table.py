@@ -209,6 +209,11 @@ class StagewiseOptions:
     )  # fmt: skip
 
 
+def matches_outputs(options: Any) -> bool:
+    """True if a search with these options compares with the fine-tuned model's outputs instead of labels."""
+    return getattr(options, "match", LABELS) == OUTPUTS
+
+
 @dataclass(frozen=True)
 class JudgedOptions:
     """`examples` training examples (at most a quarter) are held out to compare the last `judged` regions.
@@ -506,7 +511,7 @@ class Cost:
 
 def _stepwise(vectors: float) -> Callable[[Any, Workload], Cost]:
     def cost(o: StagewiseOptions, work: Workload) -> Cost:
-        forward = work.train if getattr(o, "match", LABELS) == OUTPUTS else 0
+        forward = work.train if matches_outputs(o) else 0
         return Cost(backward=o.steps * min(o.batch_size, work.train), forward=forward, vectors=vectors)
 
     return cost
@@ -539,20 +544,12 @@ def _learned_cost(o: LearnedOptions, work: Workload) -> Cost:
     return Cost(backward=o.steps * min(o.batch_size, work.train), forward=scored, vectors=4)
 
 
-def _first_order_cost(o: FirstOrderOptions, work: Workload) -> Cost:
-    return Cost(backward=o.points * min(o.examples, work.train), vectors=6 if o.is_averaged else 2)
-
-
 def _linearized_cost(o: LinearizedOptions, work: Workload) -> Cost:
     candidates = max(o.candidate_share * work.d, 2 * min(work.size, work.d / 2))
     differences = max(1, work.labels - 1)
     rows = min(o.examples, work.train, o.jacobian_gib * 2**30 / (4 * candidates * differences))
     jacobian = 4 * rows * differences * candidates
     return Cost(backward=o.rounds * _single_gradients(rows, work), bytes=jacobian)
-
-
-def _fisher_cost(o: FisherOptions, work: Workload) -> Cost:
-    return Cost(backward=_single_gradients(min(o.examples, work.train), work), vectors=4)
 
 
 def _single_gradients(rows: float, work: Workload) -> float:
@@ -679,7 +676,7 @@ LOCALIZERS: dict[str, Localizer] = {
             "stagewise-judged", "stagewise, judged",
             "Grows the region as stagewise does, with fewer switches at the end, and keeps the region that does best "
             "on held training examples; top movement if none does better.",
-            OURS, "skillviz.core.localizers.judged:stagewise_judged", JudgedOptions,
+            OURS, "skillviz.core.localizers.stagewise:stagewise_judged", JudgedOptions,
             budgeted=True, nested=False, seeded=True, cost=_judged_cost, lean=True, learns_signs=True,
             color="#00A0A0", marker="square-cross", dash="12px,3px",
         ),
@@ -687,7 +684,7 @@ LOCALIZERS: dict[str, Localizer] = {
             "stagewise-nested", "stagewise, nested",
             "One search for all sizes: each region grows around the next smaller one, judged on held training "
             "examples.",
-            OURS, "skillviz.core.localizers.judged:stagewise_nested", NestedOptions,
+            OURS, "skillviz.core.localizers.stagewise:stagewise_nested", NestedOptions,
             budgeted=True, nested=True, seeded=True, cost=_nested_cost, lean=True, learns_signs=True,
             color="#B47818", marker="square-x", dash="2px,6px",
         ),
@@ -723,7 +720,10 @@ LOCALIZERS: dict[str, Localizer] = {
             "first-order", "first-order",
             "One gradient at the base: the parameters whose fine-tuned value lowers the loss most on its own.",
             OURS, "skillviz.core.localizers.simple:first_order", FirstOrderOptions,
-            budgeted=True, nested=True, seeded=True, cost=_first_order_cost, lean=True,
+            budgeted=True, nested=True, seeded=True, lean=True,
+            cost=lambda o, work: Cost(
+                backward=o.points * min(o.examples, work.train), vectors=6 if o.is_averaged else 2
+            ),
             color="#C8143F", marker="x", dash="dash",
         ),
         Localizer(
@@ -771,21 +771,22 @@ LOCALIZERS: dict[str, Localizer] = {
             "The FISH mask: the parameters with the most Fisher information of the base model on the task. It does "
             "not look at how far fine-tuning moved them.",
             f"{PAPER}, Table 8", "skillviz.core.localizers.fisher:fisher", FisherOptions,
-            budgeted=True, nested=True, seeded=True, cost=_fisher_cost, method="graft_fish", compares_answers=True,
+            budgeted=True, nested=True, seeded=True, method="graft_fish", compares_answers=True,
+            cost=lambda o, work: Cost(backward=_single_gradients(min(o.examples, work.train), work), vectors=4),
             color="#FF0000", marker="star-triangle-up", dash="6px,3px,1px,3px",
         ),
         Localizer(
             "random-matched", "random, matched",
             "A uniform draw with as many parameters in each layer and module as top movement, or as a region you name: "
             "the control for where a region is.",
-            OURS, "skillviz.core.localizers.baselines:random_matched", MatchedOptions,
+            OURS, "skillviz.core.localizers.simple:random_matched", MatchedOptions,
             budgeted=True, nested=True, seeded=True, cost=_held(5), method="graft_matched", has_null=False,
             color="#CC7755", marker="cross-thin-open", dash="3px,6px",
         ),
         Localizer(
             "magnitude", "weight magnitude",
             "The parameters whose fine-tuned values are largest, among those that moved.",
-            "Han et al. 2015", "skillviz.core.localizers.baselines:magnitude", NoOptions,
+            "Han et al. 2015", "skillviz.core.localizers.simple:magnitude", NoOptions,
             budgeted=True, nested=True, seeded=False, cost=_held(2), method="graft_magnitude",
             color="#1188DD", marker="diamond-tall-open", dash="10px,2px,2px,2px",
         ),
@@ -793,7 +794,7 @@ LOCALIZERS: dict[str, Localizer] = {
             "tall-mask", "task-vector threshold",
             "The parameters that moved most relative to what the models of other tasks moved them (TALL-masks); "
             "without such models, relative to their value before.",
-            "after Wang et al. 2024 (TALL-masks)", "skillviz.core.localizers.baselines:tall_mask", ThresholdOptions,
+            "after Wang et al. 2024 (TALL-masks)", "skillviz.core.localizers.simple:tall_mask", ThresholdOptions,
             budgeted=True, nested=True, seeded=False, cost=_held(3), method="graft_tall_mask",
             color="#337722", marker="hourglass", dash="5px,1px",
         ),
@@ -818,7 +819,7 @@ LOCALIZERS: dict[str, Localizer] = {
             "dare", "DARE (control: rescaled)",
             "A control: a uniform draw whose movement is multiplied so that the expected sum stays. Its values are not "
             "the fine-tuned ones.",
-            "after Yu et al. 2024 (DARE)", "skillviz.core.localizers.baselines:dare", NoOptions,
+            "after Yu et al. 2024 (DARE)", "skillviz.core.localizers.simple:dare", NoOptions,
             budgeted=True, nested=True, seeded=True, cost=_held(4), rescaled=True, method="graft_dare",
             has_null=False,
             color="#AA77EE", marker="y-down-open", dash="1px,2px",
@@ -826,7 +827,7 @@ LOCALIZERS: dict[str, Localizer] = {
         Localizer(
             "lottery", "lottery (control: the rest is zero)",
             "A control: the rest is zero instead of the base's values, and the region is learned for that.",
-            f"{PAPER}, Fig. 4b", "skillviz.core.localizers.lottery:lottery", LotteryOptions,
+            f"{PAPER}, Fig. 4b", "skillviz.core.localizers.learned:lottery", LotteryOptions,
             budgeted=True, nested=False, seeded=True, cost=_stepwise(5), rest="zero", method="graft_lottery",
             has_null=False,
             color="#FF00FE", marker="asterisk-open", dash="1px,4px",

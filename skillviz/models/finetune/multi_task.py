@@ -15,7 +15,7 @@ from skillviz.models.finetune.run import Finetuned, FineTuning
 from skillviz.models.finetune.trainable_model import open_shared, trained_together
 from skillviz.models.finetune.training import OnStep, Trainer, best_of, descend, metric_values, run_steps
 from skillviz.models.finetune.training_config import TrainingSettings
-from skillviz.tasks.common_metric import common_metric
+from skillviz.tasks.task import common_metric
 
 
 class MultiTaskTrainer:

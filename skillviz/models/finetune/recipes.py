@@ -36,7 +36,7 @@ GRIDS = ("none", "quick", "paper")
 
 SGD, RETRAIN, MULTI_TASK, CONTINUAL = "sgd", "graft-retrain", "multi-task", "continual"
 
-ONE_TASK = "skillviz.models.finetune.single_task:train"
+ONE_TASK = "skillviz.models.finetune.run:train"
 ALL_TASKS = "skillviz.models.finetune.multi_task:train"
 SEQUENCE = "skillviz.models.finetune.continual:train"
 

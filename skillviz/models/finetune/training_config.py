@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from skillviz.core.seeds import LARGEST_SEED
+from skillviz.core.draws import LARGEST_SEED
 from skillviz.errors import BadInput
 from skillviz.models.finetune.recipes import SGD, RecipeRow, check_use, grid_of, paper_steps, recipe_row
 from skillviz.tasks.splits import Splits, load

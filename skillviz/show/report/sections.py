@@ -12,7 +12,7 @@ import pandas as pd
 from skillviz.analysis.part_effects import part_effects
 from skillviz.analysis.subskills import region_subskills
 from skillviz.core import formats
-from skillviz.core.bins import BINS
+from skillviz.core.calibration_error import BINS
 from skillviz.core.confusion import class_results, confusion
 from skillviz.core.localizers.table import has_null
 from skillviz.core.metrics import likelihood_metric, metric_row, panels, right_metric

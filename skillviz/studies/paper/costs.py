@@ -10,12 +10,11 @@ from dataclasses import dataclass
 from skillviz.core.formats import counted
 from skillviz.runs.artifact import FINETUNE, LOCALIZE, SCORE
 from skillviz.runs.store import Store
-from skillviz.studies.cores import cores
 from skillviz.studies.paper.experiments import EXPERIMENTS
 from skillviz.studies.paper.scales import Scale
 from skillviz.studies.plan import study_plan
 from skillviz.studies.spec import StudySpec
-from skillviz.studies.status import Snapshot
+from skillviz.studies.status import Snapshot, cores
 from skillviz.studies.step import TABLE
 
 CORE_HOURS = {

@@ -16,7 +16,7 @@ from skillviz.core import formats
 from skillviz.core.intervals import seeds_interval, wilson
 from skillviz.studies.paper.claims import Comparison, StudyTables, beyond, within
 from skillviz.studies.paper.comparisons import ALIKE, GRAFTS, Compare, drawn_from, gap, seeds_of
-from skillviz.tasks.family import family
+from skillviz.tasks.readable_names import family
 
 SURE = 0.95  # the lower limit of "top probability near 1"
 

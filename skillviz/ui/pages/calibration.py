@@ -10,7 +10,7 @@ import pandas as pd
 import streamlit as st
 
 from skillviz.core import formats
-from skillviz.core.bins import BINS
+from skillviz.core.calibration_error import BINS
 from skillviz.core.metrics import metric_row, panels
 from skillviz.runs.held_out import why_not
 from skillviz.runs.record import SPLITS, Estimate

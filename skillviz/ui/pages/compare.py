@@ -18,8 +18,8 @@ from skillviz.analysis.necessity import areas as necessity_areas
 from skillviz.analysis.necessity import given_and_cost, restored_and_left, without_region
 from skillviz.analysis.variants import differing
 from skillviz.core import formats
-from skillviz.core.bins import BINS
 from skillviz.core.calibration import reliability
+from skillviz.core.calibration_error import BINS
 from skillviz.core.metrics import metric_heading, panels
 from skillviz.core.overlap import iou_matrix, matched_chance, overlap_matrix
 from skillviz.core.region import Region

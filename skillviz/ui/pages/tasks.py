@@ -22,8 +22,7 @@ from skillviz.show import text
 from skillviz.show.comparisons import counted_rows
 from skillviz.show.glossary import about
 from skillviz.studies.store import StudyFolder
-from skillviz.tasks.family import RELATED, UNRELATED, family, relation
-from skillviz.tasks.readable_names import readable_name
+from skillviz.tasks.readable_names import RELATED, UNRELATED, family, readable_name, relation
 from skillviz.ui import cache, controls, live, page, study_words
 from skillviz.ui.chart import show, theme
 from skillviz.ui.chip import chip_text

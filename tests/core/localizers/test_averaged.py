@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from skillviz.core.localizers.averaged import averaged
-from skillviz.core.localizers.simple import first_order
+from skillviz.core.localizers.simple import averaged, first_order
 from skillviz.core.localizers.table import FirstOrderOptions, localizer
 from skillviz.core.problem import Problem
 from tests.core.localizers.test_searches import arrays, both, draws, order_of
@@ -46,7 +45,7 @@ def test_cut_and_resumed_it_takes_the_same_steps() -> None:
     steps, whole = finish(search(tiny_problem(n=11)), lambda step: (step.loss, step.added))
     for cut in (1, 3, 4):
         *_, last = islice(search(tiny_problem(n=11)), cut)
-        state = {name: value.clone() for name, value in last.state().items()}
+        state = {name: value.clone() for name, value in last.state.items()}
         after, again = finish(search(tiny_problem(n=11), resume=state), lambda step: (step.loss, step.added))
         assert after == steps[cut:] and np.array_equal(again.order, whole.order)
     state["gained"] = state["gained"].flip(0)
@@ -81,6 +80,6 @@ def test_the_gains_add_up_to_what_the_path_removes() -> None:
         options = FirstOrderOptions(examples=8, points=points, batches=1)
         step = next(islice(averaged(problem, 1, seed=0, options=options), 1))
         assert step.state is not None
-        return float(step.state()["gained"].sum())
+        return float(step.state["gained"].sum())
 
     assert total(100) == pytest.approx(removed, rel=0.05) and total(1) != pytest.approx(removed, rel=0.2)

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 import torch
 
+from skillviz.core.draws import stratified
 from skillviz.core.localizers.candidates import Candidates
-from skillviz.core.localizers.judged import Growth, Judge, stagewise_judged, stagewise_nested
 from skillviz.core.localizers.record import LocalizerStep, Selection
+from skillviz.core.localizers.stagewise import Growth, Judge, stagewise_judged, stagewise_nested
 from skillviz.core.localizers.table import JudgedOptions, NestedOptions, Workload, ladder, localizer
 from skillviz.core.problem import Problem
-from skillviz.core.stratified import stratified
 from tests.core.localizers.test_searches import CASES, arrays, both, draws, uphill
 from tests.core.problems import examples, finish, learnable_problem, model_of, problem_of, tiny_problem
 from tests.reference.searches import slow_candidates, slow_judged, slow_nested

@@ -124,7 +124,7 @@ def test_a_search_resumes_with_its_signs(name: str, steps: int) -> None:
     cut = search_of(free(tiny_problem(n=16)), name, 60)
     *_, last = islice(cut, steps)
     assert last.state is not None
-    state = {key: value.detach().clone() for key, value in last.state().items()}
+    state = {key: value.detach().clone() for key, value in last.state.items()}
     cut.close()
     whole, resumed = (searched(free(tiny_problem(n=16)), name, 60, start) for start in (None, state))
     assert resumed == whole

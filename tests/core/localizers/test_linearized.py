@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skillviz.core.localizers.candidates import Candidates
-from skillviz.core.localizers.convex import Linear, minimise, project
-from skillviz.core.localizers.linearized import Reports, linearize, linearized, rounded
+from skillviz.core.localizers.linearized import Linear, Reports, linearize, linearized, minimise, project, rounded
 from skillviz.core.localizers.table import LinearizedOptions
 from tests.core.problems import examples, finish, model_of, problem_of, table_of, tiny_problem
 from tests.reference.convex import slow_loss, slow_minimum, slow_project
@@ -87,7 +86,7 @@ def test_the_jacobian_is_autograds_times_the_movement(family: str, readout: str,
     twin = PlainModel(model, table_of(model).names, encoded, readout)
     problem = problem_of(model, encoded, readout)
     candidates, rows = Candidates.of(problem, 0.05, 10), np.array([3, 0, 4])
-    reports = Reports(round=0, steps=1, rounds=1, behind=0, begun=0.0, chosen=torch.empty(0, dtype=torch.int64))
+    reports = Reports(round=0, steps=1, rounds=1, behind=0, chosen=torch.empty(0, dtype=torch.int64))
     linear = finish(linearize(problem, candidates, rows, torch.zeros(len(candidates)), reports))[1]
     base, tau = problem.base.double(), problem.finetuned.double() - problem.base.double()
     assert linear.labels.tolist() == encoded.labels[rows].tolist()

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from skillviz.core.localizers.learned import Mask
-from skillviz.core.localizers.lottery import lottery
+from skillviz.core.localizers.learned import Mask, lottery
 from skillviz.core.localizers.table import LOCALIZERS, LotteryOptions, localizer, rest_of
 from skillviz.core.problem import Problem
 from skillviz.core.ranking import top

@@ -67,7 +67,7 @@ def cut_after(
     search = run(problem, name, size, resume)
     steps = list(islice(search, k))
     assert steps[-1].state is not None
-    state = {key: value.detach().cpu().clone() for key, value in steps[-1].state().items()}
+    state = {key: value.detach().cpu().clone() for key, value in steps[-1].state.items()}
     search.close()
     return steps, state
 
@@ -132,7 +132,7 @@ def test_the_best_mask_of_before_the_cut_is_kept() -> None:
 
     def searched(resume: State | None = None) -> tuple[list[State], Selection]:
         search = row.search(problem, 1, seed=0, options=options, resume=resume)
-        return finish(search, lambda step: {k: v.clone() for k, v in step.state().items()})
+        return finish(search, lambda step: {k: v.clone() for k, v in step.state.items()})
 
     states, found = searched()
     best = [int(state["best_step"]) for state in states if state["judged"]]

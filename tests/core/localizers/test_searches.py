@@ -216,7 +216,7 @@ def test_the_learned_mask_is_autograds_at_every_step(case: dict[str, Any], base:
         return list(slow_learned(twin, *arrays(problem), draws(problem, 4, 5), start, of, lr, bias))
 
     search, wanted = learned(problem, 1, seed=3, options=options), steps_of()
-    seen, selection = finish(search, lambda step: (step.loss, step.state()["scores"].numpy().copy(), step.size))
+    seen, selection = finish(search, lambda step: (step.loss, step.state["scores"].numpy().copy(), step.size))
     for (loss, scores, size), (wanted_loss, wanted_scores) in zip(seen, wanted, strict=True):
         assert loss == pytest.approx(wanted_loss, rel=1e-6) and size == len(rounded_mask(wanted_scores, mask, 1))
         # S is float32, and steps are up to 1e3 times as long.
@@ -291,7 +291,7 @@ def test_the_learned_mask_is_judged_on_every_class_of_a_file_sorted_by_label(mon
     problem.selection.accuracy = scored  # type: ignore[method-assign]
     options = LearnedOptions(steps=3, batch_size=4, score_every=1, lr=1e5, base_share=0.01)
     search = learned(problem, 1, seed=5, options=options)
-    state = next(search).state()
+    state = next(search).state
     search.close()
     rows = scored.call_args.args[0]
     assert np.bincount(problem.selection.labels[rows]).tolist() == [3, 3]

@@ -12,7 +12,7 @@ from skillviz.api import finetune
 from skillviz.core.architectures import FAMILIES
 from skillviz.core.parameters import graftable
 from skillviz.errors import BadInput, BadModel
-from skillviz.models.finetune.low_rank import Adapter, adapted
+from skillviz.models.finetune.trainable_model import Adapter, adapted
 from skillviz.models.pair import load_pair
 from skillviz.tasks.registry import task
 from tests.tiers import first

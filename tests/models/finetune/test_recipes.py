@@ -16,9 +16,8 @@ from skillviz.models.finetune.grid import Attempt, search
 from skillviz.models.finetune.recipes import RECIPES, check_use, grid_of, paper_steps, recipe_row
 from skillviz.models.finetune.region_lock import MovedOutside, RegionLock
 from skillviz.models.finetune.trainable_model import open_trainable
-from skillviz.models.finetune.training import Diverged, Trainer, TrainStep, add_l1_gradient, descend
+from skillviz.models.finetune.training import Diverged, Trainer, TrainStep, add_l1_gradient, descend, training_data
 from skillviz.models.finetune.training_config import DataSettings, TrainingConfig
-from skillviz.models.finetune.training_data import training_data
 from skillviz.models.pair import load_pair
 from skillviz.tasks.registry import task
 from tests.tiny import tiny_pair, tiny_task

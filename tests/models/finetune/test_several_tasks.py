@@ -17,8 +17,8 @@ from skillviz.errors import BadData, BadInput
 from skillviz.models.finetune.multi_task import MultiTaskTrainer
 from skillviz.models.finetune.region_lock import MovedOutside, RegionLock, TrainedRegion
 from skillviz.models.finetune.run import finetune as finetune_by_config
+from skillviz.models.finetune.training import training_data
 from skillviz.models.finetune.training_config import DataSettings, split_settings
-from skillviz.models.finetune.training_data import training_data
 from skillviz.models.pair import load_pair
 from skillviz.models.predict import predict
 from skillviz.tasks.encode import encode

@@ -28,8 +28,8 @@ from skillviz.studies.paper.scales import size_text
 from skillviz.studies.paper.setting import SettingRow, sizes_row, tasks_row, trained, tuning_row
 from skillviz.studies.task_unions import BOOTSTRAPS, EXAMPLES, Runs, TaskScores, TaskSessions, TaskUnion
 from skillviz.tasks import registry
-from skillviz.tasks.family import family
 from skillviz.tasks.leaks import Unseen, unseen
+from skillviz.tasks.readable_names import family
 
 if TYPE_CHECKING:
     from skillviz.runs.session import Session

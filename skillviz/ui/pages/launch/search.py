@@ -13,12 +13,12 @@ from skillviz.core.localizers.table import EXPRESSION, LOCALIZERS, Localizer, Op
 from skillviz.core.nulls import SHUFFLED
 from skillviz.core.size import parse_size
 from skillviz.errors import BadInput, SkillvizError
-from skillviz.jobs import cluster
+from skillviz.jobs import slurm
 from skillviz.jobs.devices import chosen as device_for
 from skillviz.plots.theme import localizer_style
+from skillviz.runs.plan import refused_generation, refused_graphs, refused_lean
 from skillviz.runs.slurm_queue import SLURM
 from skillviz.runs.spec import ALL_NULLS, FIT, MOST_DRAWS, NO_NULLS, RunSpec
-from skillviz.runs.suited import refused_generation, refused_graphs, refused_lean
 from skillviz.runs.transfer import refuse_unfit
 from skillviz.serving import sign_in, visitor
 from skillviz.show import text
@@ -291,7 +291,7 @@ def choose(key: str) -> str | None:
 
     Users who sign in take turns on this machine: the cluster's queue knows only one user, the owner of this server.
     """
-    if not cluster.is_set_up() or sign_in.user() is not None:
+    if not slurm.is_set_up() or sign_in.user() is not None:
         return None
     chosen = controls.segments(
         key, "Where", tuple(TITLES), HERE, shown=TITLES.get,
@@ -304,7 +304,7 @@ def choose(key: str) -> str | None:
 def refusal() -> str:
     """The reason why nothing can be submitted from here; empty if it can, provided that Slurm answers."""
     try:
-        cluster.checked_settings()
+        slurm.checked_settings()
     except SkillvizError as error:
         return str(error.args[0])
     return ""

@@ -22,12 +22,12 @@ from skillviz.serving import sign_in, uploads, visitor
 from skillviz.show import table_words, text
 from skillviz.show.entries import READOUT_TITLES
 from skillviz.show.glossary import about
-from skillviz.studies.cores import cores
 from skillviz.studies.paper.experiments import EXPERIMENTS
 from skillviz.studies.paper.request import is_as_requested, refuse_edited, study_of, write_study
 from skillviz.studies.paper.scales import SMALL, Scale
 from skillviz.studies.plan import StudyPlan, study_plan
 from skillviz.studies.spec import ExperimentRequest, StudySpec, read_study
+from skillviz.studies.status import cores
 from skillviz.studies.store import FILE, StudyFolder, open_study, study_path
 from skillviz.tasks.project import expanded
 from skillviz.ui import address, cache, controls, exports, fetching, form, jobs_view, study_choice, study_words

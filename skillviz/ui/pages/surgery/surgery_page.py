@@ -11,9 +11,9 @@ from streamlit.delta_generator import DeltaGenerator
 
 from skillviz import jobs
 from skillviz.core import formats
+from skillviz.core.draws import CONTROLS
 from skillviz.core.localizers.table import EXPRESSION
 from skillviz.core.metrics import metric_heading
-from skillviz.core.random_entries import CONTROLS
 from skillviz.core.region_expression import canonical, parsed
 from skillviz.core.verdicts import NO_DIFFERENCE, NOT_MEASURED
 from skillviz.errors import SkillvizError, StoreError

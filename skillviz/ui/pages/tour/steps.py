@@ -18,7 +18,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from skillviz import jobs
 from skillviz.core import formats
-from skillviz.core.bins import BINS
+from skillviz.core.calibration_error import BINS
 from skillviz.core.intervals import recovered_gain, wilson
 from skillviz.core.metrics import metric_row
 from skillviz.core.scores import confidence, correct, probabilities
