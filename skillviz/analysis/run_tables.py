@@ -60,7 +60,11 @@ def table_of_runs(runs: Sequence[Run], split: str = "test") -> pd.DataFrame:
         for title, side in _sides(setting).items():
             for group in grouped(side, lambda run: run.spec.sizes).values():
                 of_setting += _rows(title, group, split)
-        rows += _once(of_setting)
+        # if several groups of runs have the same size, the one with the most seeds is kept
+        distinct: dict[tuple[Any, ...], dict[str, Any]] = {}
+        for row in sorted(of_setting, key=lambda row: (-row["seeds"], np.isnan(row["low"]))):
+            distinct.setdefault((row["localizer"], row["size"], row["metric"]), row)
+        rows += list(distinct.values())
     frame = pd.DataFrame(rows, columns=list(TABLE)).astype(TABLE)
     return frame.sort_values(["task", "finetuned", "metric", "size", "localizer"], ignore_index=True, kind="stable")
 
@@ -123,14 +127,6 @@ def _curve(run: Run, split: str) -> pd.DataFrame:
     curve = run.curve()
     places = {size: place for place, size in enumerate(run.record.sizes)}
     return curve[curve["split"] == split].assign(place=curve["size"].map(places))
-
-
-def _once(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """One row per size: if several groups of runs have the same size, the one with the most seeds is kept."""
-    distinct: dict[tuple[Any, ...], dict[str, Any]] = {}
-    for row in sorted(rows, key=lambda row: (-row["seeds"], np.isnan(row["low"]))):
-        distinct.setdefault((row["localizer"], row["size"], row["metric"]), row)
-    return list(distinct.values())
 
 
 def _sides(runs: Sequence[Run]) -> dict[str, list[Run]]:

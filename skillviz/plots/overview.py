@@ -107,7 +107,24 @@ def search_history(history: pd.DataFrame, *, theme: str = "light", height: int =
     names = ordered(history["localizer"], LOCALIZERS)
     for name in names:
         rows = history[history["localizer"] == name].sort_values("step")
-        figure.add_trace(_loss(name, rows, len(names) == 1), row=1, col=1)
+        alone = len(names) == 1
+        style = localizer_style(name)
+        figure.add_trace(
+            go.Scatter(
+                x=rows["step"],
+                y=rows["loss"],
+                mode="lines+markers",
+                name="loss" if alone else style.title,
+                legendgroup=None if alone else name,
+                line=style.line(),
+                marker=style.marker(5),
+                customdata=rows["size"],
+                hovertemplate=f"<b>{style.title}</b>, step %{{x}}<br>loss %{{y:.3f}} nats<br>"
+                "region of %{customdata:,} entries<extra></extra>",
+            ),
+            row=1,
+            col=1,
+        )
         figure.add_trace(_switched(name, rows, "added", len(names) == 1), row=2, col=1)
         figure.add_trace(_switched(name, rows, "removed", len(names) == 1), row=2, col=1)
     figure.add_hline(y=0, line={"color": SOFT_INK[theme], "width": 1}, row=2, col=1)
@@ -115,22 +132,6 @@ def search_history(history: pd.DataFrame, *, theme: str = "light", height: int =
     figure.update_yaxes(title_text="on / off, count", row=2, col=1)
     figure.update_xaxes(title_text="step, number", row=2, col=1)
     return figure
-
-
-def _loss(name: str, rows: pd.DataFrame, alone: bool) -> go.Scatter:
-    style = localizer_style(name)
-    return go.Scatter(
-        x=rows["step"],
-        y=rows["loss"],
-        mode="lines+markers",
-        name="loss" if alone else style.title,
-        legendgroup=None if alone else name,
-        line=style.line(),
-        marker=style.marker(5),
-        customdata=rows["size"],
-        hovertemplate=f"<b>{style.title}</b>, step %{{x}}<br>loss %{{y:.3f}} nats<br>"
-        "region of %{customdata:,} entries<extra></extra>",
-    )
 
 
 def _switched(name: str, rows: pd.DataFrame, column: str, alone: bool) -> go.Bar:

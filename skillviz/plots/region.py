@@ -183,7 +183,21 @@ def region_map(
     )
     letters = 12 if cell > 24 and len(kinds) <= CROWDED else 10
     _cells(figure, table, view, (len(rows), len(kinds)), names, theme, letters)
-    figure.add_trace(_squares(table, min(26, cell - 4), names))
+    # the marks that a click selects, because a heatmap's cells cannot be selected
+    figure.add_trace(
+        go.Scatter(
+            x=table["x"],
+            y=table["y"],
+            mode="markers",
+            name="cells",
+            showlegend=False,
+            marker={"symbol": "square", "size": min(26, cell - 4), "color": "rgba(0,0,0,0)", "line": {"width": 0}},
+            unselected={"marker": {"opacity": 1}},
+            customdata=[[-1 if pd.isna(v) else int(v), k] for v, k in zip(table["layer"], table["kind"], strict=True)],
+            hovertext=[_cell_words(row, names) for row in table.to_dict("records")],
+            hovertemplate="%{hovertext}<extra></extra>",
+        )
+    )
     _map_axes(figure, rows, kinds, stack_starts(layers))
     if sides:
         _sides(figure, cells(layers, ("layer",)), cells(layers, ("kind",)), view, theme)
@@ -319,22 +333,6 @@ def _sides(figure: go.Figure, layers: pd.DataFrame, kinds: pd.DataFrame, view: s
         )  # fmt: skip
 
 
-def _squares(rows: pd.DataFrame, size: int, names: tuple[str, str]) -> go.Scatter:
-    """Return the marks that a click selects, because a heatmap's cells cannot be selected."""
-    return go.Scatter(
-        x=rows["x"],
-        y=rows["y"],
-        mode="markers",
-        name="cells",
-        showlegend=False,
-        marker={"symbol": "square", "size": size, "color": "rgba(0,0,0,0)", "line": {"width": 0}},
-        unselected={"marker": {"opacity": 1}},
-        customdata=[[-1 if pd.isna(v) else int(v), k] for v, k in zip(rows["layer"], rows["kind"], strict=True)],
-        hovertext=[_cell_words(row, names) for row in rows.to_dict("records")],
-        hovertemplate="%{hovertext}<extra></extra>",
-    )
-
-
 def _cell_words(row: dict, names: tuple[str, str]) -> str:
     lines = [
         f"<b>layer {layer_name(row['layer'])}, {kind_style(row['kind']).title}</b>",
@@ -434,13 +432,6 @@ def _check(entries: pd.DataFrame, rows: int, cols: int) -> None:
         raise ValueError(f"entries: {int(outside.sum())} lie outside the tensor of {rows} x {cols}")
 
 
-def _along(axis: str, rows: int, cols: int) -> tuple[int, str]:
-    """Return the tensor's length along the axis, and the column of `entries` with the index along it."""
-    if axis not in ("row", "column"):
-        raise ValueError(f"axis={axis!r} is not known; it is 'row' or 'column'")
-    return (rows, "row") if axis == "row" else (cols, "col")
-
-
 def tensor_map(entries: pd.DataFrame, rows: int, cols: int, *, theme: str = "light", height: int = 380) -> go.Figure:
     """The tensor's selected entries: a dot each, or, if there are many, exact counts by block.
 
@@ -521,7 +512,9 @@ def top_lines(
     The line marks the mean over all rows (or columns) of the tensor.
     """
     _check(entries, rows, cols)
-    length, name = _along(axis, rows, cols)
+    if axis not in ("row", "column"):
+        raise ValueError(f"axis={axis!r} is not known; it is 'row' or 'column'")
+    length, name = (rows, "row") if axis == "row" else (cols, "col")
     x = "selected entries, count"
     if entries.empty:
         return blank(NOTHING_HERE, theme, height or 240, x, f"{axis}, index")

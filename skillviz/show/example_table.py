@@ -130,7 +130,8 @@ def scored(stored: pd.DataFrame, record: RunRecord, split: str) -> pd.DataFrame:
         if record.has_reference:
             share = token_probability(z)
             if record.generates:
-                table[f"{state}_says"] = _generated(stored, state, split, list(ids))
+                rows = stored[(stored["state"] == state) & (stored["split"] == split)].set_index("example_id")
+                table[f"{state}_says"] = rows[TEXT].loc[list(ids)].to_numpy(dtype=object)
                 table[f"{state}_right"] = correct(z, labels)
             table[f"{state}_confidence"], table[f"{state}_margin"] = share, z[:, LOG_LIKELIHOOD].astype(np.float64)
             table[f"{state}_per_token"] = share
@@ -146,12 +147,6 @@ def scored(stored: pd.DataFrame, record: RunRecord, split: str) -> pd.DataFrame:
         table["case"] = np.select([moved > 0, moved < 0], ["likelier_grafted", "likelier_finetuned"], "equal")
     place = table["example_id"].str.extract(r"(\d+)$", expand=False).astype("Int64")
     return table.iloc[np.argsort(place.fillna(-1).to_numpy(np.int64), kind="stable")].reset_index(drop=True)
-
-
-def _generated(stored: pd.DataFrame, state: str, split: str, ids: list[str]) -> np.ndarray:
-    """The texts that a state generated from each example [n], in the order of the ids."""
-    rows = stored[(stored["state"] == state) & (stored["split"] == split)].set_index("example_id")
-    return rows[TEXT].loc[ids].to_numpy(dtype=object)
 
 
 def has_references(table: pd.DataFrame) -> bool:

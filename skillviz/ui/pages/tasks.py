@@ -135,11 +135,13 @@ def union(tables: TaskTables) -> None:
     if tables.has_no_gain:
         return
     st.markdown("## Any set of tasks", help=about("union", "gain"))
+    unions = [tasks for tasks in tables.gain["region_tasks"].unique() if len(tasks) > 1]
+    unions.sort(key=lambda names: (len({family(name) for name in names}) > 1, len(names)))
     chosen = controls.any_of(
         "union",
         "Unite the regions of",
         tables.tasks,
-        _first_union(tables),
+        unions[0] if unions else tables.tasks[:2],
         shown=readable_name,
         help=study_words.task_titles(tables.tasks) or None,
     )
@@ -156,13 +158,6 @@ def union(tables: TaskTables) -> None:
     st.markdown(union_words(known, chosen, left_out))
     if len(known):
         show(exhibits.union(known, chosen, theme()), tables.study.name)
-
-
-def _first_union(tables: TaskTables) -> tuple[str, ...]:
-    """The smallest stored union, preferably of one family; the first two tasks if none is stored."""
-    unions = [tasks for tasks in tables.gain["region_tasks"].unique() if len(tasks) > 1]
-    unions.sort(key=lambda names: (len({family(name) for name in names}) > 1, len(names)))
-    return unions[0] if unions else tables.tasks[:2]
 
 
 def stored(tables: TaskTables, chosen: Sequence[str]) -> pd.DataFrame:

@@ -29,7 +29,11 @@ def details(run: Run, report: Callable[[], bytes]) -> None:
     `report` makes the run's report as HTML; it is called when the user downloads the report.
     """
     left, right = st.columns(2)
-    with left.expander(_checked(run.record), icon=":material/fact_check:"):
+    failed = sum(not check.passed for check in run.record.checks)
+    words = f"{failed} of {len(run.record.checks)} self-checks failed" if failed else (
+        f"All {len(run.record.checks)} self-checks passed" if run.record.checks else "No self-checks stored"
+    )  # fmt: skip
+    with left.expander(f"{words}; {formats.counted(len(run.record.notes), 'note')}", icon=":material/fact_check:"):
         checks(run.record)
         st.markdown("## Notes and deviations from the paper")
         notes(run.record)
@@ -41,15 +45,6 @@ def details(run: Run, report: Callable[[], bytes]) -> None:
     origin = st.expander("Provenance", icon=":material/source:", key="overview.origin", on_change="rerun")
     if origin.open:
         origin.table(text.plain_cells(sources(run.record)), border="horizontal", hide_header=True, hide_index=True)
-
-
-def _checked(record: RunRecord) -> str:
-    """The number of passed or failed self-checks and of notes, as a label."""
-    failed = sum(not check.passed for check in record.checks)
-    words = f"{failed} of {len(record.checks)} self-checks failed" if failed else (
-        f"All {len(record.checks)} self-checks passed" if record.checks else "No self-checks stored"
-    )  # fmt: skip
-    return f"{words}; {formats.counted(len(record.notes), 'note')}"
 
 
 def checks(record: RunRecord) -> None:

@@ -24,7 +24,7 @@ from skillviz.show.entries import READOUT_TITLES
 from skillviz.show.glossary import about
 from skillviz.studies.paper.experiments import EXPERIMENTS
 from skillviz.studies.paper.request import is_as_requested, refuse_edited, study_of, write_study
-from skillviz.studies.paper.scales import SMALL, Scale
+from skillviz.studies.paper.scales import SMALL
 from skillviz.studies.plan import StudyPlan, study_plan
 from skillviz.studies.spec import ExperimentRequest, StudySpec, read_study
 from skillviz.studies.status import cores
@@ -127,7 +127,12 @@ def _request(name: str) -> ExperimentRequest:
                                  placeholder="the experiment's, or choose or type")  # fmt: skip
             also = form.any_of(ALSO, "Also score on", scored_too, (), help=ALSO_HELP, names_files=True)
         with right:
-            readout = _readout(usual)
+            titles = {OF_SCALE: f"as at this scale: {READOUT_TITLES[usual.readout]}", **READOUT_TITLES}
+            names = [OF_SCALE, *READOUTS]
+            chosen = controls.select(
+                READOUT, "How class scores are read", names, OF_SCALE, shown=titles.__getitem__, help=about("readout")
+            )
+            readout = None if chosen == OF_SCALE else chosen
             finetuned = models.finetuned_box(FINETUNED, "Fine-tuned model, of one task", base, help=FINETUNED_HELP,
                                               placeholder="the experiment's own")  # fmt: skip
             seeds = form.number(SEEDS, "Fine-tuning seeds", None, high=MOST_SEEDS, placeholder="1", help=SEEDS_HELP)
@@ -139,15 +144,6 @@ def _request(name: str) -> ExperimentRequest:
                 raise ModelNotFound(why)
     count = int(seeds) if seeds else None
     return ExperimentRequest(name, usual.name, base or None, None, tasks, count, readout, finetuned or None, also)
-
-
-def _readout(scale: Scale) -> str | None:
-    titles = {OF_SCALE: f"as at this scale: {READOUT_TITLES[scale.readout]}", **READOUT_TITLES}
-    names = [OF_SCALE, *READOUTS]
-    chosen = controls.select(
-        READOUT, "How class scores are read", names, OF_SCALE, shown=titles.__getitem__, help=about("readout")
-    )
-    return None if chosen == OF_SCALE else chosen
 
 
 def _file() -> tuple[StudySpec, str] | None:
