@@ -26,7 +26,7 @@ from skillviz.runs.run import Run
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store, shipped_root
 from skillviz.show.entries import entry_of, opening_entry
-from skillviz.ui.pages.tour.job import QUICK
+from skillviz.ui.pages.tour.steps import QUICK
 
 LOAD, SENTENCE, EXPLAIN, LAYERS, REGION, BESIDE, SEARCH = (
     "worker and pair are loaded", "a typed sentence, three models", "explain it: tokens, three models",

@@ -36,7 +36,7 @@ from skillviz.studies.paper.scales import SMALL
 from skillviz.studies.store import FILE, StudyFolder, list_studies
 from skillviz.studies.subject import subject
 from skillviz.tasks.readable_names import readable
-from skillviz.ui.pages.paper import words as paper_words
+from skillviz.ui import paper_words
 
 PAGE, WORDS = PROJECT / "docs" / "results.md", PROJECT / "docs" / "results_words.yaml"
 OVER = (

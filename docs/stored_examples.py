@@ -16,9 +16,8 @@ PROJECT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(PROJECT))
 
 from benchmarks.frame import fill
-from skillviz.analysis.beyond import beyond_of_runs
 from skillviz.analysis.checkpoint_series import MOVEMENT, checkpoint_points, movement_held, series_of
-from skillviz.analysis.null_measures import MEASURES, SHARED_ERRORS, SHARED_PROBABILITY, by_measure
+from skillviz.analysis.null_measures import MEASURES, SHARED_ERRORS, SHARED_PROBABILITY, beyond_of_runs, by_measure
 from skillviz.analysis.other_regions import other_regions
 from skillviz.analysis.part_effects import part_effects
 from skillviz.analysis.rivals import rivals as rivals_of

@@ -5,19 +5,19 @@ import streamlit as st
 from skillviz.show import calibration as exhibits
 from skillviz.ui import page
 from skillviz.ui.chart import show, theme
-from skillviz.ui.pages.calibration import calibration_controls
+from skillviz.ui.pages import calibration
 
 run = page.begin("calibration")
-calibration_controls.refuse_references(run)
+calibration.refuse_references(run)
 finding, settings = st.columns([6, 1], vertical_alignment="center")
 with settings.popover("Settings", width="stretch"):
-    choice = calibration_controls.controls_of(run)
+    choice = calibration.controls_of(run)
 logits, labels = page.state_logits(run, choice.split, choice.states)
-bins, equal_width = calibration_controls.reliability_bins(run, choice, logits, labels)
+bins, equal_width = calibration.reliability_bins(run, choice, logits, labels)
 
 with finding:
-    calibration_controls.verdicts(run, choice, logits, labels)
+    calibration.verdicts(run, choice, logits, labels)
 show(exhibits.confidence(equal_width, theme()), run.id)
-calibration_controls.reliability(run, choice, logits, labels, bins)
-calibration_controls.risk(run, choice, logits, labels)
-calibration_controls.out_of_scope(run)
+calibration.reliability(run, choice, logits, labels, bins)
+calibration.risk(run, choice, logits, labels)
+calibration.out_of_scope(run)

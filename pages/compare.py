@@ -4,18 +4,18 @@ import streamlit as st
 
 from skillviz.show.glossary import about
 from skillviz.ui import page
-from skillviz.ui.pages.compare import compare_page, controls
+from skillviz.ui.pages import compare
 
 entries = page.begin_library("compare")
 sentence = st.empty()
-compared = compare_page.compare(*controls.choose(entries))
+compared = compare.compare(*compare.choose(entries))
 
-sentence.markdown(compare_page.summary(compared), help=about("paired", "debiased", "graft", "localizer"))
-compare_page.differences(compared)
-compare_page.scores(compared)
-compare_page.beyond_null(compared)
-compare_page.not_compared(compared)
-compare_page.curves(compared)
-compare_page.areas(compared)
-compare_page.shared(compared)
-compare_page.specs(compared)
+sentence.markdown(compare.summary(compared), help=about("paired", "debiased", "graft", "localizer"))
+compare.differences(compared)
+compare.scores(compared)
+compare.beyond_null(compared)
+compare.not_compared(compared)
+compare.curves(compared)
+compare.areas(compared)
+compare.shared(compared)
+compare.specs(compared)

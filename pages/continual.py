@@ -4,15 +4,15 @@ import streamlit as st
 
 from skillviz.show.glossary import about
 from skillviz.ui import page, study_choice
-from skillviz.ui.pages.continual import continual_page
+from skillviz.ui.pages import continual
 
 study = page.begin_studies("continual")
-tables = continual_page.read(study)
+tables = continual.read(study)
 finding, settings = st.columns([6, 1])
 with settings.popover("Settings", width="stretch"):
-    metric = continual_page.metric_of(tables)
+    metric = continual.metric_of(tables)
 
-finding.markdown(continual_page.finding(tables, metric), help=about("continual", "paired"))
-continual_page.stages(tables, metric)
-continual_page.beside_one_task(tables, metric)
+finding.markdown(continual.finding(tables, metric), help=about("continual", "paired"))
+continual.stages(tables, metric)
+continual.beside_one_task(tables, metric)
 study_choice.notes((study,))

@@ -1,7 +1,7 @@
 """The page "Which examples change?": all examples as table and scatter, one in detail, then slices and classes."""
 
 from skillviz.ui import page
-from skillviz.ui.pages.examples import detail, examples_page
+from skillviz.ui.pages import examples as examples_page
 
 run = page.begin("examples")
 without = examples_page.run_examples(run)
@@ -17,4 +17,4 @@ chosen = examples_page.linked(run, examples, wanted, places)
 examples_page.by_slice(run, examples)
 examples_page.by_class(run, examples)
 with closer:  # drawn last, because it may wait for the models
-    detail.look_closer(run, examples, chosen)
+    examples_page.look_closer(run, examples, chosen)

@@ -4,10 +4,10 @@ import streamlit as st
 
 from skillviz.show.glossary import about
 from skillviz.ui import jobs_view, page
-from skillviz.ui.pages.jobs import jobs_page
+from skillviz.ui.pages import jobs
 
 page.begin_without_run("jobs")
-st.markdown(jobs_page.OPENING, help=about("checkpoint"))
-jobs_view.panel("run", heading=jobs_page.RUNS)
-jobs_view.panel("study", heading=jobs_page.STUDIES)
-jobs_page.ended()
+st.markdown(jobs.OPENING, help=about("checkpoint"))
+jobs_view.panel("run", heading=jobs.RUNS)
+jobs_view.panel("study", heading=jobs.STUDIES)
+jobs.ended()

@@ -12,7 +12,7 @@ from skillviz.show.report.page import report
 from skillviz.ui import cards, page, presenter, run_list
 from skillviz.ui.chart import show, theme
 from skillviz.ui.chip import chip
-from skillviz.ui.pages.overview import beyond_null, gain_card, provenance
+from skillviz.ui.pages.overview import gain_card, overview_page
 
 run = page.begin("overview")
 record, split = run.record, headline_split(run.record)
@@ -23,7 +23,7 @@ st.markdown(sentences.restored(record, scores), help=about("graft", "region", "r
 if (line := sentences.calibration_line(record, scores)) is not None:
     verdict, words = line
     chip(verdict, of=words, help=about("paired"))
-beyond_null.line(record, split)
+overview_page.line(record, split)
 left, right = presenter.columns(2)
 with left:
     show(exhibits.states(record, scores, split, theme()), run.id)
@@ -33,8 +33,8 @@ with right:
     else:
         show(exhibits.history(history, theme()), run.id)
 cards.state_cards(record, scores)
-beyond_null.section(run, split)
+overview_page.section(run, split)
 gain_card.section(run, split)
 cards.evidence(record, scores)
 st.caption(sentences.basis(scores, record, split))
-provenance.details(run, partial(report, run, run_list.runs_of(run_list.pair_entries(run))))
+overview_page.details(run, partial(report, run, run_list.runs_of(run_list.pair_entries(run))))

@@ -7,13 +7,9 @@ from skillviz.show import measures, sentences
 from skillviz.show import region as exhibits
 from skillviz.show.glossary import about
 from skillviz.ui import cache, page
-from skillviz.ui.pages.region.cell_card import cell_card
-from skillviz.ui.pages.region.map_card import map_card
-from skillviz.ui.pages.region.other_regions import other_regions
 from skillviz.ui.pages.region.part_cards import parts
+from skillviz.ui.pages.region.region_page import cell_card, map_card, other_regions, tensor_table, verdict
 from skillviz.ui.pages.region.subskill_cards import subskills
-from skillviz.ui.pages.region.tensor_table import tensor_table
-from skillviz.ui.pages.region.verdict import verdict
 
 run = page.begin("region")
 layers = page.stored_table(run, "layers")

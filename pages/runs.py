@@ -5,17 +5,17 @@ import streamlit as st
 from skillviz.show import sentences
 from skillviz.show.glossary import about
 from skillviz.ui import jobs_view, page
-from skillviz.ui.pages.runs import runs_page
+from skillviz.ui.pages import runs
 from skillviz.ui.run_bar import variants_switch
 
 entries = page.begin_library("runs")
 with st.container(horizontal=True, vertical_alignment="center"):
     summary = st.container(width="content")
     variants_switch(entries)
-runs_page.outcome()
+runs.outcome()
 jobs_view.panel("run")
-shown = runs_page.filters(entries)
-summary.markdown(sentences.library(*runs_page.counts(shown)), help=about("localizer", "region", "graft"))
-runs_page.actions(entries, shown)
-runs_page.groups(entries, shown)
-runs_page.unfinished()
+shown = runs.filters(entries)
+summary.markdown(sentences.library(*runs.counts(shown)), help=about("localizer", "region", "graft"))
+runs.actions(entries, shown)
+runs.groups(entries, shown)
+runs.unfinished()

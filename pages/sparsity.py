@@ -10,7 +10,7 @@ from skillviz.show.entries import headline_split
 from skillviz.show.glossary import about
 from skillviz.ui import controls, page, run_list
 from skillviz.ui.chart import show, theme
-from skillviz.ui.pages.sparsity import sparsity_page as sparsity_cards
+from skillviz.ui.pages import sparsity
 
 run = page.begin("sparsity")
 entries, split = run_list.pair_entries(run), headline_split(run.record)
@@ -24,10 +24,10 @@ if curve.empty:
     st.stop()
 line = (this.localizer, measures.nondefault_settings(entries)[entries.index(this)])
 st.markdown(
-    f"{sparsity_cards.finding(entries, curve, line, split)} {sparsity_cards.verdict(entries, this, split)}".strip(),
+    f"{sparsity.finding(entries, curve, line, split)} {sparsity.verdict(entries, this, split)}".strip(),
     help=about("recovered", "localizer", "size", "seed", "paired"),
 )
-sparsity_cards.beyond_null(run.record, split)
+sparsity.beyond_null(run.record, split)
 places = st.columns([4, 3, 1], vertical_alignment="bottom")
 with places[2].popover("Metrics", width="stretch"):
     metric = controls.select(
@@ -47,7 +47,7 @@ with places[1]:
 shown = RECOVERED if axis == "gain" else metric
 show(exhibits.sizes(curve, run.record, split, shown, line, theme(), every), run.id)
 st.caption(known_truth.PAST)
-sparsity_cards.runs(run, entries)
+sparsity.runs(run, entries)
 alike = [entry for entry in entries if (entry.localizer, entry.settings) == (this.localizer, this.settings)]
 complement = run_list.pair_complement(alike, split)
 if complement.empty:
@@ -57,4 +57,4 @@ elif exhibits.has_gain(curve):  # otherwise the first sentence of the page says 
     necessity = exhibits.necessity(at_own_gain, complement, line, theme())
     st.markdown(necessity.finding, help=about("complement", "recovered"))
     show(necessity, run.id)
-sparsity_cards.checkpoints(run)
+sparsity.checkpoints(run)

@@ -4,7 +4,7 @@ import streamlit as st
 
 from skillviz.show.glossary import about
 from skillviz.ui import cache, jobs_view, page
-from skillviz.ui.pages.studies import running, start, studies_page
+from skillviz.ui.pages.studies import start, studies_page
 
 page.begin_without_run("studies")
 studies = cache.studies()
@@ -17,6 +17,6 @@ if shown == studies_page.ONE:
 else:
     jobs_view.panel("study")
     if shown == studies_page.LIST:
-        studies_page.listing(studies, running.states())
+        studies_page.listing(studies, start.states())
     else:
         start.draw()

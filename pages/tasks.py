@@ -4,21 +4,21 @@ import streamlit as st
 
 from skillviz.show.glossary import about
 from skillviz.ui import page, study_choice
-from skillviz.ui.pages.tasks import tasks_page
+from skillviz.ui.pages import tasks
 
 study = page.begin_studies("tasks")
-tables = tasks_page.read(study)
+tables = tasks.read(study)
 finding, settings = st.columns([6, 1])
 with settings.popover("Settings", width="stretch"):
-    kind, which = tasks_page.kind_of(), tasks_page.which_of(tables)
+    kind, which = tasks.kind_of(), tasks.which_of(tables)
 
-finding.markdown(tasks_page.summary(tables, kind), help=about("multitask", "related", "overlap", "matched"))
+finding.markdown(tasks.summary(tables, kind), help=about("multitask", "related", "overlap", "matched"))
 left, right = st.columns(2)
 with left:
-    tasks_page.overlap(tables, kind)
+    tasks.overlap(tables, kind)
 with right:
-    tasks_page.gains(tables, which)
-tasks_page.transfers(tables)
-tasks_page.union(tables)
-tasks_page.stability(tables)
+    tasks.gains(tables, which)
+tasks.transfers(tables)
+tasks.union(tables)
+tasks.stability(tables)
 study_choice.notes((study,))

@@ -4,7 +4,7 @@ import streamlit as st
 
 from skillviz.ui import page
 from skillviz.ui.pages.tour import tour_page
-from skillviz.ui.pages.tour.opening_run import opening_run
+from skillviz.ui.pages.tour.steps import opening_run
 
 page.begin_without_run("tour")
 opening = opening_run()

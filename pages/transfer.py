@@ -6,17 +6,17 @@ from skillviz.show import measures
 from skillviz.show import transfer as exhibits
 from skillviz.ui import page
 from skillviz.ui.chart import show, theme
-from skillviz.ui.pages.transfer import transfer_page
+from skillviz.ui.pages import transfer
 
 run = page.begin("transfer")
-transfer_page.refuse_options(run)
+transfer.refuse_options(run)
 of_run = page.stored_scores(run, "test")
 finding, figures = st.container(), st.container()
-notes = transfer_page.notes_of(run)
+notes = transfer.notes_of(run)
 if notes:
     with finding:
-        metric = transfer_page.finding(run, notes)
-    scores = transfer_page.scores_by_task(run, of_run, notes)
+        metric = transfer.finding(run, notes)
+    scores = transfer.scores_by_task(run, of_run, notes)
     guesses = measures.guesses(run.record, "test", metric)
     levels = exhibits.levels(run.labels, guesses, notes, run.datasets[0]) if guesses else {}
     left, right = figures.columns(2)
@@ -24,4 +24,4 @@ if notes:
         show(exhibits.states(scores, levels, metric, theme()), run.id)
     with right:
         show(exhibits.differences(scores, metric, theme()), run.id)
-transfer_page.details(run, notes)
+transfer.details(run, notes)

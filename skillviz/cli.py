@@ -16,28 +16,23 @@ from skillviz import __version__
 from skillviz.commands import (
     checkpoints,
     dashboard,
-    difference,
     evaluate,
     examples,
     finetune,
     graft,
     jobs,
     localize,
-    pairs,
     parts,
     preflight,
+    process,
     regions,
-    report,
     reproduce,
-    rivals,
     runs,
     slices,
-    streams,
     study,
     work,
-    worker,
 )
-from skillviz.commands.exit_codes import BAD_USE, Commands
+from skillviz.commands.process import BAD_USE, Commands
 from skillviz.runs.process import short_waits
 
 QUIET = {
@@ -81,7 +76,7 @@ app = typer.Typer(
 
 SKILL, GRAFT, LOOK = "Find a skill", "Share a graft", "Look at runs"
 COMMANDS: tuple[tuple[str, Callable[..., None], type[TyperCommand] | None], ...] = (
-    (SKILL, pairs.pairs, None),
+    (SKILL, preflight.pairs, None),
     (SKILL, preflight.preflight, localize.ManySizes),
     (SKILL, finetune.finetune, None),
     (SKILL, localize.localize, localize.ManySizes),
@@ -90,12 +85,12 @@ COMMANDS: tuple[tuple[str, Callable[..., None], type[TyperCommand] | None], ...]
     (SKILL, checkpoints.checkpoints, localize.ManySizes),
     (GRAFT, graft.export, None),
     (GRAFT, graft.apply, None),
-    (GRAFT, difference.difference, None),
+    (GRAFT, graft.difference, None),
     (LOOK, dashboard.dashboard, None),
-    (LOOK, report.report, None),
+    (LOOK, runs.report, None),
     (LOOK, parts.parts, None),
     (LOOK, regions.regions, None),
-    (LOOK, rivals.rivals, None),
+    (LOOK, regions.rivals, None),
     (LOOK, slices.slices, None),
 )
 """Panel of the help, command, and the command's class if it parses its arguments in a special way."""
@@ -104,7 +99,7 @@ for _panel, _command, _class in COMMANDS:
     app.command(_command.__name__, rich_help_panel=_panel, cls=_class, help=folded(_command.__doc__))(_command)
 app.command("work", hidden=True, help=folded(work.work.__doc__))(work.work)
 app.command("work-study", hidden=True, help=folded(work.work_study.__doc__))(work.work_study)
-app.command("worker", hidden=True, help=folded(worker.worker.__doc__))(worker.worker)
+app.command("worker", hidden=True, help=folded(work.worker.__doc__))(work.worker)
 app.add_typer(runs.app, name="runs", rich_help_panel=LOOK)
 app.add_typer(study.app, name="study", rich_help_panel=SKILL)
 app.add_typer(examples.app, name="examples", rich_help_panel=LOOK)
@@ -132,11 +127,11 @@ def skillviz(
 
 def main() -> None:
     """Run the command given by this process's arguments. At the end, report if its output could not be written."""
-    output, _ = streams.install()
+    output, _ = process.install()
     try:
         app(prog_name="python -m skillviz")
     except SystemExit as end:
-        lost = streams.what_was_lost(output)
+        lost = process.what_was_lost(output)
         if lost and not end.code:
             print(lost, file=sys.stderr)
             sys.exit(BAD_USE)

@@ -13,8 +13,7 @@ from typing import Any
 
 import pytest
 
-from skillviz.analysis.beyond import beyond_of_runs
-from skillviz.analysis.null_measures import SHARED_ERRORS, SHARED_PROBABILITY, by_measure
+from skillviz.analysis.null_measures import SHARED_ERRORS, SHARED_PROBABILITY, beyond_of_runs, by_measure
 from skillviz.runs.record import GainNote
 from skillviz.runs.store import Store
 from skillviz.show.beyond import of_other_models

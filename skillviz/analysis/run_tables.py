@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar, cast
 
@@ -15,10 +15,14 @@ import numpy as np
 import pandas as pd
 
 from skillviz.analysis.answers import Answers
-from skillviz.analysis.observations import TEST
+from skillviz.analysis.observations import PAIR_RECIPE, TEST
 from skillviz.analysis.seeds import Scored, Side, difference_over_seeds, mean_over_seeds, scored_in, scored_on
+from skillviz.analysis.tables import check
 from skillviz.analysis.variants import Fields, Rivals, label_variants
-from skillviz.core.metrics import COMPARED, metric_names
+from skillviz.core.localizers.table import LOCALIZERS
+from skillviz.core.metrics import COMPARED, HEADLINE, metric_names
+from skillviz.core.region import Region
+from skillviz.core.stability import stability
 from skillviz.errors import BadInput
 from skillviz.runs.metrics import positive
 from skillviz.runs.run import Run
@@ -38,6 +42,10 @@ DIFFERENCES = {
 ESTIMATE = ("value", "debiased", "low", "high")
 
 Key = TypeVar("Key", bound=Hashable)
+MASK, DATA, BOOTSTRAP = SOURCES = ("mask seeds", "data seeds", "bootstrap")
+OF_MODEL = ("recipe", "finetuned_spec")
+"""Labels that distinguish fine-tuned models, apart from their seeds."""
+Labels = Callable[[Run], Mapping[str, Any]]
 
 
 def table_of_runs(runs: Sequence[Run], split: str = "test") -> pd.DataFrame:
@@ -52,7 +60,11 @@ def table_of_runs(runs: Sequence[Run], split: str = "test") -> pd.DataFrame:
         for title, side in _sides(setting).items():
             for group in grouped(side, lambda run: run.spec.sizes).values():
                 of_setting += _rows(title, group, split)
-        rows += _once(of_setting)
+        # if several groups of runs have the same size, the one with the most seeds is kept
+        distinct: dict[tuple[Any, ...], dict[str, Any]] = {}
+        for row in sorted(of_setting, key=lambda row: (-row["seeds"], np.isnan(row["low"]))):
+            distinct.setdefault((row["localizer"], row["size"], row["metric"]), row)
+        rows += list(distinct.values())
     frame = pd.DataFrame(rows, columns=list(TABLE)).astype(TABLE)
     return frame.sort_values(["task", "finetuned", "metric", "size", "localizer"], ignore_index=True, kind="stable")
 
@@ -115,14 +127,6 @@ def _curve(run: Run, split: str) -> pd.DataFrame:
     curve = run.curve()
     places = {size: place for place, size in enumerate(run.record.sizes)}
     return curve[curve["split"] == split].assign(place=curve["size"].map(places))
-
-
-def _once(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """One row per size: if several groups of runs have the same size, the one with the most seeds is kept."""
-    distinct: dict[tuple[Any, ...], dict[str, Any]] = {}
-    for row in sorted(rows, key=lambda row: (-row["seeds"], np.isnan(row["low"]))):
-        distinct.setdefault((row["localizer"], row["size"], row["metric"]), row)
-    return list(distinct.values())
 
 
 def _sides(runs: Sequence[Run]) -> dict[str, list[Run]]:
@@ -213,3 +217,120 @@ def joined(runs: Sequence[Run], split: str, size: int | None = None) -> tuple[li
                 f"{runs[0].id} and {run.id} were not scored on the same {split} examples, so they cannot be compared."
             )
     return [logits[rows] for (_, _, logits), rows in zip(columns, order, strict=True)], labels
+
+
+def composition(runs: Sequence[Run], variants: Sequence[str] = ()) -> pd.DataFrame:
+    """The location of each run's main region: one row per layer, kind and bias; `selected` sums to the region's size.
+
+    `variants` give for each run the label that distinguishes it from others of its task and localizer.
+    """
+    rows = []
+    for run, variant in zip(runs, variants or [""] * len(runs), strict=True):
+        frame = run.layers()
+        size, d = int(frame["selected"].sum()), int(frame["total"].sum())
+        named: dict[Any, Any] = {
+            "task": run.record.task_name, "localizer": run.spec.localizer, "variant": variant, "seed": run.spec.seed,
+        }  # fmt: skip
+        parts = frame.groupby(["layer", "kind", "is_bias"], dropna=False, sort=False)[["selected", "total"]].sum()
+        for part in parts.reset_index().to_dict("records"):
+            selected, total = int(part["selected"]), int(part["total"])
+            density = (selected / total) / (size / d) if size and total else np.nan
+            share = selected / size if size else 0.0
+            rows.append({**named, **part, "share": share, "density_ratio": density})
+    return check(pd.DataFrame(rows), "composition")
+
+
+def sensitivity(runs: Sequence[Run]) -> pd.DataFrame:
+    """One row per run and metric: its constants, its size, the graft's test metrics with intervals over examples."""
+    rows: list[dict[str, Any]] = []
+    for run in runs:
+        scores = run.record.metrics.get(TEST)
+        if scores is None:
+            continue
+        metrics = dict(scores.states["grafted"]) | ({"recovered": scores.recovered} if scores.recovered else {})
+        for metric in metric_names(run.record.metric, (*HEADLINE, "recovered")):
+            if metric in metrics:
+                estimate = {"debiased": None, **metrics[metric].model_dump()}
+                rows.append({**_constants(run), "metric": metric, **estimate})
+    return check(pd.DataFrame(rows), "sensitivity")
+
+
+def _constants(run: Run) -> dict[str, Any]:
+    spec = run.spec
+    known = dict(spec.options)
+    for name, given in (("steps", spec.steps), ("batch_size", spec.batch_size)):
+        option = LOCALIZERS[spec.localizer].option(name)
+        known |= {name: given} if given is not None else {name: known.get(name, option.default)} if option else {}
+    return {
+        "task": run.record.task_name, "localizer": spec.localizer, "lr": known.get("lr", np.nan),
+        "steps": known.get("steps", np.nan), "bias": known.get("bias", np.nan),
+        "batch_size": known.get("batch_size", np.nan), "seed": spec.seed, "size": float(run.record.size or 0),
+        "share": run.record.share,
+    }  # fmt: skip
+
+
+def stability_of_runs(
+    runs: Iterable[Run], labels: Labels, bootstrap: Callable[[Run], Sequence[Region]] | None = None
+) -> pd.DataFrame:
+    """One row per model, task, localizer, size and source: mean IoU of two regions, its jackknife interval, and chance.
+
+    `labels` returns the labels of a run's step. Mask seeds are compared on the first fine-tuned model, data seeds at
+    the first run's mask seed and fine-tuning seed. `bootstrap` finds linearized regions on samples of a run's examples,
+    independent of the run's localizer; it is called once per task, for the first run.
+    """
+    rows, bootstrapped = [], set[str]()
+    for group in _groups(runs, labels).values():
+        first = group[0]
+        model = {"base": first.spec.base, "recipe": str(labels(first).get("recipe", PAIR_RECIPE))}
+        model["task"] = first.record.task_name
+        for source, those in ((MASK, _mask_seeds(group)), (DATA, _data_seeds(group, labels))):
+            regions = [run.region() for run in those]
+            # a region whose size is an outcome may be empty
+            if len(regions) > 1 and all(region.size for region in regions):
+                rows.append({**model, **_row(source, first.spec.localizer, regions)})
+        if bootstrap is not None and model["task"] not in bootstrapped:
+            bootstrapped.add(model["task"])
+            rows.append({**model, **_row(BOOTSTRAP, "linearized", bootstrap(first))})
+    return check(pd.DataFrame(rows), "stability")
+
+
+def _row(source: str, localizer: str, regions: Sequence[Region]) -> dict[str, Any]:
+    size, shared = sum(region.size for region in regions) / len(regions), stability(regions)
+    return {
+        "source": source, "localizer": localizer, "size": size, "share": size / regions[0].d,
+        "iou": shared.iou, "low": shared.low, "high": shared.high, **shared.chance.columns(), "pairs": shared.pairs,
+    }  # fmt: skip
+
+
+def _groups(runs: Iterable[Run], labels: Labels) -> Mapping[str, list[Run]]:
+    """Groups of runs that differ only in their seeds: of mask, data and fine-tuning."""
+    groups: dict[str, list[Run]] = {}
+    for run in runs:
+        fields = run.spec.model_dump(mode="json", exclude={"seed", "data_seed", "finetuned", "others", "interpolation"})
+        given = {} if "recipe" in labels(run) else {"finetuned": run.spec.finetuned}
+        model = {name: labels(run).get(name) for name in OF_MODEL}
+        groups.setdefault(json.dumps([fields, given, model], sort_keys=True, default=str), []).append(run)
+    return groups
+
+
+def _mask_seeds(group: Sequence[Run]) -> list[Run]:
+    """One run for each mask seed on the first fine-tuned model."""
+    same = [run for run in group if run.spec.finetuned == group[0].spec.finetuned]
+    return _first_of(same, lambda run: run.spec.seed)
+
+
+def _data_seeds(group: Sequence[Run], labels: Labels) -> list[Run]:
+    """One run for each data seed, with the first mask seed and the first fine-tuning seed."""
+    first = group[0]
+    seeds = first.spec.seed, labels(first).get("finetune_seed")
+    return _first_of(
+        [run for run in group if (run.spec.seed, labels(run).get("finetune_seed")) == seeds],
+        lambda run: run.spec.data_seed,
+    )
+
+
+def _first_of(runs: Iterable[Run], seed: Callable[[Run], int]) -> list[Run]:
+    first: dict[int, Run] = {}
+    for run in runs:
+        first.setdefault(seed(run), run)
+    return list(first.values())

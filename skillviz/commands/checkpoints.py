@@ -28,7 +28,7 @@ from skillviz.runs.run import Run
 from skillviz.runs.spec import RunSpec, read_spec
 from skillviz.runs.store import Store, store_root
 from skillviz.show import text
-from skillviz.show.report.checkpoints import series_report
+from skillviz.show.report.page import series_report
 from skillviz.tasks.project import expanded
 
 STATE = "trainer_state.json"

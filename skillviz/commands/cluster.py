@@ -10,8 +10,8 @@ from pathlib import Path
 
 import typer
 
-from skillviz.commands.exit_codes import BAD_USE
 from skillviz.commands.output import note, say
+from skillviz.commands.process import BAD_USE
 from skillviz.core import formats
 from skillviz.errors import NoCluster, advice
 from skillviz.jobs.slurm import SLURM_BACKEND

@@ -9,8 +9,8 @@ import typer
 
 from skillviz import jobs
 from skillviz.commands import options
-from skillviz.commands.exit_codes import BAD_USE
 from skillviz.commands.output import note, print_json, print_rows, progress_bar, say
+from skillviz.commands.process import BAD_USE
 from skillviz.core.formats import rough_seconds
 from skillviz.jobs.job import Job, JobProgress
 from skillviz.jobs.words import run_step, standing, status_words

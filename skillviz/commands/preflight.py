@@ -11,9 +11,10 @@ from typing import Annotated, Any
 import typer
 
 from skillviz.commands import options
-from skillviz.commands.exit_codes import BAD_USE
 from skillviz.commands.localize import NO_TASK, takes_run
-from skillviz.commands.output import note, print_json, say
+from skillviz.commands.output import note, print_json, print_rows, say
+from skillviz.commands.process import BAD_USE
+from skillviz.core import formats
 from skillviz.core.formats import byte_size, counted
 from skillviz.core.localizers.table import localizer
 from skillviz.errors import BadInput, SkillvizError
@@ -22,6 +23,7 @@ from skillviz.jobs.slots import kind_of
 from skillviz.jobs.slurm import backend_named
 from skillviz.models.preflight import Preflight
 from skillviz.models.preflight import preflight as check_pair
+from skillviz.models.public_pairs import public_pairs
 from skillviz.runs.memory import Facts, cost_of, facts_of, peak_bytes
 from skillviz.runs.pace import work_words
 from skillviz.runs.plan import planned, refused_lean
@@ -192,3 +194,22 @@ def free_bytes(device: str) -> int:
     available = devices()
     place = chosen(device, available) or available[0]
     return place.free
+
+
+def pairs(as_json: options.AsJson = False) -> None:
+    """List well-known public pairs on the Hugging Face Hub: base, fine-tuned model, task, license and size.
+
+    The list is part of skillviz. Nothing is downloaded until a command uses a pair; its task's data come from the hub,
+    too.
+    """
+    rows = public_pairs()
+    columns = ["task", "base", "fine-tuned", "license", "parameters", "weights"]
+    cells = [
+        [row.task, row.base, row.finetuned, row.license, formats.millions(row.parameters), row.weights] for row in rows
+    ]
+    print_rows("", columns, cells)
+    say(f"Start: {rows[0].localize_command()}")
+    pickled = next(command for row in rows if (command := row.convert_command()))
+    say(f"Convert bin weights first: {pickled}")
+    if as_json:
+        print_json({"pairs": [row.model_dump() for row in rows]})

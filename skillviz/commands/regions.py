@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from skillviz.analysis.other_regions import other_regions
+from skillviz.analysis.rivals import rivals as table_of
 from skillviz.commands import options
 from skillviz.commands.output import print_json, print_rows, progress_bar, say, writable, write_table
 from skillviz.commands.parts import SAMPLE
@@ -17,6 +18,7 @@ from skillviz.runs.part_scores import ADVERSARIAL, DISJOINT, MINIMAL, REGIONS, s
 from skillviz.runs.store import library, open_run
 from skillviz.serving import read_only
 from skillviz.show import other_regions as shown
+from skillviz.show import rivals as at_equal_bytes
 from skillviz.show.entries import headline_split
 
 
@@ -90,3 +92,42 @@ def regions(
     if as_json:
         rows = found.astype(object).where(found.notna(), None).to_dict("records")
         print_json({**scores.record.model_dump(exclude={"files"}), "path": str(scores.path), "regions": rows})
+
+
+def rivals(
+    run: RunName,
+    sample: Annotated[
+        int | None,
+        typer.Option("--sample", min=2, metavar="N", help="Score on at most N test examples, drawn by class."),
+    ] = None,
+    runs_dir: options.RunsDir = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Compare a run's graft at equal bytes with signs, low ranks and single bytes of the whole movement.
+
+    Each is scored at gain 1 and at its own gain, fitted on validation. The scores are stored next to the run, which
+    does not change; the page Methods shows them. Each is stored when it is scored, so an interrupted command resumes
+    with the next. Another sample starts over. How to read it: docs/research/rivals.md.
+
+    [bold]Example[/bold]
+
+      python -m skillviz rivals sst2-roberta --sample 500
+    """
+    read_only.refuse()
+    stored = open_run(run, runs_dir)
+    from skillviz.runs.rivals import score_rivals  # imports torch
+
+    with progress_bar("rivals", is_whole=False) as advance:
+        store = store_of(stored, runs_dir)
+        scores = score_rivals(stored, store, sample, lambda name, *heard: advance(0, None, f"{name}: {heard[2]}"))
+    found, metric = table_of(stored, scores), stored.record.metric
+    table = at_equal_bytes.table(found, metric)
+    print_rows(
+        f"{at_equal_bytes.TITLE}, n = {scores.record.n:,} (95% intervals)", list(table.columns), table.values.tolist()
+    )
+    for line in at_equal_bytes.finding(found, metric):
+        say(line.replace("**", ""))
+    say(f"Stored in {scores.path}")
+    if as_json:
+        rows = found.astype(object).where(found.notna(), None).to_dict("records")
+        print_json({**scores.record.model_dump(exclude={"files"}), "path": str(scores.path), "rivals": rows})

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from skillviz.commands import find_study, options
-from skillviz.commands.exit_codes import BAD_USE
 from skillviz.commands.output import note, print_json, print_table, say
+from skillviz.commands.process import BAD_USE
 from skillviz.commands.study import run_here, submit
 from skillviz.core.formats import number
 from skillviz.errors import BadInput

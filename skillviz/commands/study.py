@@ -9,10 +9,10 @@ import typer
 
 from skillviz import jobs
 from skillviz.commands import find_study, options
-from skillviz.commands.exit_codes import BAD_USE
 from skillviz.commands.find_study import named, ships
 from skillviz.commands.localize import reporter
 from skillviz.commands.output import command_line, note, print_json, print_table, progress_bar, say, write_table
+from skillviz.commands.process import BAD_USE
 from skillviz.errors import BadInput
 from skillviz.jobs.slots import devices_for_study, slot_of
 from skillviz.jobs.slurm import backend_named

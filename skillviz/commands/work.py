@@ -5,15 +5,17 @@ from __future__ import annotations
 import gc
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from skillviz.errors import TIME_LIMIT
 from skillviz.jobs.slots import device_for_run, slot_in
+from skillviz.live.client import serve
 from skillviz.runs import slurm_queue
 from skillviz.runs.folder import CHECKPOINT, RunFolder
 from skillviz.runs.process import Progress, Suspended, gently, silent
@@ -103,3 +105,32 @@ def work_study(
         raise
     finally:
         gc.freeze()  # at exit, a last garbage collection over torch's objects would take two seconds
+
+
+def worker(
+    connection: Annotated[int, typer.Option("--connection", help="The file descriptor of the pipe to the dashboard.")],
+    store: Annotated[Path, typer.Option("--store", help="The folder of runs.")],
+    idle: Annotated[float, typer.Option("--idle", min=0.1, help="Seconds without a request until it stops.")],
+) -> None:
+    """Answer the live pages' questions about models until no more come."""
+    pipe, state = Connection(connection), None
+
+    def answer(operation: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+        nonlocal state
+        # imports torch: with the first request only, so that a worker that cannot start is noticed at once
+        from torch.nn.modules.module import register_module_forward_pre_hook
+        from transformers import PreTrainedModel
+
+        from skillviz.live import operations, request  # imports torch
+
+        def stop_if_cancelled(module: Any, _: Any) -> None:
+            """Stop between two forward passes, where every graft is undone by the blocks that the error leaves."""
+            if isinstance(module, PreTrainedModel) and pipe.poll():
+                raise KeyboardInterrupt
+
+        if state is None:
+            state = request.Worker(store)
+            register_module_forward_pre_hook(stop_if_cancelled)
+        return operations.answer(state, operation, arguments)
+
+    serve(pipe, answer, idle)

@@ -146,7 +146,22 @@ def layer_parts(parts: pd.DataFrame, *, theme: str = "light", height: int | None
     for row, name in enumerate(names, start=1):
         for state in states:
             hit = parts[(parts["part"] == name) & (parts["state"] == state)].sort_values("layer")
-            figure.add_trace(_line(hit, state, name, row == 1), row=row, col=1)
+            style = state_style(state)
+            figure.add_trace(
+                go.Scatter(
+                    x=hit["layer"],
+                    y=hit["value"],
+                    mode="lines+markers",
+                    name=style.title,
+                    legendgroup=state,
+                    showlegend=row == 1,
+                    line=style.line(1.5),
+                    marker=style.marker(9),
+                    hovertemplate=f"<b>{style.title}</b><br>layer %{{x}}, {name}<br>%{{y:+.3f}} nats<extra></extra>",
+                ),
+                row=row,
+                col=1,
+            )
         figure.update_yaxes(title_text=f"{name}, nats", range=[-limit, limit], row=row, col=1)
         figure.add_hline(y=0, line={"color": SOFT_INK[theme], "width": 1}, layer="below", row=row, col=1)
     layers = sorted({int(layer) for layer in parts["layer"]})
@@ -154,18 +169,3 @@ def layer_parts(parts: pd.DataFrame, *, theme: str = "light", height: int | None
     figure.update_xaxes(tickvals=ticks, range=[layers[0] - 0.4, layers[-1] + 0.4])
     figure.update_xaxes(title_text=LAYER, row=len(names), col=1)
     return figure
-
-
-def _line(rows: pd.DataFrame, state: str, part: str, is_first: bool) -> go.Scatter:
-    style = state_style(state)
-    return go.Scatter(
-        x=rows["layer"],
-        y=rows["value"],
-        mode="lines+markers",
-        name=style.title,
-        legendgroup=state,
-        showlegend=is_first,
-        line=style.line(1.5),
-        marker=style.marker(9),
-        hovertemplate=f"<b>{style.title}</b><br>layer %{{x}}, {part}<br>%{{y:+.3f}} nats<extra></extra>",
-    )

@@ -80,7 +80,22 @@ def along_training(
     figure = canvas(theme, tall, STEP, title)
     lines = _lines(rows)
     for place, (style, of_line) in enumerate(lines):
-        figure.add_trace(_line(style, of_line, words, (place - (len(lines) - 1) / 2) * DODGE))
+        low, high = (of_line[end].to_numpy(float) * words.scale for end in ("low", "high"))
+        value = centers(of_line, words.scale)
+        figure.add_trace(
+            go.Scatter(
+                x=of_line["step"].to_numpy(float) * 10 ** ((place - (len(lines) - 1) / 2) * DODGE),
+                y=value,
+                name=style.title,
+                mode="lines+markers",
+                line=style.line(),
+                marker=style.marker(8),
+                error_y=error_bars(value, low, high, 1.5, 3),
+                cliponaxis=False,
+                hovertext=[_hover(row, words) for row in of_line.to_dict("records")],
+                hovertemplate=f"<b>{style.title}</b><br>%{{hovertext}}<extra></extra>",
+            )
+        )
     if rows["chance"].notna().any():
         chance = rows[rows["chance"].notna()].groupby("step")["chance"].max()
         style = reference_style(CHANCE, theme)
@@ -110,23 +125,6 @@ def _lines(rows: pd.DataFrame) -> list[tuple[Style, pd.DataFrame]]:
             style = replace(style if len(names) > 1 else state_style("grafted"), title=title)
         lines.append((style, rows[rows["localizer"] == name].sort_values("step")))
     return lines
-
-
-def _line(style: Style, rows: pd.DataFrame, words: Metric, shift: float) -> go.Scatter:
-    low, high = (rows[end].to_numpy(float) * words.scale for end in ("low", "high"))
-    value = centers(rows, words.scale)
-    return go.Scatter(
-        x=rows["step"].to_numpy(float) * 10**shift,
-        y=value,
-        name=style.title,
-        mode="lines+markers",
-        line=style.line(),
-        marker=style.marker(8),
-        error_y=error_bars(value, low, high, 1.5, 3),
-        cliponaxis=False,
-        hovertext=[_hover(row, words) for row in rows.to_dict("records")],
-        hovertemplate=f"<b>{style.title}</b><br>%{{hovertext}}<extra></extra>",
-    )
 
 
 def _hover(row: dict, words: Metric) -> str:

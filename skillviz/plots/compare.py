@@ -93,7 +93,23 @@ def _panels(
         words = metric_row(metric)
         for key in keys:
             hit = scores[(scores["metric"] == metric) & (scores["run"] == key)]
-            figure.add_trace(_dot(key, styles[key], hit, words, baseline), row=row, col=1)
+            value, low, high = (hit[c].to_numpy(float) * words.scale for c in ("value", "low", "high"))
+            center = centers(hit, words.scale)
+            figure.add_trace(
+                go.Scatter(
+                    x=center,
+                    y=[key] * len(hit),
+                    mode="markers",
+                    name=styles[key].title,
+                    legendgroup=key,
+                    marker=styles[key].marker(11),
+                    error_x=error_bars(center, low, high, 2, 4),
+                    hovertext=[_hover(*ends, words, baseline) for ends in zip(value, low, high, center, strict=True)],
+                    hovertemplate=f"<b>{styles[key].title}</b><br>%{{hovertext}}<extra></extra>",
+                ),
+                row=row,
+                col=1,
+            )
         of_metric = scores[scores["metric"] == metric]
         title = wrapped(center_axis(_axis(words, baseline), of_metric), TITLE)
         figure.update_xaxes(title_text=title, showgrid=True, range=_range(scores, metric, baseline), row=row, col=1)
@@ -117,22 +133,6 @@ def _range(scores: pd.DataFrame, metric: str, baseline: str) -> list[float]:
     low, high = span(shown)
     air = 0.06 * (high - low) or 1.0
     return [low - air, high + air]
-
-
-def _dot(key: str, style: Style, rows: pd.DataFrame, words: Metric, baseline: str) -> go.Scatter:
-    value, low, high = (rows[c].to_numpy(float) * words.scale for c in ("value", "low", "high"))
-    center = centers(rows, words.scale)
-    return go.Scatter(
-        x=center,
-        y=[key] * len(rows),
-        mode="markers",
-        name=style.title,
-        legendgroup=key,
-        marker=style.marker(11),
-        error_x=error_bars(center, low, high, 2, 4),
-        hovertext=[_hover(*ends, words, baseline) for ends in zip(value, low, high, center, strict=True)],
-        hovertemplate=f"<b>{style.title}</b><br>%{{hovertext}}<extra></extra>",
-    )
 
 
 def _hover(value: float, low: float, high: float, center: float, words: Metric, baseline: str) -> str:

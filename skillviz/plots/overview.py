@@ -12,9 +12,10 @@ from plotly.subplots import make_subplots
 from skillviz.core.metrics import HEADLINE, Metric, metric_row
 from skillviz.plots.figure import blank, center_axis, centers, error_bars, ordered, require, span
 from skillviz.plots.references import legend_level, near_levels, reference_style
-from skillviz.plots.theme import STATES, state_style, template
+from skillviz.plots.theme import LOCALIZERS, SOFT_INK, STATES, localizer_style, state_style, template
 
 COLUMNS = ("state", "metric", "value", "low", "high")
+HISTORY = ("localizer", "step", "loss", "size", "added", "removed")
 
 
 def state_comparison(
@@ -84,4 +85,68 @@ def _dot(state: str, rows: pd.DataFrame, words: Metric) -> go.Scatter:
         error_x=error_bars(value, low, high, 2, 4),
         hovertext=text,
         hovertemplate=f"<b>{style.title}</b><br>%{{hovertext}}<extra></extra>",
+    )
+
+
+def search_history(history: pd.DataFrame, *, theme: str = "light", height: int = 420) -> go.Figure:
+    """Two stacked panels that share the step axis: training loss; entries switched on (up) and off (down).
+
+    `history` has the columns of history.parquet: localizer, step, loss (nats), size, added, removed (counts). Raises
+    ValueError if it mixes searches of one localizer for several target sizes.
+    """
+    require(history, HISTORY, "history")
+    if "target" in history and (history.groupby("localizer")["target"].nunique() > 1).any():
+        raise ValueError(
+            "history: choose one target size a localizer; given: "
+            + ", ".join(f"{t:,}" for t in sorted(set(history["target"])))
+        )
+    if history.empty:
+        return blank("This localizer has no steps to show.", theme, height, "step, number", "training loss, nats")
+    figure = make_subplots(rows=2, cols=1, shared_xaxes=True, vertical_spacing=0.08, row_heights=[0.5, 0.5])
+    figure.update_layout(template=template(theme), height=height, barmode="relative")
+    names = ordered(history["localizer"], LOCALIZERS)
+    for name in names:
+        rows = history[history["localizer"] == name].sort_values("step")
+        alone = len(names) == 1
+        style = localizer_style(name)
+        figure.add_trace(
+            go.Scatter(
+                x=rows["step"],
+                y=rows["loss"],
+                mode="lines+markers",
+                name="loss" if alone else style.title,
+                legendgroup=None if alone else name,
+                line=style.line(),
+                marker=style.marker(5),
+                customdata=rows["size"],
+                hovertemplate=f"<b>{style.title}</b>, step %{{x}}<br>loss %{{y:.3f}} nats<br>"
+                "region of %{customdata:,} entries<extra></extra>",
+            ),
+            row=1,
+            col=1,
+        )
+        figure.add_trace(_switched(name, rows, "added", len(names) == 1), row=2, col=1)
+        figure.add_trace(_switched(name, rows, "removed", len(names) == 1), row=2, col=1)
+    figure.add_hline(y=0, line={"color": SOFT_INK[theme], "width": 1}, row=2, col=1)
+    figure.update_yaxes(title_text="training loss, nats", row=1, col=1)
+    figure.update_yaxes(title_text="on / off, count", row=2, col=1)
+    figure.update_xaxes(title_text="step, number", row=2, col=1)
+    return figure
+
+
+def _switched(name: str, rows: pd.DataFrame, column: str, alone: bool) -> go.Bar:
+    """Return bars up for entries switched on, or down and hatched for entries switched off."""
+    style, up = localizer_style(name), column == "added"
+    word = "switched on" if up else "switched off"
+    pattern = {} if up else {"shape": "/", "fgcolor": style.color, "bgcolor": "rgba(0,0,0,0)", "size": 5}
+    return go.Bar(
+        x=rows["step"],
+        y=rows[column] * (1 if up else -1),
+        name=word,
+        legendgroup=None if alone else name,
+        showlegend=alone,
+        offsetgroup=name,
+        customdata=rows[column],
+        marker={"color": style.color, "line": {"color": style.color, "width": 1}, "pattern": pattern},
+        hovertemplate=f"<b>{style.title}</b>, step %{{x}}<br>%{{customdata:,}} {word}<extra></extra>",
     )

@@ -13,11 +13,13 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
+from plotly.colors import sample_colorscale
 
 from skillviz.core import formats
-from skillviz.plots.cells import AGAINST, FOR, Scale, diverging, numbers, shades
+from skillviz.plots.cells import AGAINST, FOR, Scale, diverging, numbers, printed, shades
 from skillviz.plots.figure import BAR_ROOM, blank, canvas, colour_bar, ordered, require
-from skillviz.plots.theme import BAR, GROUND, INK, MODULE_KINDS, SOFT_INK, kind_style
+from skillviz.plots.references import name_category_ends
+from skillviz.plots.theme import BAR, DENSITY, GROUND, INK, MODULE_KINDS, SOFT_INK, Style, kind_style
 
 COLUMNS = ("layer", "kind", "is_bias", "selected", "total")
 MOVED = ("movement_l2", "movement_l2_selected")
@@ -39,6 +41,10 @@ CELL_FRACTION, SIDE = 0.86, 66  # share of the width, for the map; pixels above 
 AROUND = BAR_ROOM + 66  # pixels above and below the plot: color bar, names of the modules, title of the axis
 TALLEST = 450  # pixels, which fit a window of 720 below the page's head; maps of more than a dozen layers are taller
 CELL_HEIGHTS = (18, 40)  # pixels; in smaller cells numbers are illegible
+MOST_DOTS = 1500
+MOST_BLOCKS = 96
+NOTHING_HERE = "No entry of this tensor is in the region."
+KINDS = 4  # kinds of modules that have their own line
 
 
 @dataclass(frozen=True)
@@ -177,7 +183,21 @@ def region_map(
     )
     letters = 12 if cell > 24 and len(kinds) <= CROWDED else 10
     _cells(figure, table, view, (len(rows), len(kinds)), names, theme, letters)
-    figure.add_trace(_squares(table, min(26, cell - 4), names))
+    # the marks that a click selects, because a heatmap's cells cannot be selected
+    figure.add_trace(
+        go.Scatter(
+            x=table["x"],
+            y=table["y"],
+            mode="markers",
+            name="cells",
+            showlegend=False,
+            marker={"symbol": "square", "size": min(26, cell - 4), "color": "rgba(0,0,0,0)", "line": {"width": 0}},
+            unselected={"marker": {"opacity": 1}},
+            customdata=[[-1 if pd.isna(v) else int(v), k] for v, k in zip(table["layer"], table["kind"], strict=True)],
+            hovertext=[_cell_words(row, names) for row in table.to_dict("records")],
+            hovertemplate="%{hovertext}<extra></extra>",
+        )
+    )
     _map_axes(figure, rows, kinds, stack_starts(layers))
     if sides:
         _sides(figure, cells(layers, ("layer",)), cells(layers, ("kind",)), view, theme)
@@ -313,22 +333,6 @@ def _sides(figure: go.Figure, layers: pd.DataFrame, kinds: pd.DataFrame, view: s
         )  # fmt: skip
 
 
-def _squares(rows: pd.DataFrame, size: int, names: tuple[str, str]) -> go.Scatter:
-    """Return the marks that a click selects, because a heatmap's cells cannot be selected."""
-    return go.Scatter(
-        x=rows["x"],
-        y=rows["y"],
-        mode="markers",
-        name="cells",
-        showlegend=False,
-        marker={"symbol": "square", "size": size, "color": "rgba(0,0,0,0)", "line": {"width": 0}},
-        unselected={"marker": {"opacity": 1}},
-        customdata=[[-1 if pd.isna(v) else int(v), k] for v, k in zip(rows["layer"], rows["kind"], strict=True)],
-        hovertext=[_cell_words(row, names) for row in rows.to_dict("records")],
-        hovertemplate="%{hovertext}<extra></extra>",
-    )
-
-
 def _cell_words(row: dict, names: tuple[str, str]) -> str:
     lines = [
         f"<b>layer {layer_name(row['layer'])}, {kind_style(row['kind']).title}</b>",
@@ -419,3 +423,244 @@ def _frame(figure: go.Figure, table: pd.DataFrame, chosen: tuple[int | None, str
         edges = {"x0": x - 0.5, "x1": x + 0.5, "y0": y - 0.5, "y1": y + 0.5}
         for color, width in ((GROUND[theme], 5), (INK[theme], 2.5)):
             figure.add_shape(type="rect", **edges, line={"color": color, "width": width})
+
+
+def _check(entries: pd.DataFrame, rows: int, cols: int) -> None:
+    require(entries, ("row", "col"), "entries")
+    outside = (entries["row"] < 0) | (entries["row"] >= rows) | (entries["col"] < 0) | (entries["col"] >= cols)
+    if outside.any():
+        raise ValueError(f"entries: {int(outside.sum())} lie outside the tensor of {rows} x {cols}")
+
+
+def tensor_map(entries: pd.DataFrame, rows: int, cols: int, *, theme: str = "light", height: int = 380) -> go.Figure:
+    """The tensor's selected entries: a dot each, or, if there are many, exact counts by block.
+
+    Blocks are at most 96 along each side and have whole numbers of rows and columns; their counts sum to the number of
+    entries. Row 0 is at the top.
+    """
+    _check(entries, rows, cols)
+    x, y = f"column, index (of {cols:,})", f"row, index (of {rows:,})"
+    height = 170 if rows == 1 else height
+    if entries.empty:
+        return blank(NOTHING_HERE, theme, height, x, y)
+    figure = canvas(theme, height, x, y)
+    if len(entries) <= MOST_DOTS:
+        figure.add_trace(_dots(entries, theme, rows == 1))
+    else:
+        counts, tall, wide = block_counts(entries, rows, cols)
+        bar = colour_bar(figure, f"entries in a block of {tall} × {wide}, count")
+        figure.add_trace(_blocks(counts, tall, wide, theme, bar))
+    figure.update_xaxes(range=[-0.5, cols - 0.5], showline=True, mirror=True, tickformat=",d")
+    figure.update_yaxes(range=[rows - 0.5, -0.5], showline=True, mirror=True, showgrid=False, tickformat=",d")
+    if rows == 1:
+        figure.update_yaxes(tickvals=[0])
+    return figure
+
+
+def block_counts(entries: pd.DataFrame, rows: int, cols: int, most: int = MOST_BLOCKS) -> tuple[np.ndarray, int, int]:
+    """Return counts of entries by block, and the block's height and width in rows and columns (the last may be cut)."""
+    tall, wide = -(-rows // most), -(-cols // most)
+    down, across = -(-rows // tall), -(-cols // wide)
+    block = (entries["row"].to_numpy() // tall) * across + entries["col"].to_numpy() // wide
+    return np.bincount(block, minlength=down * across).reshape(down, across), tall, wide
+
+
+def _dots(entries: pd.DataFrame, theme: str, vector: bool) -> go.Scatter:
+    mark = {"symbol": "line-ns", "size": 26, "line": {"width": 1.5, "color": INK[theme]}}
+    dot = {"symbol": "square", "size": 4, "color": INK[theme]}
+    return go.Scatter(
+        x=entries["col"],
+        y=entries["row"],
+        mode="markers",
+        name="selected entries",
+        showlegend=False,
+        marker=mark if vector else dot,
+        hovertemplate="row %{y:,}, column %{x:,}<extra></extra>",
+    )
+
+
+def _blocks(counts: np.ndarray, tall: int, wide: int, theme: str, bar: dict) -> go.Heatmap:
+    # The end of the scale that resembles the background is left out, because an empty block shows the background
+    # itself.
+    ends = (0.0, 0.85) if theme == "light" else (0.3, 1.0)
+    return go.Heatmap(
+        z=np.where(counts > 0, counts.astype(float), np.nan),
+        colorscale=sample_colorscale(DENSITY, list(np.linspace(*ends, 9))),
+        colorbar=bar,
+        zmin=0,
+        x0=(wide - 1) / 2,
+        dx=wide,
+        y0=(tall - 1) / 2,
+        dy=tall,
+        name="selected entries",
+        hovertemplate="%{z:,} entries<br>around row %{y:,.0f}, column %{x:,.0f}<extra></extra>",
+    )
+
+
+def top_lines(
+    entries: pd.DataFrame,
+    rows: int,
+    cols: int,
+    *,
+    axis: str = "row",
+    top: int = 10,
+    theme: str = "light",
+    height: int | None = None,
+) -> go.Figure:
+    """The rows (or columns) with the most selected entries, as bars, most first; ties by index.
+
+    The line marks the mean over all rows (or columns) of the tensor.
+    """
+    _check(entries, rows, cols)
+    if axis not in ("row", "column"):
+        raise ValueError(f"axis={axis!r} is not known; it is 'row' or 'column'")
+    length, name = (rows, "row") if axis == "row" else (cols, "col")
+    x = "selected entries, count"
+    if entries.empty:
+        return blank(NOTHING_HERE, theme, height or 240, x, f"{axis}, index")
+    counts = np.bincount(entries[name].to_numpy(), minlength=length)
+    best = np.lexsort((np.arange(length), -counts))[:top]
+    best = best[counts[best] > 0]
+    return _bars([f"{i:,}" for i in best], counts[best], len(entries) / length, f"{axis}, index", theme, height)
+
+
+def head_map(
+    heads: pd.DataFrame, *, chosen: int | None = None, theme: str = "light", height: int | None = None
+) -> go.Figure:
+    """Selected entries by layer and attention head, the count in every cell with room; `chosen` layer framed.
+
+    `heads`: layer, head (int, from 0), selected; one row each.
+    """
+    require(heads, ("layer", "head", "selected"), "heads")
+    x, y = "head (first = 0)", "layer (first = 0)"
+    if heads.empty or not heads["selected"].any():
+        return blank(NOTHING_HERE, theme, height or 240, x, y)
+    layers, columns = sorted(heads["layer"].unique()), sorted(heads["head"].unique())
+    figure = canvas(theme, height or 110 + 24 * len(layers), x, y)
+    z = (
+        heads.pivot(index="layer", columns="head", values="selected")
+        .reindex(index=layers, columns=columns)
+        .to_numpy(float)
+    )
+    most = float(np.nanmax(z))
+    is_roomy = len(columns) <= 12 and most < 1000
+    words = [[f"{v:.0f}" if is_roomy and not np.isnan(v) else "" for v in row] for row in z]
+    hover = [
+        [
+            f"layer {layer}, head {head}: {0 if np.isnan(v) else v:,.0f} entries"
+            for head, v in zip(columns, row, strict=True)
+        ]
+        for layer, row in zip(layers, z, strict=True)
+    ]
+    printed(figure, z, words, shades(theme), 0.0, most, size=9, hover=hover)
+    figure.update_xaxes(tickvals=list(range(len(columns))), ticktext=[str(c) for c in columns], showline=False)
+    figure.update_yaxes(
+        tickvals=list(range(len(layers))),
+        ticktext=[str(n) for n in layers],
+        range=[len(layers) - 0.5, -0.5],
+        showgrid=False,
+    )
+    if chosen in layers:
+        place = layers.index(chosen)
+        edges = {"x0": -0.5, "x1": len(columns) - 0.5, "y0": place - 0.5, "y1": place + 0.5}
+        figure.add_shape(type="rect", **edges, line={"color": INK[theme], "width": 2})
+    return figure
+
+
+def _bars(names: list[str], counts: np.ndarray, mean: float, y: str, theme: str, height: int | None) -> go.Figure:
+    figure = canvas(theme, height or 120 + 22 * len(names), "selected entries, count", y)
+    figure.add_trace(
+        go.Bar(
+            x=counts,
+            y=names,
+            orientation="h",
+            showlegend=False,
+            name="selected entries",
+            marker={"color": BAR, "line": {"width": 0}},
+            hovertemplate="<b>%{y}</b>: %{x:,} entries<extra></extra>",
+        )
+    )
+    line = {"color": INK[theme], "width": 2, "dash": "5px,3px"}
+    figure.add_trace(go.Scatter(x=[None], y=[None], mode="lines", line=line, name=f"mean, {mean:,.3g}"))
+    figure.add_vline(x=mean, line=line)
+    figure.update_yaxes(type="category", categoryorder="array", categoryarray=names[::-1], showgrid=False, dtick=1)
+    figure.update_xaxes(showgrid=True, rangemode="tozero")
+    return figure
+
+
+def shares_by_layer(layers: pd.DataFrame, *, theme: str = "light", height: int = 360) -> go.Figure:
+    """Share of the selected entries by layer (paper, Fig. 9), one line for all and one for each common kind.
+
+    The KINDS kinds of modules with the most entries have a line. A line sums to 100% and is named at its end.
+    """
+    y = "share of the kind's entries, %"
+    table = cells(layers)
+    selected = table.groupby("kind")["selected"].sum()
+    if selected.sum() == 0:
+        return blank(NOTHING, theme, height, LAYER, y)
+    figure, names = canvas(theme, height, LAYER, y), layer_names(table)
+    everything = Style("all kinds", INK[theme], "hourglass", "solid")  # a marker that no kind of the table has
+    largest = selected[selected > 0].nlargest(KINDS).index
+    kinds = [kind for kind in kinds_of(table) if kind in largest]
+    groups = [(everything, table), *((kind_style(k), table[table["kind"] == k]) for k in kinds)]
+    for style, rows in groups:
+        counts = rows["selected"].groupby([layer_name(v) for v in rows["layer"]]).sum().reindex(names, fill_value=0)
+        figure.add_trace(_layer_line(style, names, counts.to_numpy(), int(counts.sum())))
+    figure.update_xaxes(type="category", categoryorder="array", categoryarray=names, range=[-0.4, len(names) - 0.8])
+    figure.update_yaxes(range=[0, 1.06 * max(max(line.y) for line in figure.data)])
+    name_category_ends(figure)
+    return figure
+
+
+def _layer_line(style: Style, names: list[str], counts: np.ndarray, base: int) -> go.Scatter:
+    return go.Scatter(
+        x=names,
+        y=100 * counts / base,
+        mode="lines+markers",
+        name=style.title,
+        line=style.line(),
+        marker=style.marker(7),
+        customdata=counts,
+        hovertemplate=f"<b>{style.title}</b>, layer %{{x}}<br>%{{y:.1f}}%<br>%{{customdata:,}} entries<extra></extra>",
+    )
+
+
+def shares_by_kind(layers: pd.DataFrame, *, theme: str = "light", height: int | None = None) -> go.Figure:
+    """Share of the selected entries by module kind, with the share in a uniform region (paper, Fig. 10)."""
+    x, y = "share of the region, %", "module kind"
+    table = cells(layers)
+    if table["selected"].sum() == 0:
+        return blank(NOTHING, theme, height or 320, x, y)
+    kinds = kinds_of(table)
+    sums = table.groupby("kind")[["selected", "total"]].sum().reindex(kinds)
+    share, fair = (100 * sums[c] / sums[c].sum() for c in ("selected", "total"))
+    words = [SHORT.get(k, k) for k in kinds]
+    hover = [
+        f"{s:,} of {t:,} entries, {a / b:.2g} × the average density"
+        for s, t, a, b in zip(sums["selected"], sums["total"], share, fair, strict=True)
+    ]
+    figure = canvas(theme, height or 130 + 28 * len(kinds), x, y)
+    figure.add_trace(
+        go.Bar(
+            x=share,
+            y=words,
+            orientation="h",
+            name="share of the region",
+            hovertext=hover,
+            marker={"color": BAR, "line": {"width": 0}},
+            hovertemplate="<b>%{y}</b><br>%{x:.1f}% of the region<br>%{hovertext}<extra></extra>",
+        )
+    )
+    figure.add_trace(
+        go.Scatter(
+            x=fair,
+            y=words,
+            mode="markers",
+            name="if spread evenly (uniform)",
+            marker={"symbol": "line-ns", "size": 20, "line": {"color": INK[theme], "width": 2.5}},
+            hovertemplate="<b>%{y}</b><br>uniform: %{x:.1f}%<extra></extra>",
+        )
+    )
+    figure.update_yaxes(autorange="reversed", showgrid=False, tickmode="linear", dtick=1, ticklabelstandoff=5)
+    figure.update_xaxes(showgrid=True, rangemode="tozero")
+    return figure

@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 
 from skillviz.core import formats
 from skillviz.core.localizers.table import OUTCOME_SIZED
-from skillviz.core.metrics import Metric, metric_row
+from skillviz.core.metrics import metric_row
 from skillviz.plots.figure import blank, canvas, center_axis, centers, error_bars, ordered, require, span
 from skillviz.plots.references import add_references, name_ends, named_heights, near_levels, spans
 from skillviz.plots.theme import GROUND, LOCALIZERS, SOFT_INK, Style, localizer_style
@@ -104,16 +104,12 @@ def _line(points: pd.DataFrame, style: Style, metric: str, shift: float, alone: 
         line=style.line(),
         marker=style.marker(9 if alone else 8),
         error_y=error_bars(value, low, high, 1.5, 3),
-        hovertext=[_hover(row, words) for row in points.to_dict("records")],
+        hovertext=[
+            f"{words.hover(row, over=row['over'])}<br>"
+            f"{row['size']:,} entries = {formats.share(row['share'])}<br>{formats.counted(row['seeds'], 'seed')}"
+            for row in points.to_dict("records")
+        ],
         hovertemplate=f"<b>{style.title}</b><br>%{{hovertext}}<extra></extra>",
-    )
-
-
-def _hover(row: dict, words: Metric) -> str:
-    """Return value, interval, size and seeds of one row of `by_size`."""
-    return (
-        f"{words.hover(row, over=row['over'])}<br>"
-        f"{row['size']:,} entries = {formats.share(row['share'])}<br>{formats.counted(row['seeds'], 'seed')}"
     )
 
 

@@ -102,10 +102,12 @@ def entry_of(run: Run, *, is_of_user: bool) -> Entry:
 def _entry(record: RunRecord, is_of_user: bool, *, is_of_study: bool = False) -> Entry:
     spec, metric = record.spec, record.metric
     scores = headline_scores(record)
+    models = [(m.fingerprint or m.source) if m else "" for m in (record.base, record.finetuned)]
+    task = record.task
     return Entry(
         id=record.run_id,
         is_of_user=is_of_user,
-        pair=_pair(record),
+        pair=(*models, task.name if task else record.spec.task, task.fingerprint if task else "", record.readout or ""),
         base=spec.base,
         finetuned=spec.finetuned,
         task=record.task_name,
@@ -161,12 +163,6 @@ def headline_split(record: RunRecord) -> str:
 def headline_scores(record: RunRecord) -> Scores | None:
     """The scores that the pages show first."""
     return record.metrics.get(headline_split(record))
-
-
-def _pair(record: RunRecord) -> tuple[str, ...]:
-    models = [(m.fingerprint or m.source) if m else "" for m in (record.base, record.finetuned)]
-    task = record.task
-    return (*models, task.name if task else record.spec.task, task.fingerprint if task else "", record.readout or "")
 
 
 def _value(scores: Scores | None, metric: str, state: str = "grafted") -> float | None:

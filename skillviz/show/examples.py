@@ -17,8 +17,7 @@ from skillviz.plots.classes import class_results, confusion_matrix
 from skillviz.plots.examples import CASES, class_probabilities, confidence_scatter
 from skillviz.plots.theme import state_style
 from skillviz.show import text
-from skillviz.show.answer_words import AnswerWords
-from skillviz.show.example_table import Area
+from skillviz.show.example_table import AnswerWords, Area
 from skillviz.show.exhibit import OVER_EXAMPLES, Exhibit, drawn_once
 
 HEIGHT = 400

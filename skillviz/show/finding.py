@@ -64,7 +64,9 @@ def _next(run: Run) -> str:
     localizer."""
     record = run.record
     share, split = record.share or 0.0, headline_split(record)
-    known = _recovered_by_share(run.curve(), split)
+    curve = run.curve()
+    rows = curve[(curve["split"] == split) & (curve["metric"] == "recovered")]
+    known = {float(row["share"]): float(row["value"]) for _, row in rows.iterrows()}
     enough = [one for one, value in known.items() if one > share and value >= MOST]
     if enough:
         return f"{formats.share(min(enough))} of the parameters recover {formats.percent(known[min(enough)], 0)} of it."
@@ -77,9 +79,3 @@ def _next(run: Run) -> str:
     if record.spec.localizer != DEFAULT_LOCALIZER:
         return f"Next: another localizer, such as --method {DEFAULT_LOCALIZER}."
     return "Next: more steps, or a fine-tuning that moves fewer parameters (finetune --help lists recipes)."
-
-
-def _recovered_by_share(curve: pd.DataFrame, split: str) -> dict[float, float]:
-    """Maps the share of the parameters of each size to the share of the gain that it recovers."""
-    rows = curve[(curve["split"] == split) & (curve["metric"] == "recovered")]
-    return {float(row["share"]): float(row["value"]) for _, row in rows.iterrows()}

@@ -11,8 +11,7 @@ from skillviz.core.many_comparisons import simultaneous
 from skillviz.core.metrics import metric_row
 from skillviz.core.verdicts import NOT_MEASURED, DifferenceVerdict
 from skillviz.plots.figure import centers
-from skillviz.plots.interpolation import accuracy_by_error, path_style, trade_off
-from skillviz.plots.interpolation_paths import along_paths, confidence_at
+from skillviz.plots.interpolation import accuracy_by_error, along_paths, confidence_at, path_style, trade_off
 from skillviz.runs.points import DIFFERENCE
 from skillviz.runs.record import Estimate, RunRecord
 from skillviz.show import text

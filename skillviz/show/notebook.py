@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 
 from skillviz.analysis.readable_table import as_stored, html
 from skillviz.errors import BadInput
-from skillviz.plots.dark_marks import with_dark_marks
+from skillviz.plots.restyle import with_dark_marks
 from skillviz.plots.theme import check_theme
 from skillviz.runs.run import Run as StoredRun
 from skillviz.runs.store import Store, library
@@ -21,7 +21,7 @@ from skillviz.show.entries import entry_of, headline_scores, headline_split, run
 from skillviz.show.exhibit import Exhibit
 from skillviz.show.report import sections
 from skillviz.show.report.page import inline
-from skillviz.show.report.parts import Charts, Section
+from skillviz.show.report.sections import Charts, Section
 
 
 class Plots:

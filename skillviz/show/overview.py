@@ -6,8 +6,7 @@ import pandas as pd
 
 from skillviz.core import formats
 from skillviz.core.metrics import panels
-from skillviz.plots.history import search_history
-from skillviz.plots.overview import state_comparison
+from skillviz.plots.overview import search_history, state_comparison
 from skillviz.runs.record import ModelNote, RunRecord, Scores
 from skillviz.show import alt, measures, sentences, text
 from skillviz.show.exhibit import OVER_EXAMPLES, Exhibit, drawn_once

@@ -18,8 +18,7 @@ from skillviz.core.region import Region
 from skillviz.core.region_parts import BIAS
 from skillviz.core.stability import stability
 from skillviz.plots import region as plots
-from skillviz.plots.region import cells
-from skillviz.plots.tensor import head_map, tensor_map, top_lines
+from skillviz.plots.region import cells, head_map, tensor_map, top_lines
 from skillviz.plots.theme import kind_style
 from skillviz.runs.record import RunRecord
 from skillviz.runs.run import parameter_table

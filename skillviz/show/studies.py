@@ -12,10 +12,10 @@ from skillviz.analysis.tables import label
 from skillviz.core import formats
 from skillviz.core.metrics import FOREMOST, metric_row
 from skillviz.plots.calibration import confidence_histogram
-from skillviz.plots.composition import shares_by_kind, shares_by_layer
 from skillviz.plots.figure import centers
 from skillviz.plots.methods import against_touched
 from skillviz.plots.overlap import overlap_map
+from skillviz.plots.region import shares_by_kind, shares_by_layer
 from skillviz.plots.sensitivity import SETTINGS, SIZE, by_setting
 from skillviz.plots.theme import localizer_style
 from skillviz.show.exhibit import OVER_SEEDS, Exhibit, drawn_once

@@ -5,13 +5,12 @@ from __future__ import annotations
 import pandas as pd
 
 from skillviz.analysis import run_tables
-from skillviz.analysis.composition import composition
 from skillviz.analysis.differences import paired
 from skillviz.analysis.observations import sentences, with_readouts
 from skillviz.analysis.recovered import recovered, without_gain
+from skillviz.analysis.run_tables import composition, stability_of_runs
 from skillviz.analysis.scores import score_table
 from skillviz.analysis.seeds import resampled_tests
-from skillviz.analysis.stability import stability_of_runs
 from skillviz.analysis.tables import check, notes
 from skillviz.core.localizers.table import RIVALS
 from skillviz.models.finetune.recipes import FEW, RECIPES

@@ -127,11 +127,6 @@ def remembered(
     return decorate
 
 
-def _name_of(store: Store) -> str:
-    """The store's root as text that Streamlit can hash, even if a folder's name is not valid in any encoding."""
-    return visible(str(store.root))
-
-
 def library() -> Library:
     """The visitor's own store, the stores shared with the visitor, and the shipped runs; raises NotSignedIn."""
     return script.once_read("library", lambda: libraries.library(sign_in.user_root()))
@@ -215,7 +210,8 @@ def _listing_of(root: str) -> _Listing:
 
 def _listing(store: Store) -> _Listing:
     """The runs of a store, looked at once in a script run, which reads them several times."""
-    return script.once_read(f"runs {store.root}", lambda: _listing_of(_name_of(store)).look(store))
+    # `visible`: Streamlit cannot hash a folder's name that is not valid in any encoding
+    return script.once_read(f"runs {store.root}", lambda: _listing_of(visible(str(store.root))).look(store))
 
 
 def _run_files(store: Store) -> str:

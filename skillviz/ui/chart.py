@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+import re
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -9,16 +13,17 @@ from typing import Any, Literal, TypeAlias
 import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
+from plotly.basedatatypes import BaseFigure
+from plotly.io import to_json
 
 from skillviz.analysis import readable_table
 from skillviz.core import formats
-from skillviz.plots.dark_marks import with_dark_marks
-from skillviz.plots.enlarged import enlarged
+from skillviz.plots.as_text import as_lists
+from skillviz.plots.restyle import enlarged, with_dark_marks
 from skillviz.show import table_words
 from skillviz.show.exhibit import MOST_EXHIBITS, Exhibit
 from skillviz.show.glossary import about
 from skillviz.ui import exports, presenter, run_bar, script
-from skillviz.ui.drawn_once import By, Written, drawn_once
 from skillviz.ui.frame import theme as theme
 from skillviz.ui.page_table import is_presented
 
@@ -58,6 +63,11 @@ COLUMNS: dict[str, Any] = {
 
 Drawing: TypeAlias = "go.Figure | Exhibit"
 """The content of a chart: a figure, or an exhibit, whose figure is stored as bytes and read only when needed."""
+CARTESIAN = {"scatter", "scattergl", "bar", "heatmap"}
+AXIS = re.compile(r"[xy]axis\d*")
+By = Literal["points", "box"]
+DRAG = {"points": "pan", "box": "select"}
+"""Streamlit's drag mode for selecting single marks or an area."""
 
 
 def chart(
@@ -196,3 +206,50 @@ def _key(name: str) -> str:
 def _settings(name: str, run_id: str, alt: str) -> dict[str, Any]:
     config = exports.plotly_config(exports.file_name(run_id, name))
     return {"key": _key(name), "theme": None, "width": "stretch", "config": config, "alt": alt}
+
+
+class Written(BaseFigure):
+    """A figure as the text that the browser gets, from which Streamlit's queries are answered.
+
+    Streamlit would first copy and encode every part of a plotly figure, at each visit of a page.
+    """
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def to_dict(self) -> dict[str, Any]:
+        """The figure's parts, as a new dictionary that the caller may change."""
+        parts: dict[str, Any] = json.loads(self._text)
+        return parts
+
+
+def drawn_once(figure: go.Figure, *, by: By | None = None) -> Written:
+    """The figure as plain lists, with a hash of its content as revision; `by` is the kind of selection it allows."""
+    plain: dict[str, Any] = as_lists(figure.to_dict())
+    layout = plain["layout"] = without_template(plain.get("layout", {}), plain["data"])
+    if by is not None:
+        layout.setdefault("clickmode", "event+select" if by == "points" else "event")
+        layout.setdefault("hovermode", "closest")
+        layout["dragmode"] = layout.get("dragmode") or DRAG[by]
+    content = to_json(plain, validate=False)  # the figure was validated before
+    layout["datarevision"] = hashlib.md5(content.encode(), usedforsecurity=False).hexdigest()
+    return Written(to_json(plain, validate=False))
+
+
+def without_template(layout: dict[str, Any], traces: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """The layout with its template's values filled in; unchanged if the template has values that ours do not have."""
+    template = layout.get("template", {})
+    if template.keys() - {"layout"} or any(trace.get("type", "scatter") not in CARTESIAN for trace in traces):
+        return layout
+    ours = {name: value for name, value in layout.items() if name != "template"}
+    axes = {"xaxis", "yaxis", *filter(AXIS.fullmatch, ours)}
+    axes |= {f"{letter}axis{trace.get(f'{letter}axis', letter)[1:]}" for trace in traces for letter in "xy"}
+    defaults = dict(template.get("layout", {}))
+    of_axes = {letter: defaults.pop(f"{letter}axis", {}) for letter in "xy"}
+    return _merged({**defaults, **{axis: of_axes[axis[0]] for axis in sorted(axes)}}, ours)
+
+
+def _merged(defaults: Any, own: Any) -> Any:
+    if not isinstance(defaults, dict) or not isinstance(own, dict):
+        return own
+    return {**defaults, **{name: _merged(defaults.get(name), value) for name, value in own.items()}}

@@ -7,8 +7,9 @@ from typing import Any, Literal, TypeVar, cast
 
 import streamlit as st
 
+from skillviz.serving import read_only
+from skillviz.serving.settings import settings
 from skillviz.ui import address, copy_link
-from skillviz.ui.action import action
 
 T = TypeVar("T")
 LINKED = 400  # the longest typed text, in characters, that is written to the address
@@ -237,3 +238,10 @@ def _keep_choice(
     if link_has_default and chosen == default:
         copy_link.include(name, written(chosen))
     return chosen
+
+
+def action(label: str, *, disabled: bool = False, help: str | None = None, **more: Any) -> bool:
+    """Draws `st.button` with these arguments and returns whether it was clicked."""
+    if settings.read_only:
+        disabled, help = True, read_only.REASON
+    return st.button(label, disabled=disabled, help=help, **more)

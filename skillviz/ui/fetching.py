@@ -14,7 +14,7 @@ from skillviz.serving import sign_in
 from skillviz.show import text
 from skillviz.tasks.reading import from_hub
 from skillviz.tasks.task import Hub, Task
-from skillviz.ui.action import action
+from skillviz.ui.controls import action
 
 LOOKS = 0.2  # seconds between updates of the progress bar
 

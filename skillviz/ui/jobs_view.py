@@ -18,7 +18,7 @@ from skillviz.core.localizers.table import EXPRESSION
 from skillviz.errors import UNKNOWN, RunNotFound, SkillvizError
 from skillviz.jobs import words
 from skillviz.jobs.job import Job, JobProgress, Kind
-from skillviz.plots.history import search_history
+from skillviz.plots.overview import search_history
 from skillviz.runs.folder import OPEN
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import option_of, usual_root
@@ -27,8 +27,8 @@ from skillviz.show import alt, beyond, sentences, text
 from skillviz.show.entries import headline_scores, headline_split, run_labels
 from skillviz.show.glossary import about
 from skillviz.ui import address, cache, job_words, page_table, study_choice
-from skillviz.ui.action import action
 from skillviz.ui.chart import chart, theme
+from skillviz.ui.controls import action
 from skillviz.ui.job_words import Steps
 
 EVERY = 1.0  # seconds between updates of an open job

@@ -19,7 +19,6 @@ from skillviz.show import measures, sentences, text
 from skillviz.show.entries import Entry, first_choice, run_labels
 from skillviz.studies.store import StudyFolder
 from skillviz.ui import address, cache, copy_link, frame, live, presenter, study_choice, study_words
-from skillviz.ui.empty import missing
 from skillviz.ui.page_table import PAGES, install
 from skillviz.ui.run_bar import run_bar
 
@@ -245,3 +244,14 @@ def _explain_unknown(name: str, linked: str, entries: tuple[Entry, ...]) -> None
         st.button(label, on_click=address.keep, args=(address.RUN, fallback.id), type="primary")
         st.page_link(PAGES["runs"].link(), label="Show all runs")
     st.stop()
+
+
+def missing(title: str, sentence: str, icon: str) -> DeltaGenerator:
+    """Draws a card with a title and a sentence, both Markdown; returns it, to add the button or command that helps.
+
+    `icon` is a Material symbol.
+    """
+    card = st.container(border=True)
+    card.markdown(f"## :material/{icon}: {title}")
+    card.markdown(sentence)
+    return card

@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from skillviz.ui import focus, page_table
+from skillviz.ui import page_table
 
 STYLE = Path(__file__).with_suffix(".css")
 FACTOR = 1.5
@@ -27,6 +27,11 @@ _MEASURE = "skillviz_window"
 _mount = st.components.v2.component(
     _MEASURE, html="<span></span>", js=Path(__file__).with_suffix(".js").read_text(encoding="utf-8")
 )
+_FOCUS, _MOVED = "skillviz_focus", "focus.moved"
+
+_focus = st.components.v2.component(
+    _FOCUS, html="<span></span>", js=Path(__file__).with_name("focus.js").read_text(encoding="utf-8")
+)
 
 
 def begin(page: str) -> None:
@@ -36,7 +41,7 @@ def begin(page: str) -> None:
         st.html(STYLE)
         with st.container(key=LEAVE):
             st.button("Leave presenter mode", on_click=_leave, icon=":material/close_fullscreen:", shortcut="Esc")
-        focus.follow(LEAVE)
+        follow(LEAVE)
         with st.container(key="presenter-window"):
             _mount(key=_MEASURE, height=1, data=_window(), default={"window": None}, on_window_change=_measured)
 
@@ -93,14 +98,28 @@ def enter() -> None:
             "Present", on_click=_enter, key=ENTER, type="tertiary", icon=":material/present_to_all:",
             help="Large type, no menu.",
         )  # fmt: skip
-        focus.follow(ENTER)
+        follow(ENTER)
 
 
 def _enter() -> None:
     st.query_params[page_table.PRESENT] = page_table.YES
-    focus.move_to(LEAVE)
+    move_to(LEAVE)
 
 
 def _leave() -> None:
     st.query_params.pop(page_table.PRESENT, None)
-    focus.move_to(ENTER)
+    move_to(ENTER)
+
+
+def move_to(key: str) -> None:
+    """Moves the focus to the button of this key, which the next script run draws; for a callback."""
+    number = st.session_state[_MOVED]["number"] if _MOVED in st.session_state else 0
+    st.session_state[_MOVED] = {"key": key, "number": number + 1}
+
+
+def follow(key: str) -> None:
+    """Moves the focus to the button of this key if `move_to` has requested it; call it beside that button."""
+    moved = st.session_state.get(_MOVED)
+    if moved and moved["key"] == key:
+        with st.container(key=f"touch-focus-{key}"):
+            _focus(key=f"{_FOCUS}.{key}", data=moved, height=1)

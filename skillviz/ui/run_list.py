@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import pandas as pd
 import streamlit as st
 
-from skillviz.analysis.beyond import beyond_of_runs
 from skillviz.analysis.necessity import without_region
+from skillviz.analysis.null_measures import beyond_of_runs
 from skillviz.core import formats
 from skillviz.core.metrics import OWN, metric_row
 from skillviz.plots.theme import localizer_style

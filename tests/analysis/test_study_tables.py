@@ -13,10 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillviz.analysis.differences import paired, turned_round
-from skillviz.analysis.histogram import histogram
 from skillviz.analysis.observations import Observation, once
 from skillviz.analysis.recovered import recovered, without_gain
-from skillviz.analysis.scores import score_rows, score_table
+from skillviz.analysis.scores import histogram, score_rows, score_table
 from skillviz.analysis.seeds import Scored, Side, cut, difference_of_differences, difference_over_seeds, mean_over_seeds
 from skillviz.analysis.tables import TABLES, check, empty, notes
 from skillviz.core.intervals import Interval, metric_difference, tango, wilson

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from skillviz import atomic
 from skillviz.cli import app
-from skillviz.commands.exit_codes import sentence_for
+from skillviz.commands.process import sentence_for
 from skillviz.errors import BadInput, CorruptFile, DiskFull, SkillvizError, StoreError, visible
 from skillviz.models import applied, difference
 from skillviz.models.frozen_tensors import strip

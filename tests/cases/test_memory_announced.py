@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import memory as shapes
-from skillviz.commands import preflight as command
+from skillviz.commands import preflight
 from skillviz.errors import NotEnoughMemory
 from skillviz.runs import memory, produce
 from skillviz.runs.folder import RunFolder
@@ -134,7 +134,7 @@ def test_a_queued_run_says_so_in_its_record(tiny: Path, tmp_path: Path, monkeypa
 def test_preflight_says_what_fits_in_place_of_a_refusal(
     tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(command, "free_bytes", lambda device: 2**20)
+    monkeypatch.setattr(preflight, "free_bytes", lambda device: 2**20)
     words = [f"--{name}={tiny / path}" for name, path in
              (("base", "base"), ("finetuned", "finetuned"), ("task", "task.yaml"))]  # fmt: skip
     said = call("preflight", *words, "--device", "cpu", "--runs-dir", tmp_path, "--json")

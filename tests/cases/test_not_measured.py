@@ -16,10 +16,9 @@ from skillviz.show.comparisons import counted_rows
 from skillviz.show.paper import evidence
 from skillviz.studies.paper.claims import Comparison, StudyTables, Verdict, within
 from skillviz.studies.paper.comparisons import less
+from skillviz.ui import paper_words
 from skillviz.ui.chip import SIGNS, chip_text, lead_words, verdict_line
-from skillviz.ui.pages.continual import continual_page as continual
-from skillviz.ui.pages.paper import words as paper_words
-from skillviz.ui.pages.tasks import tasks_page as tasks
+from skillviz.ui.pages import continual, tasks
 from skillviz.ui.pages.tour import questions
 from tests.scripts import script
 from tests.ui.test_chip import chips

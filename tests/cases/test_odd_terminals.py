@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from skillviz.commands import streams
-from skillviz.commands.streams import Sink
+from skillviz.commands import process
+from skillviz.commands.process import Sink
 from skillviz.runs.run import Run
 from skillviz.runs.store import Store
 from tests.cli.calls import PROJECT
@@ -103,7 +103,7 @@ def test_a_closed_descriptor_is_taken_by_no_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["5.0 (4.1–6.2)", "naïve · 3 × 4 → 12", "half \ud800", "日本"])
 def test_signs_are_replaced_one_by_one(text: str) -> None:
-    streams.codecs.register_error(streams.ERRORS, streams._plainer)
+    process.codecs.register_error(process.ERRORS, process._plainer)
     for encoding in ("ascii", "latin-1", "cp1252", "utf-8"):
-        written = text.encode(encoding, streams.ERRORS).decode(encoding)
+        written = text.encode(encoding, process.ERRORS).decode(encoding)
         assert written and all(sign in written for sign in text if sign.isascii())

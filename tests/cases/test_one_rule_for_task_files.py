@@ -12,7 +12,7 @@ from skillviz.errors import BadInput
 from skillviz.runs.store import Store
 from skillviz.ui.other_tasks import offered
 from skillviz.ui.page_table import PAGES
-from skillviz.ui.pages.studies import study_file
+from skillviz.ui.pages.studies import start
 from tests.fake_run import fake_run
 from tests.serving.test_visitor import outside
 from tests.tiny import LABEL_WORDS, tiny_task
@@ -89,7 +89,7 @@ def test_a_studys_file_names_no_data_outside(run: str, outside: Path, tmp_path: 
     file.write_text((outside / "beside.yaml").read_text())
     entry = f"- {{task: {file}, base: b, finetuned: f, localizer: movement, sizes: ['1%']}}"
     with pytest.raises(BadInput, match="outside the folders"):
-        study_file.uploaded("own.yaml", f"name: own\nruns:\n{entry}\n".encode())
+        start.uploaded("own.yaml", f"name: own\nruns:\n{entry}\n".encode())
 
 
 def test_transfer_lists_what_may_be_read(run: str, empty: Path, outside: Path, tmp_path: Path) -> None:

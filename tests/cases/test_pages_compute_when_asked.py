@@ -11,7 +11,7 @@ from streamlit.testing.v1 import AppTest
 from skillviz.runs.store import Store
 from skillviz.ui import live
 from skillviz.ui.page_table import PAGES
-from skillviz.ui.pages.tasks import tasks_page as tasks_view
+from skillviz.ui.pages import tasks as tasks_view
 from tests.fake_run import fake_run
 from tests.studies.fake_study import fake_study
 from tests.ui.conftest import ids, made, nobody_waits

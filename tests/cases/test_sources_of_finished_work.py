@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from skillviz.commands import region_source
-from skillviz.commands.region_source import RegionSource, check_bases
+from skillviz.commands import finetune
+from skillviz.commands.finetune import RegionSource, check_bases
 from skillviz.core.comparison import Comparison
 from skillviz.core.region import Region
 from skillviz.runs.artifact import CURRENT, RunArtifact
@@ -19,7 +19,7 @@ from skillviz.runs.run import Run
 from skillviz.runs.session import Session
 from skillviz.runs.store import Store
 from skillviz.studies.step import SKIPPED, attempt
-from skillviz.ui.pages.compare.comparison import Side, unlike
+from skillviz.ui.pages.compare import Side, unlike
 from tests.runs.tiny_world import spec_of
 from tests.tiny import tiny_pair, tiny_task
 
@@ -85,7 +85,7 @@ def test_a_region_without_a_base_is_noted(
     file = tmp_path / "region.safetensors"
     Region(run.region().indices, run.region().shapes).save(file)
     notes: list[str] = []
-    monkeypatch.setattr(region_source, "note", notes.append)
+    monkeypatch.setattr(finetune, "note", notes.append)
     check_bases(str(folder / "base"), [RegionSource("region.safetensors", file, None)])
     assert len(notes) == 1 and "cannot be compared" in notes[0]
 

@@ -18,7 +18,7 @@ import yaml
 from safetensors import SafetensorError
 
 from skillviz import atomic
-from skillviz.commands.exit_codes import sentence_for
+from skillviz.commands.process import sentence_for
 from skillviz.errors import BadSize, DiskFull
 from skillviz.runs.store import Store
 from tests.cli.calls import Said, call, started

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from skillviz.commands.region_source import region_source
+from skillviz.commands.finetune import region_source
 from skillviz.errors import CorruptFile, RunNotFound
 from skillviz.models.finetune.recipes import RECIPES
 from skillviz.models.pair import load_pair

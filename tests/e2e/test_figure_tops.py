@@ -18,8 +18,7 @@ from skillviz.studies.store import studies_in
 from skillviz.tasks.project import PROJECT
 from skillviz.ui import study_choice
 from skillviz.ui.page_table import PAGES
-from skillviz.ui.pages.compare.comparison import MOST, short_names
-from skillviz.ui.pages.compare.controls import to_begin_with
+from skillviz.ui.pages.compare import MOST, short_names, to_begin_with
 from tests.e2e.conftest import served, settle
 from tests.scripts import script
 

@@ -16,7 +16,7 @@ from streamlit.testing.v1 import AppTest
 
 from skillviz.runs.run import Run
 from skillviz.runs.store import Store
-from skillviz.ui.pages.examples import examples_page
+from skillviz.ui.pages import examples
 from tests.fake_run import fake_run
 from tests.live.conftest import lived, own_workers
 from tests.pages.scored_world import asked
@@ -164,28 +164,28 @@ def test_a_phone_has_text_class_and_both_answers_within_its_width(ids: dict[str,
     assert is_wrong
     assert test.session_state["examples.narrow"]["selection"]["rows"] == [3]
     beside = 360 - 34  # pixels of the page at width 390, without the boxes of the rows
-    assert sum(examples_page.ON_PHONE) <= beside
+    assert sum(examples.ON_PHONE) <= beside
 
 
 def clicking() -> None:
     import streamlit as st
 
-    from skillviz.ui.pages.examples import examples_page as examples_view
+    from skillviz.ui.pages import examples
 
     st.session_state["chart.scatter"] = {"selection": {"points": [{"customdata": "test-3"}]}}
-    examples_view._pointed()
+    examples._pointed()
     st.write(st.session_state["control.example"])
     st.session_state["examples.table"] = {"selection": {"rows": [1]}}
-    examples_view._row_marked("examples.table", ["test-9", "test-4"])
+    examples._row_marked("examples.table", ["test-9", "test-4"])
     st.write(st.session_state["control.example"])
     st.session_state["chart.scatter"] = {"selection": {"points": [], "box": [{"x": [90, 40], "y": [0, 50]}]}}
-    examples_view._dragged("confidence")
+    examples._dragged("confidence")
     st.session_state["chart.scatter"] = {"selection": {"points": [], "box": []}}
-    examples_view._dragged("confidence")
+    examples._dragged("confidence")
     st.write(st.query_params["area"])
     st.session_state["examples.table"] = {"selection": {"rows": []}}
-    examples_view._pointed()
-    examples_view._row_marked("examples.table", ["test-9", "test-4"])
+    examples._pointed()
+    examples._row_marked("examples.table", ["test-9", "test-4"])
     st.write(st.session_state["control.example"])
 
 

@@ -13,7 +13,7 @@ from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store
 from skillviz.ui import page_table
 from skillviz.ui.page_table import PAGES
-from skillviz.ui.pages.jobs.jobs_page import row
+from skillviz.ui.pages.jobs import row
 from tests.cli.calls import call
 from tests.fake_run import fake_run
 from tests.tiny import tiny_pair, tiny_task

@@ -28,7 +28,7 @@ from skillviz.tasks.project import PROJECT
 from skillviz.tasks.readable_names import readable
 from skillviz.ui import study_choice
 from skillviz.ui.page_table import PAGES
-from skillviz.ui.pages.paper.words import WITHOUT
+from skillviz.ui.paper_words import WITHOUT
 from tests.fake_run import SMALL, fake_run
 from tests.pages.test_pages import charts, copied, has_link, opened, with_tables, words
 from tests.studies.fake_study import fake_running, fake_study

@@ -20,7 +20,7 @@ from skillviz.runs.store import Store
 from skillviz.show import measures
 from skillviz.ui.page_table import PAGES
 from skillviz.ui.pages.surgery import surgery_page
-from skillviz.ui.pages.surgery.hand_region import HandRegion, table_of
+from skillviz.ui.pages.surgery.region_form import HandRegion, table_of
 from tests.fake_run import fake_run
 from tests.jobs.conftest import ended
 from tests.live.conftest import lived, own_workers

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skillviz.plots.composition import KINDS, shares_by_kind, shares_by_layer
+from skillviz.plots.region import KINDS, shares_by_kind, shares_by_layer
 from skillviz.plots.theme import MODULE_KINDS
 from tests.plots import frames
 from tests.plots.test_region import small

@@ -8,7 +8,7 @@ import numpy as np
 import plotly.graph_objects as go
 import pytest
 
-from skillviz.plots.dark_marks import with_dark_marks
+from skillviz.plots.restyle import with_dark_marks
 from skillviz.plots.theme import STATES, dark_mark, marks, template
 from tests.plots.every_figure import draw
 

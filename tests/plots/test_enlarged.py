@@ -5,7 +5,7 @@ from __future__ import annotations
 import plotly.graph_objects as go
 import pytest
 
-from skillviz.plots.enlarged import enlarged
+from skillviz.plots.restyle import enlarged
 from tests.plots.every_figure import NAMES, draw
 
 VALUES = ("x", "y", "z", "text", "name", "customdata", "hovertext", "mode")

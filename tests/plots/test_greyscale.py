@@ -10,7 +10,7 @@ from itertools import combinations, cycle
 import plotly.graph_objects as go
 import pytest
 
-from skillviz.plots.dark_marks import with_dark_marks
+from skillviz.plots.restyle import with_dark_marks
 from skillviz.plots.theme import GROUND
 from tests.plots.every_figure import NAMES, draw
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from skillviz.plots.history import search_history
+from skillviz.plots.overview import search_history
 from skillviz.plots.theme import LOCALIZERS
 from tests.plots import frames
 

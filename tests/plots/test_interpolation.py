@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from skillviz.plots.interpolation import accuracy_by_error, path_style, trade_off
-from skillviz.plots.interpolation_paths import along_paths, confidence_at
+from skillviz.plots.interpolation import accuracy_by_error, along_paths, confidence_at, path_style, trade_off
 from skillviz.plots.theme import STATES
 from tests.plots.wise_frames import INSIDE, OUTSIDE, bins, points
 

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skillviz.plots.tensor import MOST_BLOCKS, block_counts, head_map, tensor_map, top_lines
+from skillviz.plots.region import MOST_BLOCKS, block_counts, head_map, tensor_map, top_lines
 from tests.plots import frames
 
 

@@ -24,7 +24,7 @@ from typer.testing import CliRunner
 
 from skillviz import jobs
 from skillviz.cli import app
-from skillviz.commands.exit_codes import sentence_for
+from skillviz.commands.process import sentence_for
 from skillviz.core.graft import Graft
 from skillviz.core.region import Region
 from skillviz.errors import MOST_LETTERS, SkillvizError

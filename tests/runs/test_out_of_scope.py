@@ -26,7 +26,7 @@ from skillviz.show import out_of_scope
 from skillviz.show.bundle import bundle
 from skillviz.show.finding import finding
 from skillviz.show.report import sections
-from skillviz.show.report.parts import Charts, Heading
+from skillviz.show.report.sections import Charts, Heading
 from skillviz.tasks.registry import task
 from skillviz.tasks.source import OUT_OF_SCOPE
 from skillviz.tasks.source import out_of_scope as texts

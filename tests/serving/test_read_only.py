@@ -52,7 +52,7 @@ DOORS: dict[str, Callable[[Store, Path], object]] = {
 
 WORK = (
     "skillviz.commands.parts.PartScoring", "skillviz.runs.export.export", "skillviz.core.graft.Graft.load",
-    "skillviz.models.difference.write_difference", "skillviz.commands.report.report_of",
+    "skillviz.models.difference.write_difference", "skillviz.commands.runs.report_of",
     "skillviz.commands.runs.bundle", "skillviz.commands.runs.typer.confirm",
 )  # fmt: skip
 """Functions that a read-only command must not reach."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from skillviz.plots.examples import FACTORS
-from skillviz.show.answer_words import CLASSES, OPTIONS, TEXTS, AnswerWords
-from skillviz.show.example_table import Filters, passing
+from skillviz.show.example_table import CLASSES, OPTIONS, TEXTS, AnswerWords, Filters, passing
 from tests.show.test_example_area import TABLE
 
 

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillviz.show.answer_words import CLASSES
-from skillviz.show.example_table import Area, Filters, area_of_box, passing, read_area
+from skillviz.show.example_table import CLASSES, Area, Filters, area_of_box, passing, read_area
 
 TABLE = pd.DataFrame(
     {

@@ -16,11 +16,9 @@ from skillviz.core.confusion import class_results
 from skillviz.core.intervals import metric_difference
 from skillviz.runs.run import Run
 from skillviz.runs.store import Store
-from skillviz.show import example_table as examples
+from skillviz.show import example_table, text
 from skillviz.show import examples as examples_words
-from skillviz.show import text
-from skillviz.show.answer_words import CASES
-from skillviz.show.example_table import SCORED, Filters, ordered, passing
+from skillviz.show.example_table import CASE_TITLES, SCORED, Filters, ordered, passing
 from tests.fake_run import fake_run
 
 TRUE = "true class"
@@ -35,7 +33,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 @pytest.fixture(scope="module")
 def table(run: Run) -> pd.DataFrame:
-    return examples.scored(run.predictions(), run.record, "test")
+    return example_table.scored(run.predictions(), run.record, "test")
 
 
 def texts(table: pd.DataFrame, pair: bool = False) -> pd.DataFrame:
@@ -63,7 +61,7 @@ def test_values_are_those_of_the_stored_logits(run: Run, table: pd.DataFrame) ->
 
 
 def test_other_data_sets_and_splits_are_left_out(run: Run) -> None:
-    assert len(examples.scored(run.predictions(), run.record, "validation")) == 20
+    assert len(example_table.scored(run.predictions(), run.record, "validation")) == 20
 
 
 def test_cases_are_who_is_right(table: pd.DataFrame) -> None:
@@ -80,7 +78,7 @@ def test_cases_are_who_is_right(table: pd.DataFrame) -> None:
             assert passing(table, Filters(case)).equals(kept)
     differ = passing(table, Filters("differ"))
     assert differ.equals(table["grafted_says"] != table["finetuned_says"])
-    assert passing(table, Filters()).all() and set(table["case"]) <= set(CASES) | {"both"}
+    assert passing(table, Filters()).all() and set(table["case"]) <= set(CASE_TITLES) | {"both"}
 
 
 def test_the_most_moved_are_a_tenth(table: pd.DataFrame) -> None:
@@ -91,7 +89,7 @@ def test_the_most_moved_are_a_tenth(table: pd.DataFrame) -> None:
 
 
 def test_filters_by_class_words_and_length(table: pd.DataFrame) -> None:
-    full = examples.with_texts(table, texts(table))
+    full = example_table.with_texts(table, texts(table))
     assert full["example_id"].equals(table["example_id"])
     assert full["length"].tolist() == [len(t.split()) for t in full["text_a"]]
     assert set(full[passing(full, Filters(label="neutral"))]["true"]) == {"neutral"}
@@ -105,15 +103,15 @@ def test_filters_by_class_words_and_length(table: pd.DataFrame) -> None:
 
 
 def test_words_are_looked_for_in_both_texts_of_a_pair(table: pd.DataFrame) -> None:
-    full = examples.with_texts(table, texts(table, pair=True))
+    full = example_table.with_texts(table, texts(table, pair=True))
     assert passing(full, Filters(words="second")).all() and passing(full, Filters(words="good second")).sum() == 40
-    assert examples.whole_text(full).iloc[0] == "film not Good ‖ second part"
+    assert example_table.whole_text(full).iloc[0] == "film not Good ‖ second part"
     assert full["length"].iloc[0] == 5
 
 
 def test_without_texts_words_and_length_filter_nothing(table: pd.DataFrame) -> None:
     assert passing(table, Filters(length=(3, 3), words="anything")).all()
-    assert "length" not in examples.sorts(table) and not examples.has_texts(table)
+    assert "length" not in example_table.sorts(table) and not example_table.has_texts(table)
 
 
 @pytest.mark.parametrize(
@@ -122,7 +120,7 @@ def test_without_texts_words_and_length_filter_nothing(table: pd.DataFrame) -> N
      ("finetuned", "finetuned_confidence", 1), ("length", "length", 1)],
 )  # fmt: skip
 def test_orders(table: pd.DataFrame, sort: str, column: str, sign: int) -> None:
-    full = examples.with_texts(table, texts(table))
+    full = example_table.with_texts(table, texts(table))
     values = sign * ordered(full, sort)[column]
     assert values.is_monotonic_increasing and not (sign * full[column]).is_monotonic_increasing
     assert ordered(full, "file").equals(full)
@@ -130,47 +128,49 @@ def test_orders(table: pd.DataFrame, sort: str, column: str, sign: int) -> None:
 
 
 def test_no_example_is_listed_as_none(table: pd.DataFrame) -> None:
-    assert len(examples.narrow_listing(table.head(0), TRUE)) == 0 == len(examples.listing(table.head(0), TRUE))
+    assert (
+        len(example_table.narrow_listing(table.head(0), TRUE)) == 0 == len(example_table.listing(table.head(0), TRUE))
+    )
 
 
 def test_the_listing_has_percent_and_points(table: pd.DataFrame) -> None:
-    shown = examples.listing(examples.with_texts(table, texts(table)), TRUE)
+    shown = example_table.listing(example_table.with_texts(table, texts(table)), TRUE)
     row, source = shown.iloc[3], table.iloc[3]
     assert row["grafted: true class"] == pytest.approx(100 * source["grafted_confidence"])
     assert row["graft − fine-tuned"] == pytest.approx(row["grafted: true class"] - row["fine-tuned: true class"])
     models = [f"{state}: true class" for state in ("pre-trained", "grafted", "fine-tuned")]
     assert list(shown.columns[:5]) == ["text", "true class", *models], "every model's confidence is in sight"
-    assert "text" not in examples.listing(table, TRUE) and len(examples.listing(table, TRUE)) == 120
+    assert "text" not in example_table.listing(table, TRUE) and len(example_table.listing(table, TRUE)) == 120
     assert row["complement: true class"] == pytest.approx(100 * source["complement_confidence"])
 
 
 def test_a_run_without_complement_is_listed_without_it(run: Run) -> None:
     predictions = run.predictions()
-    listed = examples.listing(
-        examples.scored(predictions[predictions["state"] != "complement"], run.record, "test"), TRUE
+    listed = example_table.listing(
+        example_table.scored(predictions[predictions["state"] != "complement"], run.record, "test"), TRUE
     )
     assert len(listed) == 120 and not any("complement" in name for name in listed.columns)
 
 
 def test_the_scatters_frame_keeps_all_and_marks_what_passes(table: pd.DataFrame) -> None:
     kept = passing(table, Filters("differ"))
-    frame = examples.points(table, kept, "margin", examples.hovers(table, TRUE))
+    frame = example_table.points(table, kept, "margin", example_table.hovers(table, TRUE))
     assert frame["shown"].equals(kept.rename("shown")) and frame["grafted"].tolist() == table["grafted_margin"].tolist()
     harmful = table.assign(text_a="<b>&", true="a<b")
-    words = examples.hovers(harmful, TRUE)[0]
+    words = example_table.hovers(harmful, TRUE)[0]
     assert "&lt;b&gt;&amp;" in words and "true class: a&lt;b" in words and "a<b" not in words
 
 
 def test_the_hover_has_the_beginning_of_what_is_generated_in_one_line(table: pd.DataFrame) -> None:
     spoken = table.assign(grafted_per_token=0.5, grafted_says="Paris\n- Rome " + "and so on " * 40)
-    (said,) = [line for line in examples.hovers(spoken, TRUE)[0].split("<br>") if line.startswith("grafted says")]
+    (said,) = [line for line in example_table.hovers(spoken, TRUE)[0].split("<br>") if line.startswith("grafted says")]
     assert said.startswith("grafted says Paris - Rome and so on") and said.endswith("…") and len(said) < 80
 
 
 @given(st.text(alphabet="ab ", max_size=120), st.integers(5, 60))
 @settings(deadline=None, max_examples=60, derandomize=True)
 def test_a_brief_text_is_a_beginning(words: str, most: int) -> None:
-    short = examples.brief(words, most)
+    short = example_table.brief(words, most)
     assert short == words if len(words) <= most else words.startswith(short.removesuffix(" …"))
     assert len(short) <= most + 2
 
@@ -234,5 +234,5 @@ def test_the_worst_class_is_named_with_its_interval() -> None:
 
 def test_a_run_with_one_example(tmp_path: Path) -> None:
     one = fake_run(Store(tmp_path), **{**SMALL, "n": {"validation": 1, "test": 1}})
-    table = examples.scored(one.predictions(), one.record, "test")
+    table = example_table.scored(one.predictions(), one.record, "test")
     assert len(table) == 1 and passing(table, Filters("moved")).all()

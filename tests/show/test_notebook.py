@@ -10,8 +10,8 @@ import pytest
 
 import skillviz
 from skillviz.errors import BadInput
-from skillviz.plots.dark_marks import with_dark_marks
 from skillviz.plots.region import cells
+from skillviz.plots.restyle import with_dark_marks
 from skillviz.runs.run import RECORD, Run
 from skillviz.runs.store import Store
 from skillviz.show import region as region_exhibits

@@ -20,8 +20,7 @@ from skillviz.runs.store import Store, library
 from skillviz.show import text
 from skillviz.show.glossary import GLOSSARY
 from skillviz.show.report import page
-from skillviz.show.report.parts import Charts, Points
-from skillviz.show.report.sections import calibration, sections
+from skillviz.show.report.sections import Charts, Points, calibration, sections
 from skillviz.ui.page_table import PAGES
 from tests.fake_run import fake_run
 from tests.show.reading import Read, read

@@ -18,7 +18,7 @@ import pytest
 
 from skillviz import jobs
 from skillviz.analysis.tables import check
-from skillviz.commands import exit_codes
+from skillviz.commands import process
 from skillviz.core.formats import NOT_MEASURED
 from skillviz.errors import BadInput, CorruptRun, RunNotFound, StoreError
 from skillviz.jobs import kinds
@@ -317,7 +317,7 @@ def test_a_study_that_ended_before_it_began(log: str | None, status: str, tiny: 
         (folder / "work" / "log.txt").write_text(log and f"about 3 s\n{log}")
     (job,) = jobs.list(store, finished=True, kind="study")
     assert job.status == status
-    source = Path(str(exit_codes.__file__)).read_text()
+    source = Path(str(process.__file__)).read_text()
     assert f'"{kinds.INTERRUPTED}"' in source, "what a process says that was asked to end"
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from skillviz.analysis.stability import stability_of_runs
+from skillviz.analysis.run_tables import stability_of_runs
 from skillviz.core.stability import stability
 from skillviz.runs.store import Store
 from skillviz.studies.engine import run_study

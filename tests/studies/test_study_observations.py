@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from skillviz.analysis.composition import composition
 from skillviz.analysis.observations import method_of, of_run, sentences
 from skillviz.analysis.overlaps import overlap_of_localizers
-from skillviz.analysis.sensitivity import sensitivity
+from skillviz.analysis.run_tables import composition, sensitivity
 from skillviz.core.metrics import HEADLINE
 from skillviz.core.overlap import matched_iou
 from skillviz.core.stability import stability

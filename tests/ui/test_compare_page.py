@@ -6,9 +6,8 @@ import pandas as pd
 
 from skillviz.show.entries import Entry, run_labels
 from skillviz.ui.chip import lead_of
-from skillviz.ui.pages.compare import compare_page
-from skillviz.ui.pages.compare.comparison import MOST, sides
-from skillviz.ui.pages.compare.controls import localizers_at, seeds_of, to_begin_with
+from skillviz.ui.pages import compare
+from skillviz.ui.pages.compare import MOST, localizers_at, seeds_of, sides, to_begin_with
 from tests.show import test_entries
 from tests.ui.test_chip import chips
 
@@ -43,42 +42,40 @@ def test_better_and_worse_only_where_the_interval_leaves_out_zero() -> None:
     )
     baseline = three_sides()[0]
     lead = lead_of(rows, "accuracy", "run", ["A", "B", "C"])
-    said = chips(compare_page.summary_words(lead, baseline, "grafts"))
+    said = chips(compare.summary_words(lead, baseline, "grafts"))
     assert said.startswith("Accuracy of the grafts: **B** better +3.0 points (95%: 1.0–5.0) vs **")
     first = lead_of(rows, "accuracy", "run", ["A", "C", "B"])
-    assert "**C** no clear difference" in chips(compare_page.summary_words(first, baseline, "grafts"))
+    assert "**C** no clear difference" in chips(compare.summary_words(first, baseline, "grafts"))
     for row in (lead, first):
-        assert compare_page.summary_words(row, baseline, "grafts").count("-badge[") == 1, (
-            "the others are below the figures"
-        )
+        assert compare.summary_words(row, baseline, "grafts").count("-badge[") == 1, "the others are below the figures"
 
 
 def test_the_only_other_run_has_its_interval_whatever_the_verdict() -> None:
     rows = table(("B", "accuracy", 0.03, -0.01, 0.05, 100, 0.3, 5, 2))
-    said = chips(compare_page.summary_words(rows, three_sides()[0], "grafts"))
+    said = chips(compare.summary_words(rows, three_sides()[0], "grafts"))
     assert "**B** no clear difference +3.0 points (95%: −1.0 to 5.0)" in said
 
 
 def test_names_of_runs_are_never_read_as_markdown() -> None:
     rows = table(("![x](http://x)", "accuracy", 0.03, 0.01, 0.05, 100, 0.002, 9, 1))
-    assert "![x](" not in compare_page.summary_words(rows, three_sides()[0], "grafts")
-    assert "![x](" not in "".join(compare_page.mcnemar(rows, "![x](http://x)"))
+    assert "![x](" not in compare.summary_words(rows, three_sides()[0], "grafts")
+    assert "![x](" not in "".join(compare.mcnemar(rows, "![x](http://x)"))
 
 
 def test_without_a_shared_example_nothing_is_claimed() -> None:
     lead = lead_of(table(), "accuracy", "run", ["A", "B"])
-    assert "No other run was scored" in compare_page.summary_words(lead, three_sides()[0], "grafts")
+    assert "No other run was scored" in compare.summary_words(lead, three_sides()[0], "grafts")
 
 
 def test_mcnemar_in_words() -> None:
     rows = table(("B", "accuracy", 0.03, 0.01, 0.05, 1821, 0.0000001, 90, 10))
-    (line,) = compare_page.mcnemar(rows, "A")
+    (line,) = compare.mcnemar(rows, "A")
     assert all(number in line for number in ("**B**", "below 0.001", "1,821", "right on 90", "A on 10"))
-    assert compare_page.mcnemar(table(("B", "f1", 0.0, 0.0, 0.0, 9, None, None, None)), "A") == []
+    assert compare.mcnemar(table(("B", "f1", 0.0, 0.0, 0.0, 9, None, None, None)), "A") == []
 
 
 def test_unknown_ids_are_shown_as_they_are() -> None:
-    warning = compare_page.unknown(["no-such_run"])
+    warning = compare.unknown(["no-such_run"])
     assert r"no-such\_run" in warning and "SKILLVIZ_RUNS" in warning
 
 

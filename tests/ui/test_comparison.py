@@ -18,8 +18,8 @@ from skillviz.runs.run import Run
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store
 from skillviz.show.entries import entry_of
-from skillviz.ui.pages.compare import comparison
-from skillviz.ui.pages.compare.comparison import Side, spec_differences
+from skillviz.ui.pages import compare
+from skillviz.ui.pages.compare import Side, spec_differences
 from tests.fake_run import fake_run
 from tests.show.test_entries import entry
 from tests.ui.shared_store import SMALL
@@ -28,7 +28,7 @@ FIRST, SECOND, THIRD = "stagewise, seed 0", "stagewise, seed 1", "top movement, 
 
 
 def sides_of(*runs: Run) -> tuple[Side, ...]:
-    return comparison.sides([entry_of(run, is_of_user=True) for run in runs], runs)
+    return compare.sides([entry_of(run, is_of_user=True) for run in runs], runs)
 
 
 def few(store: Store, **changed) -> Run:
@@ -63,16 +63,16 @@ def test_names_say_what_differs_and_nothing_else(store: Store, three: tuple[Side
 def test_repetitions_say_what_is_different(store: Store, three: tuple[Side, ...]) -> None:
     runs = (three[0].run, few(store))
     made = [replace(entry_of(run, is_of_user=True), created=f"2026-01-0{day}") for day, run in enumerate(runs, start=1)]
-    one, again = (side.name for side in comparison.sides(made, runs))
+    one, again = (side.name for side in compare.sides(made, runs))
     assert one == "stagewise" and again.startswith("stagewise, ") and "#" not in again
     far = entry(id="stagewise-far", scored=(1, ("mnli",), True))
-    assert comparison.short_names([entry(), far]) == ["stagewise", "stagewise, also scored on MNLI"]
+    assert compare.short_names([entry(), far]) == ["stagewise", "stagewise, also scored on MNLI"]
 
 
 def test_settings_that_differ_are_in_the_name() -> None:
     plain = entry(id="one")
     settings = tuple((name, "7" if name == "steps" else value) for name, value in plain.settings)
-    assert comparison.short_names([plain, entry(id="two", settings=settings)]) == ["stagewise", "stagewise, steps 7"]
+    assert compare.short_names([plain, entry(id="two", settings=settings)]) == ["stagewise", "stagewise, steps 7"]
 
 
 def test_other_pairs_are_named(three: tuple[Side, ...], elsewhere: Run) -> None:
@@ -84,31 +84,31 @@ def test_other_pairs_are_named(three: tuple[Side, ...], elsewhere: Run) -> None:
 
 def test_runs_of_other_data_are_not_paired_and_the_reason_is_said(three: tuple[Side, ...], elsewhere: Run) -> None:
     baseline, other = sides_of(three[0].run, elsewhere)
-    assert comparison.unlike(three[1], three[0]) == ""
-    assert comparison.unlike(other, baseline) == "it was scored on another task (MRPC, not SST-2)"
+    assert compare.unlike(three[1], three[0]) == ""
+    assert compare.unlike(other, baseline) == "it was scored on another task (MRPC, not SST-2)"
     note = baseline.record.task.model_copy(update={"fingerprint": "d" * 64})
     changed = Side("other", baseline.entry, Run(baseline.run.path, baseline.record.model_copy(update={"task": note})))
-    assert "sha256" in comparison.unlike(changed, baseline)
+    assert "sha256" in compare.unlike(changed, baseline)
     unscored = Side("other", baseline.entry, Run(baseline.run.path, baseline.record.model_copy(update={"task": None})))
-    assert "does not say" in comparison.unlike(unscored, baseline)
+    assert "does not say" in compare.unlike(unscored, baseline)
 
 
 def test_values_are_the_stored_ones_and_a_shared_finetuned_model_is_one_row(three: tuple[Side, ...]) -> None:
-    table = comparison.values(three, "grafted", ("accuracy", "ece"))
+    table = compare.values(three, "grafted", ("accuracy", "ece"))
     assert list(dict.fromkeys(table["run"])) == [FIRST, SECOND, THIRD, "fine-tuned"]
     stored = three[1].record.metrics["test"].states["grafted"]["ece"]
     row = table[(table["run"] == SECOND) & (table["metric"] == "ece")].iloc[0]
     assert (row["value"], row["low"], row["high"]) == (stored.value, stored.low, stored.high)
-    assert "fine-tuned" not in set(comparison.values(three, "finetuned", ("accuracy",))["run"])
+    assert "fine-tuned" not in set(compare.values(three, "finetuned", ("accuracy",))["run"])
 
 
 def test_finetuned_models_of_several_pairs_are_named_by_their_runs(three: tuple[Side, ...], elsewhere: Run) -> None:
     sides = sides_of(three[0].run, elsewhere, three[1].run)
-    assert list(comparison.finetuned(sides)) == ["fine-tuned, SST-2 · tiny-base", "fine-tuned, MRPC · tiny-base"]
+    assert list(compare.finetuned(sides)) == ["fine-tuned, SST-2 · tiny-base", "fine-tuned, MRPC · tiny-base"]
 
 
 def answers_of(sides: tuple[Side, ...], state: str = "grafted") -> dict[str, Answers]:
-    return {side.name: comparison.answers(side.run, side.run.predictions(), state) for side in sides}
+    return {side.name: compare.answers(side.run, side.run.predictions(), state) for side in sides}
 
 
 def test_differences_are_those_of_each_pair(three: tuple[Side, ...]) -> None:
@@ -147,18 +147,18 @@ def test_the_finetuned_model_of_one_pair_does_not_differ_from_itself(three: tupl
 
 def test_curves_and_bins_go_under_the_names(three: tuple[Side, ...]) -> None:
     tables = {side.name: side.run.curve() for side in three}
-    curve = comparison.curves(three, tables, "test")
+    curve = compare.curves_of(three, tables, "test")
     assert set(curve["localizer"]) == {FIRST, SECOND, THIRD} and set(curve["split"]) == {"test"}
-    bins = comparison.bins(answers_of(three))
+    bins = compare.bins(answers_of(three))
     assert bins.groupby("state")["count"].sum().tolist() == [120] * 3
 
 
 def test_shares_have_their_chance_beside_them() -> None:
     shapes = {"w": (10, 10)}
     regions = {"A": Region.from_flat(np.arange(10), shapes), "B": Region.from_flat(np.arange(5, 25), shapes)}
-    iou = comparison.shares(regions, "iou").set_index(["row", "column"])
+    iou = compare.shares(regions, "iou").set_index(["row", "column"])
     assert iou.loc[("A", "B"), "value"] == 5 / 25 and iou.loc[("A", "A"), "value"] == 1
-    one_way = comparison.shares(regions, "overlap").set_index(["row", "column"])
+    one_way = compare.shares(regions, "overlap").set_index(["row", "column"])
     assert one_way.loc[("A", "B"), "value"] == 0.25 and one_way.loc[("B", "A"), "value"] == 0.5
     assert one_way.loc[("A", "B"), ["chance", "chance_low", "chance_high"]].tolist() == [0.1, 0.0, 0.25]
     assert 0 < iou.loc[("A", "B"), "chance"] < 0.1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from skillviz.ui.pages.continual import continual_page
+from skillviz.ui.pages import continual
 from tests.show.test_interpolation import plain
 from tests.ui.test_chip import chips
 
@@ -25,18 +25,18 @@ NONE = pd.DataFrame(columns=["a", "b", "metric", "task", "value", "low", "high"]
 
 def since(stages: pd.DataFrame, metric: str = "accuracy") -> str:
     """Return the sentence on each mode's effect on the earlier tasks, with ordinary spaces."""
-    return plain(continual_page.since_learned(stages, metric))
+    return plain(continual.since_learned(stages, metric))
 
 
 def beside(stages: pd.DataFrame, told: pd.DataFrame, metric: str) -> str:
     """Return the sentence on the distance to a model of one task, with chips as plain words."""
-    return chips(plain(continual_page.beside_words(stages, told, metric)))
+    return chips(plain(continual.beside_words(stages, told, metric)))
 
 
 def test_the_headline_has_one_verdict_on_the_task_learned_first() -> None:
     rows = [("continual_graft", "continual_naive", "accuracy", task, 0.2, 0.1, 0.3) for task in "ba"]
     frame, told = stages((-0.1, -0.15, -0.05)), pd.DataFrame(rows, columns=list(NONE))
-    said = continual_page.summary(frame, told, "accuracy")
+    said = continual.summary(frame, told, "accuracy")
     assert said.count("-badge[") == 1 and chips(plain(said)) == (
         "Accuracy on the first task after all were learned, training within regions vs naive training: "
         "**a** better +20.0 points (95%: 10.0–30.0)."
@@ -45,8 +45,8 @@ def test_the_headline_has_one_verdict_on_the_task_learned_first() -> None:
     assert (
         "**Training within regions** vs naive training. Accuracy: **b** better" in rest and "**a** better" not in rest
     )
-    assert "No paired comparison" in continual_page.summary(frame, NONE, "accuracy")
-    assert "Fewer than two stages" in continual_page.summary(frame[frame["stage"] == 1], told, "accuracy")
+    assert "No paired comparison" in continual.summary(frame, NONE, "accuracy")
+    assert "Fewer than two stages" in continual.summary(frame[frame["stage"] == 1], told, "accuracy")
 
 
 def test_a_loss_is_told_with_its_interval_and_grafting_as_unchanged() -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from skillviz.plots.theme import template
-from skillviz.ui.drawn_once import as_lists, drawn_once
+from skillviz.ui.chart import as_lists, drawn_once
 
 
 def figure(*heights: float) -> go.Figure:

@@ -13,7 +13,7 @@ from skillviz.core.formats import SPACE
 from skillviz.jobs import words as job_progress
 from skillviz.jobs.job import Job, JobProgress
 from skillviz.jobs.kinds import RunJob
-from skillviz.plots.history import search_history
+from skillviz.plots.overview import search_history
 from skillviz.runs.process import PHASES
 from skillviz.runs.record import RunRecord
 from skillviz.runs.spec import RunSpec

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from skillviz.ui.pages.region.map_card import names_beside
+from skillviz.ui.pages.region.region_page import names_beside
 from tests.show.test_entries import entry
 
 

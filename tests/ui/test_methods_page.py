@@ -18,8 +18,8 @@ from skillviz.studies.spec import ExperimentRequest, StudySpec
 from skillviz.studies.subject import place, subject
 from skillviz.tasks.project import located
 from skillviz.ui.chip import lead_of
-from skillviz.ui.pages.methods import methods_page
-from skillviz.ui.pages.methods.methods_page import OTHER, transfer_command
+from skillviz.ui.pages import methods
+from skillviz.ui.pages.methods import OTHER, transfer_command
 from tests.ui.test_chip import chips
 
 MR = {
@@ -100,12 +100,12 @@ METRICS = ("accuracy", "ece")
 
 def further(differences: pd.DataFrame) -> str:
     """Return the verdicts after the headline's, judged together."""
-    return methods_page.further_words(methods_page.judged(differences, METRICS), METRICS)
+    return methods.further_words(methods.judged(differences, METRICS), METRICS)
 
 
 def said(differences: pd.DataFrame) -> str:
     """Return the page's sentence, without the signs of its one chip."""
-    sentence = methods_page.comparison(lead_of(differences, "accuracy", "method", OTHERS), SELECTION, 0.001)
+    sentence = methods.comparison(lead_of(differences, "accuracy", "method", OTHERS), SELECTION, 0.001)
     assert sentence.count("-badge[") == 1
     return chips(sentence).replace("\N{NO-BREAK SPACE}", " ")
 
@@ -142,12 +142,10 @@ def test_verdicts_are_judged_among_the_other_methods_in_the_metrics_shown() -> N
         difference("bitfit", "ece", 0.001),
         difference("lora", "nll", 0.5),
     ]
-    frame = methods_page.judged(pd.DataFrame(rows), METRICS)
+    frame = methods.judged(pd.DataFrame(rows), METRICS)
     assert frame["holds"].isna().tolist() == [False, True, False, False, True]
     assert not frame["holds"].fillna(False).any(), "1 of 3 whose interval barely excludes zero"
-    assert (
-        chips(methods_page.comparison(frame.head(1).assign(metric="accuracy"), SELECTION, 0.001)).count("better†") == 1
-    )
+    assert chips(methods.comparison(frame.head(1).assign(metric="accuracy"), SELECTION, 0.001)).count("better†") == 1
     assert "0 hold at a false discovery rate of 5%. Verdicts marked † do not." in further(pd.DataFrame(rows))
     clear = pd.DataFrame([difference("lora", "accuracy", 0.3), difference("bitfit", "accuracy", 0.001)])
-    assert "†" not in further(clear) and methods_page.judged(clear, METRICS)["holds"].tolist() == [True, False]
+    assert "†" not in further(clear) and methods.judged(clear, METRICS)["holds"].tolist() == [True, False]

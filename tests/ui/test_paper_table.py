@@ -9,9 +9,9 @@ import pytest
 from skillviz.analysis.tables import check
 from skillviz.studies.paper.experiments import EXPERIMENTS
 from skillviz.studies.paper.published_values import numbers
-from skillviz.ui.pages.paper import table as paper_table
-from skillviz.ui.pages.paper import words
-from skillviz.ui.pages.paper.table import TASK_METRIC, Selection
+from skillviz.ui import paper_words as words
+from skillviz.ui.pages import paper
+from skillviz.ui.pages.paper import TASK_METRIC, Selection
 from tests.studies.fake_tables import BASE, FAKE_TABLES, TASKS
 
 
@@ -21,14 +21,15 @@ def tables() -> dict[str, pd.DataFrame]:
 
 
 def test_settings_and_sizes_are_those_that_are_printed(tables: dict[str, pd.DataFrame]) -> None:
-    assert paper_table.settings("table2") == ["4096-shot", "64-shot"] and paper_table.settings("table5") == ["50k-shot"]
-    assert paper_table.shares("table8") == [0.0001, 0.001, 0.01] and paper_table.shares("table4") == []
-    assert paper_table.our_shares(tables["scores"]) == [0.001, 0.01, 0.1]
-    assert paper_table.our_shares(pd.DataFrame()) == []
+    assert paper.printed_settings("table2") == ["4096-shot", "64-shot"]
+    assert paper.printed_settings("table5") == ["50k-shot"]
+    assert paper.printed_shares("table8") == [0.0001, 0.001, 0.01] and paper.printed_shares("table4") == []
+    assert paper.our_shares(tables["scores"]) == [0.001, 0.01, 0.1]
+    assert paper.our_shares(pd.DataFrame()) == []
 
 
 def test_ours_stand_at_the_chosen_size_with_the_difference(tables: dict[str, pd.DataFrame]) -> None:
-    rows = paper_table.rows_beside(Selection("table2", "4096-shot", 0.0001, 0.01), tables)
+    rows = paper.rows_beside(Selection("table2", "4096-shot", 0.0001, 0.01), tables)
     grafts = rows[(rows["here"] == "sst2_sentences") & (rows["method"] == "graft")]
     found = grafts[grafts["metric"] == TASK_METRIC].iloc[0]
     scores = tables["scores"]
@@ -41,15 +42,15 @@ def test_ours_stand_at_the_chosen_size_with_the_difference(tables: dict[str, pd.
 
 
 def test_every_published_row_is_there_once_and_averages_are_not(tables: dict[str, pd.DataFrame]) -> None:
-    rows = paper_table.rows_beside(Selection("table2", "64-shot", None, 0.01), tables)
+    rows = paper.rows_beside(Selection("table2", "64-shot", None, 0.01), tables)
     assert not rows.duplicated(["task", "method", "metric"]).any()
     assert not rows["task"].str.contains("vg|verage").any() and len(set(rows["task"])) == 13
-    empty = paper_table.rows_beside(Selection("table2", "64-shot", None, None), {})
+    empty = paper.rows_beside(Selection("table2", "64-shot", None, None), {})
     assert len(empty) == len(rows) and empty["value"].isna().all()
 
 
 def test_other_data_are_named_with_what_was_tuned_on(tables: dict[str, pd.DataFrame]) -> None:
-    rows = paper_table.rows_beside(Selection("table3", "4096-shot", None, 0.01), tables)
+    rows = paper.rows_beside(Selection("table3", "4096-shot", None, 0.01), tables)
     here = dict(zip(rows["task"], rows["here"], strict=True))
     assert here["SST-2 to Yelp"] == "sst2_sentences to yelp_reviews"
     assert "QNLI to MNLI(0/1)" in here
@@ -62,57 +63,57 @@ def own(tables: dict[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
 
 
 def test_tasks_of_ones_own_stand_alone_and_first_where_ours_are_no_others(tables: dict[str, pd.DataFrame]) -> None:
-    rows = paper_table.rows_beside(Selection("table2", "4096-shot", 0.0001, 0.01), own(tables))
+    rows = paper.rows_beside(Selection("table2", "4096-shot", 0.0001, 0.01), own(tables))
     ours = rows[rows["value"].notna()]
     assert set(ours["task"]) == set(ours["here"]) == {f"my-{task}" for task in TASKS} and ours["published"].isna().all()
     assert set(ours["method"]) == {"graft", "ft"} and set(ours["metric"]) == {TASK_METRIC, "ece", "agreement"}
     assert ours.index.max() == len(ours) - 1 and rows.loc[len(ours) :, "published"].notna().all()
     both = pd.concat([own(tables)["scores"], tables["scores"]], ignore_index=True)
-    last = paper_table.rows_beside(Selection("table2", "4096-shot", 0.0001, 0.01), {"scores": both}).iloc[-len(ours) :]
+    last = paper.rows_beside(Selection("table2", "4096-shot", 0.0001, 0.01), {"scores": both}).iloc[-len(ours) :]
     assert last["published"].isna().all() and last["value"].notna().all()
-    marks = paper_table.marks(rows, TASK_METRIC)
+    marks = paper.marks_of(rows, TASK_METRIC)
     assert set(marks.loc[marks["task"].str.startswith("my-"), "source"]) == {"here"}
     assert len(marks[marks["source"] == "here"]) == 2 * len(TASKS)
-    assert list(paper_table.shown(rows)["published (± sd)"])[0] == ""
+    assert list(paper.readable_rows(rows)["published (± sd)"])[0] == ""
 
 
 def test_of_other_data_those_rows_are_shown_and_only_without_them_the_tasks_own(
     tables: dict[str, pd.DataFrame],
 ) -> None:
     asked, found = Selection("table3", "4096-shot", None, 0.01), own(tables)
-    ours = paper_table.rows_beside(asked, found).dropna(subset=["value"])
+    ours = paper.rows_beside(asked, found).dropna(subset=["value"])
     assert len(ours) and ours["task"].str.contains(" to my-").all()
     scores = found["scores"]
-    alone = paper_table.rows_beside(asked, {"scores": scores[scores["task"] == scores["id_task"]]})
+    alone = paper.rows_beside(asked, {"scores": scores[scores["task"] == scores["id_task"]]})
     assert set(alone.dropna(subset=["value"])["task"]) == {f"my-{task}" for task in TASKS}
 
 
 def test_what_the_paper_prints_nothing_of_is_said(tables: dict[str, pd.DataFrame]) -> None:
     asked = Selection("table2", "4096-shot", 0.0001, 0.01)
-    note = words.unmatched(paper_table.rows_beside(asked, own(tables)))
+    note = words.unmatched(paper.rows_beside(asked, own(tables)))
     assert "my-sst2_sentences" in note.replace("\\", "")
     film = tables["scores"][tables["scores"]["id_task"] == "sst2_sentences"]
-    assert words.unmatched(paper_table.rows_beside(asked, {"scores": film})) == ""
+    assert words.unmatched(paper.rows_beside(asked, {"scores": film})) == ""
 
 
 def test_a_data_set_that_was_not_tuned_on_does_not_stand_for_the_task_that_was(tables: dict[str, pd.DataFrame]) -> None:
     scores = tables["scores"]
     film = scores[(scores["id_task"] == "sst2_sentences") & (scores["task"] == "cr")]
     named = {"task": {"cr": "sst2"}}
-    rows = paper_table.rows_beside(Selection("table2", "4096-shot", 0.0001, 0.01), {"scores": film.replace(named)})
+    rows = paper.rows_beside(Selection("table2", "4096-shot", 0.0001, 0.01), {"scores": film.replace(named)})
     assert rows["value"].isna().all()
 
 
 def test_of_a_study_of_several_bases_one_is_shown(tables: dict[str, pd.DataFrame]) -> None:
     scores = tables["scores"]
     both = {"scores": pd.concat([scores, scores.assign(base="my/base", mean=0.0)], ignore_index=True)}
-    rows = [paper_table.rows_beside(Selection("table2", "4096-shot", 0.0001, 0.01, base), both)["value"].dropna()
+    rows = [paper.rows_beside(Selection("table2", "4096-shot", 0.0001, 0.01, base), both)["value"].dropna()
             for base in (BASE, "my/base")]  # fmt: skip
     assert (rows[0] > 0).all() and (rows[1] == 0).all() and len(rows[0]) == len(rows[1]) > 0
 
 
 def test_of_a_sequence_each_task_is_a_row(tables: dict[str, pd.DataFrame]) -> None:
-    rows = paper_table.rows_beside(Selection("table4", "4096-shot", None, 0.01), tables)
+    rows = paper.rows_beside(Selection("table4", "4096-shot", None, 0.01), tables)
     assert set(rows.loc[rows["published"].notna(), "task"]) == {"QNLI", "AGNews", "SST-2"}
     naive = rows[(rows["method"] == "continual_naive") & (rows["task"] == "SST-2")].iloc[0]
     assert naive["here"] == "sst2_sentences" and naive["printed"] == "92.0 (0.5)"
@@ -126,22 +127,22 @@ def test_the_iou_with_the_fish_mask_is_found_by_task_and_size() -> None:
         for size, rival, value in ((0.01, "fisher", 0.09), (0.01, "random", 0.01), (0.1, "fisher", 0.2))
     ]  # fmt: skip
     asked = Selection("table8", "4096-shot", 0.0001, 0.01)
-    found = paper_table.rows_beside(asked, {"overlap": pd.DataFrame(rows)})
+    found = paper.rows_beside(asked, {"overlap": pd.DataFrame(rows)})
     (one,) = found[found["metric"] == "overlap_iou"].dropna(subset=["value"]).to_dict("records")
     assert one["value"] == 0.09 and one["task"] == "SST-2" and one["published"] == pytest.approx(0.092)
 
 
 def test_the_words_keep_the_printed_digits(tables: dict[str, pd.DataFrame]) -> None:
-    rows = paper_table.rows_beside(Selection("table1", "4096-shot", None, 0.01), tables)
-    shown = paper_table.shown(rows)
+    rows = paper.rows_beside(Selection("table1", "4096-shot", None, 0.01), tables)
+    shown = paper.readable_rows(rows)
     assert shown["published (± sd)"].iloc[0] == "92.3 (0.3)" and "–" in shown["here (95%)"].iloc[0]
     qqp = shown[shown["task"] == "QQP"].iloc[0]
     assert qqp["here (95%)"] == "" and qqp["difference"] == "n/a"
 
 
 def test_marks_have_both_sources_and_a_published_value_once(tables: dict[str, pd.DataFrame]) -> None:
-    rows = paper_table.rows_beside(Selection("table2", "4096-shot", 0.0001, 0.01), tables)
-    marks = paper_table.marks(rows, "ece")
+    rows = paper.rows_beside(Selection("table2", "4096-shot", 0.0001, 0.01), tables)
+    marks = paper.marks_of(rows, "ece")
     assert set(marks["source"]) == {"here", "published"}
     assert not marks[marks["source"] == "published"].duplicated(["task", "method"]).any()
 
@@ -153,16 +154,16 @@ def test_items_stand_in_the_order_of_the_paper() -> None:
 
 
 def test_on_each_task_the_size_that_95_percent_of_the_gain_needs(tables: dict[str, pd.DataFrame]) -> None:
-    sizes = paper_table.needed(tables)
-    assert set(sizes) == set(tables["recovered"]["id_task"]) and paper_table.needed({}) == {}
+    sizes = paper.needed(tables)
+    assert set(sizes) == set(tables["recovered"]["id_task"]) and paper.needed({}) == {}
     first, *rest = sizes
     other = {**tables, "recovered": tables["recovered"].assign(
         share=np.where(tables["recovered"]["id_task"] == first, 0.1, 0.001))}  # fmt: skip
-    rows = paper_table.rows_beside(Selection("table2", "4096-shot", None, paper_table.NEEDED), other)
+    rows = paper.rows_beside(Selection("table2", "4096-shot", None, paper.NEEDED), other)
     grafts = rows[(rows["method"] == "graft") & rows["value"].notna()]
     assert set(grafts.loc[grafts["here"] == first, "share"]) <= {0.1}
     assert len(grafts) and set(grafts.loc[grafts["here"] != first, "share"]) == {0.001}
-    assert "0.1%" in set(paper_table.shown(rows)["size here"])
+    assert "0.1%" in set(paper.readable_rows(rows)["size here"])
 
 
 def test_single_numbers_stand_without_abbreviations() -> None:

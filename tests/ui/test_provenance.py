@@ -9,11 +9,11 @@ from skillviz.runs.record import RunRecord
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import library
 from skillviz.show import text
-from skillviz.ui.pages.overview import provenance
+from skillviz.ui.pages.overview import overview_page
 
 
 def facts(record: RunRecord) -> dict[str, str]:
-    frame = provenance.sources(record)
+    frame = overview_page.sources(record)
     return dict(zip(frame["what"], frame["value"], strict=True))
 
 
@@ -39,15 +39,15 @@ def test_what_a_run_does_not_know_is_not_made_up() -> None:
 def script() -> None:
     from skillviz.runs.record import Check, RunRecord
     from skillviz.runs.spec import RunSpec
-    from skillviz.ui.pages.overview import provenance
+    from skillviz.ui.pages.overview import overview_page
 
     checks = (Check(name="good", passed=True), Check(name="bad", passed=False, detail="3 entries too many"))
     spec = RunSpec(base="a", finetuned="b", task="c")
     common = {"run_id": "x", "spec": spec, "key": "k", "status": "finished", "created": ""}
-    provenance.checks(RunRecord(**common, checks=checks))
-    provenance.checks(RunRecord(**common))
-    provenance.notes(RunRecord(**common, notes=("the head is *not* random",)))
-    provenance.notes(RunRecord(**common))
+    overview_page.checks(RunRecord(**common, checks=checks))
+    overview_page.checks(RunRecord(**common))
+    overview_page.notes(RunRecord(**common, notes=("the head is *not* random",)))
+    overview_page.notes(RunRecord(**common))
 
 
 def test_failed_checks_come_first_and_in_words() -> None:

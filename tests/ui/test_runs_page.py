@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 
-from skillviz.ui.pages.runs.runs_page import _group_label
+from skillviz.ui.pages.runs import _group_label
 from tests.show.test_entries import entry
 
 

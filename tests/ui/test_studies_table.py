@@ -10,7 +10,7 @@ from skillviz.analysis.readable_table import not_in_percent
 from skillviz.analysis.tables import TABLES, check, empty
 from skillviz.tasks.readable_names import readable
 from skillviz.ui import study_words
-from skillviz.ui.pages.studies import table as study_table
+from skillviz.ui.pages.studies import studies_page
 from tests.studies.fake_tables import FAKE_TABLES, TASKS
 
 
@@ -21,17 +21,17 @@ def tables() -> dict[str, pd.DataFrame]:
 
 def test_what_is_asked_first_stands_first_and_what_is_empty_last(tables: dict[str, pd.DataFrame]) -> None:
     scores = tables["scores"].assign(debiased=np.nan)
-    order = study_table.columns(scores)
+    order = studies_page.columns(scores)
     assert sorted(order) == sorted(scores.columns)
     assert order[:6] == ["id_task", "task", "method", "localizer", "share", "metric"] and order[-1] == "debiased"
     assert order.index("mean") < order.index("base")
-    own = study_table.columns(scores[scores["id_task"] == scores["task"]])
+    own = studies_page.columns(scores[scores["id_task"] == scores["task"]])
     assert own[0] == "task" and set(own[-2:]) == {"debiased", "id_task"}
 
 
 def test_shares_are_in_percent_and_nats_stay(tables: dict[str, pd.DataFrame]) -> None:
     scores = tables["scores"]
-    shown = study_table.shown(scores)
+    shown = studies_page.shown(scores)
     is_nll = scores["metric"] == "nll"
     assert is_nll.any() and not is_nll.all()
     np.testing.assert_allclose(shown["mean"], scores["mean"] * np.where(is_nll, 1, 100))
@@ -42,41 +42,41 @@ def test_shares_are_in_percent_and_nats_stay(tables: dict[str, pd.DataFrame]) ->
 
 
 def test_a_table_without_a_metric_holds_shares(tables: dict[str, pd.DataFrame]) -> None:
-    shown = study_table.shown(tables["overlap"])
+    shown = studies_page.shown(tables["overlap"])
     for column in ("value", "low", "high", "chance"):
         np.testing.assert_allclose(shown[column], 100 * tables["overlap"][column])
-    assert not_in_percent(tables["overlap"]) == "" and study_table.methods(tables["overlap"]) == []
+    assert not_in_percent(tables["overlap"]) == "" and studies_page.methods(tables["overlap"]) == []
 
 
 @pytest.mark.parametrize("name", TABLES)
 def test_every_column_of_every_table_is_headed(name: str) -> None:
-    config = study_table.config(name)
+    config = studies_page.config(name)
     assert list(config) == [column.name for column in TABLES[name].columns]
-    assert study_table.shown(empty(name)).empty and len(study_table.columns(empty(name))) == len(config)
+    assert studies_page.shown(empty(name)).empty and len(studies_page.columns(empty(name))) == len(config)
 
 
 def test_percent_is_said_in_the_head_and_methods_are_explained(tables: dict[str, pd.DataFrame]) -> None:
-    config = study_table.config("recovered")
+    config = studies_page.config("recovered")
     assert (
         config["ece_ft_low"]["label"] == "ECE, fine-tuned, low, %" and config["size"]["label"] == "region size, entries"
     )
     assert config["value"]["label"] == "graft, %" and config["value_low"]["label"] == "graft, low, %"
-    order = study_table.columns(tables["recovered"])
+    order = studies_page.columns(tables["recovered"])
     assert order.index("value_ft") == order.index("value") + 1, "what is compared stands side by side"
     assert config["ece_less_ft"]["label"] == "ECE less fine-tuned, points"
-    assert study_table.config("scores")["mean"]["label"] == "mean, %"
-    assert study_table.config("differences")["value"]["label"] == "A less B, points"
-    lines = study_table.methods(tables["scores"])
+    assert studies_page.config("scores")["mean"]["label"] == "mean, %"
+    assert studies_page.config("differences")["value"]["label"] == "A less B, points"
+    lines = studies_page.methods(tables["scores"])
     assert any(line.strip() == "- **graft**: graft of a searched region" for line in lines)
 
 
 @pytest.mark.parametrize("name", TABLES)
 def test_no_heading_and_no_meaning_is_a_name_of_the_code(name: str) -> None:
-    config = study_table.config(name)
+    config = studies_page.config(name)
     heads = [column["label"] for column in config.values()]
     assert not any("_" in head for head in heads) and len(set(heads)) == len(heads)
     assert not any("METHODS" in column["help"] or "OVER" in column["help"] for column in config.values())
-    lines = study_table.columns_in_words(name)
+    lines = studies_page.columns_in_words(name)
     assert len(lines) == len(config) and all(f"`{column}`" in line for column, line in zip(config, lines, strict=True))
 
 
@@ -87,21 +87,21 @@ def test_cells_have_the_words_of_the_figures(tables: dict[str, pd.DataFrame]) ->
         recipe=["graft-retrain", "sgd", "sgd"], base="${SKILLVIZ_REAL}/models/minilm-l6", 
         metric=["ece", "nll", "recovered"],
     )  # fmt: skip
-    shown = study_table.shown(scores)
+    shown = studies_page.shown(scores)
     assert list(shown["method"]) == ["region re-trained", "fine-tuned", "graft"]
     assert list(shown["localizer"]) == ["learned, ranked", "", "stagewise"]
     assert list(shown["search_variant"]) == ["", "", "purified"]
     assert list(shown["recipe"]) == ["re-training the region", "SGD", "SGD"]
     assert list(shown["metric"]) == ["ECE", "NLL", "gain recovered"]
     assert set(shown["base"]) == {"minilm-l6"}
-    gain = study_table.shown(tables["gain"])
+    gain = studies_page.shown(tables["gain"])
     assert gain["region_tasks"].tolist() == list(map(readable, tables["gain"]["region"])), "several tasks as `a + b`"
     assert scores["method"].iloc[0] == "graft_retrain", "the argument is left as it is"
 
 
 def test_sizes_have_two_figures_and_counts_are_whole(tables: dict[str, pd.DataFrame]) -> None:
     scores = tables["scores"].head(4).assign(share=[0.0000999, 0.00586, 0.1234, 1.0], size=[1064.333, 1.0, 2.0, 3.0])
-    shown = study_table.shown(scores)
+    shown = studies_page.shown(scores)
     assert list(shown["share"]) == pytest.approx([0.01, 0.59, 12.3, 100]) and shown["size"].iloc[0] == 1064
 
 

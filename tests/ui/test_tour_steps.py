@@ -9,7 +9,7 @@ import pytest
 from skillviz.runs.run import Run
 from skillviz.show.glossary import GLOSSARY
 from skillviz.ui.pages.tour import steps
-from skillviz.ui.pages.tour.opening_run import OpeningRun
+from skillviz.ui.pages.tour.steps import OpeningRun
 from skillviz.ui.pages.tour.tour_page import STEPS
 from tests.tour_runs import skilled, skilled_runs
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Sequence
+from functools import partial
 from html import escape
 from pathlib import Path
 
@@ -19,15 +20,15 @@ from plotly.offline import get_plotlyjs
 from skillviz import __version__
 from skillviz.analysis.readable_table import html
 from skillviz.core import formats
-from skillviz.plots.dark_marks import with_dark_marks
+from skillviz.plots.restyle import with_dark_marks
 from skillviz.plots.theme import THEMES, localizer_style
 from skillviz.runs.part_scores import PartScores
 from skillviz.runs.run import Run
+from skillviz.show import checkpoints as exhibits
 from skillviz.show import text
 from skillviz.show.exhibit import Exhibit
 from skillviz.show.glossary import GLOSSARY, NAMES
-from skillviz.show.report.parts import Charts, Code, Heading, Make, Part, Points, Rows, Section, Words
-from skillviz.show.report.sections import sections
+from skillviz.show.report.sections import Charts, Code, Heading, Make, Part, Points, Rows, Section, Words, sections
 from skillviz.show.table_words import in_words
 from skillviz.tasks.readable_names import readable_name
 
@@ -40,6 +41,7 @@ MOST_ROWS = 200
 
 # emphasis, code and escapes only; no HTML, links or pictures, because the text may be a user's
 _MARKDOWN = MarkdownIt("commonmark", {"html": False}).disable(["link", "image", "autolink"])
+QUESTION = "How do score, calibration and region change along fine-tuning?"
 
 
 def report(run: Run, others: Sequence[Run] = (), parts: Sequence[PartScores] = ()) -> bytes:
@@ -193,3 +195,22 @@ def figure_html(exhibit: Exhibit, number: int) -> str:
         f"<figcaption>How to read this: {reads}</figcaption>{word_links(exhibit.words)}"
         f"<details><summary>Table ({rows})</summary>{table_html(exhibit.table, exhibit.title)}</details></figure>"
     )
+
+
+def series_report(points: pd.DataFrame, name: str) -> bytes:
+    """The table `checkpoints` as figures and numbers, HTML in UTF-8; `name` is plain text."""
+    sections = [
+        Section(
+            f"series-{number}",
+            f"{QUESTION} ({task})",
+            (
+                Words(exhibits.finding(points, task), ("graft", "recovered", "paired")),
+                Charts(tuple(partial(exhibits.panel, points, task, panel) for panel in exhibits.panels(points, task))),
+                Words(exhibits.details(points, task), ("region", "chance")),
+                Rows("Every number", points[points["id_task"] == task].drop(columns="id_task")),
+            ),
+        )
+        for number, task in enumerate(dict.fromkeys(points["id_task"]), start=1)
+    ]
+    header = f'<header><p class="kicker">skillviz: checkpoints</p><h1>{escape(name)}</h1></header>'
+    return document(name, header, sections)

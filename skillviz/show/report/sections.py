@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -34,14 +35,16 @@ from skillviz.show import slices as slice_exhibits
 from skillviz.show import sparsity as sparsity_exhibits
 from skillviz.show import subskills as subskill_exhibits
 from skillviz.show import transfer as transfer_exhibits
-from skillviz.show.answer_words import answer_words
 from skillviz.show.entries import entry_of, headline_split
+from skillviz.show.example_table import answer_words
+from skillviz.show.exhibit import Exhibit
 from skillviz.show.interpolation_grid import of_run, scores_of
 from skillviz.show.overview import sources
-from skillviz.show.report.parts import Charts, Code, Heading, Make, Part, Points, Rows, Section, Words
 from skillviz.tasks.readable_names import readable
 
 NOTHING = "This run stored no {0}, so there is nothing to show here."
+Make = Callable[[str], Exhibit]
+"""Makes an exhibit in the theme of this name; a report holds each figure in both themes."""
 
 
 def overview(run: Run) -> Section:
@@ -395,3 +398,60 @@ def sections(run: Run, others: Sequence[Run], parts: Sequence[PartScores] = ()) 
     """All sections of the run's report, in reading order."""
     first = [overview(run), region(run, parts), sparsity(run, others), calibration(run)]
     return [*first, *by_example(run), *interpolation(run), *transfer(run), origin(run)]
+
+
+@dataclass(frozen=True)
+class Words:
+    """A paragraph in Markdown; `about` names the glossary's entries that it needs."""
+
+    markdown: str
+    about: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Heading:
+    """A heading inside a section, as plain text."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Points:
+    """A list of short remarks in Markdown."""
+
+    items: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Charts:
+    """Exhibits that belong together: side by side if the page is wide."""
+
+    makes: tuple[Make, ...]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A table; its first column names the rows."""
+
+    title: str
+    table: pd.DataFrame
+
+
+@dataclass(frozen=True)
+class Code:
+    """Text to copy, such as a command."""
+
+    title: str
+    text: str
+
+
+Part = Words | Heading | Points | Charts | Rows | Code
+
+
+@dataclass(frozen=True)
+class Section:
+    """One question with its answer and evidence; `name` is its anchor."""
+
+    name: str
+    title: str
+    parts: tuple[Part, ...]

@@ -11,8 +11,7 @@ import pandas as pd
 from skillviz.analysis.checkpoint_series import GAP, GAP_CHANGE
 from skillviz.analysis.differences import turned_round
 from skillviz.analysis.overlaps import RELATED_LESS_UNRELATED
-from skillviz.analysis.tables import without_variants
-from skillviz.analysis.task_gains import is_inside, of_its_own_task
+from skillviz.analysis.tables import is_inside, of_its_own_task, without_variants
 from skillviz.core import formats
 from skillviz.core.intervals import seeds_interval, wilson
 from skillviz.studies.paper.claims import Comparison, StudyTables, beyond, within

@@ -22,7 +22,7 @@ from skillviz.studies.paper.claims import (
 )
 from skillviz.studies.paper.comparisons import large_shift, small_shift
 from skillviz.studies.paper.experiments import EXPERIMENTS, verdicts
-from skillviz.ui.pages.paper import words
+from skillviz.ui import paper_words as words
 from tests.studies.fake_tables import FAKE_TABLES, TASKS
 
 NAN = float("nan")

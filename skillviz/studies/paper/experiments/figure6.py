@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from skillviz.analysis.histogram import histogram
 from skillviz.analysis.observations import sentences
-from skillviz.analysis.scores import score_table
+from skillviz.analysis.scores import histogram, score_table
 from skillviz.analysis.tables import notes
 from skillviz.studies.paper.claims import Claim
 from skillviz.studies.paper.experiment import Experiment

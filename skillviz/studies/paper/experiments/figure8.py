@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 
 from skillviz.analysis.overlaps import isolation, overlap
+from skillviz.analysis.run_tables import stability_of_runs
 from skillviz.analysis.scores import score_rows
-from skillviz.analysis.stability import stability_of_runs
 from skillviz.analysis.tables import notes
 from skillviz.core.intervals import Interval
 from skillviz.core.localizers.table import LinearizedOptions

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from skillviz.analysis.composition import composition
+from skillviz.analysis.run_tables import composition
 from skillviz.analysis.tables import notes
 from skillviz.studies.paper.claims import Claim
 from skillviz.studies.paper.experiment import Experiment

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from skillviz.analysis.observations import sentences
-from skillviz.analysis.sensitivity import sensitivity
+from skillviz.analysis.run_tables import sensitivity
 from skillviz.analysis.tables import notes
 from skillviz.core.formats import counted
 from skillviz.studies.paper.experiment import Experiment

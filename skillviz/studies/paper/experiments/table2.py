@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from skillviz.analysis.composition import composition
 from skillviz.analysis.differences import paired
 from skillviz.analysis.observations import sentences
 from skillviz.analysis.recovered import recovered, without_gain
+from skillviz.analysis.run_tables import composition, stability_of_runs
 from skillviz.analysis.scores import score_table
 from skillviz.analysis.seeds import resampled_tests
-from skillviz.analysis.stability import stability_of_runs
 from skillviz.analysis.tables import notes
 from skillviz.core.formats import listed
 from skillviz.studies.paper.claims import Claim

@@ -24,8 +24,8 @@ from skillviz.show.entries import headline_split
 from skillviz.show.example_table import whole_text
 from skillviz.show.glossary import about
 from skillviz.ui import cache, controls, exports, live, page
-from skillviz.ui.action import action
 from skillviz.ui.chart import show, theme
+from skillviz.ui.controls import action
 
 CONDITION, CHANGE = "condition", "effect"
 GROUPINGS = {CELLS: "layer and module", HEADS: "attention head", EXPERTS: "expert"}

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pandas as pd
 import streamlit as st
@@ -11,11 +13,14 @@ from streamlit.delta_generator import DeltaGenerator
 
 from skillviz.analysis import readable_table
 from skillviz.analysis.method_points import every_point, scored_metric
+from skillviz.analysis.readable_table import heading, kind, scales, title
 from skillviz.analysis.tables import TABLES, label, task_metric
 from skillviz.core import formats
+from skillviz.core.methods import METHODS
 from skillviz.core.metrics import panels
 from skillviz.plots.theme import localizer_style
 from skillviz.runs.artifact import LOCALIZE
+from skillviz.runs.tables import Column
 from skillviz.serving import sign_in
 from skillviz.show import studies as exhibits
 from skillviz.show import table_words, text
@@ -23,12 +28,10 @@ from skillviz.studies.paper.experiments import EXPERIMENTS
 from skillviz.studies.store import StudyFolder
 from skillviz.tasks.project import with_a_checkout
 from skillviz.tasks.readable_names import readable
-from skillviz.ui import address, cache, controls, exports, page, study_choice, study_words
+from skillviz.ui import address, cache, controls, exports, page, paper_words, study_choice, study_words
 from skillviz.ui.chart import show, theme
-from skillviz.ui.pages.paper import words as paper_words
-from skillviz.ui.pages.sparsity.sparsity_page import figures as checkpoint_figures
-from skillviz.ui.pages.studies import running, start
-from skillviz.ui.pages.studies import table as study_table
+from skillviz.ui.pages.sparsity import figures as checkpoint_figures
+from skillviz.ui.pages.studies import start
 from skillviz.ui.row_click import rows_that_open, selected
 from skillviz.ui.run_bar import width_of
 
@@ -45,6 +48,17 @@ COLUMNS = {
         "taken, min", format="%.1f", width=78, help="In all attempts together."
     ),
 }
+FIRST = (
+    "mode", "stage", "stage_task", "id_task", "task", "region", "row", "column", "of", "purified", "path", "alpha",
+    "source", "state", "low_edge", "high_edge", "method", "a", "b", "localizer", "lr", "steps", "bias", "layer", "kind",
+    "is_bias", "relation", "gain_share", "reached", "reached_on", "share", "metric", "mean", "value", "value_ft",
+    "gain", "ece", "ece_ft", "ece_ft_scaled", "iou",
+    "debiased", "low", "high", "chance", "chance_low", "chance_high", "selected", "total", "count", "correct",
+    "seeds", "n",
+)  # fmt: skip
+IN_PERCENT = ("metric", "share", "points")
+SHORT = ("share", "chance", "chance_low", "chance_high")  # shares with two digits
+LONG = ("gain_share", "iou", "low_edge", "high_edge")  # with three digits
 
 
 def summary(studies: Sequence[StudyFolder], shown: str, study: StudyFolder | None) -> str:
@@ -155,7 +169,7 @@ def details(study: StudyFolder | None, row: DeltaGenerator) -> None:
         st.info("There is no study to open yet.")
         st.code("python -m skillviz reproduce table2 --scale small", language=None)
         return
-    running.begun_anew(study)
+    start.begun_anew(study)
     _problems(study)
     if not study.tables():
         st.info("It has no tables yet: they are made when its other steps have ended.", icon=":material/table:")
@@ -172,13 +186,13 @@ def _problems(study: StudyFolder) -> None:
     """Draws the failed steps, in words, and the button that resumes the study."""
     lines = failures(study)
     if not lines:
-        running.resume_button(study.name)
+        start.resume_button(study.name)
         return
     lost = not_reached(study)
     more = f" {formats.counted(lost, 'step')} could not be reached." if lost else ""
     st.error(f"{formats.counted(len(lines), 'step')} failed.{more}", icon=":material/error:")
     st.markdown("\n".join(f"- {line}" for line in lines))
-    running.resume_button(study.name)
+    start.resume_button(study.name)
 
 
 def _verdicts(study: StudyFolder) -> str:
@@ -201,10 +215,10 @@ def _pictures(study: StudyFolder, tables: Mapping[str, pd.DataFrame], row: Delta
 
 def _shared(study: StudyFolder, table: pd.DataFrame, _: DeltaGenerator) -> None:
     """Draws the entries shared by regions, as a share of one region and of both."""
-    kinds = [kind for kind in ("overlap", "iou") if (table["kind"] == kind).any()]
-    for place, kind in zip(st.columns(len(kinds)), kinds, strict=True):
+    kinds = [one for one in ("overlap", "iou") if (table["kind"] == one).any()]
+    for place, one in zip(st.columns(len(kinds)), kinds, strict=True):
         with place:
-            show(exhibits.shared(table, kind, theme()), study.name)
+            show(exhibits.shared(table, one, theme()), study.name)
 
 
 def _histogram(study: StudyFolder, table: pd.DataFrame, row: DeltaGenerator) -> None:
@@ -287,15 +301,15 @@ PICTURES = {
 
 def _tables(study: StudyFolder, tables: Mapping[str, pd.DataFrame]) -> None:
     """Draws one of its tables at a time, with an explanation of its columns and a download."""
-    shown = [name for name in TABLES if name in tables and name != "note"]
-    if not shown:
+    known = [name for name in TABLES if name in tables and name != "note"]
+    if not known:
         return
     with st.expander("Tables"):
-        name = controls.segments("table", "Table", shown, shown[0], shown=table_words.title)
+        name = controls.segments("table", "Table", known, known[0], shown=table_words.title)
         table = tables[name]
         st.dataframe(
-            study_table.shown(table), hide_index=True, column_order=study_table.columns(table),
-            column_config=study_table.config(name), placeholder="", alt=f"Of the study: {table_words.title(name)}",
+            shown(table), hide_index=True, column_order=columns(table),
+            column_config=config(name), placeholder="", alt=f"Of the study: {table_words.title(name)}",
         )  # fmt: skip
         with st.container(horizontal=True, vertical_alignment="center"):
             exports.table_buttons(
@@ -307,7 +321,7 @@ def _tables(study: StudyFolder, tables: Mapping[str, pd.DataFrame]) -> None:
             )
             st.caption(f"{formats.counted(len(table), 'row')}.{readable_table.not_in_percent(table)}")
         with st.popover("What the columns mean"):
-            st.markdown("\n".join([*study_table.columns_in_words(name), *study_table.methods(table)]))
+            st.markdown("\n".join([*columns_in_words(name), *methods(table)]))
 
 
 def _steps(study: StudyFolder) -> None:
@@ -348,3 +362,68 @@ def steps_table(study: StudyFolder) -> pd.DataFrame:
         for s in study.record.steps.values()
     ]
     return pd.DataFrame(rows, columns=["kind", "step", "state", "seconds"])
+
+
+def columns(table: pd.DataFrame) -> list[str]:
+    """The table's columns in display order: the most important first, empty and duplicate ones last."""
+    names = [c for c in FIRST if c in table] + [str(c) for c in table if c not in FIRST]
+    is_twice = {"id_task", "task"} <= set(table) and table["id_task"].equals(table["task"])
+    empty = [c for c in names if table[c].isna().all() or (c == "id_task" and is_twice)]
+    return [c for c in names if c not in empty] + empty
+
+
+def shown(table: pd.DataFrame) -> pd.DataFrame:
+    """The table for display: words for names, shares in percent; other metrics are unchanged."""
+    words = table_words.worded(table)
+    for column in map(str, table):
+        if kind(column) in IN_PERCENT:
+            words[column] = table[column] * scales(column, table)
+        elif kind(column) in ("entries", "examples"):
+            words[column] = table[column].round()  # fractional because they are means over seeds
+        if column in SHORT:
+            words[column] = words[column].map(_two_figures)
+    return words
+
+
+def config(name: str) -> dict[str, Any]:
+    """The headings and number formats of the columns of table `name`; a column's help is its meaning."""
+    return {column.name: _config(name, column) for column in TABLES[name].columns}
+
+
+def columns_in_words(name: str) -> list[str]:
+    """One line per column of table `name`: its heading, its name in the CSV and its meaning, in Markdown."""
+    return [
+        f"- **{text.plain(_heading(name, column))}** (`{column.name}`): {text.plain(table_words.meaning(column))}"
+        for column in TABLES[name].columns
+    ]
+
+
+def methods(table: pd.DataFrame) -> list[str]:
+    """One line per method in the table: its displayed name and its meaning, in Markdown."""
+    names = {name for column in ("method", "a", "b") if column in table for name in table[column]}
+    lines = [f"  - **{row.title}**: {text.plain(row.phrase)}" for row in METHODS.values() if row.name in names]
+    return ["- the methods:", *lines] if lines else []
+
+
+def _two_figures(percent: float) -> float:
+    """The percentage rounded as `formats.share` rounds: two digits below 10%, one decimal above."""
+    if pd.isna(percent) or percent == 0:
+        return percent
+    return round(percent, max(1, 1 - math.floor(math.log10(abs(percent)))))
+
+
+def _heading(name: str, column: Column) -> str:
+    is_number = column.dtype.lower().startswith(("float", "int"))
+    return heading(column.name, name, is_difference=name == "differences") if is_number else title(column.name, name)
+
+
+def _config(name: str, column: Column) -> Any:
+    words, help = _heading(name, column), table_words.meaning(column)
+    if column.dtype == "bool":
+        return st.column_config.CheckboxColumn(words, help=help)
+    if not column.dtype.lower().startswith(("float", "int")):
+        return st.column_config.Column(words, help=help)
+    form = "localized" if column.unit in ("entries", "examples") or column.name == "lr" else "%.4g"
+    if kind(column.name) in IN_PERCENT:
+        form = "%.2f" if kind(column.name) == "metric" else "%.3g" if column.name in (*SHORT, *LONG) else "%.1f"
+    return st.column_config.NumberColumn(words, help=help, format=form)

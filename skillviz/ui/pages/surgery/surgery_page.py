@@ -28,11 +28,11 @@ from skillviz.show.entries import Entry, headline_split
 from skillviz.show.glossary import about
 from skillviz.show.surgery import RANDOM, REGION, SAME_TENSORS, Grafted
 from skillviz.ui import address, cache, controls, exports, jobs_view, live, page, page_table
-from skillviz.ui.action import action
 from skillviz.ui.chart import show, theme
 from skillviz.ui.chip import chip_text
-from skillviz.ui.pages.surgery import hand_region, region_form
-from skillviz.ui.pages.surgery.hand_region import HandRegion
+from skillviz.ui.controls import action
+from skillviz.ui.pages.surgery import region_form
+from skillviz.ui.pages.surgery.region_form import HandRegion
 from skillviz.ui.run_list import pair_entries
 
 SAMPLES = (50, 100, 200, 500, 1000)
@@ -47,15 +47,15 @@ JOB = "job"
 def built(run: Run) -> HandRegion:
     """The counted region that the form describes; shows an explanation and stops if there is none."""
     with page.explained():
-        table, names = hand_region.table_of(run), hand_region.names(pair_entries(run))
+        table, names = region_form.table_of(run), region_form.names(pair_entries(run))
     expression = region_form.chosen(run, table, names)
     with page.explained():
-        return hand_region.hand_region_of(run, expression, table)
+        return region_form.hand_region_of(run, expression, table)
 
 
 def meaning(run: Run, region: HandRegion) -> None:
     """Draws the selection in words, with a note if it is empty or everything."""
-    names = hand_region.names(pair_entries(run))
+    names = region_form.names(pair_entries(run))
     sentence, scaled = (
         region_form.sentence(region.expression, names, region.size, region.d),
         gain.of_region(run.record, region.expression, region.size),

@@ -6,7 +6,9 @@ The texts of all steps are here too.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -14,30 +16,42 @@ import pandas as pd
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from skillviz import jobs
 from skillviz.core import formats
 from skillviz.core.calibration_error import BINS
 from skillviz.core.intervals import recovered_gain, wilson
 from skillviz.core.metrics import metric_row
 from skillviz.core.scores import confidence, correct, probabilities
+from skillviz.core.scores import predictions as classes
+from skillviz.errors import SkillvizError, StoreError
+from skillviz.jobs.job import Job
+from skillviz.plots.known_truth import SERIES
 from skillviz.plots.theme import localizer_style
 from skillviz.runs.metrics import estimate as as_estimate
 from skillviz.runs.metrics import positive
-from skillviz.runs.record import Estimate, TransferNote
+from skillviz.runs.record import Estimate, RunRecord, Scores, TaskNote, TransferNote
 from skillviz.runs.run import RANKING, Run
+from skillviz.runs.spec import RunSpec
+from skillviz.serving import sign_in
 from skillviz.show import beyond, interpolation, measures, surgery, text, tour
+from skillviz.show import known_truth as exhibits
+from skillviz.show.entries import headline_split, opening_entry
 from skillviz.show.exhibit import Exhibit
 from skillviz.show.glossary import about
 from skillviz.show.interpolation import NEAREST, STORED
 from skillviz.show.interpolation_grid import FINETUNED, GRAFT, Grid, estimate
 from skillviz.show.surgery import Grafted
-from skillviz.ui import cache, cards, controls, live, page, presenter
+from skillviz.tasks.readable_names import readable_name
+from skillviz.tasks.task import Task
+from skillviz.ui import address, cache, cards, controls, jobs_view, live, page, presenter
+from skillviz.ui import page_table as pages
 from skillviz.ui.cards import STATES as MARKS
 from skillviz.ui.chart import show, theme
-from skillviz.ui.pages.interpolation.interpolation_page import grid_of, levels
-from skillviz.ui.pages.surgery import hand_region
+from skillviz.ui.controls import action
+from skillviz.ui.pages.interpolation import grid_of, levels
+from skillviz.ui.pages.surgery import region_form
 from skillviz.ui.pages.tour import questions
-from skillviz.ui.pages.tour.opening_run import LONGEST, OpeningRun, Sample, samples
-from skillviz.ui.pages.tour.questions import Question
+from skillviz.ui.pages.tour.questions import SHARES, Question
 from skillviz.ui.run_list import pair_entries
 
 SENTENCE = "tour.sentence"
@@ -76,6 +90,24 @@ COMPARED = ("grafted", "finetuned")
 GROWS = "The line ends at the slider; *Reveal* shows the rest."
 TO_GRAFT = "0% is the pre-trained model, 100% the graft. The band is the 95% interval over sentences."
 MOST = 99  # percent
+STATES = ("pretrained", "grafted", "finetuned")
+LONGEST = 200  # characters of a sentence
+SAMPLE_CASES = (
+    ("changed", 3),
+    ("right", 1),
+    ("wrong", 1),
+)  # sentences of each case, if there are so many
+JOB = "tour.job"
+QUICK: dict[str, Any] = {
+    "seed": 3, "steps": 6, "batch_size": 32, "max_train": 400, "max_validation": 50, "max_test": 200
+}  # fmt: skip
+"""A search of at most 45 s with MiniLM on two quiet cores; the shipped runs have other seeds."""
+FOUND, GUESS = "Its region is one click away below.", "Make your guess, then reveal what it found."
+FURTHER = ("overview", "sparsity", "examples", "surgery", "compare", "launch")
+AROUND = "tour.around"
+BEGIN = "random 1×"
+TIMES = 1.0  # regions as large as the true one
+BOARD_HEIGHT = 310  # pixels of the figure
 
 
 def draw_sentence(opening: OpeningRun, left: DeltaGenerator, right: DeltaGenerator, is_revealed: bool) -> Question:
@@ -357,9 +389,9 @@ def draw_place(opening: OpeningRun, left: DeltaGenerator, right: DeltaGenerator,
         layers = opening.layers
         if chosen in by_name:
             with page.explained():
-                table = hand_region.table_of(opening.run)
+                table = region_form.table_of(opening.run)
                 expression = {"intersection": [whole, by_name[chosen]]}
-                region = hand_region.hand_region_of(opening.run, expression, table)
+                region = region_form.hand_region_of(opening.run, expression, table)
             layers = region.layers
             _part_numbers(opening, expression, region.size)
         else:
@@ -565,3 +597,245 @@ def text_other(other: TransferNote) -> str:
     """The number of sentences of the other task, and the number left out."""
     dropped = f"; {formats.count(other.dropped)} left out, seen in training" if other.dropped else ""
     return f"{formats.count(other.scores.n)} sentences of another source, without any training on it{dropped}."
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A test sentence, its class, and its stored logits [label] by state."""
+
+    text: str
+    label: int
+    logits: Mapping[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class OpeningRun:
+    """The run that the tour shows."""
+
+    run: Run
+
+    @property
+    def record(self) -> RunRecord:
+        """The run's record."""
+        return self.run.record
+
+    @property
+    def task(self) -> TaskNote:
+        """The run's task."""
+        assert self.record.task is not None
+        return self.record.task
+
+    @property
+    def split(self) -> str:
+        """The split of the shown numbers."""
+        return headline_split(self.record)
+
+    @property
+    def scores(self) -> Scores:
+        """The run's scores on this split."""
+        return self.record.metrics[self.split]
+
+    @property
+    def other(self) -> TransferNote | None:
+        """The first other task; None if the run was scored on none."""
+        return next(iter(self.record.transfers), None)
+
+    def defined(self, name: str) -> Task | None:
+        """The run's task or one of its other tasks, from its file; None if the file is missing."""
+        named = next((note.named for note in self.record.transfers if note.name == name), self.record.spec.task)
+        with suppress(SkillvizError):
+            return cache.task_defined(named or name)
+        return None
+
+    def title(self, name: str) -> str:
+        """The title in a task's file up to its colon, `Movie reviews`, else the task's name; in Markdown."""
+        return text.plain(self.in_words(name))
+
+    def in_words(self, name: str) -> str:
+        """The same as plain text, for a figure."""
+        task = self.defined(name)
+        return (task.title.partition(":")[0] if task else "") or readable_name(name)
+
+    @cached_property
+    def predictions(self) -> pd.DataFrame:
+        """The stored logits of every state; shows an explanation and stops if there are none."""
+        return page.stored_table(self.run, "predictions")
+
+    @cached_property
+    def layers(self) -> pd.DataFrame:
+        """The region by parameter; shows an explanation and stops if it is missing."""
+        return page.stored_table(self.run, "layers")
+
+    @property
+    def moved(self) -> float:
+        """Mean distance between base and fine-tuned values, over all graftable entries."""
+        return float((self.layers["movement_mean"] * self.layers["total"]).sum() / max(self.layers["total"].sum(), 1))
+
+    def logits(self, *states: str) -> tuple[dict[str, np.ndarray], np.ndarray]:
+        """Stored logits [n, label] by state, and the true classes [n]."""
+        return page.state_logits(self.run, self.split, states or STATES)
+
+
+def opening_run() -> OpeningRun:
+    """The run that the dashboard opens with, regardless of other pages; shows an explanation and stops if none fits."""
+    with page.explained():
+        entries = [entry for entry in cache.entries() if entry.has_classes]
+        run = cache.run(opening_entry(entries).id) if entries else None
+    if run is None or run.record.task is None or not run.record.metrics:
+        st.info(
+            "The tour walks through the run that the dashboard opens on, and there is no run of a task with classes "
+            "here. Localize a pair, or open a folder with runs.",
+            icon=":material/school:",
+        )
+        with st.container(horizontal=True):
+            for name in ("launch", "runs"):
+                st.page_link(pages.PAGES[name].link(), label=pages.PAGES[name].question)
+        st.stop()
+    return OpeningRun(run)
+
+
+def samples(opening: OpeningRun) -> list[Sample]:
+    """Sentences to start with: some corrected by fine-tuning, one that was right before, one that fine-tuning spoiled.
+
+    Other sentences replace missing ones. Empty if the task's data are not on this machine.
+    """
+    try:
+        texts = cache.texts(opening.run, opening.split)
+    except SkillvizError:
+        return []
+    mark = ("samples", cache.texts_mark(opening.run, opening.split))
+    return cache.computed(mark, [opening.run], partial(_drawn, opening, texts))
+
+
+def _drawn(opening: OpeningRun, texts: pd.DataFrame) -> list[Sample]:
+    logits, labels = opening.logits()
+    rows = opening.predictions[opening.predictions["split"] == opening.split]
+    words = texts.set_index("example_id")["text_a"].reindex(rows["example_id"].unique())
+    right = {state: classes(logits[state]) == labels for state in ("pretrained", "finetuned")}
+    before, after, fits = right["pretrained"], right["finetuned"], words.str.len().to_numpy() <= LONGEST
+    cases = {"changed": ~before & after, "right": before & after, "wrong": before & ~after}
+    first = [int(i) for case, count in SAMPLE_CASES for i in np.flatnonzero(cases[case] & fits)[:count]]
+    places = list(dict.fromkeys([*first, *np.flatnonzero(fits)]))[: sum(count for _, count in SAMPLE_CASES)]
+    by_text = {str(words.iloc[i]): (int(labels[i]), {state: z[i] for state, z in logits.items()}) for i in places}
+    return [Sample(sentence, *row) for sentence, row in by_text.items()]
+
+
+def draw_job(opening: OpeningRun, left: DeltaGenerator, right: DeltaGenerator, is_revealed: bool) -> Question:
+    """Draws the search and its button on the left, the job on the right."""
+    spec = spec_of(opening)
+    with left:
+        job = _started()
+        st.caption(
+            f"{spec.steps} steps of {spec.batch_size} sentences, drawn from {spec.max_train}; scored on "
+            f"{spec.max_test} test sentences. The tour's own run searched longer and is scored on "
+            f"{formats.count(opening.scores.n)}."
+        )
+        _button(spec, job)
+    is_finished = job is not None and job.status == "finished"
+    with right:
+        if job is None:
+            with st.container(border=True):
+                st.caption("No search has started yet. Its progress appears here.")
+        elif is_finished:  # the result is the answer
+            with st.container(border=True):
+                st.markdown(f"The search has finished. {FOUND if is_revealed else GUESS}")
+        else:
+            jobs_view.follow(job.run_id)
+    null = beyond.line(opening.record, opening.split)
+    return questions.share_recovered(job.run if job is not None and is_finished else None, f"As stored: {null}")
+
+
+def spec_of(opening: OpeningRun) -> RunSpec:
+    """A quick search of the run's pair for its main size, without nulls: this pair's are already stored."""
+    spec = opening.record.spec
+    same = {name: getattr(spec, name) for name in ("base", "finetuned", "task", "readout", "localizer")}
+    return RunSpec(**same, sizes=spec.sizes[:1], **QUICK)
+
+
+def _button(spec: RunSpec, job: Job | None) -> None:
+    is_open = job is not None and job.is_open
+    if action("Find a region", type="primary", icon=":material/play_arrow:", disabled=is_open, key="tour.start"):
+        _start(spec)
+    if is_open:
+        st.caption("One search at a time here. Launch accepts more.")
+    with st.expander("Show as a command"):
+        st.code(spec.command(), language=None, wrap_lines=True)
+
+
+def _start(spec: RunSpec) -> None:
+    """Starts the job, or shows the reason why it cannot start."""
+    try:
+        with st.spinner("Checking models and task."):
+            job = jobs.start(spec, cache.user_store())
+    except SkillvizError as error:
+        st.warning(text.plain(sign_in.sentence_of(error)), icon=":material/error:")
+        return
+    address.keep(JOB, job.run_id)
+    st.rerun()
+
+
+def _started() -> Job | None:
+    """The job in the address, or the one started last; None if its folder no longer exists."""
+    name = address.current(JOB)
+    if name is None:
+        return None
+    try:
+        job = jobs.status(cache.user_store(), name)
+    except StoreError:
+        address.forget(JOB)
+        return None
+    address.keep(JOB, job.run_id)
+    return job
+
+
+def further(opening: OpeningRun, is_revealed: bool) -> None:
+    """Draws links to other pages, for the user's own run once its answer is revealed, else for the tour's run."""
+    job = _started()
+    own = job.run_id if is_revealed and job is not None and job.status == "finished" else None
+    st.markdown(f"**Continue with {'your own run' if own else 'the run of this tour'}:**")
+    with st.container(horizontal=True):
+        for name in FURTHER:
+            entry = pages.PAGES[name]
+            options: dict[str, Any] = {"label": entry.question, "icon": ":material/arrow_outward:"}
+            st.page_link(entry.link(), **options, query_params={address.RUN: own or opening.run.id})
+
+
+def draw_hidden_skill(
+    opening: OpeningRun, left: DeltaGenerator, right: DeltaGenerator, is_revealed: bool
+) -> Question | None:
+    """Draws the choice of distractor on the left and the localizers on the right; None if no leaderboard is stored."""
+    board, models = cache.known_truth()
+    names = exhibits.distractors(board)
+    with left:
+        if not names:
+            st.info("No skill has been planted and searched for yet: `python -m benchmarks planted` does it.")
+            return None
+        distractor = controls.select(AROUND, "What else moved", names, BEGIN if BEGIN in names else names[0],
+                                     shown=exhibits.AROUND.get)  # fmt: skip
+        rows, levels = exhibits.rows_of(board, distractor, TIMES), exhibits.levels(models, distractor)
+        best = rows.iloc[int(rows["graft"].argmax())]
+        title = localizer_style(str(best["localizer"])).title
+        st.caption(
+            f"{formats.counted(int(best['models']), 'hidden skill')}; every search may choose as many parameters as "
+            f"were trained. The best graft is that of {title}: {formats.percent(best['graft'])}; the true region has "
+            f"{formats.percent(levels['true region'])}."
+        )
+    with right:
+        shown = tuple(SERIES) if is_revealed else ("graft",)
+        show(exhibits.exhibit(rows, levels, shown, theme(), presenter.unenlarged(BOARD_HEIGHT)))
+    choices = {name: questions.SHARE_CHOICES[name] for name in SHARES}
+    found = float(best["precision"])
+    answer = next(name for name, (low, high) in SHARES.items() if low <= np.round(found, 4) < high)
+    return Question(
+        f"How many of the parameters that {title} chose are among those that hold the skill?",
+        choices, answer, exhibits.finding(rows, levels),
+    )  # fmt: skip
+
+
+def text_hidden_skill(opening: OpeningRun) -> str:
+    """The text of the step: the experiment, and the question that accuracy leaves open."""
+    return (
+        "Does a good graft show *where* the skill is? We trained a skill into chosen parameters of a small model, "
+        "so the truth is known, and moved others around them. Then localizers searched for it. The figure shows "
+        "how accurate their grafts are: what did they find?"
+    )

@@ -13,9 +13,9 @@ from streamlit.delta_generator import DeltaGenerator
 
 from skillviz.show.glossary import about
 from skillviz.ui import address, controls, presenter
-from skillviz.ui.pages.tour import hidden_skill, job, questions, steps
-from skillviz.ui.pages.tour.opening_run import OpeningRun
+from skillviz.ui.pages.tour import questions, steps
 from skillviz.ui.pages.tour.questions import Question
+from skillviz.ui.pages.tour.steps import OpeningRun
 
 STEP = "step"
 NAME = "skillviz_tour"
@@ -47,10 +47,10 @@ STEPS = (
         "Is the model's confidence justified?", ("ece", "confidence"), steps.text_confidence, steps.draw_confidence
     ),
     TourStep("In another domain", ("ood", "wise"), steps.text_shift, steps.draw_wise_graft),
-    TourStep("We hid it; who finds it?", ("localizer", "graft"), hidden_skill.text, hidden_skill.draw),
-    TourStep("Do it yourself", ("localizer", "seed"), steps.text_yourself, job.draw),
+    TourStep("We hid it; who finds it?", ("localizer", "graft"), steps.text_hidden_skill, steps.draw_hidden_skill),
+    TourStep("Do it yourself", ("localizer", "seed"), steps.text_yourself, steps.draw_job),
 )
-CONTROLS = (steps.SENTENCE, steps.WAY, steps.SIZE, steps.KEEP, steps.SURE, steps.SHIFT, hidden_skill.AROUND, job.JOB)
+CONTROLS = (steps.SENTENCE, steps.WAY, steps.SIZE, steps.KEEP, steps.SURE, steps.SHIFT, steps.AROUND, steps.JOB)
 
 
 def current() -> int:
@@ -94,7 +94,7 @@ def draw(number: int, opening: OpeningRun) -> None:
     if number == 1 and (source := steps.text_source(opening)):
         presenter.small_print(source)
     if number == len(STEPS):
-        job.further(opening, str(number) in questions.answers())
+        steps.further(opening, str(number) in questions.answers())
 
 
 def reset() -> None:
