@@ -316,18 +316,14 @@ def written(root: Path) -> Iterator[None]:
         with disk_errors(root / RECORD):
             yield
     except OSError as error:
-        if isinstance(error.filename, str) and not _concerns(Path(error.filename), root):
-            raise
+        if isinstance(error.filename, str):
+            path, folder = Path(error.filename).absolute(), root.absolute()
+            if not (path.is_relative_to(folder) or folder.is_relative_to(path)):
+                raise
         raise StoreError(
             f"the folder of runs {root} cannot be written ({error.strerror or error}); name another one with "
             f"--runs-dir or in {RUNS_VARIABLE}."
         ) from error
-
-
-def _concerns(path: Path, root: Path) -> bool:
-    """True if a path is in the folder `root`, or is a folder that contains it."""
-    path, root = path.absolute(), root.absolute()
-    return path.is_relative_to(root) or root.is_relative_to(path)
 
 
 def store_root(runs_dir: Path | str | None = None) -> Path:
