@@ -37,7 +37,7 @@ from skillviz.core.architectures import (
     VALUE,
 )
 from skillviz.core.attention_heads import head_numbers, heads_of_kind
-from skillviz.core.parameters import Parameter, ParameterTable
+from skillviz.core.parameters import BIAS, Parameter, ParameterTable
 from skillviz.core.region import Region
 from skillviz.errors import BadInput
 
@@ -47,8 +47,6 @@ EXPERT = "expert"
 """The kind of a part that is one expert of a layer."""
 ATTENTION = (QUERY, KEY, VALUE, ATTENTION_OUTPUT)
 ALONE, WITHOUT = "alone", "without"
-BIAS = "bias"
-"""The column of the map for the biases of all modules."""
 
 Place = tuple[int | None, str, int | None]
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from skillviz.atomic import whole_folder, working_folder, write_file
+from skillviz.core.gain import Gain
 from skillviz.core.graft import Graft
 from skillviz.models.applied import opened_base
 from skillviz.models.fetch import GRAFT_FILE
@@ -39,7 +40,7 @@ class ExportRequest:
     name: str
     base: str | None = None
     finetuned: str | None = None
-    gain: float | None = None
+    gain: Gain | None = None
     base_model: str | None = None
     license: str | None = None
 

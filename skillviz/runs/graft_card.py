@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 
 from skillviz.core.formats import byte_size, count, counted, listed, markdown_table, number, share
+from skillviz.core.gain import Gain, gain_in
 from skillviz.core.graft import Graft
 from skillviz.core.localizers.table import has_null
 from skillviz.core.metrics import metric_row, panels
@@ -63,7 +64,7 @@ def card(
     """
     base = about.base or str((graft.header.get("base") or {}).get("id") or "the base")
     place = about.base or f"path/to/{base}"  # a folder's own path would reveal a path on the author's machine
-    gain = float(graft.header.get("gain", 1))
+    gain = gain_in(graft.header)
     split, scores = _scored(run) if gain == run.record.gain else ("", None)
     header = _header(run, name, about, split, scores, adapter is not None)
     task = run.record.task_name
@@ -163,10 +164,13 @@ def _added(graft: Graft) -> list[str]:
     ]  # fmt: skip
 
 
-def _by(gain: float) -> str:
+def _by(gain: Gain) -> str:
     """Return a phrase for the gain of the values; empty for the fine-tuned values themselves."""
     if gain == 1:
         return ""
+    if isinstance(gain, Mapping):
+        factors = ", ".join(f"{kind} {number(factor, 2)}" for kind, factor in gain.items())
+        return f", each one's distance from the base multiplied by the gain of its module kind ({factors})"
     return f", each one's distance from the base multiplied by {number(gain, 2)}, the gain"
 
 

@@ -50,7 +50,7 @@ class Facts:
 
     `d` of `parameters` are graftable; `counts` are the rows by split; `tokens` is the mean length of a sequence.
     `sequences` is the number per example: one per option, or one per label for the causal readout. `sizes` are in
-    entries, `device` is cpu or cuda, and `own` is the dtype of the files.
+    entries, `device` is cpu or cuda, `own` is the dtype of the files, and `kinds` are the module kinds.
     """
 
     d: int
@@ -64,6 +64,7 @@ class Facts:
     tokens: float = TOKENS
     own: str = "float32"
     sequences: float = 1.0
+    kinds: int = 1
 
 
 def facts_of(spec: RunSpec, device: str = "cpu", check: Preflight | None = None) -> Facts:
@@ -99,7 +100,8 @@ def facts_from(
     own, layers = own_dtype(check.base, check.finetuned), check.layers or 1
     labels = 1 if task.kind == GENERATION else len(task.labels)
     sequences = _sequences(task.kind, check.readout, labels, options)
-    return Facts(d, max(whole, d), width, layers, labels, counts, sizes, device, tokens, own, sequences)
+    kinds = 1 if check.table is None else len(check.table.kinds)
+    return Facts(d, max(whole, d), width, layers, labels, counts, sizes, device, tokens, own, sequences, kinds)
 
 
 def _sequences(kind: str, readout: str | None, labels: int, options: float) -> float:

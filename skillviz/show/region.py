@@ -14,9 +14,8 @@ from skillviz.core import formats
 from skillviz.core.attention_heads import head_numbers, heads_of_kind
 from skillviz.core.composition import shared_composition
 from skillviz.core.overlap import matched_chance
-from skillviz.core.parameters import Parameter, ParameterTable
+from skillviz.core.parameters import BIAS, Parameter, ParameterTable
 from skillviz.core.region import Region
-from skillviz.core.region_parts import BIAS
 from skillviz.core.stability import stability
 from skillviz.plots import region as plots
 from skillviz.plots.region import cells
