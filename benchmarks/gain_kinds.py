@@ -18,7 +18,7 @@ import pandas as pd
 import typer
 
 from benchmarks.frame import RESULTS, ROOT, Cells, Rows, fill, measure
-from benchmarks.localizer_beyond import REFERENCE, TEST, session_of, spec_of
+from benchmarks.localizer_beyond import REFERENCE, TEST, found_region, session_of, spec_of
 from skillviz.core import formats
 from skillviz.core.gain import Gain
 from skillviz.core.nulls import SHUFFLED, beyond_null
@@ -31,7 +31,6 @@ from skillviz.runs.nulls import null_graft
 from skillviz.runs.passes import UNKEPT
 from skillviz.runs.plan import planned
 from skillviz.runs.produce import problem_of, searched_data
-from skillviz.runs.search import Searched, search
 from skillviz.runs.spec import KINDS
 from skillviz.runs.store import Library
 from skillviz.show.gain import fit as fit_words
@@ -51,12 +50,7 @@ def measured(pair: str) -> Iterator[dict[str, Any]]:
     session = session_of(pair)
     plan = planned(spec, session, Library(()))
     models, data, ends = session.pair(spec), searched_data(plan, session), session.ends(spec)
-    problem, options, _ = problem_of(plan, models, data)
-    searched = Searched()
-    for _ in search(plan.row, problem, plan.sizes, spec.seed, options, searched):
-        pass
-    problem.reset()
-    own = models, searched.region(searched.size, models.table.shapes)
+    own = models, found_region(plan, models, data)
     null = null_graft(models, data, partial(problem_of, plan), plan, (SHUFFLED, 0), lambda step: None)
     halves = GainData.of({split: data[split] for split in ends}, spec.data_seed)
     for graft, (moved, region) in zip(GRAFTS, (own, null), strict=True):
