@@ -167,7 +167,7 @@ def named(stored: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
         for kind in (other_intervals.CHANGE, other_intervals.APART):
             quantity = quantity.str.replace(kind, other_intervals.DIFFERENCE)
         name = quantity.where(~over_seeds, quantity + ", mean over seeds")
-        mixed = rows["population"].str.startswith("stored") & over_seeds
+        mixed = (rows["population"] == other_intervals.MIXED) & over_seeds
         parts.append(rows.assign(interval=name.mask(mixed, "mean over runs with different settings")))
     return pd.concat([part[["interval", "coverage"]] for part in parts], ignore_index=True)
 

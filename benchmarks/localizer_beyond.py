@@ -23,13 +23,16 @@ import typer
 from benchmarks.frame import RESULTS, ROOT, Cells, Rows, fill, measure
 from skillviz.analysis.null_measures import MEASURES, NATS, SHARED_PROBABILITY, Predictions, Reference
 from skillviz.core import formats
+from skillviz.core.encoded import Encoded
 from skillviz.core.nulls import SHUFFLED, beyond_null
+from skillviz.core.region import Region
 from skillviz.core.temperature import scaled
 from skillviz.models.examples import example_pairs
+from skillviz.models.pair import ModelPair
 from skillviz.runs.gain import CHOSEN, GainData, Gained, gained
 from skillviz.runs.nulls import null_graft
 from skillviz.runs.passes import UNKEPT
-from skillviz.runs.plan import planned
+from skillviz.runs.plan import RunPlan, planned
 from skillviz.runs.produce import problem_of, searched_data
 from skillviz.runs.search import Searched, search
 from skillviz.runs.session import Session
@@ -89,21 +92,27 @@ def spec_of(size: str, pair: str, method: str) -> RunSpec:
     )  # fmt: skip
 
 
+def found_region(plan: RunPlan, models: ModelPair, data: Mapping[str, Encoded]) -> Region:
+    """Return the region of a run's search; the models are at the base again."""
+    problem, options, _ = problem_of(plan, models, data)
+    searched = Searched()
+    for _ in search(plan.row, problem, plan.sizes, plan.spec.seed, options, searched):
+        pass
+    problem.reset()
+    return searched.region(searched.size, models.table.shapes)
+
+
 def measured(size: str, pair: str, method: str) -> Iterator[dict[str, Any]]:
     """Yield a row for each measure of a cell; `by_example` are the graft's scores less the null's, float32."""
     spec, session = spec_of(size, pair, method), session_of(pair)
     plan = planned(spec, session, Library(()))
     models, data, ends = session.pair(spec), searched_data(plan, session), session.ends(spec)
-    problem, options, _ = problem_of(plan, models, data)
-    searched = Searched()
-    for _ in search(plan.row, problem, plan.sizes, spec.seed, options, searched):
-        pass
-    problem.reset()
+    region = found_region(plan, models, data)
     null = null_graft(models, data, partial(problem_of, plan), plan, (SHUFFLED, 0), lambda step: None)
     halves = GainData.of({split: data[split] for split in ends}, spec.data_seed)
     own, other = (
         gained(moved, region, halves, ends["validation"]["pretrained"], FIT, UNKEPT)
-        for moved, region in ((models, searched.region(searched.size, models.table.shapes)), null)
+        for moved, region in ((models, region), null)
     )
     reference = Reference(data["test"].labels, ends["test"]["finetuned"])
     for name in SHOWN:

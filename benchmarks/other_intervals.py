@@ -17,9 +17,10 @@ from unittest import mock
 import numpy as np
 import pandas as pd
 
+from benchmarks import mask_seeds
 from benchmarks.frame import Rows, measure
 from benchmarks.populations import stored_logits, stored_runs
-from benchmarks.seed_pools import Pool, Shape, of_runs, of_spread
+from benchmarks.seed_pools import Pool, Shape, of_masks, of_spread
 from skillviz.analysis.necessity import HALF, MOST, gain_size
 from skillviz.analysis.overlaps import overlap
 from skillviz.analysis.part_effects import excess
@@ -43,6 +44,7 @@ from skillviz.core.intervals import (
     whole_and_resampled,
     wilson,
 )
+from skillviz.core.localizers.table import DEFAULT_LOCALIZER
 from skillviz.core.many_comparisons import simultaneous
 from skillviz.core.metrics import ece, score, statistic
 from skillviz.core.region import Region
@@ -82,6 +84,8 @@ DIFFERENCE, APART, CHANGE = ", difference", ", difference, not paired", ", chang
 """The comparisons of two methods, appended to the name of a metric."""
 COVERAGES = (0.05, 0.2, 0.5, 0.8)
 """The shares of examples that are answered."""
+REAL, MIXED = "real masks of MR", "real masks of MR, two localizers"
+"""The pools of real searches; the seeds of the second differ in a setting, too."""
 CONTROLS = 3
 """The number of random controls of a part of a region."""
 
@@ -126,8 +130,7 @@ def cells() -> Iterator[Cell]:
         about = {f"about {differ} predictions differ": differ}
         yield from _cells(about, "nearly alike", nearly_alike, (n,), 0.5 if n > 600 else 1.0)
     for (name, regions), count in itertools.product(REGIONS.items(), (3, 5, 10)):
-        if count < 10 or regions is not alike_regions:  # the group has 16, too few for two sets of ten
-            yield Cell(name, f"{count} regions", 0, partial(shared_by, regions, count))
+        yield Cell(name, f"{count} regions", 0, partial(shared_by, regions, count))
     unseen = {
         f"unseen: {name}, {shape} seeds {spread} points": partial(of_spread, run, spread, shape)
         for name, run, spread, shape in CHECKED
@@ -151,16 +154,10 @@ def _cells(
         yield Cell(name, detail, n, partial(once, population, n), samples)
 
 
-@cache
-def stored_pool() -> Pool:
-    """Return grafts of stored runs as seeds: learned masks, and stagewise ones."""
-    patterns = "film-sentiment-base-learned-s", "film-sentiment-base-stagewise-23792-s"
-    return of_runs(patterns, "stored film-sentiment masks")
-
-
 POOLS: dict[str, Callable[[], Pool]] = {
     **{f"like sst2-sentences, seeds {spread} points": partial(of_spread, SST2, spread) for spread in SPREADS},
-    "like mnli, seeds 1.8 points": partial(of_spread, MNLI, 1.8), "stored film-sentiment masks": stored_pool,
+    "like mnli, seeds 1.8 points": partial(of_spread, MNLI, 1.8), REAL: of_masks,
+    MIXED: partial(of_masks, mixed=True),
 }  # fmt: skip
 """Pools of seeds; each is made when it is used."""
 
@@ -551,25 +548,19 @@ def drawn_regions(count: int = 200, size: int = 300, d: int = 20_000) -> list[Re
 
 
 @cache
-def stored_regions() -> list[Region]:
-    """Return regions of one size from stored runs of one pair, with different seeds and settings."""
-    runs = stored_runs("film-sentiment-base-stagewise-23792-s")
-    regions = {region.flat().tobytes(): region for region in (run.region() for run in runs)}
-    most = max({region.size for region in regions.values()}, key=[r.size for r in regions.values()].count)
-    return [region for region in regions.values() if region.size == most]
-
-
-@cache
-def alike_regions() -> list[Region]:
-    """The largest group of stored regions that each share more than half of their entries with the group's first."""
-    regions = stored_regions()
-    groups = [[other for other in regions if first.iou(other) > 0.5] for first in regions]
-    return max(groups, key=len)
+def real_regions(*localizers: str) -> list[Region]:
+    """Return the regions of real searches of one pair and size by these localizers, each with many seeds."""
+    rows = mask_seeds.stored()
+    found = [np.frombuffer(row, np.int32) for row in rows.loc[rows["localizer"].isin(localizers), "region"]]
+    shapes = {"all": (1 + max(int(flat[-1]) for flat in found),)}
+    return [Region.from_flat(flat, shapes) for flat in found]
 
 
 REGIONS = {
-    "drawn regions": drawn_regions, "stored regions": stored_regions, "stored regions of one group": alike_regions,
-}  # fmt: skip
+    "drawn regions": drawn_regions,
+    "real regions of two localizers": partial(real_regions, *mask_seeds.METHODS),
+    "real regions of one localizer": partial(real_regions, DEFAULT_LOCALIZER),
+}
 
 
 def best_of_path(n: int, random: np.random.Generator) -> dict[str, Answer]:
@@ -710,16 +701,17 @@ def _coverage(coverage: pd.Series, *where: str) -> tuple[str, ...]:
 
 
 def seeds_table(rows: pd.DataFrame) -> list[str]:
-    """Means over seeds, a line per quantity and number of seeds: coverage in synthetic pools and in the stored one."""
+    """Means over seeds, a line per quantity and number of seeds: coverage in synthetic pools and in the real one."""
     head = ("mean over seeds", "seeds", "cells of made pools", "under 93%", "lowest coverage", "median",
-            "stored masks: lowest", "width at a spread of 1.8 points, n = 1,821")  # fmt: skip
+            "real masks: lowest", "of two localizers: lowest", "width, spread 1.8 points, n = 1,821")  # fmt: skip
     lines = []
     means = rows[rows["detail"].str.match(r"\d seeds") & ~rows["population"].str.startswith("unseen")]
     for (quantity, detail), found in means.groupby(["quantity", "detail"], sort=False):
-        made, other = (found.loc[found["population"].str.startswith(of), "coverage"] for of in ("like", "stored"))
+        made = found.loc[found["population"].str.startswith("like"), "coverage"]
+        real, mixed = (found.loc[found["population"] == of, "coverage"].min() for of in (REAL, MIXED))
         usual = found[(found["population"] == "like sst2-sentences, seeds 1.8 points") & (found["n"] == SIZES[-1])]
         width = f"{100 * usual['width'].median():.1f}"
-        lines.append((quantity, detail[0], *_coverage(made), f"{100 * other.min():.1f}%", width))
+        lines.append((quantity, detail[0], *_coverage(made), *(f"{100 * low:.1f}%" for low in (real, mixed)), width))
     return markdown_table(head, lines)
 
 

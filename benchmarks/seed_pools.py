@@ -1,20 +1,21 @@
 """Make pools of seeds, for intervals over seeds and examples: every seed answers every example of a population.
 
 Seeds and examples are drawn from a pool with replacement, so the truth is the mean over the whole pool. A pool has
-stored runs, or is made from one stored run. In the latter, seeds differ in accuracy and confidence, and single answers
-differ by noise, so that two seeds disagree on as many examples as two stored ones.
+real searches (`mask_seeds`), or is made from one stored run. In the latter, seeds differ in accuracy and confidence,
+and single answers differ by noise, so that two seeds disagree on as many examples as two stored ones.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
 import numpy as np
 
-from benchmarks.populations import stored_logits, stored_runs
+from benchmarks import mask_seeds
+from benchmarks.populations import stored_logits
 from skillviz.core.scores import Integers
 
 SEEDS, ATOMS = 120, 4000
@@ -38,12 +39,19 @@ class Pool:
         return float(100 * self.accuracies()[0].std())
 
 
-def of_runs(patterns: Sequence[str], name: str) -> Pool:
-    """Stored grafts as seeds, one pattern of folder names per method; runs with the same predictions count once."""
-    every = [[stored_logits(run.id, "grafted") for run in stored_runs(pattern)] for pattern in patterns]
-    methods = [list({logits.tobytes(): logits for logits, _ in answers}.values()) for answers in every]
-    fewest = min(map(len, methods))
-    return Pool(name, np.array([method[:fewest] for method in methods]), every[-1][0][1])
+@lru_cache
+def of_masks(mixed: bool = False) -> Pool:
+    """Return the grafts of real searches with different mask seeds: two localizers on one pair.
+
+    In a `mixed` pool both methods have half of the seeds of each localizer, so its seeds also differ in a setting.
+    """
+    rows = mask_seeds.stored()
+    labels = np.frombuffer(rows["labels"].iloc[0], np.uint8).astype(np.int64)
+    answers = np.stack([np.frombuffer(row, np.float32).reshape(len(labels), -1) for row in rows["logits"]])
+    logits = np.stack([answers[rows["localizer"] == name] for name in mask_seeds.METHODS]).astype(np.float64)
+    if mixed:
+        logits = np.stack([np.concatenate(half) for half in np.split(logits, 2, axis=1)])
+    return Pool("real masks", logits, labels)
 
 
 Shape = Literal["normal", "skewed", "even"]

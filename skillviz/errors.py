@@ -320,6 +320,13 @@ def advice(kind: str) -> End | type[SkillvizError]:
     return ENDS.get(kind) or error_class(kind) or SkillvizError
 
 
+def refuse(*rules: tuple[object, str], error: type[SkillvizError] = BadInput) -> None:
+    """Raise the error with the sentence of the first rule whose condition is true."""
+    for is_broken, sentence in rules:
+        if is_broken:
+            raise error(sentence)
+
+
 def first_line(error: BaseException) -> str:
     """Return the first line of an error's message, or its class name if it has no message."""
     return next(iter(str(error).strip().splitlines()), type(error).__name__)

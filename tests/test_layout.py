@@ -18,9 +18,9 @@ from skillviz.core.graft import Graft
 from skillviz.errors import OtherVersion, SkillvizError
 from skillviz.layout import GRAFT, LAYOUT, refuse_another
 from skillviz.models.checkpoint import ModelInfo
-from skillviz.models.content_hash import content_sha256
 from skillviz.models.finetune.journal import TrainingState
 from skillviz.models.frozen_tensors import FROZEN, wrong_base
+from skillviz.models.state_file import content_sha256
 from skillviz.runs.checkpoint import Checkpoint
 from skillviz.runs.doctor import mended
 from skillviz.runs.held_out import training_record

@@ -39,6 +39,7 @@ from benchmarks.masked_lm import (
 )
 from skillviz.errors import BadInput
 from skillviz.models.finetune.journal import Journal
+from skillviz.models.state_file import Pause
 from skillviz.models.tokenizer import load_tokenizer
 from skillviz.tasks.leaks import plain
 from skillviz.tasks.registry import task as find_task
@@ -138,7 +139,7 @@ def trained(
     rows = encoded(TEXTS[:50], tokenizer)
     settings = Settings(steps / 3600, rate, batch_size=8, evaluate_seconds=4)
     model = opened(base, 0, frequencies(rows, tokenizer, len(tokenizer)))
-    journal, points, seconds = Journal(folder, stamp=f"{rate}", pause=0.0), list[Progress](), count()
+    journal, points, seconds = Journal(folder, stamp=f"{rate}", pause=Pause(seconds=0.0)), list[Progress](), count()
 
     def clock() -> float:
         if (now := next(seconds)) == cut:

@@ -226,7 +226,7 @@ def leak_sentences(transfer: TransferNote, trained_on: str) -> tuple[str, ...]:
         return ()
     return (
         f"{transfer.name}: {transfer.dropped:,} of {transfer.rows:,} test examples are also in the training data of "
-        f"{trained_on} too and are left out.",
+        f"{trained_on} and are left out.",
     )
 
 

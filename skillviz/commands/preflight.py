@@ -77,10 +77,10 @@ def preflight(
     asked = registry.task(spec.task) if has_task else None
     result = check_pair(expanded(spec.base, "base"), expanded(spec.finetuned, "finetuned"), asked, spec.readout)
     budget = byte_count(memory) if memory else free_bytes(spec.device)
-    errors, remarks = list(result.errors), result.notes
+    errors, remarks, session = list(result.errors), result.notes, Session()
     if not errors:
         try:
-            remarks = _rehearsed(spec, result, runs_dir, is_whole=has_task)
+            remarks = _rehearsed(spec, result, session if has_task else None, runs_dir)
         except SkillvizError as refused:
             errors = [refused]
     errors += _cluster_refusal(cluster)
@@ -92,7 +92,7 @@ def preflight(
         say(f"The pair fits: {result.readout} readout, {result.d:,} graftable parameters.")
     work = ""
     if has_task and not errors:
-        facts = facts_of(spec, kind_of(spec.device), result)
+        facts = facts_of(spec, session, kind_of(spec.device))
         work, needed = work_words(spec, cost_of(spec, facts), facts.counts, facts.sizes), int(peak_bytes(spec, facts))
         with_nulls = f", with {counted(len(spec.null_searches), 'null')}" if spec.null_searches else ""
         say(f"This localization{with_nulls}: {work}; {byte_size(needed)} of memory.")
@@ -108,18 +108,17 @@ def preflight(
         raise typer.Exit(BAD_USE)
 
 
-def _rehearsed(spec: RunSpec, result: Preflight, runs_dir: Path | None, is_whole: bool) -> tuple[str, ...]:
+def _rehearsed(spec: RunSpec, result: Preflight, session: Session | None, runs_dir: Path | None) -> tuple[str, ...]:
     """The remarks on a pair whose headers fit, on its data and its options; found without reading weights.
 
-    Without a task (`is_whole` False) only the models are checked. Raises the SkillvizError with which localize would
+    Without a task (no session) only the models are checked. Raises the SkillvizError with which localize would
     refuse the run.
     """
     from skillviz.models.device import pick  # imports torch
     from skillviz.models.pair import rehearse  # imports torch
 
-    if is_whole:
+    if session is not None:
         Store(store_root(runs_dir)).refuse_unwritable()
-        session = Session()
         plan = planned(spec, session, library(runs_dir), pick(spec.device).type)
         session.others(spec)  # raises if their data cannot be read
         return plan.notes

@@ -122,19 +122,14 @@ def tango(only_a: ArrayLike, only_b: ArrayLike, n: ArrayLike, level: float = LEV
         raise BadInput("the pairs that differ must be at least 0 each, and together at most n.")
     z = NormalDist().inv_cdf(0.5 + _checked_level(level) / 2)
     size = np.where(count > 0, count, np.nan)
-
-    def is_likely(difference: Floats) -> NDArray[np.bool_]:
-        """True if the sample is within z standard deviations under this difference."""
-        variance = score_variance(first, second, size, difference)
-        return np.asarray((first - second - size * difference) ** 2 <= z**2 * np.maximum(variance, 0.0))
-
     inside, outside = (
         np.stack([(first - second) / size] * 2),
         np.stack([np.full(size.shape, end) for end in (-1.0, 1.0)]),
     )
     for _ in range(HALVINGS):
         middle = (inside + outside) / 2
-        likely = is_likely(middle)
+        variance = np.maximum(score_variance(first, second, size, middle), 0.0)
+        likely = (first - second - size * middle) ** 2 <= z**2 * variance  # within z standard deviations
         inside, outside = np.where(likely, middle, inside), np.where(likely, outside, middle)
     low, high = np.where(np.isnan(size), np.nan, outside)
     return (low, high) if low.ndim else (float(low), float(high))

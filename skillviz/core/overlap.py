@@ -84,15 +84,6 @@ def _framed(regions: Regions, values: np.ndarray) -> pd.DataFrame:
     return pd.DataFrame(values, index=list(regions), columns=list(regions), dtype=np.float64)
 
 
-def matched_overlap(a: Region, b: Region) -> float:
-    """Mean of |a and b| / |b| over random regions with as many entries in each tensor; NaN if b is empty.
-
-    Regions concentrate in the same tensors, so this is well above size / d: sum over tensors of a_t b_t / d_t, over
-    |b|.
-    """
-    return overlap_by_chance(_counts_by_tensor(a, b), b.size).mean
-
-
 def matched_iou(a: Region, b: Region) -> float:
     """Mean of |a and b| / |a or b| over random regions with as many entries in each tensor; NaN if both are empty.
 
@@ -195,19 +186,6 @@ def _counts_by_tensor(a: Region, b: Region) -> np.ndarray:
     return np.array(rows, dtype=np.int64).reshape(-1, 3)
 
 
-def chance_iou(size_a: int, size_b: int, d: int) -> float:
-    """Mean of |a and b| / |a or b| over random regions of these sizes, drawn evenly over d; NaN if both are empty.
-
-    The common count x is hypergeometric; x / (size_a + size_b - x) is averaged over it exactly, except for counts more
-    than 40 standard deviations from the mean.
-    """
-    _check_sizes(d, size_a, size_b)
-    if not size_a + size_b:
-        return float("nan")
-    x, chance = _common_counts(size_a, size_b, d)
-    return float((chance * (x / (size_a + size_b - x))).sum())
-
-
 def _common_counts(a: int, b: int, d: int) -> tuple[np.ndarray, np.ndarray]:
     """The likely numbers of entries common to two random regions, and their probabilities (sum 1)."""
     mean = a * b / d
@@ -220,9 +198,3 @@ def _common_counts(a: int, b: int, d: int) -> tuple[np.ndarray, np.ndarray]:
     logs = np.concatenate([[0.0], np.cumsum(ratio)])
     chance = np.exp(logs - logs.max())
     return x, chance / chance.sum()
-
-
-def _check_sizes(d: int, *sizes: int) -> None:
-    outside = [s for s in sizes if not 0 <= s <= d]
-    if d < 1 or outside:
-        raise BadInput(f"region sizes must lie in 0..d with d at least 1; got {sizes} with d = {d:,}.")

@@ -52,7 +52,8 @@ def numbers(values: ArrayLike, name: str) -> Floats:
 
 
 def _array(values: ArrayLike, name: str) -> NDArray[Any]:
-    _refuse_masked(values, name)
+    if np.ma.is_masked(values):
+        raise BadInput(f"{name} is an array with masked entries; leave those rows out, or give them numbers.")
     try:
         return np.asarray(values)
     except (TypeError, RuntimeError) as error:  # torch's: a tensor with a gradient, or of a type unknown to NumPy
@@ -61,11 +62,6 @@ def _array(values: ArrayLike, name: str) -> NDArray[Any]:
     except ValueError as error:
         reason = str(error).rstrip(".")
         raise BadInput(f"{name} must be an array of numbers whose rows have one length: {reason}.") from error
-
-
-def _refuse_masked(values: ArrayLike, name: str) -> None:
-    if np.ma.is_masked(values):
-        raise BadInput(f"{name} is an array with masked entries; leave those rows out, or give them numbers.")
 
 
 def _checked_labels(labels: ArrayLike, n: int, classes: int) -> Integers:
@@ -142,11 +138,6 @@ def accuracy(logits: ArrayLike, labels: ArrayLike) -> float:
 def nll(logits: ArrayLike, labels: ArrayLike) -> float:
     """Mean negative log-likelihood of the labels, in nats."""
     return float(losses(logits, labels).mean())
-
-
-def brier(logits: ArrayLike, labels: ArrayLike) -> float:
-    """Mean squared distance of probabilities from labels, summed over classes; 0 is best, 2 is worst."""
-    return float(squared_errors(logits, labels).mean())
 
 
 def outcomes(logits: ArrayLike, labels: ArrayLike, positive: int = 1) -> Floats:

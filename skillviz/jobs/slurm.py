@@ -21,7 +21,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from skillviz.errors import BadInput, NoCluster
 from skillviz.jobs.backend import LOCAL, Backend
@@ -32,7 +32,7 @@ from skillviz.runs.process import environment
 from skillviz.runs.slurm_queue import SLURM, is_there
 from skillviz.serving.settings import OURS
 from skillviz.tasks.project import expanded, project_root
-from skillviz.tasks.refusals import refused
+from skillviz.tasks.refusals import validated
 from skillviz.tasks.yaml_files import TextLoader, read_yaml
 
 VARIABLE = f"{OURS}CLUSTER"
@@ -122,14 +122,8 @@ def settings() -> ClusterSettings:
     content = read_yaml(path, f"the cluster settings {path}", TextLoader)
     if not isinstance(content, dict):
         raise BadInput(f"the cluster settings {path} are not a list of `name: value` lines (docs/jobs.md).")
-    try:
-        return ClusterSettings(**{str(name): value for name, value in content.items()})
-    except ValidationError as error:
-        field, reason = refused(error)
-        if error.errors()[0]["type"] == "extra_forbidden":
-            known = ", ".join(ClusterSettings.model_fields)
-            raise BadInput(f"'{field}' is not a cluster setting; known: {known}.") from error
-        raise BadInput(f"'{field}' of the cluster settings cannot be used: {reason}.") from error
+    values = {str(name): value for name, value in content.items()}
+    return validated(ClusterSettings, values, "the cluster settings", "a cluster setting")
 
 
 def checked_settings() -> ClusterSettings:

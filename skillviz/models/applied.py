@@ -15,7 +15,7 @@ from pydantic import BaseModel, Field, ValidationError
 
 from skillviz.atomic import whole_folder
 from skillviz.core.graft import Graft
-from skillviz.errors import BadInput, CorruptFile, RandomHead, WrongBase
+from skillviz.errors import CorruptFile, RandomHead, WrongBase, refuse
 from skillviz.models.checkpoint import ModelInfo, read_info
 from skillviz.models.fetch import resolve
 from skillviz.models.heads import Readout, class_names, is_linear
@@ -151,12 +151,17 @@ def save_applied(result: Applied, out: Path | str, *, overwrite: bool = False) -
 
 def refuse_full_folder(out: Path, overwrite: bool, base: str | Path | None = None) -> None:
     """Raise BadInput if `out` is not empty and `overwrite` is not set, or if `out` is the base's own folder."""
-    if base is not None and out.is_dir() and out.resolve() == Path(base).resolve():
-        raise BadInput(f"{out} is the base itself, which would be lost; name another folder to write to.")
-    if out.is_file():
-        raise BadInput(f"{out} is a file; name a folder to write the model to.")
-    if out.is_dir() and any(out.iterdir()) and not overwrite:
-        raise BadInput(f"{out} is not empty; name another folder, or add --overwrite to replace it.")
+    refuse(
+        (
+            base is not None and out.is_dir() and out.resolve() == Path(base).resolve(),
+            f"{out} is the base itself, which would be lost; name another folder to write to.",
+        ),
+        (out.is_file(), f"{out} is a file; name a folder to write the model to."),
+        (
+            out.is_dir() and any(out.iterdir()) and not overwrite,
+            f"{out} is not empty; name another folder, or add --overwrite to replace it.",
+        ),
+    )
 
 
 def write_model(

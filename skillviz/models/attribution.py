@@ -29,7 +29,7 @@ from skillviz.core.encoded import Encoded
 from skillviz.core.parameters import ParameterTable
 from skillviz.core.readout import Readout
 from skillviz.core.region import Region
-from skillviz.errors import BadInput
+from skillviz.errors import BadInput, refuse
 from skillviz.models.pair import ModelPair
 
 BASELINES = ("pad", "mask", "zero")
@@ -122,7 +122,18 @@ def explained(
             f"predictions of '{pair.table.model_type}' models cannot be explained: encoder and decoder read the same "
             "embeddings at different places; use a model with one stack of layers."
         )
-    _check(encoded, target, row, baseline, steps)
+    refuse(
+        (baseline not in BASELINES, f"'{baseline}' is not a baseline; known: {', '.join(BASELINES)}."),
+        (
+            not 0 <= target < encoded.n_labels,
+            f"class {target} is not there; the task has the classes 0 to {encoded.n_labels - 1}.",
+        ),
+        (
+            not 0 <= row < len(encoded),
+            f"example {row} is not there; the examples are 0 to {len(encoded) - 1}.",
+        ),
+        (not 2 <= steps <= 1000, f"attributions take 2 to 1000 steps; got {steps}."),
+    )
     one = encoded.take([row])
     objective = pair.objective(one)
     batch = objective.batches.batch(np.array([0]))
@@ -229,17 +240,6 @@ def _tokens(ids: np.ndarray, tokenizer: Any) -> tuple[str, ...]:
     pieces = [tokenizer.decode([number]).strip().removeprefix("##") for number in ids.tolist()]
     names = tokenizer.convert_ids_to_tokens(ids.tolist())
     return tuple(p if p and "\ufffd" not in p else str(name) for p, name in zip(pieces, names, strict=True))
-
-
-def _check(encoded: Encoded, target: int, row: int, baseline: str, steps: int) -> None:
-    if baseline not in BASELINES:
-        raise BadInput(f"'{baseline}' is not a baseline; known: {', '.join(BASELINES)}.")
-    if not 0 <= target < encoded.n_labels:
-        raise BadInput(f"class {target} is not there; the task has the classes 0 to {encoded.n_labels - 1}.")
-    if not 0 <= row < len(encoded):
-        raise BadInput(f"example {row} is not there; the examples are 0 to {len(encoded) - 1}.")
-    if not 2 <= steps <= 1000:
-        raise BadInput(f"attributions take 2 to 1000 steps; got {steps}.")
 
 
 BLOCK = "block"

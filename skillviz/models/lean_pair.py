@@ -12,7 +12,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from skillviz.core.encoded import Encoded
 from skillviz.core.lean import PART, LeanModel, LeanProblem, parts_of
 from skillviz.core.parameters import graftable
 from skillviz.core.region import Region
@@ -59,6 +58,8 @@ class Outside(Mapping[str, tuple[Tensor, Tensor]]):
 class LeanPair(ModelPair):
     """A pair whose `base` and `finetuned` are vectors of stored values. `setting` is the state the model is in."""
 
+    problem_type = LeanProblem
+
     flat: LeanModel
     base: StoredVector  # type: ignore[assignment]
     finetuned: StoredVector  # type: ignore[assignment]
@@ -86,21 +87,9 @@ class LeanPair(ModelPair):
         finally:
             self._set_state(*before)
 
-    def problem(
-        self, train: Encoded, selection: Encoded | None = None, autocast: torch.dtype | None = None
-    ) -> LeanProblem:
-        """Return the problem for a localizer."""
-        search = self.objective(train, autocast)
-        select = None if selection is None else self.objective(selection, autocast)
-        return LeanProblem(self.flat, self.base, self.finetuned, search, select)  # type: ignore[arg-type]
-
-    def finetuned_tensors(self) -> Mapping[str, Tensor]:
-        """Return the fine-tuned graftable tensors by name, as stored; each is read on access."""
-        return StoredTensors(self.finetuned)
-
-    def base_tensors(self) -> Mapping[str, Tensor]:
-        """Return the base's graftable tensors by name, as stored."""
-        return StoredTensors(self.base)
+    def tensors_of(self, end: StoredVector) -> Mapping[str, Tensor]:  # type: ignore[override]
+        """Return the graftable tensors of `base` or `finetuned` by name, as stored; each is read on access."""
+        return StoredTensors(end)
 
     def is_at(self, state: str) -> bool:
         """True if every graftable entry has the bits of the state pretrained or finetuned."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pandas as pd
 import torch
@@ -90,6 +90,8 @@ class ModelPair:
     movement. `added_rows` are the numbers of the vocabulary rows of tokens that fine-tuning added; they are the
     fine-tuned model's in every state. `usual_length` is the longest input in tokens of a task that states none.
     """
+
+    problem_type: ClassVar[type[Problem]] = Problem
 
     flat: FlatModel
     base: Tensor
@@ -175,7 +177,7 @@ class ModelPair:
         """Return the problem for a localizer: this model, and examples to search and to judge regions on."""
         search = self.objective(train, autocast)
         select = None if selection is None else self.objective(selection, autocast)
-        return Problem(self.flat, self.base, self.finetuned, search, select)
+        return self.problem_type(self.flat, self.base, self.finetuned, search, select)
 
     def objective(self, encoded: Encoded, autocast: torch.dtype | None = None) -> Objective:
         """Return loss, gradients and class scores of the pair's model on these examples, by the pair's readout."""
@@ -197,7 +199,8 @@ class ModelPair:
         """
         if self.rest != "base" or self.rescaled:
             raise BadInput(NO_GRAFT)
-        config, classes = self.flat.model.config, names_of_pair(self.finetuned_info, self.base_info).names
+        config: Any = self.flat.model.config
+        classes = names_of_pair(self.finetuned_info, self.base_info).names
         named = dict(enumerate(classes)) if len(classes) == len(config.id2label) else config.id2label
         provenance = {
             "base": self.base_info.identity(),
@@ -219,7 +222,9 @@ class ModelPair:
                 "rows": self.base_info.vocab_size, "numbers": list(self.added_rows), **tokens,
             }  # fmt: skip
         scale = {} if self.gain == 1 else {"gain": self.gain}
-        graft = Graft.of(region, self.finetuned_tensors(), self.head(), {**provenance, **(header or {}), **scale}, rows)
+        graft = Graft.of(
+            region, self.tensors_of(self.finetuned), self.head(), {**provenance, **(header or {}), **scale}, rows
+        )
         return replace(graft, values=self._scaled(region, graft.values))
 
     def graft_values(self, region: Region) -> Mapping[str, Tensor]:
@@ -227,13 +232,13 @@ class ModelPair:
 
         Scaled values are in the model's dtype.
         """
-        return self._scaled(region, Graft.of(region, self.finetuned_tensors()).values)
+        return self._scaled(region, Graft.of(region, self.tensors_of(self.finetuned)).values)
 
     def _scaled(self, region: Region, tuned: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
         """Return the fine-tuned values of a region at the pair's gain."""
         if self.gain == 1:
             return tuned
-        base, dtype = Graft.of(region, self.base_tensors()).values, self.model.dtype
+        base, dtype = Graft.of(region, self.tensors_of(self.base)).values, self.model.dtype
         return {name: between(base[name].to(dtype), end.to(dtype), self.gain) for name, end in tuned.items()}
 
     def _added(self) -> dict[str, Tensor]:
@@ -243,13 +248,9 @@ class ModelPair:
             return {}
         return {name: parameter.detach()[numbers] for name, parameter in vocabulary_parameters(self.model).items()}
 
-    def finetuned_tensors(self) -> Mapping[str, Tensor]:
-        """Return the fine-tuned graftable tensors by name."""
-        return dict(zip(self.table.names, self.flat.views(self.finetuned), strict=True))
-
-    def base_tensors(self) -> Mapping[str, Tensor]:
-        """Return the base's graftable tensors by name."""
-        return dict(zip(self.table.names, self.flat.views(self.base), strict=True))
+    def tensors_of(self, end: Tensor) -> Mapping[str, Tensor]:
+        """Return the graftable tensors of `base` or `finetuned` by name."""
+        return dict(zip(self.table.names, self.flat.views(end), strict=True))
 
     def is_at(self, state: str) -> bool:
         """True if every graftable entry has the bits of the state pretrained or finetuned."""

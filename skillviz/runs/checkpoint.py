@@ -2,33 +2,25 @@
 
 from __future__ import annotations
 
-import json
-import os
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 
-from skillviz import json_text
-from skillviz.atomic import write_file
 from skillviz.core.comparison import Comparison
 from skillviz.core.localizers.record import State
-from skillviz.errors import DiskFull, WrongCheckpoint
-from skillviz.layout import KEY, LAYOUT, refuse_another
-from skillviz.models.content_hash import content_sha256
+from skillviz.errors import WrongCheckpoint
+from skillviz.layout import KEY, LAYOUT
+from skillviz.models.state_file import UNREADABLE, Pause, read_state, write_state
 from skillviz.runs.folder import CHECKPOINT as CHECKPOINT
 from skillviz.runs.search import Searched
 from skillviz.tasks.definition import compared
 
-EVERY = 5.0  # seconds between two checkpoints
-SPARED = 20  # the pause is at least this many times the last writing time: at most 5% of the time goes into checkpoints
-ENVIRONMENT = "SKILLVIZ_CHECKPOINT_SECONDS"
+KIND = "checkpoint"
 DEFINITION = "definition"
 STAMPED = {
     "spec": "settings of the run", "base": "base model", "finetuned": "fine-tuned model", "data": "data",
@@ -61,9 +53,7 @@ class Checkpoint:
         }  # fmt: skip
         tensors = {f"order.{size}": torch.from_numpy(order.copy()) for size, order in self.searched.orders.items()}
         tensors |= {f"state.{name}": value.detach().cpu().contiguous() for name, value in (self.state or {}).items()}
-        text = json.dumps(header, allow_nan=False)
-        metadata = {"checkpoint": text, "sha256": content_sha256(text, tensors)}
-        write_file(path, lambda part: save_file(tensors, part, metadata=metadata))
+        write_state(path, KIND, header, tensors)
 
     @classmethod
     def read(cls, path: Path) -> Checkpoint | None:
@@ -74,18 +64,10 @@ class Checkpoint:
         if not path.is_file():
             return None
         try:
-            with safe_open(path, "pt") as file:
-                metadata = file.metadata()
-                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-            header = json_text.loads(metadata["checkpoint"])
-            if metadata.get("sha256", "") not in ("", content_sha256(metadata["checkpoint"], tensors)):
-                raise ValueError("its content has changed since it was written")
-            refuse_another(header, f"the checkpoint {path}")
-            if "sha256" not in metadata:
-                raise ValueError("it has no sha256")
+            header, tensors = read_state(path, KIND, f"the checkpoint {path}")
             orders: dict[int, np.ndarray] = {size: tensors[f"order.{size}"].numpy() for size in header["sizes"]}
             searched = Searched(orders=orders, history=header["history"], notes=header["notes"])
-        except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
+        except UNREADABLE as error:
             raise WrongCheckpoint(f"the checkpoint {path} cannot be read ({error}); {_anew(path)}") from error
         state = {name.removeprefix("state."): t for name, t in tensors.items() if name.startswith("state.")}
         under_way = state if header["under_way"] else None
@@ -114,8 +96,7 @@ class Checkpoints:
     computed_on: Mapping[str, str]
     before: float = 0.0
     begun: float = field(default_factory=time.monotonic)
-    written: float = field(default_factory=time.monotonic)
-    pause: float = field(default_factory=lambda: float(os.environ.get(ENVIRONMENT, EVERY)))
+    pause: Pause = field(default_factory=Pause)
 
     def restored(self) -> Checkpoint | None:
         """Return the checkpoint to resume from, or None if there is none; raises WrongCheckpoint."""
@@ -131,31 +112,15 @@ class Checkpoints:
             )
         return checkpoint
 
-    @contextmanager
-    def saving(self, searched: Searched, state: State | None = None) -> Iterator[None]:
+    def saving(self, searched: Searched, state: State | None = None) -> AbstractContextManager[None]:
         """Store the checkpoint now if the last one is old; otherwise store it only if the body ends early."""
-        saved = time.monotonic() - self.written > self.pause and self.save(searched, state)
-        try:
-            yield
-        except BaseException:
-            if not saved:
-                self.save(searched, state)
-            raise
 
-    def save(self, searched: Searched, state: State | None = None) -> bool:
-        """Store a checkpoint and return True; return False if there is nothing to store yet.
-
-        A full disk is ignored, because it is no reason to end the run.
-        """
-        if not searched.orders and state is None:
-            return False
-        begun = time.monotonic()
-        with suppress(DiskFull):
-            seconds = round(self.before + begun - self.begun, 3)
+        def write() -> None:
+            seconds = round(self.before + time.monotonic() - self.begun, 3)
             Checkpoint(self.stamp, self.computed_on, seconds, searched, state).write(self.path)
-        self.written = time.monotonic()
-        self.pause = max(self.pause, SPARED * (self.written - begun))
-        return True
+
+        # there is nothing to store before the first step
+        return self.pause.saving(write) if searched.orders or state is not None else nullcontext()
 
 
 def _is_same(name: str, stored: str | None, now: str | None) -> bool:

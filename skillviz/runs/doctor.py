@@ -70,8 +70,7 @@ def findings(store: Store) -> Iterator[Finding]:
                 "left",
             )
     for record in (*store.root.glob("scores/*/score.json"), *store.root.glob(f"{PARTS}/*/*/parts.json")):
-        name = f"{record.name} in {record.parent}"
-        yield from _readable(record, lambda of=record, name=name: refuse_another(content_of(of), name))
+        yield from _readable(record, partial(_of_record, record))
     yield from _readable(store.root / STUDIES, partial(_of_packs, store))
     for name in sorted(store.noted()):
         yield from _readable(store.root / NOTES / f"{name}.txt", partial(_of_note, store, name))
@@ -91,6 +90,10 @@ def _leftovers(folder: Path) -> Iterator[Finding]:
         for path in abandoned(folder):
             clear = partial(clear_abandoned, folder)
             yield Finding(path, "It was left by a process that was killed.", "cleaned", clear)
+
+
+def _of_record(path: Path) -> None:
+    refuse_another(content_of(path), f"{path.name} in {path.parent}")
 
 
 def _of_checkpoint(path: Path) -> None:

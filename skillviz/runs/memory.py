@@ -18,13 +18,10 @@ from skillviz.core.localizers.table import GROUP_SHARE, LEAN_CANDIDATES, Cost, W
 from skillviz.core.size import parse_size
 from skillviz.errors import BadInput, NotEnoughMemory
 from skillviz.models.checkpoint import own_dtype
-from skillviz.models.preflight import Preflight, preflight
 from skillviz.runs.pace import OTHERS, OUTSIDE
+from skillviz.runs.session import Session
 from skillviz.runs.spec import RunSpec
-from skillviz.tasks import registry
-from skillviz.tasks.source import out_of_scope
-from skillviz.tasks.splits import load, load_test
-from skillviz.tasks.task import CLASSIFICATION, GENERATION, USUAL_LENGTH, Task
+from skillviz.tasks.task import CLASSIFICATION, GENERATION, USUAL_LENGTH
 
 TOKENS = 25.0  # tokens of a sequence of unknown length
 CGROUP = Path("/sys/fs/cgroup")
@@ -66,40 +63,33 @@ class Facts:
     sequences: float = 1.0
 
 
-def facts_of(spec: RunSpec, device: str = "cpu", check: Preflight | None = None) -> Facts:
+def facts_of(spec: RunSpec, session: Session, device: str = "cpu", sizes: tuple[int, ...] = ()) -> Facts:
     """Return the facts of a spec without reading weights; raises SkillvizError for a wrong pair, task or size.
 
-    `check` is the pair's preflight if it is known.
+    `sizes` are those of the spec's plan; without them the spec's own are taken.
     """
-    task = registry.task(spec.task)
-    if check is None:
-        check = preflight(spec.base, spec.finetuned, task, spec.readout)
-        check.raise_first()
-    caps = {"max_train": spec.max_train, "max_validation": spec.max_validation, "max_test": spec.max_test}
-    splits = load(task, k_shot=spec.k_shot, seed=spec.data_seed, **caps)
+    task, check, splits = session.task(spec), session.preflight(spec), session.splits(spec)
     frames = {"train": splits.train, "validation": splits.validation, "test": splits.test}
     counts = {name: len(frame) for name, frame in frames.items() if len(frame)}
     if spec.others:
-        counts[OTHERS] = sum(len(load_test(registry.task(name), max_test=spec.max_test)[0]) for name in spec.others)
-    if (outside := out_of_scope(task)) is not None:
-        counts[OUTSIDE] = min(len(outside), spec.max_test or len(outside))
-    return facts_from(spec, task, check, counts, splits.words, device, splits.options)
-
-
-def facts_from(
-    spec: RunSpec, task: Task, check: Preflight, counts: Mapping[str, int], words: float, device: str,
-    options: float = 1.0,
-) -> Facts:  # fmt: skip
-    """Return the facts of a spec from a checked pair and known numbers of the data: rows, and words per example."""
-    config, d = check.base.config, check.d or 1
-    width = int(config.get("hidden_size") or config.get("n_embd") or config.get("dim") or 512)
-    whole = sum(prod(shape) for shape in check.base.shapes.values())
-    sizes = tuple(parse_size(size, d) for size in spec.sizes)
-    tokens = float(_tokens(words, task.limit(check.readout) or USUAL_LENGTH))
-    own, layers = own_dtype(check.base, check.finetuned), check.layers or 1
-    labels = 1 if task.kind == GENERATION else len(task.labels)
-    sequences = _sequences(task.kind, check.readout, labels, options)
-    return Facts(d, max(whole, d), width, layers, labels, counts, sizes, device, tokens, own, sequences)
+        rows = [len(other.frame) for other in session.others(spec)]
+        counts[OTHERS] = sum(min(count, spec.max_test or count) for count in rows)
+    if (outside := session.out_of_scope(spec)) is not None:
+        counts[OUTSIDE] = len(outside)
+    config, d, labels = check.base.config, check.d or 1, 1 if task.kind == GENERATION else len(task.labels)
+    return Facts(
+        d=d,
+        parameters=max(sum(prod(shape) for shape in check.base.shapes.values()), d),
+        width=int(config.get("hidden_size") or config.get("n_embd") or config.get("dim") or 512),
+        layers=check.layers or 1,
+        labels=labels,
+        counts=counts,
+        sizes=sizes or tuple(parse_size(size, d) for size in spec.sizes),
+        device=device,
+        tokens=float(_tokens(splits.words, task.limit(check.readout) or USUAL_LENGTH)),
+        own=own_dtype(check.base, check.finetuned),
+        sequences=_sequences(task.kind, check.readout, labels, splits.options),
+    )
 
 
 def _sequences(kind: str, readout: str | None, labels: int, options: float) -> float:

@@ -21,9 +21,9 @@ from skillviz.atomic import write_file
 from skillviz.core.encoded import Encoded
 from skillviz.core.region import Region
 from skillviz.errors import DiskFull
-from skillviz.models.content_hash import content_sha256
 from skillviz.models.pair import ModelPair
 from skillviz.models.predict import predict
+from skillviz.models.state_file import content_sha256
 from skillviz.runs.pace import Heard, silent
 
 FOLDER = "scores"

@@ -25,7 +25,7 @@ from skillviz.models.pair import ModelPair
 from skillviz.runs.checkpoint import DEFINITION, Checkpoints
 from skillviz.runs.folder import CHECKPOINT, RunFolder
 from skillviz.runs.held_out import data_record, why_not
-from skillviz.runs.memory import PROCESS, facts_from, free_memory, peak_bytes, refuse_larger
+from skillviz.runs.memory import PROCESS, facts_of, free_memory, peak_bytes, refuse_larger
 from skillviz.runs.nulls import NullDraw, kept_null, null_graft, searched_null
 from skillviz.runs.pace import OTHERS, OUTSIDE, Pace, Scored, passes
 from skillviz.runs.passes import FOLDER, UNKEPT, Passes
@@ -82,11 +82,8 @@ def carry_on(folder: RunFolder, progress: Report | None = None, session: Session
 
 def refuse_too_large(plan: RunPlan, session: Session) -> None:
     """Raise NotEnoughMemory if the run needs more memory than is free on its device."""
-    spec, splits, check = plan.spec, session.splits(plan.spec), session.preflight(plan.spec)
-    device = pick(spec.device)
-    counts = {**plan.task.counts, OTHERS: sum(map(len, session.encoded_others(spec).values()))}
-    facts = facts_from(spec, session.task(spec), check, counts, splits.words, device.type, splits.options)
-    needed = peak_bytes(spec, replace(facts, sizes=plan.sizes))
+    spec, device = plan.spec, pick(plan.spec.device)
+    needed = peak_bytes(spec, facts_of(spec, session, device.type, plan.sizes))
     if device.type == "cpu":  # free memory plus the memory that this process already has
         resident = psutil.Process().memory_info().rss
         refuse_larger(needed, free_memory() + resident, "memory", spec.lean)

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import pandas as pd
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from skillviz.atomic import folder_lock, sha256, whole_folder
-from skillviz.errors import BadInput, CorruptRun, StoreError
+from skillviz.errors import CorruptRun, StoreError
 from skillviz.layout import LAYOUT
 from skillviz.models.heads import Readout
 from skillviz.regular_file import has_size, regular
@@ -45,7 +45,7 @@ from skillviz.runs.record import (
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store, written
 from skillviz.runs.transfer import refuse_unfit
-from skillviz.tasks.refusals import refused
+from skillviz.tasks.refusals import validated
 
 if TYPE_CHECKING:
     from skillviz.runs.session import Session
@@ -92,11 +92,7 @@ class ScoreSpec(BaseModel):
 
 def read_score_spec(values: dict[str, Any]) -> ScoreSpec:
     """Return the spec of these values; raises BadInput with one sentence if a field is invalid."""
-    try:
-        return ScoreSpec(**values)
-    except ValidationError as error:
-        field, reason = refused(error)
-        raise BadInput(f"'{field}' of the scores cannot be used: {reason}.") from error
+    return validated(ScoreSpec, values, "the scores", "a field of scores")
 
 
 class ScoreRecord(Frozen):

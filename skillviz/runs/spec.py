@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from skillviz.core.draws import LARGEST_SEED
 from skillviz.core.localizers.table import DEFAULT_LOCALIZER, LOCALIZERS, has_null
@@ -19,7 +19,7 @@ from skillviz.core.region_expression import canonical, parsed
 from skillviz.errors import BadInput
 from skillviz.models.heads import Readout
 from skillviz.tasks.project import anchored, anchored_task
-from skillviz.tasks.refusals import DEVICE, refused
+from skillviz.tasks.refusals import DEVICE, validated
 
 Dtype = Literal["float32", "bfloat16", "own"]
 KEY = "key:"
@@ -217,14 +217,7 @@ def words_of_region(named: Any) -> Any:
 
 def read_spec(values: dict[str, Any]) -> RunSpec:
     """Return the spec of these values; raises BadInput with one sentence if a field is invalid or unknown."""
-    try:
-        spec = RunSpec(**values)
-    except ValidationError as error:
-        field, reason = refused(error)
-        if error.errors()[0]["type"] == "extra_forbidden":
-            known = ", ".join(RunSpec.model_fields)
-            raise BadInput(f"'{field}' is not a field of a run; known: {known}.") from error
-        raise BadInput(f"'{field or 'the spec'}' of the run cannot be used: {reason}.") from error
+    spec = validated(RunSpec, values, "the run", "a field of a run")
     for name in ("seed", "data_seed"):  # checked only for new specs, so that a stored run can always be read
         if (seed := getattr(spec, name)) > LARGEST_SEED:
             raise BadInput(f"'{name}' of the run cannot be used: it is {seed}, and must be {LARGEST_SEED:,} or less.")

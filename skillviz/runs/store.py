@@ -100,7 +100,10 @@ class Store:
         with written(self.root):
             self.root.mkdir(parents=True, exist_ok=True)
             clear_abandoned(self.root)
-            run_id = self._free_id(name_of(spec, size, task))
+            name = name_of(spec, size, task)
+            run_id = f"{name}-{secrets.token_hex(3)}"
+            while (self.root / run_id).exists():
+                run_id = f"{name}-{secrets.token_hex(3)}"
             with whole_folder(self.root / run_id) as draft:
                 (draft / WORK).mkdir()
                 record = RunRecord(run_id=run_id, spec=spec, key=spec.key(), status="queued", created=now())
@@ -300,12 +303,6 @@ class Store:
             entries, key=lambda e: ("" if isinstance(e, Unreadable) else e.record.created, e.path.name), reverse=True
         )
 
-    def _free_id(self, name: str) -> str:
-        while True:
-            run_id = f"{name}-{secrets.token_hex(3)}"
-            if not (self.root / run_id).exists():
-                return run_id
-
 
 @contextmanager
 def written(root: Path) -> Iterator[None]:
@@ -319,18 +316,14 @@ def written(root: Path) -> Iterator[None]:
         with disk_errors(root / RECORD):
             yield
     except OSError as error:
-        if isinstance(error.filename, str) and not _concerns(Path(error.filename), root):
-            raise
+        if isinstance(error.filename, str):
+            path, folder = Path(error.filename).absolute(), root.absolute()
+            if not (path.is_relative_to(folder) or folder.is_relative_to(path)):
+                raise
         raise StoreError(
             f"the folder of runs {root} cannot be written ({error.strerror or error}); name another one with "
             f"--runs-dir or in {RUNS_VARIABLE}."
         ) from error
-
-
-def _concerns(path: Path, root: Path) -> bool:
-    """True if a path is in the folder `root`, or is a folder that contains it."""
-    path, root = path.absolute(), root.absolute()
-    return path.is_relative_to(root) or root.is_relative_to(path)
 
 
 def store_root(runs_dir: Path | str | None = None) -> Path:

@@ -86,7 +86,7 @@ def grid_logits(
         if kept is not None:
             passes.heard(len(inside) * len(encoded), len(inside) * int(encoded.lengths.sum()), text, False)
         objective = pair.objective(encoded)
-        objective.heard = lambda examples, tokens, text=text: passes.heard(examples, tokens, text, True)
+        objective.heard = partial(_told, passes, text)
         computed: list[np.ndarray] = []
         points = (z for z in kept) if kept is not None else path_logits(pair, objective, path, region, inside)
         with pair.with_gain(gain), closing(points):
@@ -98,6 +98,11 @@ def grid_logits(
         if kept is None and computed:
             passes.keep(np.stack(computed), *place)
         passes.heard(0, 0, text, True)
+
+
+def _told(passes: Passes, text: str, examples: int, tokens: int) -> None:
+    """Report examples that went through the model."""
+    passes.heard(examples, tokens, text, True)
 
 
 def path_logits(

@@ -30,7 +30,7 @@ from skillviz.studies.plan import StudyPlan, study_plan
 from skillviz.studies.spec import StudySpec, read_study
 from skillviz.studies.status import MISSING, RUNNING, Snapshot
 from skillviz.studies.step import FAILED, FINISHED, TABLE, StudyStep, attempt, ensure
-from skillviz.studies.store import FILE, StepNote, StudyRecord, open_study, write_record
+from skillviz.studies.store import FILE, StudyRecord, open_study, write_record
 
 LEVELS = "levels.json"
 NOTES_LOCK = "notes.lock"
@@ -74,8 +74,7 @@ def do_step(path: Path, store: Store, level: int, number: int, report: Report) -
     """Run one step of a level if the steps that it needs are finished, and note the result."""
     from skillviz.runs.session import Session  # imports torch
 
-    plan = study_plan(read_study(path / FILE))
-    step = plan.by_key[_levels(path)[level][number]]
+    plan, step = _step_of(path, level, number)
     at = Snapshot(plan, store)
     if not all(at.is_there(plan.by_key[need]) for need in step.needs):
         _note(path, plan, step, NOT_REACHED, NOT_REACHED)
@@ -91,7 +90,7 @@ def has_checkpoint_since(path: Path, store: Store, level: int, number: int, begu
     """True if the step has written a file to resume from since `begun`, a time in seconds."""
     from skillviz.models.finetune.run import journal_of  # imports torch
 
-    step = study_plan(read_study(path / FILE)).by_key[_levels(path)[level][number]]
+    _, step = _step_of(path, level, number)
     files: list[Path] = []
     if step.kind == LOCALIZE:
         files = [e.path / WORK / CHECKPOINT for e in store.unfinished() if e.record.key == step.key]
@@ -102,8 +101,7 @@ def has_checkpoint_since(path: Path, store: Store, level: int, number: int, begu
 
 def fail_step(path: Path, level: int, number: int, failure: Failure) -> None:
     """Note the failure because of which a step is not tried again."""
-    plan = study_plan(read_study(path / FILE))
-    step = plan.by_key[_levels(path)[level][number]]
+    plan, step = _step_of(path, level, number)
     _note(path, plan, step, FAILED, FAILED, error=failure)
 
 
@@ -125,17 +123,16 @@ def cancelled(path: Path) -> None:
     """Mark the study as cancelled in study.json, and its running steps as missing."""
     with _locked(path) as record:
         if record is not None and record.status == "running":
-            stopped = {k: _stopped(note) for k, note in record.steps.items()}
+            stopped = {
+                key: note.model_copy(update={"state": MISSING}) if note.state == RUNNING else note
+                for key, note in record.steps.items()
+            }
             write_record(path, record.model_copy(update={"status": "cancelled", "finished": now(), "steps": stopped}))
 
 
 def is_cancelled(path: Path) -> bool:
     """True if the study's cancellation was requested."""
     return (path / WORK / CANCEL).exists()
-
-
-def _stopped(note: StepNote) -> StepNote:
-    return note.model_copy(update={"state": MISSING}) if note.state == RUNNING else note
 
 
 def _end(job: str | None) -> Failure:
@@ -145,6 +142,12 @@ def _end(job: str | None) -> Failure:
         return WITHDRAWN
     kind = slurm_queue.FAILURES.get(state or "")
     return ended_by_cluster(kind) if kind else STOPPED
+
+
+def _step_of(path: Path, level: int, number: int) -> tuple[StudyPlan, StudyStep]:
+    """Return the plan of a study, and its step with this number in a level."""
+    plan = study_plan(read_study(path / FILE))
+    return plan, plan.by_key[_levels(path)[level][number]]
 
 
 def _levels(path: Path) -> list[list[str]]:

@@ -57,7 +57,8 @@ class _Checker:
 
     def pair(self, base: str, finetuned: str | None, task: str, readout: str | None) -> Preflight:
         """Return the headers of a pair, or of the base alone if the study makes the fine-tuned model."""
-        if finetuned is not None and _finetuned_name(finetuned) in self.made:
+        first, _, rest = (finetuned or "").partition("/")
+        if first == f"${{{FINETUNED_VARIABLE}}}" and rest.split("/")[0] in self.made:
             finetuned = None
         key = base, finetuned, task, readout
         if key not in self.pairs:
@@ -104,12 +105,6 @@ def _refuse_unasked(base: str, task: Task, readout: str) -> None:
                 f"the base '{base}' has no '{lost[0]}', which the {readout} readout needs; choose readout: head, or a "
                 "base with its language-model head."
             )
-
-
-def _finetuned_name(finetuned: str) -> str:
-    """Return the name of the fine-tuned model's folder in a path below ${SKILLVIZ_FINETUNED}; empty for other paths."""
-    first, _, rest = finetuned.partition("/")
-    return rest.split("/")[0] if first == f"${{{FINETUNED_VARIABLE}}}" else ""
 
 
 @contextmanager

@@ -105,7 +105,11 @@ def run_study(
         try:
             if workers > 1 and sum(not at.is_there(step) for step in at.plan.steps) > 2:
                 _side_by_side(course, workers, command)
-            course.in_turn(Workshop(store, _session(session), command, progress or silent))
+            if session is None:
+                from skillviz.runs.session import Session  # imports torch
+
+                session = Session()
+            course.in_turn(Workshop(store, session, command, progress or silent))
         except BaseException as error:
             journal.finish("cancelled" if isinstance(error, KeyboardInterrupt) else FAILED)
             raise
@@ -114,12 +118,6 @@ def run_study(
         journal.finish(status, device=Snapshot(at.plan, store).devices())
     course.outcome.seconds = journal.record.seconds
     return course.outcome
-
-
-def _session(session: Session | None) -> Session:
-    from skillviz.runs.session import Session  # imports torch
-
-    return session or Session()
 
 
 @dataclass

@@ -13,7 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from skillviz.atomic import folder_lock, whole_folder, write_text
 from skillviz.core.comparison import Comparison
@@ -48,7 +48,7 @@ from skillviz.tasks import registry
 from skillviz.tasks.definition import compared, definition
 from skillviz.tasks.paper import TASKS
 from skillviz.tasks.project import FINETUNED_VARIABLE, finetuned_root, located
-from skillviz.tasks.refusals import refused
+from skillviz.tasks.refusals import validated
 from skillviz.tasks.splits import load
 from skillviz.tasks.task import Files, common_metric
 from skillviz.tasks.user_file import data_files, file_stamp
@@ -163,16 +163,8 @@ PLAIN = "task"  # the file stem of a task that has its own folder
 
 def read_finetuned(values: dict[str, Any]) -> FineTunedSpec:
     """Return the spec of these values; raises BadInput with one sentence if a field is wrong or unknown."""
-    try:
-        return FineTunedSpec(**values)
-    except ValidationError as error:
-        field, sentence = refused(error)
-        if error.errors()[0]["type"] == "extra_forbidden":
-            known = ", ".join(name for name in FineTunedSpec.model_fields if name not in ("tasks", "regions"))
-            raise BadInput(f"'{field}' is not a field of a fine-tuned model; known: {known}.") from error
-        raise BadInput(
-            f"'{field}' of the fine-tuned model cannot be used: {sentence}." if field else f"{sentence}."
-        ) from error
+    unlisted = ("tasks", "regions")
+    return validated(FineTunedSpec, values, "the fine-tuned model", "a field of a fine-tuned model", unlisted)
 
 
 def folder_of(spec: FineTunedSpec) -> Path:

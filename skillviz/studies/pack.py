@@ -65,7 +65,7 @@ def pack(
         there = [r for key, r in runs.items() if to.has(r.id) or (key in finished and _is_same(finished[key], r))]
     new = [run for run in runs.values() if run not in there]
     before = packed_runs(target / FILE) if is_regular(target / FILE) else {}
-    files = {run: _files_as_packed(path) for run, path in before.items()}
+    files = {run: _plain(path, (RECORD, *file_names(path))) for run, path in before.items()}
     files |= {run.id: _files_of(run, rankings) for run in new if run.id not in as_folders}
     scores, n_bytes = 0, 0
     with written(to.root):
@@ -127,10 +127,6 @@ def _files_of(run: Run, rankings: bool) -> Files:
         RECORD: partial(bytes_of, run.path, RECORD) if as_written else record_text(record).encode,
         **{name: partial(checked, name, note.sha256) for name, note in kept.items()},
     }
-
-
-def _files_as_packed(path: Path) -> Files:
-    return _plain(path, (RECORD, *file_names(path)))
 
 
 def _plain(path: Path, names: Collection[str]) -> Files:

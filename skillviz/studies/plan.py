@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from skillviz.core.localizers.table import EXPRESSION, LOCALIZERS
-from skillviz.errors import BadInput
+from skillviz.errors import BadInput, refuse
 from skillviz.models.finetune.recipes import CONTINUAL, MODES, MULTI_TASK, RETRAIN, SGD
 from skillviz.runs.artifact import FINETUNE, LOCALIZE, SCORE
 from skillviz.runs.plan import read_expression
@@ -224,10 +224,16 @@ class _Entry:
         for name in ("finetune", "region"):
             _fields(values.get(name, {}), name)
         recipe = values.get("recipe")
-        if "tasks" in values and recipe not in (MULTI_TASK, CONTINUAL):
-            raise BadInput(f"'tasks' goes with recipe: {MULTI_TASK} or {CONTINUAL}; one task is called `task`.")
-        if "mode" in values and (recipe != CONTINUAL or values["mode"] not in MODES):
-            raise BadInput(f"'mode' is {' or '.join(MODES)}, and goes with recipe: {CONTINUAL}.")
+        refuse(
+            (
+                "tasks" in values and recipe not in (MULTI_TASK, CONTINUAL),
+                f"'tasks' goes with recipe: {MULTI_TASK} or {CONTINUAL}; one task is called `task`.",
+            ),
+            (
+                "mode" in values and (recipe != CONTINUAL or values["mode"] not in MODES),
+                f"'mode' is {' or '.join(MODES)}, and goes with recipe: {CONTINUAL}.",
+            ),
+        )
 
     def _single(self, recipe: str) -> None:
         """Add a model of one task."""

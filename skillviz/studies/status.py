@@ -101,7 +101,11 @@ class Snapshot:
         if entry is not None and entry.record.status in OPEN:
             return RUNNING
         note = self.folder.record.steps.get(step.key) if self.folder is not None else None
-        return note.state if note is not None and self._speaks(note.state) else MISSING
+        if note is None or note.state not in (FAILED, RUNNING):
+            return MISSING
+        # "running" is valid only if a process works on the study
+        is_valid = note.state == FAILED or (self.folder is not None and is_alive(self.folder.path / WORK))
+        return note.state if is_valid else MISSING
 
     def error(self, step: StudyStep) -> str:
         """Return the reason why a step failed; empty if it did not."""
@@ -113,12 +117,6 @@ class Snapshot:
         finished = {key: one.path.name for key, one in self.finished.items()}
         interrupted = {key: e.id for key, e in self.unfinished.items() if e.record.status in ("failed", "cancelled")}
         return {key: Stored(finished.get(key), interrupted.get(key)) for key in {*finished, *interrupted}}
-
-    def _speaks(self, state: str) -> bool:
-        """True if a state in study.json is valid: "running" only if a process works on the study."""
-        if state == RUNNING:
-            return self.folder is not None and is_alive(self.folder.path / WORK)
-        return state == FAILED
 
 
 def status(study: StudySpec, store: Store) -> pd.DataFrame:

@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from typing import Any, TypeVar
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
+
+from skillviz.errors import BadInput
+
+Model = TypeVar("Model", bound=BaseModel)
 
 DEVICE = r"^(auto|cpu|cuda(:\d+)?)$"
 NAME = r"^[\w.-]+$"
@@ -36,6 +42,23 @@ WORDS = {
     "dict_type": "must be a mapping of names to values",
     "model_type": "must be a mapping of names to values",
 }
+
+
+def validated(
+    kind: type[Model], values: Mapping[str, Any], of: str, field_of: str = "a field", unlisted: tuple[str, ...] = ()
+) -> Model:
+    """Return the model of these values; raises BadInput with one sentence if a field is wrong or unknown.
+
+    `of` names the object in the sentence, `field_of` what an unknown field is not; `unlisted` fields are not suggested.
+    """
+    try:
+        return kind(**values)
+    except ValidationError as error:
+        field, reason = refused(error)
+        if error.errors()[0]["type"] == "extra_forbidden":
+            known = ", ".join(name for name in kind.model_fields if name not in unlisted)
+            raise BadInput(f"'{field}' is not {field_of}; known: {known}.") from error
+        raise BadInput(f"'{field}' of {of} cannot be used: {reason}." if field else f"{reason}.") from error
 
 
 def refused(error: ValidationError) -> tuple[str, str]:

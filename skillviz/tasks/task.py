@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from skillviz.core.generation import LABELS
 from skillviz.core.metrics import OF_TEXT, Metric, has_predictions, metric_row
-from skillviz.errors import BadData, BadInput
+from skillviz.errors import BadData, BadInput, refuse
 from skillviz.tasks.template import check_template
 
 SPLITS = ("train", "validation", "test")
@@ -197,74 +197,110 @@ class Task(_Frozen):
     def _fits_together(self) -> Task:
         """Raises BadInput if labels, words, template and metric contradict one another."""
         where = f"task '{self.name}'"
-        if re.search(r"[\s/\\]", self.name):
-            raise BadInput(f"{where}: a name has no spaces and no slashes; write it with '-' or '_'.")
-        if len(self.labels) < 2 or len(set(self.labels)) != len(self.labels) or "" in self.labels:
-            raise BadInput(f"{where}: labels must be two or more different names, not {_listed(self.labels)}.")
         has_label = self.kind != GENERATION and not self.answer
-        if len(set(self.text)) != len(self.text) or (has_label and self.label in self.text):
-            raise BadInput(f"{where}: the text columns and the label column must be different columns.")
+        refuse(
+            (
+                re.search(r"[\s/\\]", self.name),
+                f"{where}: a name has no spaces and no slashes; write it with '-' or '_'.",
+            ),
+            (
+                len(self.labels) < 2 or len(set(self.labels)) != len(self.labels) or "" in self.labels,
+                f"{where}: labels must be two or more different names, not {_listed(self.labels)}.",
+            ),
+            (
+                len(set(self.text)) != len(self.text) or (has_label and self.label in self.text),
+                f"{where}: the text columns and the label column must be different columns.",
+            ),
+        )
         if self.kind == GENERATION:
             self._check_reference(where)
         elif self.kind == CHOICE or self.answer:
             self._check_options(where)
         elif self.metric in OF_TEXT:
             raise BadInput(f"{where}: {self.metric} is of texts with a reference; name its column as 'reference'.")
-        if set(self.classes.values()) - set(self.labels):
-            raise BadInput(f"{where}: classes may only map to the labels {_listed(self.labels)}.")
-        if self.metric == "f1" and len(self.labels) != 2:
-            raise BadInput(f"{where}: the metric f1 needs two labels, and there are {len(self.labels)}; use accuracy.")
-        if not 0 <= self.positive < len(self.labels):
-            raise BadInput(f"{where}: positive must be one of the labels {_listed(self.labels)}.")
-        if self.out_of_scope and not self.has_classes:
-            raise BadInput(f"{where}: 'out_of_scope' names texts that fit no class; without classes leave it out.")
+        refuse(
+            (
+                set(self.classes.values()) - set(self.labels),
+                f"{where}: classes may only map to the labels {_listed(self.labels)}.",
+            ),
+            (
+                self.metric == "f1" and len(self.labels) != 2,
+                f"{where}: the metric f1 needs two labels, and there are {len(self.labels)}; use accuracy.",
+            ),
+            (
+                not 0 <= self.positive < len(self.labels),
+                f"{where}: positive must be one of the labels {_listed(self.labels)}.",
+            ),
+            (
+                self.out_of_scope and not self.has_classes,
+                f"{where}: 'out_of_scope' names texts that fit no class; without classes leave it out.",
+            ),
+        )
         for kind in READOUTS:
             self._check_readout(kind, where)
         return self
 
     def _check_options(self, where: str) -> None:
         """Raises BadInput if options contradict one another, or are combined with fields for tasks with classes."""
-        if not self.options:
-            raise BadInput(f"{where}: 'answer' names the right one of an example's 'options', which are not given.")
-        if len(set(self.columns)) != len(self.columns):
-            raise BadInput(f"{where}: texts, options and the right answer must be in different columns.")
-        if len(self.options) not in (1, len(self.labels)):
-            raise BadInput(
+        refuse(
+            (
+                not self.options,
+                f"{where}: 'answer' names the right one of an example's 'options', which are not given.",
+            ),
+            (
+                len(set(self.columns)) != len(self.columns),
+                f"{where}: texts, options and the right answer must be in different columns.",
+            ),
+            (
+                len(self.options) not in (1, len(self.labels)),
                 f"{where}: there are {len(self.options)} columns of options and {len(self.labels)} labels; name each "
-                "column's place once, or leave labels out."
-            )
-        if self.answer and (self.classes or self.drop):
-            raise BadInput(f"{where}: 'classes' and 'drop' belong to a label column; with 'answer' leave them out.")
-        if self.metric != "accuracy":
-            raise BadInput(f"{where}: {self.metric} is of a class, and options are no classes; use accuracy.")
-        if self.template.masked or self.label_words != LabelWords():
-            raise BadInput(
+                "column's place once, or leave labels out.",
+            ),
+            (
+                self.answer and (self.classes or self.drop),
+                f"{where}: 'classes' and 'drop' belong to a label column; with 'answer' leave them out.",
+            ),
+            (
+                self.metric != "accuracy",
+                f"{where}: {self.metric} is of a class, and options are no classes; use accuracy.",
+            ),
+            (
+                self.template.masked or self.label_words != LabelWords(),
                 f"{where}: options are scored as whole answers by the causal readout; leave label_words and the "
-                "masked template out."
-            )
+                "masked template out.",
+            ),
+        )
 
     def _check_reference(self, where: str) -> None:
         """Raises BadInput if a text to be generated is combined with fields for classes or options."""
-        if self.options or self.answer:
-            raise BadInput(f"{where}: a 'reference' is generated, and 'options' are chosen from; give one of the two.")
-        if self.labels != LABELS or self.classes or self.drop or self.label_words != LabelWords():
-            raise BadInput(
-                f"{where}: a text that is generated has no classes; leave labels, classes, drop and label_words out."
-            )
-        if self.reference in self.text:
-            raise BadInput(f"{where}: the text columns and the reference column must be different columns.")
-        if self.metric not in OF_TEXT:
-            raise BadInput(
-                f"{where}: {self.metric} is of classes or options; a reference is scored by {' or '.join(OF_TEXT)}."
-            )
         changed = [name for name in OF_GENERATING if getattr(self, name) != type(self).model_fields[name].default]
-        if unused := [] if self.generates else changed:
-            raise BadInput(
-                f"{where}: with the metric perplexity nothing is generated; leave {', '.join(unused)} out, or use "
-                "exact_match."
-            )
-        if self.template.masked:
-            raise BadInput(f"{where}: a text is generated by the causal readout; leave the masked template out.")
+        refuse(
+            (
+                self.options or self.answer,
+                f"{where}: a 'reference' is generated, and 'options' are chosen from; give one of the two.",
+            ),
+            (
+                self.labels != LABELS or self.classes or self.drop or self.label_words != LabelWords(),
+                f"{where}: a text that is generated has no classes; leave labels, classes, drop and label_words out.",
+            ),
+            (
+                self.reference in self.text,
+                f"{where}: the text columns and the reference column must be different columns.",
+            ),
+            (
+                self.metric not in OF_TEXT,
+                f"{where}: {self.metric} is of classes or options; a reference is scored by {' or '.join(OF_TEXT)}.",
+            ),
+            (
+                changed and not self.generates,
+                f"{where}: with the metric perplexity nothing is generated; leave {', '.join(changed)} out, or use "
+                "exact_match.",
+            ),
+            (
+                self.template.masked,
+                f"{where}: a text is generated by the causal readout; leave the masked template out.",
+            ),
+        )
 
     def _check_readout(self, kind: str, where: str) -> None:
         template, words = getattr(self.template, kind), getattr(self.label_words, kind)

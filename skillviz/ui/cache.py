@@ -498,7 +498,7 @@ def _without_caps(spec: RunSpec) -> RunSpec:
 @remembered(copied, lambda spec: (_without_caps(spec).json_text(), _spec_files(spec)), max_entries=32)
 def facts(spec: RunSpec) -> Facts:
     """The facts of a run from its headers and all of its data, without its caps; raises a SkillvizError."""
-    return facts_of(_without_caps(spec))
+    return facts_of(_without_caps(spec), Session())
 
 
 def _data_of(spec: RunSpec) -> RunSpec:

@@ -14,6 +14,7 @@ from skillviz.errors import NotEnoughMemory
 from skillviz.runs import memory, produce
 from skillviz.runs.folder import RunFolder
 from skillviz.runs.memory import PROCESS, Facts, facts_of, peak_bytes, refuse_larger
+from skillviz.runs.session import Session
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store
 from tests.cli.calls import call
@@ -84,7 +85,7 @@ def test_measured_peaks_are_announced_within_a_fifth(name: str) -> None:
 @pytest.mark.parametrize("lean", [False, True])
 def test_a_process_of_its_own_takes_what_was_announced(tiny: Path, tmp_path: Path, lean: bool) -> None:
     spec = spec_of(tiny, lean=lean, dtype="own" if lean else "float32")
-    assert peak_bytes(spec, facts_of(spec)) == pytest.approx(taken(spec, tmp_path), rel=0.2)
+    assert peak_bytes(spec, facts_of(spec, Session())) == pytest.approx(taken(spec, tmp_path), rel=0.2)
 
 
 @pytest.mark.nightly
@@ -94,7 +95,7 @@ def test_a_larger_process_too(tmp_path: Path, shape: str, lean: bool) -> None:
     shapes.make_pair(shapes.SHAPES[shape], tmp_path)
     tiny_task(tmp_path)
     spec = spec_of(tmp_path, lean=lean, dtype="own" if lean else "float32")
-    assert peak_bytes(spec, facts_of(spec)) == pytest.approx(taken(spec, tmp_path / "runs"), rel=0.2)
+    assert peak_bytes(spec, facts_of(spec, Session())) == pytest.approx(taken(spec, tmp_path / "runs"), rel=0.2)
 
 
 @pytest.mark.cases(1, 2)
@@ -103,7 +104,7 @@ def test_what_does_not_fit_is_refused_before_there_is_a_folder(
     tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes: dict[str, object]
 ) -> None:
     spec, store = spec_of(tiny, **changes), Store(tmp_path)
-    needed = peak_bytes(spec, facts_of(spec))
+    needed = peak_bytes(spec, facts_of(spec, Session()))
     monkeypatch.setattr(produce.psutil.Process, "memory_info", lambda self: Resident(10_000_000))
     monkeypatch.setattr(produce, "free_memory", lambda: int(needed) - 20_000_000)
     with pytest.raises(NotEnoughMemory, match=r"needs \d+ MiB of memory and \d+ MiB can be used"):
@@ -173,7 +174,7 @@ def test_seven_billion_parameters_fit_24_gb_in_lean_mode_alone() -> None:
 
 def test_the_data_and_the_grid_count(tiny: Path) -> None:
     spec = spec_of(tiny)
-    facts = facts_of(spec)
+    facts = facts_of(spec, Session())
     assert peak_bytes(spec, facts) > PROCESS
     many = Facts(**{**vars(facts), "counts": {"train": 25_000, "test": 25_000}, "tokens": 300.0})
     assert peak_bytes(spec, many) - peak_bytes(spec, facts) > 3e8, "ids, padded, and the resamples"

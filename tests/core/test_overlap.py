@@ -87,7 +87,7 @@ def small(flat: set[int]) -> Region:
 @PROPERTY
 @given(st.sets(st.integers(0, 8)), st.sets(st.integers(0, 8)))
 def test_matched_chance_equals_the_mean_over_every_region_with_these_counts(a: set[int], b: set[int]) -> None:
-    found = (overlap.matched_overlap(small(a), small(b)), overlap.matched_iou(small(a), small(b)))
+    found = (overlap.matched_chance([(small(a), small(b))]).mean, overlap.matched_iou(small(a), small(b)))
     assert found == pytest.approx(slow.matched_means(small(a), small(b)), rel=1e-9, nan_ok=True)
 
 
@@ -163,29 +163,6 @@ def test_regions_that_crowd_share_more_by_chance_than_their_sizes_say() -> None:
     random, counts = np.random.default_rng(1), {"crowded": ((200,), 90), "wide": ((100, 198), 10)}
     pairs = [(drawn_in(random, **counts), drawn_in(random, **counts)) for _ in range(400)]
     shares, ious = np.array([[a.overlap(b), a.iou(b)] for a, b in pairs]).T
-    assert np.mean(shares) == pytest.approx(overlap.matched_overlap(*pairs[0]), abs=4 * shares.std() / 20)
+    assert np.mean(shares) == pytest.approx(overlap.matched_chance(pairs[:1]).mean, abs=4 * shares.std() / 20)
     assert np.mean(ious) == pytest.approx(overlap.matched_iou(*pairs[0]), abs=4 * ious.std() / 20)
     assert np.mean(shares) > 50 * 100 / 20_000
-
-
-@PROPERTY
-@given(st.integers(0, 9), st.integers(0, 9), st.integers(1, 9))
-def test_chance_iou_equals_the_mean_over_every_region(a: int, b: int, d: int) -> None:
-    wanted = slow.mean_iou(min(a, d), min(b, d), d)
-    assert overlap.chance_iou(min(a, d), min(b, d), d) == pytest.approx(wanted, rel=1e-9, nan_ok=True)
-
-
-REAL = 85_054_464
-
-
-@pytest.mark.parametrize(
-    ("size", "wanted"), [(8505, 0.8504 / (17010 - 0.8504)), (REAL, 1.0), (REAL // 2, 1 / 3)],
-    ids=["sparse: near mean / (a + b - mean)", "full", "half: about a third"],
-)  # fmt: skip
-def test_chance_iou_of_a_real_size(size: int, wanted: float) -> None:
-    assert overlap.chance_iou(size, size, REAL) == pytest.approx(wanted, rel=1e-3 if size == 8505 else 1e-6)
-
-
-test_bad_sizes = refused(
-    BadInput, *((r"0\.\.d", overlap.chance_iou, *s) for s in ((11, 2, 10), (-1, 2, 10), (0, 0, 0)))
-)

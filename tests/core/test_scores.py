@@ -15,7 +15,7 @@ from tests.core.drawn_predictions import PROPERTY, logits_of, predictions
 from tests.reference import calibration as slow
 from tests.refused import refused
 
-TWINS = {"accuracy": slow.accuracy, "nll": slow.nll, "brier": slow.brier, "f1": slow.f1}
+TWINS = {"accuracy": slow.accuracy, "nll": slow.nll, "f1": slow.f1}
 
 
 @pytest.mark.parametrize("name", TWINS)
@@ -43,7 +43,7 @@ def test_probabilities_are_a_distribution(drawn: tuple) -> None:
 @given(predictions())
 def test_a_common_shift_changes_nothing(drawn: tuple) -> None:
     logits, labels = drawn[0].astype(np.float64), drawn[1]
-    for metric in (scores.accuracy, scores.nll, scores.brier):
+    for metric in (scores.accuracy, scores.nll):
         assert metric(logits + 8.0, labels) == pytest.approx(metric(logits, labels), rel=1e-9, abs=1e-9)
 
 
@@ -79,7 +79,7 @@ def test_f1_by_hand_and_where_it_is_undefined(labels: list[int], options: dict[s
     assert scores.f1(logits, np.array(labels), **options) == pytest.approx(wanted, nan_ok=True)
 
 
-METRICS = (scores.accuracy, scores.nll, scores.brier, scores.f1)
+METRICS = (scores.accuracy, scores.nll, scores.f1)
 
 
 BAD = (

@@ -11,12 +11,12 @@ from scipy.stats import t as student
 
 from skillviz.core.localizers.linearized import Linear, linearization, minimise
 from skillviz.core.localizers.table import LinearizedOptions, localizer
-from skillviz.core.overlap import chance_iou
 from skillviz.core.region import Region
 from skillviz.core.stability import bootstrap_regions, pairwise_iou, stability
 from skillviz.errors import BadInput
 from tests.core.problems import examples, finish, learnable_problem, tiny_problem
 from tests.reference.convex import slow_loss
+from tests.reference.overlap import mean_iou
 from tests.refused import refused
 
 SHAPES = {"w": (20,)}
@@ -28,7 +28,7 @@ def region(*flat: int) -> Region:
 
 def test_pairs_by_hand() -> None:
     found = [region(0, 1, 2), region(1, 2, 3), region(9)]
-    told, chance = stability(found), np.mean([chance_iou(a, b, 20) for a, b in ((3, 3), (3, 1), (3, 1))])
+    told, chance = stability(found), np.mean([mean_iou(a, b, 20) for a, b in ((3, 3), (3, 1), (3, 1))])
     assert pairwise_iou(found).tolist() == [0.5, 0.0, 0.0]
     assert (told.iou, told.pairs, told.n, told.chance.mean) == pytest.approx((1 / 6, 3, 3, chance))
 

@@ -18,7 +18,7 @@ import pytest
 
 from skillviz import jobs
 from skillviz.errors import StoreError
-from skillviz.runs import checkpoint
+from skillviz.models import state_file
 from skillviz.runs.checkpoint import CHECKPOINT
 from skillviz.runs.run import Run
 from skillviz.runs.spec import RunSpec
@@ -83,7 +83,7 @@ def test_a_job_is_watched_cancelled_and_resumed_as_if_never_cut(store: Store, lo
 def test_kill_9_shows_as_killed_and_the_job_goes_on(
     store: Store, long: RunSpec, whole: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(checkpoint.ENVIRONMENT, "0.05")
+    monkeypatch.setenv(state_file.ENVIRONMENT, "0.05")
     job = jobs.start(long, store)
     until((job.path / "work" / CHECKPOINT).is_file)
     os.kill(process_of(job).pid, signal.SIGKILL)

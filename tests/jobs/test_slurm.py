@@ -13,7 +13,8 @@ import pytest
 from skillviz import jobs
 from skillviz.errors import NoCluster, StoreError
 from skillviz.jobs.slurm import SLURM_BACKEND, VARIABLE
-from skillviz.runs import checkpoint, slurm_queue
+from skillviz.models import state_file
+from skillviz.runs import slurm_queue
 from skillviz.runs.folder import CHECKPOINT
 from skillviz.runs.liveness import jobs_of
 from skillviz.runs.run import Run
@@ -56,7 +57,7 @@ def settings(cluster: SlurmCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     path = tmp_path / "cluster.yaml"
     path.write_text("partition: tests\ntime: 0:10:00\nextra: {cpus-per-task: 1}\n")
     monkeypatch.setenv(VARIABLE, str(path))
-    monkeypatch.setenv(checkpoint.ENVIRONMENT, "0.05")
+    monkeypatch.setenv(state_file.ENVIRONMENT, "0.05")
     slurm_queue.forget()
     slurm_queue._ended.clear()
     return path

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 
 from skillviz.core.region import Region
+from skillviz.models.state_file import Pause
 from skillviz.runs.checkpoint import CHECKPOINT, Checkpoints
 from skillviz.runs.folder import RunFolder
 from skillviz.runs.record_failure import record_failure
@@ -64,7 +65,9 @@ class FakeEngine:
             self.carry_on(folder)
 
     def _make(self, folder: RunFolder, killed_after: int | None = None) -> None:
-        checkpoints = Checkpoints(folder.work / CHECKPOINT, {"spec": folder.record.key}, {"device": "cpu"}, pause=0.0)
+        checkpoints = Checkpoints(
+            folder.work / CHECKPOINT, {"spec": folder.record.key}, {"device": "cpu"}, pause=Pause(seconds=0.0)
+        )
         kept = checkpoints.restored()
         step, state = 0, torch.arange(self.template.record.d or 0, dtype=torch.int64)
         if kept is not None and kept.state is not None:
@@ -73,11 +76,11 @@ class FakeEngine:
         while step < self.steps:
             if step == killed_after:
                 os.kill(os.getpid(), signal.SIGKILL)
-            checkpoints.pause = 0.0  # the real engine limits the time spent on checkpoints
+            checkpoints.pause.seconds = 0.0  # the real engine limits the time spent on checkpoints
             state = (state * 6364136223846793005 + 1442695040888963407) % (1 << 31)
             step += 1
             saved = {"step": torch.tensor(step), "values": state}
-            with checkpoints.saving(searched, lambda saved=saved: saved):
+            with checkpoints.saving(searched, saved):
                 folder.event(phase="search", step=step, total=self.steps, search=1, target=self.template.record.size)
         order = torch.argsort(state, stable=True).numpy()
         searched.orders[self.template.record.size or 0] = order

@@ -18,7 +18,7 @@ from skillviz import atomic, json_text
 from skillviz.analysis import tables
 from skillviz.core import calibration_error, scores
 from skillviz.errors import DiskFull
-from skillviz.models import content_hash
+from skillviz.models import state_file
 from skillviz.models.finetune.training import Trainer
 from skillviz.runs import doctor, folder, liveness, store
 from skillviz.runs.checkpoint import Checkpoints
@@ -211,6 +211,6 @@ FAULTS = {
     "one-in-100": Fault("one example in a hundred counts the wrong way", "stored-numbers", one_in_100),
     "hash-skipped": Fault(
         "the hash of a checkpoint is not compared", "checkpoint-bits",
-        lambda patch: swap(patch, content_hash.content_sha256, lambda *_: Equal("")),
+        lambda patch: swap(patch, state_file.content_sha256, lambda *_: Equal("")),
     ),
 }  # fmt: skip

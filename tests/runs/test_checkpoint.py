@@ -17,7 +17,8 @@ from skillviz.core.localizers.record import number
 from skillviz.core.localizers.table import LOCALIZERS
 from skillviz.core.region import Region
 from skillviz.errors import StoreError, WrongCheckpoint
-from skillviz.runs import checkpoint
+from skillviz.models import state_file
+from skillviz.models.state_file import Pause
 from skillviz.runs import produce as engine
 from skillviz.runs.checkpoint import CHECKPOINT, Checkpoint, Checkpoints
 from skillviz.runs.folder import RunFolder
@@ -144,8 +145,8 @@ def test_an_error_within_a_step_leaves_the_checkpoint_before_it(
     world: Path, session: Session, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An error inside a step keeps the previous checkpoint, and the run resumes from there."""
-    monkeypatch.setenv(checkpoint.ENVIRONMENT, "0")
-    monkeypatch.setattr(checkpoint, "SPARED", 0)
+    monkeypatch.setenv(state_file.ENVIRONMENT, "0")
+    monkeypatch.setattr(state_file, "SPARED", 0)
     spec = asked(world, "stagewise")
     whole = produce(spec, Store(store.root / "whole"), session=session)
     pair = session.pair(spec)
@@ -257,7 +258,7 @@ def test_one_changed_bit_is_noticed(tmp_path: Path, where: str) -> None:
 
 
 def test_no_room_for_a_checkpoint_does_not_end_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    checkpoints = Checkpoints(tmp_path / CHECKPOINT, {}, {}, pause=0.0)
+    checkpoints = Checkpoints(tmp_path / CHECKPOINT, {}, {}, pause=Pause(seconds=0.0))
     monkeypatch.setattr(atomic, "_sync", lambda path: (_ for _ in ()).throw(OSError(28, "No space left on device")))
     with checkpoints.saving(Searched({3: np.arange(3)})):
         pass

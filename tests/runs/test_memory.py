@@ -11,6 +11,7 @@ from skillviz.core.localizers.table import LOCALIZERS
 from skillviz.errors import BadSize
 from skillviz.runs.memory import Facts, cost_of, facts_of, peak_bytes
 from skillviz.runs.pace import work_words
+from skillviz.runs.session import Session
 from skillviz.runs.spec import RunSpec
 from skillviz.tasks.project import PROJECT
 from skillviz.tasks.registry import task
@@ -70,12 +71,12 @@ def test_the_options_of_a_choice_are_counted() -> None:
 
 @pytest.mark.slow
 def test_facts_come_from_headers_and_data_without_torch(world: Path, tmp_path: Path) -> None:
-    facts = facts_of(spec_of(world, sizes=("5%", "10"), max_train=40))
+    facts = facts_of(spec_of(world, sizes=("5%", "10"), max_train=40), Session())
     assert (facts.d, facts.layers, facts.width, facts.labels, facts.sizes) == (D, 2, 16, 2, (222, 10))
     assert facts.counts == {"train": 40, "validation": 32, "test": 32} and 4 < facts.tokens < 30
     assert facts.parameters > D
     other = other_task(tmp_path, "near")
-    assert facts_of(spec_of(world, others=(str(other),), max_test=9)).counts["others"] == 9
+    assert facts_of(spec_of(world, others=(str(other),), max_test=9), Session()).counts["others"] == 9
     with pytest.raises(BadSize):
-        facts_of(spec_of(world, sizes=("0",)))
+        facts_of(spec_of(world, sizes=("0",)), Session())
     assert heavy_after("skillviz.runs.memory") == {}

@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import yaml
 
+from skillviz.analysis.necessity import without_region
 from skillviz.core.calibration import reliability
 from skillviz.core.interpolate import PATHS
 from skillviz.core.prefix import lowest_layer
@@ -18,7 +20,7 @@ from skillviz.core.region import Region
 from skillviz.errors import BadData, BadInput, UnknownTask
 from skillviz.models.predict import predict
 from skillviz.runs.artifact import CURRENT, RunArtifact
-from skillviz.runs.metrics import metrics
+from skillviz.runs.metrics import complement_row, metrics
 from skillviz.runs.produce import produce
 from skillviz.runs.run import Run
 from skillviz.runs.session import Session
@@ -194,3 +196,27 @@ def test_a_finished_run_counts_while_the_other_data_are_the_same(world: Path, st
     assert run.record.transfers[0].scores.n == 10 and RunArtifact(run.spec).changes(run, store, Session()) == CURRENT
     other_task(tmp_path, "near", seed=99)
     assert "the data of the task 'near'" in RunArtifact(run.spec).changes(run, store, Session()).why
+
+
+def test_every_size_has_its_complement(world: Path, store: Store) -> None:
+    session = Session()
+    run = produce(spec_of(world, localizer="movement", sizes=("10%", "50%", "1%")), store, session=session)
+    table = run.complement()
+    assert "complement.parquet" in run.files and set(table["size"]) == set(run.record.sizes)
+    test = table[table["split"] == "test"].set_index(["size", "metric"])["value"]
+    main = run.record.metrics["test"].states["complement"]["accuracy"].value
+    assert test[run.record.size, "accuracy"] == main
+    pair, encoded = session.pair(run.spec), session.encoded(run.spec)["test"]
+    for size in run.record.sizes:
+        logits = {**session.ends(run.spec)["test"], "complement": predict(pair, encoded, "complement", run.cut(size))}
+        row = complement_row(logits, encoded.labels, run.record.task)
+        assert test.loc[size].dropna().to_dict() == pytest.approx(
+            {name: e.value for name, e in row.items() if e.value is not None}
+        )
+    pd.testing.assert_frame_equal(without_region(run, "test"), table[table["split"] == "test"])
+
+
+def test_a_control_whose_rest_is_zero_has_none(world: Path, tmp_path: Path) -> None:
+    spec = spec_of(world, localizer="lottery", sizes=("50%",), steps=2, batch_size=16)
+    run = produce(spec, Store(tmp_path), session=Session())
+    assert "complement.parquet" not in run.files and run.complement().empty

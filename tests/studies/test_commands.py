@@ -30,7 +30,7 @@ from skillviz.runs.process import silent
 from skillviz.runs.score import read_score, score_path
 from skillviz.runs.session import Session
 from skillviz.runs.store import Store
-from skillviz.studies.engine import run_study
+from skillviz.studies.engine import rerunnable, run_study
 from skillviz.studies.pack import pack
 from skillviz.studies.plan import study_plan
 from skillviz.studies.results import Results
@@ -39,6 +39,7 @@ from skillviz.studies.status import Snapshot, status
 from skillviz.studies.step import TABLE
 from skillviz.studies.store import TABLES_VERSION, list_studies, open_study
 from skillviz.studies.time_left import StudyPace, measured
+from skillviz.tasks.project import project_root
 from tests.cli.calls import call
 from tests.studies.tiny_study import few, study_of, tasks
 
@@ -332,3 +333,28 @@ def test_a_cancelled_study_says_so_and_can_go_on(tiny: Path, tmp_path: Path, sto
     assert job.status == "cancelled" and job.finished_steps == 0
     assert set(status(long, store)["state"]) == {"missing"}
     assert "fine-tune one" in jobs.log_tail(store, "tiny")
+
+
+RUN = "python -m skillviz study run"
+REPRODUCE = "python -m skillviz reproduce table1 --scale small"
+
+
+def test_a_command_that_means_something_here_alone_runs_the_stored_study(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "mine.yaml").write_text("")
+    (tmp_path / "tuned").mkdir()
+    monkeypatch.chdir(tmp_path)
+    by_name = f"{RUN} 'my study'"
+    for typed in (
+        f"{RUN} mine.yaml --runs-dir runs", f"{RUN} {tmp_path}/mine.yaml", f"{RUN} ../mine.yaml", "it's one",
+        f"{REPRODUCE} --finetuned tuned", f"{REPRODUCE} --tasks=sst2,{tmp_path}/mine.yaml", f"{REPRODUCE} --base ~/me",
+    ):  # fmt: skip
+        assert rerunnable(typed, "my study") == by_name, typed
+    for typed in (REPRODUCE, f"{REPRODUCE} --base org/m", f"{RUN} benchmarks/studies/baselines-minilm.yaml", by_name):
+        assert rerunnable(f"{typed} --workers 1 --runs-dir {tmp_path}", "my study") == typed
+    assert rerunnable(f"{RUN} {project_root()}/benchmarks/s.yaml", "x") == f"{RUN} benchmarks/s.yaml"
+    assert rerunnable(f"{REPRODUCE} --write-only --runs-dir=/tmp/x --json", "x") == REPRODUCE
+    assert rerunnable(f"{RUN} benchmarks/s.yaml --partial --dry-run", "x") == f"{RUN} benchmarks/s.yaml"
+    assert rerunnable(f"{REPRODUCE} --base '${{SKILLVIZ_REAL}}/m'", "x") == f"{REPRODUCE} --base '${{SKILLVIZ_REAL}}/m'"
+    assert rerunnable(None, "x") is None

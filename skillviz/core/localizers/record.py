@@ -88,7 +88,7 @@ def followed(work: Generator[Any, None, T], report: Callable[[Any], object]) -> 
         try:
             report(next(work))
         except StopIteration as end:
-            return end.value  # type: ignore[no-any-return]
+            return end.value
 
 
 def number(value: float) -> Tensor:

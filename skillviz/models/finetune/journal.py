@@ -4,29 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
-import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor
 
-from skillviz import json_text
-from skillviz.atomic import write_file
-from skillviz.errors import DiskFull
-from skillviz.layout import KEY, LAYOUT, refuse_another
-from skillviz.models.content_hash import content_sha256
+from skillviz.layout import KEY, LAYOUT
+from skillviz.models.state_file import UNREADABLE, Pause, read_state, write_state
 
-EVERY = 5.0  # seconds between two stored states
-SPARED = 20  # the pause is at least this many times the last writing time
-ENVIRONMENT = "SKILLVIZ_CHECKPOINT_SECONDS"
 BEST, NOW, OPTIMIZER = "best.", "now.", "optimizer."
 
 
@@ -62,9 +52,7 @@ class TrainingState:
         for number, values in self.optimizer.items():
             tensors |= {f"{OPTIMIZER}{number}.{name}": value for name, value in values.items()}
         tensors = {name: value.detach().cpu().contiguous().clone() for name, value in tensors.items()}
-        text = json.dumps(header, allow_nan=False)
-        metadata = {"training": text, "sha256": content_sha256(text, tensors)}
-        write_file(path, lambda part: save_file(tensors, part, metadata=metadata))
+        write_state(path, "training", header, tensors)
 
     @classmethod
     def read(cls, path: Path, stamp: str) -> TrainingState | None:
@@ -75,13 +63,8 @@ class TrainingState:
         if not path.is_file():
             return None
         try:
-            with safe_open(path, "pt") as file:
-                metadata = file.metadata()
-                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-            header = json_text.loads(metadata["training"])
-            if metadata["sha256"] != content_sha256(metadata["training"], tensors):
-                return None
-            refuse_another(header, f"the state of an interrupted training in {path}")
+            name = f"the state of an interrupted training in {path}"
+            header, tensors = read_state(path, "training", name)
             if header["stamp"] != stamp:
                 return None
             optimizer: dict[int, dict[str, Tensor]] = {}
@@ -89,9 +72,13 @@ class TrainingState:
                 if name.startswith(OPTIMIZER):
                     number, _, key = name.removeprefix(OPTIMIZER).partition(".")
                     optimizer.setdefault(int(number), {})[key] = value
-            best, values = (_numbered(tensors, kind) for kind in (BEST, NOW))
+            numbers = [range(sum(name.startswith(kind) for name in tensors)) for kind in (BEST, NOW)]
+            best, values = (
+                [tensors[f"{kind}{number}"] for number in of_kind]
+                for kind, of_kind in zip((BEST, NOW), numbers, strict=True)
+            )
             return cls(header["history"], header["best_metric"], best, values, optimizer, header["computed_on"])
-        except (OSError, ValueError, KeyError, TypeError, SafetensorError):
+        except UNREADABLE:
             return None
 
 
@@ -109,8 +96,7 @@ class Journal:
     computed_on: str = ""
     places: list[str] = field(default_factory=list)
     trainings: int = 0
-    written: float = field(default_factory=time.monotonic)
-    pause: float = field(default_factory=lambda: float(os.environ.get(ENVIRONMENT, EVERY)))
+    pause: Pause = field(default_factory=Pause)
 
     def belongs_to(self, *facts: Any) -> None:
         """Set the stamp of the states from these facts, which must be JSON values."""
@@ -151,32 +137,23 @@ class JournalEntry:
             self.journal.places = list(dict.fromkeys((*state.computed_on, self.journal.computed_on)))
         return state
 
-    @contextmanager
-    def saving(self, state: Any) -> Iterator[None]:
+    def saving(self, state: Callable[[], TrainingState]) -> AbstractContextManager[None]:
         """Store `state()` now if the last one is old; otherwise store it only if the body ends early."""
-        saved = self.is_due and self.save(state())
-        try:
-            yield
-        except BaseException:
-            if not saved:
-                self.save(state())
-            raise
+        return self.journal.pause.saving(lambda: self._write(state()))
 
     @property
     def is_due(self) -> bool:
         """True if the last state is old."""
-        return time.monotonic() - self.journal.written > self.journal.pause
+        return self.journal.pause.is_over
 
-    def save(self, state: TrainingState) -> bool:
-        """Store a state. A full disk is ignored, because it is no reason to end the training."""
-        begun = time.monotonic()
-        with suppress(DiskFull):
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            places = self.journal.places or [self.journal.computed_on]
-            replace(state, computed_on=places).write(self.path, self.journal.stamp)
-        self.journal.written = time.monotonic()
-        self.journal.pause = max(self.journal.pause, SPARED * (self.journal.written - begun))
-        return True
+    def save(self, state: TrainingState) -> None:
+        """Store a state now."""
+        self.journal.pause.write(lambda: self._write(state))
+
+    def _write(self, state: TrainingState) -> None:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        places = self.journal.places or [self.journal.computed_on]
+        replace(state, computed_on=places).write(self.path, self.journal.stamp)
 
 
 def states_of(optimizer: torch.optim.Optimizer) -> dict[int, dict[str, Tensor]]:
@@ -188,8 +165,3 @@ def states_of(optimizer: torch.optim.Optimizer) -> dict[int, dict[str, Tensor]]:
 def restore_optimizer(optimizer: torch.optim.Optimizer, states: Mapping[int, Mapping[str, Tensor]]) -> None:
     """Load states returned by `states_of`."""
     optimizer.load_state_dict({**optimizer.state_dict(), "state": {n: dict(state) for n, state in states.items()}})
-
-
-def _numbered(tensors: Mapping[str, Tensor], kind: str) -> list[Tensor]:
-    count = sum(name.startswith(kind) for name in tensors)
-    return [tensors[f"{kind}{number}"] for number in range(count)]

@@ -15,7 +15,7 @@ from typing import Any, Literal
 from skillviz.core.formats import listed
 from skillviz.core.localizers.table import PAPER
 from skillviz.core.methods import METHODS
-from skillviz.errors import BadInput
+from skillviz.errors import BadInput, refuse
 
 K_CAP = 512
 """From 4096-shot on, the paper stops at 16 * n * 512 steps, where the training accuracy is 100%."""
@@ -98,11 +98,6 @@ class RecipeRow:
         """True if it trains only a region."""
         return self.scope == "region"
 
-    @property
-    def trains_few(self) -> bool:
-        """True if it moves few entries on one task."""
-        return self.scope != "all"
-
     def function(self) -> Callable[..., Any]:
         """Return the function that trains; imports torch."""
         module, name = self.run.split(":")
@@ -175,7 +170,7 @@ OPTIMIZERS = tuple(row.name for row in _ROWS if row.scope == "all" and not row.s
 OTHER_OPTIMIZERS = tuple(name for name in OPTIMIZERS if RECIPES[name].method != "ft")
 """Recipes that train the same parameters as plain SGD, with another optimizer."""
 
-FEW = tuple(sorted((row.name for row in _ROWS if row.trains_few), key=lambda name: not RECIPES[name].needs_region))
+FEW = tuple(sorted((row.name for row in _ROWS if row.scope != "all"), key=lambda name: not RECIPES[name].needs_region))
 """Recipes that move few entries on one task, the one that needs a region first."""
 
 MODES: Mapping[str, str] = MappingProxyType({"naive": "continual_naive", "grafting": "continual_graft"})
@@ -216,8 +211,7 @@ def grid_of(row: RecipeRow, grid: str | None, batch_size: int, optimizer: str | 
     """Return the points to try: all of the row's for `paper`, its rates at this batch size for `quick`, else None."""
     if grid is None or grid == "none":
         return None
-    if grid not in GRIDS:
-        raise BadInput(f"'{grid}' is not a grid; known: {', '.join(GRIDS)}.")
+    refuse((grid not in GRIDS, f"'{grid}' is not a grid; known: {', '.join(GRIDS)}."))
     whole = RECIPES[optimizer or row.name].grid
     return whole if grid == "paper" else Grid((batch_size,), whole.rates, f"the rates of: {whole.source}")
 
@@ -240,77 +234,84 @@ def check_use(
     `extra_trained` is True if embeddings or a language-model head are also to be trained.
     """
     row = recipe_row(name)
-    sentence = (
-        _wrong_tasks(row, tasks)
-        or _wrong_regions(row, tasks, regions, mode)
-        or _wrong_numbers(row, rank, matrices, grid, lr, optimizer)
-    )
-    if sentence is None and extra_trained and name not in OPTIMIZERS:
-        sentence = (
+    in_turn, searches = row.tasks == "in turn", grid not in (None, "none")
+    takers = _named(lambda other: other.needs_region or other.tasks == "in turn")
+    lora = _named(lambda other: other.rank is not None)
+    refuse(
+        (
+            row.several_tasks and tasks < 2,
+            f"the recipe {name} learns several tasks; give two tasks or more.",
+        ),
+        (
+            not row.several_tasks and tasks != 1,
+            f"the recipe {name} learns one task, and {tasks} were given; several go with "
+            f"{_named(lambda other: other.several_tasks)}.",
+        ),
+        (
+            row.needs_region and not regions,
+            f"the recipe {name} trains one region only; give it as a run or a file (--region).",
+        ),
+        (row.needs_region and regions > 1, f"the recipe {name} takes one region; got {regions}."),
+        (
+            regions and not (row.needs_region or in_turn),
+            f"the recipe {name} takes no region; regions go with {takers}.",
+        ),
+        (
+            mode is not None and not in_turn,
+            f"a mode belongs to the recipe {_named(lambda other: other.tasks == 'in turn')}; {name} has none.",
+        ),
+        (mode not in (None, *MODES), f"'{mode}' is not a mode of {name} training; known: {', '.join(MODES)}."),
+        (
+            mode == "naive" and regions,
+            f"naive {name} training moves everything; leave out the regions, or take the mode grafting.",
+        ),
+        (
+            mode == "grafting" and not regions,
+            f"{name} training by grafting needs one region per task, in order (--regions).",
+        ),
+        (
+            in_turn and regions not in (0, tasks),
+            f"{tasks} tasks and {regions} regions were given; give one region per task, in order, or none.",
+        ),
+        *(
+            (value is not None and row.rank is None, f"{option} goes with the recipe {lora}; leave it out for {name}.")
+            for option, value in (("rank", rank), ("matrices", matrices))
+        ),
+        (
+            rank is not None and rank < 1,
+            f"the rank is {rank}; give 1 or more (the paper: {', '.join(map(str, RANKS))}).",
+        ),
+        (
+            matrices is not None and matrices < 1,
+            f"matrices is {matrices}; give 1 or more, or leave it out for all query and value matrices.",
+        ),
+        (
+            optimizer is not None and not (row.several_tasks or row.needs_region),
+            f"the recipe {name} has its own optimizer; leave it out: an optimizer goes with "
+            f"{_named(lambda other: other.several_tasks or other.needs_region)}.",
+        ),
+        (
+            optimizer not in (None, *OPTIMIZERS),
+            f"'{optimizer}' is not an optimizer; known: {', '.join(OPTIMIZERS)}.",
+        ),
+        (grid not in (None, *GRIDS), f"'{grid}' is not a grid; known: {', '.join(GRIDS)}."),
+        (
+            searches and lr is not None,
+            f"the grid {grid} tries learning rates of its own; leave out the rate (--lr) or the grid (--grid).",
+        ),
+        (
+            searches and in_turn,
+            f"{name} training has no grid: each stage would need one; give a rate (--lr) and --batch-size.",
+        ),
+        (
+            extra_trained and name not in OPTIMIZERS,
             f"the recipe {name} decides what is trained; --train-embeddings and --train-head go with "
-            f"{', '.join(OPTIMIZERS)}."
-        )
-    if sentence is not None:
-        raise BadInput(sentence)
+            f"{', '.join(OPTIMIZERS)}.",
+        ),
+    )
     return row
 
 
 def _named(fits: Callable[[RecipeRow], bool]) -> str:
     names = [row.name for row in _ROWS if fits(row)]
     return listed(names, len(names))
-
-
-def _wrong_tasks(row: RecipeRow, tasks: int) -> str | None:
-    if row.several_tasks and tasks < 2:
-        return f"the recipe {row.name} learns several tasks; give two tasks or more."
-    if not row.several_tasks and tasks != 1:
-        names = _named(lambda other: other.several_tasks)
-        return f"the recipe {row.name} learns one task, and {tasks} were given; several go with {names}."
-    return None
-
-
-def _wrong_regions(row: RecipeRow, tasks: int, regions: int, mode: str | None) -> str | None:
-    in_turn = row.tasks == "in turn"
-    if row.needs_region and not regions:
-        return f"the recipe {row.name} trains one region only; give it as a run or a file (--region)."
-    if row.needs_region and regions > 1:
-        return f"the recipe {row.name} takes one region; got {regions}."
-    if regions and not (row.needs_region or in_turn):
-        takers = _named(lambda other: other.needs_region or other.tasks == "in turn")
-        return f"the recipe {row.name} takes no region; regions go with {takers}."
-    if mode is not None and not in_turn:
-        return f"a mode belongs to the recipe {_named(lambda other: other.tasks == 'in turn')}; {row.name} has none."
-    if mode not in (None, *MODES):
-        return f"'{mode}' is not a mode of {row.name} training; known: {', '.join(MODES)}."
-    if mode == "naive" and regions:
-        return f"naive {row.name} training moves everything; leave out the regions, or take the mode grafting."
-    if mode == "grafting" and not regions:
-        return f"{row.name} training by grafting needs one region per task, in order (--regions)."
-    if in_turn and regions not in (0, tasks):
-        return f"{tasks} tasks and {regions} regions were given; give one region per task, in order, or none."
-    return None
-
-
-def _wrong_numbers(
-    row: RecipeRow, rank: int | None, matrices: int | None, grid: str | None, lr: float | None, optimizer: str | None
-) -> str | None:
-    for name, value in (("rank", rank), ("matrices", matrices)):
-        if value is not None and row.rank is None:
-            lora = _named(lambda other: other.rank is not None)
-            return f"{name} goes with the recipe {lora}; leave it out for {row.name}."
-    if rank is not None and rank < 1:
-        return f"the rank is {rank}; give 1 or more (the paper: {', '.join(map(str, RANKS))})."
-    if matrices is not None and matrices < 1:
-        return f"matrices is {matrices}; give 1 or more, or leave it out for all query and value matrices."
-    if optimizer is not None and not (row.several_tasks or row.needs_region):
-        several = _named(lambda other: other.several_tasks or other.needs_region)
-        return f"the recipe {row.name} has its own optimizer; leave it out: an optimizer goes with {several}."
-    if optimizer is not None and optimizer not in OPTIMIZERS:
-        return f"'{optimizer}' is not an optimizer; known: {', '.join(OPTIMIZERS)}."
-    if grid not in (None, *GRIDS):
-        return f"'{grid}' is not a grid; known: {', '.join(GRIDS)}."
-    if grid not in (None, "none") and lr is not None:
-        return f"the grid {grid} tries learning rates of its own; leave out the rate (--lr) or the grid (--grid)."
-    if grid not in (None, "none") and row.tasks == "in turn":
-        return f"{row.name} training has no grid: each stage would need one; give a rate (--lr) and --batch-size."
-    return None

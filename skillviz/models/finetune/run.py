@@ -128,7 +128,8 @@ def card(report: Report) -> str:
     lines += [f"# {report.task}, fine-tuned from {report.base['id']}", ""]
     has_reference = report.kind == GENERATION
     named = f"`{report.task}`" if has_reference else f"`{report.task}` ({', '.join(report.labels)})"
-    read_by = REFERENCE_WORDS if has_reference else f"read by {_read_by(settings)}"
+    head = LINEAR_WORDS if settings.head == "linear" else READOUT_WORDS[settings.readout]
+    read_by = REFERENCE_WORDS if has_reference else f"read by {head}"
     lines += [
         f"Fine-tuned on {named} by {recipe_row(settings.name).phrase}, {read_by}: the fine-tuned half of a pair for "
         "skill localization.",
@@ -139,14 +140,11 @@ def card(report: Report) -> str:
         "",
         *(f"- {note}" for note in report.notes),
     ]
+    used = ", ".join(f"{name} {value}" for name, value in versions().items())
     if report.command:
         lines += ["", "Made by", "", "```", report.command, "```"]
-    lines += ["", f"`finetune.json` has every step. Versions: {_joined(versions())}.", ""]
+    lines += ["", f"`finetune.json` has every step. Versions: {used}.", ""]
     return "\n".join(lines)
-
-
-def _read_by(settings: TrainingSettings) -> str:
-    return LINEAR_WORDS if settings.head == "linear" else READOUT_WORDS[settings.readout]
 
 
 def _optimizer(settings: TrainingSettings) -> str:
@@ -183,23 +181,15 @@ def _facts(report: Report) -> list[tuple[str, ...]]:
     ]  # fmt: skip
 
 
-def _metric_names(report: Report) -> list[str]:
-    """Return the names of the stored scores that are compared in studies, belong to references, or use predictions."""
-    names = next(iter(report.scores.values()))
-    return [name for name in names if name in (*COMPARED, *OF_TEXT) or METRICS[name].of_predictions]
-
-
 def _scores(report: Report) -> list[str]:
-    names = _metric_names(report)
+    # the stored scores that are compared in studies, belong to references, or use predictions
+    known = (*COMPARED, *OF_TEXT)
+    names = [n for n in next(iter(report.scores.values())) if n in known or METRICS[n].of_predictions]
     rows = [
         (split, f"{report.examples[split]:,}", *(f"{values[name]:.4f}" for name in names))
         for split, values in report.scores.items()
     ]
     return markdown_table(("split", "examples", *(metric_row(name).plug_in.title for name in names)), rows)
-
-
-def _joined(values: dict[str, str]) -> str:
-    return ", ".join(f"{name} {value}" for name, value in values.items())
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from skillviz.core.architectures import CROSS_QUERY, CROSS_VALUE, QUERY, VALUE
 from skillviz.core.formats import counted
 from skillviz.core.parameters import ParameterTable, graftable, readout_names
 from skillviz.core.region import Region
-from skillviz.errors import BadInput, BadModel, RandomHead
+from skillviz.errors import BadInput, BadModel, RandomHead, refuse
 from skillviz.models.checkpoint import ModelInfo, read_info
 from skillviz.models.fetch import resolve
 from skillviz.models.finetune.recipes import recipe_row
@@ -201,8 +201,14 @@ def open_trainable(
     trained += list(adapter.parameters.values()) if adapter else []
     in_head = sum(named[name].numel() for name in head)
     body = sum(p.numel() for p in trained) - in_head if lock is None else lock.size
-    notes = [_fresh_note(fresh, settings.seed)] if fresh else []
-    notes.append(_frozen_note(frozen))
+    notes = []
+    if fresh:
+        notes.append(
+            f"The base has no classification head for this task, so {len(fresh)} tensors of it "
+            f"({', '.join(fresh)}) were drawn at random with seed {settings.seed} and then trained."
+        )
+    parts = ", ".join(f"{what} ({count:,})" for what, count in frozen.items())
+    notes.append(f"Frozen, at the base's values: {parts} entries." if frozen else "Every parameter was trained.")
     start = lock.start if lock else {name: named[name].detach().clone() for name in table.names}
     return TrainableModel(
         model, tokenizer, settings.readout, trained, info.identity(), device, tuple(notes), table, start,
@@ -243,15 +249,19 @@ def _with_body_of(first: TrainableModel, other: TrainableModel) -> TrainableMode
 def _fitting(base: str, settings: TrainingSettings, labels: int) -> ModelInfo:
     """Return the base's files if they can be trained with these settings and this many labels."""
     info = read_info(resolve(base))
-    if info.adapter is not None:
-        raise BadModel(f"'{base}' is a LoRA adapter; fine-tune the model that it belongs to.")
-    if settings.head == "linear" and info.model_type not in LINEAR_FAMILIES:
-        raise BadModel(
+    refuse(
+        (info.adapter is not None, f"'{base}' is a LoRA adapter; fine-tune the model that it belongs to."),
+        (
+            settings.head == "linear" and info.model_type not in LINEAR_FAMILIES,
             f"a linear head on the first token exists for {', '.join(LINEAR_FAMILIES)}, not for '{info.model_type}'; "
-            "leave --head out to train the head of the model's own class."
-        )
-    if not supported(info.model_type, settings.readout):
-        raise BadModel(f"a {info.model_type} model has no {settings.readout} readout; use another --readout or base.")
+            "leave --head out to train the head of the model's own class.",
+        ),
+        (
+            not supported(info.model_type, settings.readout),
+            f"a {info.model_type} model has no {settings.readout} readout; use another --readout or base.",
+        ),
+        error=BadModel,
+    )
     if settings.readout == "head" and settings.head != "linear" and (kind := own_head_of_other_kind(info, labels)):
         raise BadModel(kind)
     return info
@@ -325,17 +335,3 @@ def _group(model: Any, name: str) -> str:
         return "language-model head"
     is_norm = "norm" in name.lower() or ".ln_f." in name
     return "final norm" if is_norm and "emb" not in name else "embeddings"
-
-
-def _fresh_note(fresh: list[str], seed: int) -> str:
-    return (
-        f"The base has no classification head for this task, so {len(fresh)} tensors of it "
-        f"({', '.join(fresh)}) were drawn at random with seed {seed} and then trained."
-    )
-
-
-def _frozen_note(frozen: Mapping[str, int]) -> str:
-    if not frozen:
-        return "Every parameter was trained."
-    parts = ", ".join(f"{what} ({count:,})" for what, count in frozen.items())
-    return f"Frozen, at the base's values: {parts} entries."

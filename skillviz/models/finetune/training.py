@@ -23,7 +23,7 @@ from skillviz.models.finetune.trainable_model import TrainableModel
 from skillviz.models.finetune.training_config import DataSettings, TrainingSettings
 from skillviz.tasks.encode import encode
 from skillviz.tasks.leaks import digests
-from skillviz.tasks.splits import Splits, fingerprint
+from skillviz.tasks.splits import Splits, fingerprint, load
 from skillviz.tasks.task import USUAL_LENGTH, Task
 
 
@@ -66,7 +66,8 @@ def training_data(tasks: Sequence[Task], settings: DataSettings, readout: str) -
     splits = [settings.load(task) for task in tasks]
     if len(tasks) == 1:
         return [TrainingData(tasks[0], splits[0], readout)]
-    evaluated = [{*digests(whole.validation), *digests(whole.test)} for whole in map(settings.load_without_caps, tasks)]
+    whole_tasks = (load(task, k_shot=settings.k_shot, seed=settings.data_seed) for task in tasks)
+    evaluated = [{*digests(whole.validation), *digests(whole.test)} for whole in whole_tasks]
     return [
         TrainingData(
             task,

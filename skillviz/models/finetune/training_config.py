@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from skillviz.core.draws import LARGEST_SEED
-from skillviz.errors import BadInput
+from skillviz.errors import refuse
 from skillviz.models.finetune.recipes import SGD, RecipeRow, check_use, grid_of, paper_steps, recipe_row
 from skillviz.tasks.splits import Splits, load
 from skillviz.tasks.task import Task
@@ -104,22 +104,21 @@ class TrainingConfig:
         row, moved_by = recipe_row(self.recipe), recipe_row(self.optimizer or self.recipe)
         steps = default_steps if self.steps is None else self.steps
         lr = moved_by.rates[self.readout] if self.lr is None else self.lr
-        if steps < 1:
-            raise BadInput(f"steps is {steps}; give 1 or more.")
-        if self.batch_size < 1:
-            raise BadInput(f"batch size is {self.batch_size}; give 1 or more.")
-        if not 0 <= self.seed <= LARGEST_SEED:
-            raise BadInput(f"the seed is {self.seed}; give a whole number from 0 to {LARGEST_SEED:,}.")
-        if not 0 < lr < float("inf"):
-            raise BadInput(f"the learning rate is {lr}; give a number above 0, such as 0.005.")
-        if self.head not in HEADS:
-            raise BadInput(f"'{self.head}' is not a kind of head; known: {', '.join(HEADS)}.")
-        if self.head == "linear" and self.readout != "head":
-            raise BadInput(
-                f"the {self.readout} readout has no classification head; a linear head goes with the readout head."
-            )
-        if self.keep not in KEPT:
-            raise BadInput(f"keep is '{self.keep}'; known: {', '.join(KEPT)}.")
+        refuse(
+            (steps < 1, f"steps is {steps}; give 1 or more."),
+            (self.batch_size < 1, f"batch size is {self.batch_size}; give 1 or more."),
+            (
+                not 0 <= self.seed <= LARGEST_SEED,
+                f"the seed is {self.seed}; give a whole number from 0 to {LARGEST_SEED:,}.",
+            ),
+            (not 0 < lr < float("inf"), f"the learning rate is {lr}; give a number above 0, such as 0.005."),
+            (self.head not in HEADS, f"'{self.head}' is not a kind of head; known: {', '.join(HEADS)}."),
+            (
+                self.head == "linear" and self.readout != "head",
+                f"the {self.readout} readout has no classification head; a linear head goes with the readout head.",
+            ),
+            (self.keep not in KEPT, f"keep is '{self.keep}'; known: {', '.join(KEPT)}."),
+        )
         return TrainingSettings(
             self.readout, steps, self.batch_size, lr, self.seed,
             check_every=steps if self.keep == "last" else CHECK_EVERY, train_embeddings=self.train_embeddings,
@@ -152,10 +151,6 @@ class DataSettings:
         """Return the splits of the task."""
         caps = {"max_train": self.max_train, "max_validation": self.max_validation, "max_test": self.max_test}
         return load(task, k_shot=self.k_shot, seed=self.data_seed, **caps)
-
-    def load_without_caps(self, task: Task) -> Splits:
-        """Return the same draw with all its examples."""
-        return load(task, k_shot=self.k_shot, seed=self.data_seed)
 
 
 def split_settings(values: Mapping[str, Any]) -> tuple[TrainingConfig, DataSettings]:

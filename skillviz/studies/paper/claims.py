@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skillviz.analysis.tables import task_metric
+from skillviz.analysis.tables import empty, task_metric
 from skillviz.core.many_comparisons import Comparisons, p_values, tallied
 from skillviz.core.verdicts import CONFIRMED, CONTRADICTED, INCONCLUSIVE, NOT_MEASURED, ClaimVerdict
 from skillviz.studies.paper.scales import SCALES
@@ -61,8 +61,9 @@ class StudyTables:
     main: float | None = None
 
     def table(self, name: str) -> pd.DataFrame:
-        """Return the table, or an empty frame if there is none."""
-        return self.tables.get(name, pd.DataFrame())
+        """Return the table; without one, its columns without rows."""
+        found = self.tables.get(name)
+        return empty(name) if found is None or found.empty else found
 
 
 @dataclass(frozen=True)

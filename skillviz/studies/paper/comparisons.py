@@ -48,8 +48,6 @@ def rows_of(study: StudyTables, a: str, b: str, metric: str, keep: Keep = own_ta
     Rows of a graft are limited to tasks on which fine-tuning gains; on other tasks there is no gain to recover.
     """
     rows = study.table("differences")
-    if rows.empty:
-        return rows
     turned = rows[(rows["a"] == b) & (rows["b"] == a)]
     rows = pd.concat([rows[(rows["a"] == a) & (rows["b"] == b)], turned_round(turned)], ignore_index=True)
     rows = rows[np.array([keep(i, t) for i, t in zip(rows["id_task"], rows["task"], strict=True)], dtype=bool)]
@@ -104,8 +102,6 @@ def before_the_last(compare: Compare) -> Compare:
 
     def of_earlier(study: StudyTables) -> list[Comparison]:
         rows = study.table("stages")
-        if rows.empty:
-            return []
         learned = rows[rows["mode"] != "independent"].groupby("task")["stage"].min()
         return [one for one in compare(study) if learned.get(one.where, np.inf) < learned.max()]
 
@@ -115,8 +111,6 @@ def before_the_last(compare: Compare) -> Compare:
 def level(study: StudyTables, method: str, metric: str, task: str, setting: str, readout: str) -> float:
     """Return a method's mean on its own task; NaN if it was not scored."""
     rows = study.table("scores")
-    if rows.empty:
-        return float("nan")
     rows = rows[(rows["method"] == method) & (rows["id_task"] == task) & (rows["task"] == task)]
     rows = rows[(rows["metric"] == metric) & (rows["split"] == "test")]
     rows = rows[(rows["setting"] == setting) & (rows["readout"] == readout)]
@@ -143,8 +137,6 @@ def keeps(share: float) -> Compare:
 def curves_meet(study: StudyTables) -> list[Comparison]:
     """Compare the search's lead over top movement at the largest size with that at the smallest."""
     rows = study.table("differences")
-    if rows.empty:
-        return []
     rows = of_task_metric(
         rows[(rows["a"] == "graft") & (rows["b"] == "graft_movement") & (rows["id_task"] == rows["task"])]
     )
@@ -162,8 +154,6 @@ def recovers_less(recipe: str, than: str, sign: int = 1) -> Compare:
 
     def compare(study: StudyTables) -> list[Comparison]:
         rows = study.table("scores")
-        if rows.empty:
-            return []
         rows = rows[(rows["method"] == "graft") & (rows["metric"] == "recovered") & (rows["split"] == "test")]
         rows = without_variants(rows[rows["localizer"] == GRAFTS[0]], "variant", "search_variant")
         rows = at_main(rows, study.main)

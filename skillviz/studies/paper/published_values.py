@@ -96,8 +96,11 @@ def beside(names: Sequence[str], tables: Mapping[str, pd.DataFrame]) -> pd.DataF
         return pd.DataFrame(columns=list(SHOWN))
     ours = ours[(ours["split"] == "test") & ours["metric"].isin(["accuracy", "f1", "ece", "agreement"])]
     scores = ours[list(SHOWN[:-2])].reset_index(drop=True)
-    of_paper = [_main_setting_first(published(name)) for name in names if name.startswith("table")]
-    rows = [row for table in of_paper for row in table.to_dict("records")]
+    rows = []
+    for table in (published(name) for name in names if name.startswith("table")):
+        table = table[table["kind"] == "row"]
+        is_main = table["setting"] == MAIN_SETTING  # its rows come before any other
+        rows += pd.concat([table[is_main], table[~is_main]]).to_dict("records")
     rank = f"rank={RECIPES['lora'].rank}"  # the default rank here
     rows = [row for row in rows if row["method"] != "lora" or row["config"] == rank]
     values = [(*(row[key] for key in KEYS), float(row["value"]), float(row["std"])) for row in rows]
@@ -153,12 +156,6 @@ def stated(quantity: str) -> str:
     unit = rows["unit"].iloc[0].replace("percent", "%")
     bound = quantity.partition(", ")[2]
     return f"{bound} {rows['value'].iloc[0]}{'' if unit.startswith('%') else ' '}{unit}".strip()
-
-
-def _main_setting_first(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows of the paper's main setting before any other, without averages."""
-    rows = table[table["kind"] == "row"]
-    return pd.concat([rows[rows["setting"] == MAIN_SETTING], rows[rows["setting"] != MAIN_SETTING]])
 
 
 @cache

@@ -26,9 +26,7 @@ def shares_little(limit: float) -> Compare:
 
     def compare(study: StudyTables) -> list[Comparison]:
         rows = study.table("overlap")
-        rows = rows[rows["kind"] == "iou"] if len(rows) else rows
-        if rows.empty:
-            return []
+        rows = rows[rows["kind"] == "iou"]
         is_fisher = (rows[["row_localizer", "column_localizer"]] == "fisher").sum(axis=1) == 1
         return [
             Comparison(
@@ -54,8 +52,6 @@ def _size(row: Mapping[Any, Any] | pd.Series) -> str:
 def piles_up(study: StudyTables) -> list[Comparison]:
     """Compare the shares of top probabilities near 1 of the fine-tuned model and of the graft."""
     rows = study.table("histogram")
-    if rows.empty:
-        return []
     comparisons = []
     for task, of_task in rows.groupby("task", sort=False):
         top = of_task[of_task["low_edge"] >= SURE - 1e-9].groupby(["state", "size", "share"], sort=False, dropna=False)
@@ -75,8 +71,6 @@ def _sure(row: pd.Series) -> pd.Series:
 def related_share_more(study: StudyTables) -> list[Comparison]:
     """Compare the overlap of regions of related tasks with the overlap for unrelated tasks."""
     rows = study.table("isolation")
-    if rows.empty:
-        return []
     rows = rows[(rows["relation"] == RELATED_LESS_UNRELATED) & (rows["kind"] == "overlap")]
     return [
         Comparison(
@@ -91,8 +85,6 @@ def gains(limit: float, several: bool, purified: bool) -> Compare:
 
     def compare(study: StudyTables) -> list[Comparison]:
         rows = study.table("gain")
-        if rows.empty:
-            return []
         rows = rows[rows["purified"] == purified]
         rows = rows[is_inside(rows) & ((rows["region_tasks"].map(len) > 1) == several)]
         return [
@@ -109,8 +101,6 @@ def gains(limit: float, several: bool, purified: bool) -> Compare:
 def helps_itself(study: StudyTables) -> list[Comparison]:
     """Compare the gain of a task's own region with the mean gain of the regions of unrelated tasks."""
     rows = study.table("gain")
-    if rows.empty:
-        return []
     single = rows[(rows["region_tasks"].map(len) == 1) & ~rows["purified"]]
     comparisons = []
     for task, of_task in single.groupby("task", sort=False):
@@ -130,20 +120,18 @@ def denser(kinds: tuple[str, ...]) -> Compare:
 
 def in_the_middle(study: StudyTables) -> list[Comparison]:
     """Compare the region's density in the middle half of the layers with the whole model's, over mask seeds."""
-    return _part(_middle)(study)
 
+    def middle(rows: pd.DataFrame) -> pd.Series:
+        layers = rows["layer"].astype(float)
+        count = layers.max() + 1
+        return layers.between(count / 4, 3 * count / 4 - 1)
 
-def _middle(rows: pd.DataFrame) -> pd.Series:
-    layers = rows["layer"].astype(float)
-    count = layers.max() + 1
-    return layers.between(count / 4, 3 * count / 4 - 1)
+    return _part(middle)(study)
 
 
 def _part(chosen: Callable[[pd.DataFrame], pd.Series]) -> Compare:
     def compare(study: StudyTables) -> list[Comparison]:
         rows = study.table("composition")
-        if rows.empty:
-            return []
         comparisons = []
         rows = without_variants(rows, "variant")
         for (task, localizer), of_localizer in rows.groupby(["task", "localizer"], sort=False):
@@ -195,7 +183,5 @@ def levels_off(study: StudyTables) -> list[Comparison]:
 def _along_training(study: StudyTables, what: str) -> list[tuple[str, pd.DataFrame]]:
     """Return each task's rows of `checkpoints` with this `what`, by step, of the search used for the paper's."""
     rows = study.table("checkpoints")
-    if rows.empty:
-        return []
     rows = rows[(rows["what"] == what) & (rows["localizer"] == GRAFTS[0])].sort_values("step")
     return [(str(task), of_task) for task, of_task in rows.groupby("id_task", sort=False)]

@@ -16,7 +16,7 @@ from typing import Any
 
 from skillviz.atomic import write_text
 from skillviz.errors import BadInput, SkillvizError
-from skillviz.models.checkpoint import ModelInfo, read_info
+from skillviz.models.checkpoint import read_info
 from skillviz.models.fetch import resolve
 from skillviz.models.heads import missing_head, supported
 from skillviz.models.preflight import preflight
@@ -84,18 +84,15 @@ def anywhere(request: ExperimentRequest) -> ExperimentRequest:
     here = Path.cwd()
 
     def files(given: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(anchored(w, here) if is_file(w) else w for words in given for w in _unless_split(words))
+        # a word is split at commas if one of its parts is a file
+        parts = [(words, _words((words,))) for words in given]
+        named = [word for words, split in parts for word in (split if any(map(is_file, split)) else [words])]
+        return tuple(anchored(word, here) if is_file(word) else word for word in named)
 
     return replace(
         request, tasks=files(request.tasks), also=files(request.also), base=anchored(request.base or "", here) or None,
         finetuned=anchored(request.finetuned or "", here) or None, data=anchored(request.data or "", here) or None,
     )  # fmt: skip
-
-
-def _unless_split(words: str) -> Sequence[str]:
-    """Return the parts of a word split at commas if one of them is a file; otherwise the word alone."""
-    parts = _words((words,))
-    return parts if any(map(is_file, parts)) else [words]
 
 
 def with_readout(request: ExperimentRequest) -> ExperimentRequest:
@@ -113,15 +110,14 @@ def with_readout(request: ExperimentRequest) -> ExperimentRequest:
             readout = preflight(request.base or usual.base, request.finetuned).readout
         else:
             info = read_info(resolve(str(request.base)))
-            able = (name for name in (usual.readout, "prompt", "causal", "head") if _can_be_tuned(info, name))
+            able = (  # a classification head is made, other heads must exist
+                name
+                for name in (usual.readout, "prompt", "causal", "head")
+                if supported(info.model_type, name) and (name == "head" or not missing_head(info, name))
+            )
             readout = next(able, "")
         return replace(request, readout=readout) if readout not in ("", usual.readout) else request
     return request
-
-
-def _can_be_tuned(base: ModelInfo, readout: str) -> bool:
-    """True if a base can be fine-tuned with this readout: a classification head is made, other heads must exist."""
-    return supported(base.model_type, readout) and (readout == "head" or not missing_head(base, readout))
 
 
 def is_as_requested(study: StudySpec) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 
 from skillviz.core.localizers.table import LOCALIZERS
 from skillviz.core.size import parse_size
-from skillviz.errors import BadInput
+from skillviz.errors import BadInput, refuse
 from skillviz.models.finetune.recipes import FEW, SGD
 from skillviz.tasks.project import located
 
@@ -245,18 +245,26 @@ class Scale:
         for option, count in counts.items():
             if count is not None and count < 1:
                 raise BadInput(f"--{option} is {count}; give 1 or more.")
-        if finetuned and len(tasks) != 1:
-            raise BadInput("a fine-tuned model belongs to one task: name that task with --tasks.")
+        refuse(
+            (
+                finetuned and len(tasks) != 1,
+                "a fine-tuned model belongs to one task: name that task with --tasks.",
+            ),
+            (
+                seeds is not None and seeds < 1,
+                f"the number of fine-tuning seeds is {seeds}; give 1 or more.",
+            ),
+            (
+                (seeds or 1) > 1 and finetuned,
+                "an existing fine-tuned model has one seed: give --finetuned or --seeds, not both.",
+            ),
+        )
         changed = replace(self, finetuned=finetuned or self.finetuned)
         if base and located(base).absolute() != located(self.base).absolute():
             changed = replace(changed, base=base, stored="", device="auto", about_base="", about_rates="")
         if readout:
             changed = replace(changed, readout=readout, stored=changed.stored if readout == self.readout else "")
         if seeds is not None:
-            if seeds < 1:
-                raise BadInput(f"the number of fine-tuning seeds is {seeds}; give 1 or more.")
-            if seeds > 1 and finetuned:
-                raise BadInput("an existing fine-tuned model has one seed: give --finetuned or --seeds, not both.")
             changed = replace(changed, seeds=seeds, stored="" if seeds > 1 else changed.stored)
         if tasks:
             changed = replace(changed, tasks=tuple(tasks), chosen=tuple(tasks))
@@ -267,13 +275,14 @@ class Scale:
 
     def _sampled(self, samples: int) -> Scale:
         """Return the scale with this number of samples of the training data, each with models of its own."""
-        if "k_shot" not in self.caps:
-            raise BadInput(
+        refuse(
+            (
+                "k_shot" not in self.caps,
                 f"--samples {samples} draws training examples, and here all of them are used: give --k-shot too, such "
-                "as --k-shot 64."
-            )
-        if self.finetuned:
-            raise BadInput("a fine-tuned model that is there has one training set: give --finetuned or --samples.")
+                "as --k-shot 64.",
+            ),
+            (self.finetuned, "a fine-tuned model that is there has one training set: give --finetuned or --samples."),
+        )
         return replace(self, caps={**self.caps, "data_seed": list(range(samples))}, stored="")
 
     def _resized(

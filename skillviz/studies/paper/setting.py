@@ -40,17 +40,17 @@ def setting(scale: Scale) -> list[SettingRow]:
     model = "RoBERTa-base" if is_paper_s else "RoBERTa-base (85 million graftable parameters)"
     return [
         SettingRow(MODEL, model, model if is_paper_s else scale.about_base or scale.base),
-        readout_row(scale.readout),
+        # the paper reads its GPT-2 by the words after a prompt
+        SettingRow(
+            READOUT,
+            "prompt (GPT-2: the words after it)" if scale.readout == "causal" else "prompt",
+            READOUTS[scale.readout],
+        ),
         SettingRow(DATA, "64 or 4,096 examples per label, five samples", _data(scale) + _tested(scale)),
         tuning_row(scale, _pairs(scale)),
         search_row(scale, len(scale.mask_seeds)),
         sizes_row(scale, scale.sizes),
     ]
-
-
-def readout_row(here: str) -> SettingRow:
-    """Return the readout's row; the paper reads its GPT-2 by the words after a prompt."""
-    return SettingRow(READOUT, "prompt" if here != "causal" else "prompt (GPT-2: the words after it)", READOUTS[here])
 
 
 def tuning_row(scale: Scale, here: str) -> SettingRow:

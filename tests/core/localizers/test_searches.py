@@ -22,6 +22,7 @@ from skillviz.core.localizers.record import Search
 from skillviz.core.localizers.simple import first_order, movement, random
 from skillviz.core.localizers.stagewise import stagewise
 from skillviz.core.localizers.table import (
+    LOCALIZERS,
     FirstOrderOptions,
     FrankWolfeOptions,
     LearnedOptions,
@@ -32,7 +33,8 @@ from skillviz.core.localizers.table import (
 )
 from skillviz.core.objective import Objective
 from skillviz.core.problem import Problem
-from skillviz.errors import BadInput
+from skillviz.errors import BadInput, BadSize
+from tests.core.localizers.test_every_localizer import finish, start
 from tests.core.problems import examples, finish, model_of, problem_of, table_of, tiny_problem
 from tests.reference.gradient import PlainModel
 from tests.reference.ranking import slow_equal_shares, slow_top
@@ -325,3 +327,27 @@ def test_a_mask_that_flips_nothing_says_what_to_do() -> None:
     with pytest.raises(BadInput, match="larger one, more steps, or the localizer 'learned-ranked'"):
         order_of(learned(problem, 1, seed=0, options=options))
     assert torch.equal(problem.flat.theta, problem.base)
+
+
+def kept_out(problem: Problem, outside: np.ndarray) -> Problem:
+    tuned = problem.finetuned.clone()
+    tuned[outside] = problem.base[outside]
+    return Problem(problem.flat, problem.base, tuned, problem.train, problem.train, outside=outside)
+
+
+@pytest.mark.cases(6, 4)
+@pytest.mark.parametrize("name", [name for name, row in LOCALIZERS.items() if row.has_null])
+def test_no_search_that_chooses_by_movement_enters_the_region_that_it_is_kept_out_of(name: str) -> None:
+    problem, size = tiny_problem(n=10), 60
+    outside = np.sort(finish(start(name, kept_out(problem, np.empty(0, dtype=np.int64)), size))[1].order)
+    order = finish(start(name, kept_out(problem, outside), size))[1].order
+    assert not np.isin(order, outside).any()
+    assert len(order) == size or not LOCALIZERS[name].budgeted
+
+
+def test_a_search_that_would_have_to_enter_it_is_refused() -> None:
+    problem = tiny_problem(n=10)
+    narrow, last = kept_out(problem, np.arange(problem.d - 20)), range(problem.d - 20, problem.d)
+    with pytest.raises(BadSize, match=r"10 of the 30 chosen entries .* choose a smaller size"):
+        finish(start("movement", narrow, 30))
+    assert set(finish(start("movement", narrow, 20))[1].order) == set(last)

@@ -17,11 +17,12 @@ from safetensors.torch import load_file
 
 from skillviz.errors import DiskFull
 from skillviz.models.finetune import training
-from skillviz.models.finetune.journal import ENVIRONMENT, Journal, JournalEntry, TrainingState
+from skillviz.models.finetune.journal import Journal, JournalEntry, TrainingState
 from skillviz.models.finetune.run import Finetuned, journal_of
 from skillviz.models.finetune.training import TrainStep
+from skillviz.models.state_file import ENVIRONMENT
 from skillviz.tasks.task import Task
-from tests.models.finetune.test_several_tasks import variant
+from tests.models.finetune.test_run import variant
 from tests.models.finetune.trained import CASES, STEPS, hashes, trained
 from tests.tiers import first
 from tests.tiny import tiny_pair

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from skillviz.analysis.differences import paired
@@ -22,7 +21,6 @@ from skillviz.studies.study_observations import of_results
 if TYPE_CHECKING:
     import pandas as pd
 
-    from skillviz.runs.run import Run
     from skillviz.studies.paper.scales import Entry, Scale
     from skillviz.studies.results import Results
 
@@ -47,7 +45,8 @@ def entries(scale: Scale) -> list[Entry]:
 def tables(results: Results) -> dict[str, pd.DataFrame]:
     """Return scores, differences, and the IoU of the searched region with each rival by task and size."""
     observations, runs = of_results(results), results.runs()
-    compared = of_first_models(runs)
+    first: dict[str, str] = {}  # regions of two models of a task are not compared
+    compared = [run for run in runs if first.setdefault(run.spec.task, run.spec.finetuned) == run.spec.finetuned]
     left = [FIRST] if len(compared) < len(runs) else []
     drawn = resampled_tests(observations)
     return {
@@ -56,12 +55,6 @@ def tables(results: Results) -> dict[str, pd.DataFrame]:
         "differences": paired(observations, PAIRS, drawn),
         "note": notes(*sentences(observations), *left),
     }
-
-
-def of_first_models(runs: Sequence[Run]) -> list[Run]:
-    """Return the runs on the first fine-tuned model of each task: regions of two models are not compared."""
-    first: dict[str, str] = {}
-    return [run for run in runs if first.setdefault(run.spec.task, run.spec.finetuned) == run.spec.finetuned]
 
 
 def differs(scale: Scale) -> list[SettingRow]:
