@@ -23,7 +23,7 @@ st.markdown(sentences.restored(record, scores), help=about("graft", "region", "r
 if (line := sentences.calibration_line(record, scores)) is not None:
     verdict, words = line
     chip(verdict, of=words, help=about("paired"))
-overview_page.line(record, split)
+overview_page.null_line(record, split)
 left, right = presenter.columns(2)
 with left:
     show(exhibits.states(record, scores, split, theme()), run.id)
@@ -33,7 +33,7 @@ with right:
     else:
         show(exhibits.history(history, theme()), run.id)
 cards.state_cards(record, scores)
-overview_page.section(run, split)
+overview_page.nulls(run, split)
 gain_card.section(run, split)
 cards.evidence(record, scores)
 st.caption(sentences.basis(scores, record, split))

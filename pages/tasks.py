@@ -12,7 +12,9 @@ finding, settings = st.columns([6, 1])
 with settings.popover("Settings", width="stretch"):
     kind, which = tasks.kind_of(), tasks.which_of(tables)
 
-finding.markdown(tasks.summary(tables, kind), help=about("multitask", "related", "overlap", "matched"))
+finding.markdown(
+    tasks.isolation(tables.tables["isolation"], kind), help=about("multitask", "related", "overlap", "matched")
+)
 left, right = st.columns(2)
 with left:
     tasks.overlap(tables, kind)

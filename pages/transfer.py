@@ -16,7 +16,7 @@ notes = transfer.notes_of(run)
 if notes:
     with finding:
         metric = transfer.finding(run, notes)
-    scores = transfer.scores_by_task(run, of_run, notes)
+    scores = {run.datasets[0]: of_run, **{note.name: note.scores for note in notes}}
     guesses = measures.guesses(run.record, "test", metric)
     levels = exhibits.levels(run.labels, guesses, notes, run.datasets[0]) if guesses else {}
     left, right = figures.columns(2)

@@ -58,18 +58,6 @@ class Measure(NamedTuple):
     meaning: str
 
 
-def _accuracy(model: Predictions, reference: Reference) -> np.ndarray:
-    return correct(model.logits, reference.labels).astype(np.float64)
-
-
-def _nll(model: Predictions, reference: Reference) -> np.ndarray:
-    return -losses(model.logits, reference.labels)
-
-
-def _scaled_nll(model: Predictions, reference: Reference) -> np.ndarray | None:
-    return None if model.scaled is None else -losses(model.scaled, reference.labels)
-
-
 def _scaled_brier(model: Predictions, reference: Reference) -> np.ndarray | None:
     if model.scaled is None:
         return None
@@ -81,25 +69,30 @@ def _agreement(model: Predictions, reference: Reference) -> np.ndarray:
     return (model.logits.argmax(axis=1) == reference.tuned.argmax(axis=1)).astype(np.float64)
 
 
-def _shared_probability(model: Predictions, reference: Reference) -> np.ndarray:
-    return np.minimum(probabilities(model.logits), probabilities(reference.tuned)).sum(axis=1)
-
-
 def _shared_errors(model: Predictions, reference: Reference) -> np.ndarray | None:
     wrong = ~correct(reference.tuned, reference.labels).astype(bool)
     return _agreement(model, reference)[wrong] if wrong.sum() >= FIVE else None
 
 
 MEASURES: Mapping[str, Measure] = MappingProxyType({
-    "accuracy": Measure(_accuracy, POINTS, "answers that are right"),
-    "NLL": Measure(_nll, NATS, "loss of the right answer"),
-    "NLL, scaled": Measure(_scaled_nll, NATS, "loss of the right answer, each model at its own temperature"),
+    "accuracy": Measure(
+        lambda model, reference: correct(model.logits, reference.labels).astype(np.float64), POINTS,
+        "answers that are right",
+    ),
+    "NLL": Measure(
+        lambda model, reference: -losses(model.logits, reference.labels), NATS, "loss of the right answer"
+    ),
+    "NLL, scaled": Measure(
+        lambda model, reference: None if model.scaled is None else -losses(model.scaled, reference.labels), NATS,
+        "loss of the right answer, each model at its own temperature",
+    ),
     "Brier score, scaled": Measure(
         _scaled_brier, PLAIN, "squared error of the probabilities, each model at its own temperature"
     ),
     "agreement": Measure(_agreement, POINTS, "answers that are the fine-tuned model's"),
     SHARED_PROBABILITY: Measure(
-        _shared_probability, POINTS, "probability that lies on the same answer as the fine-tuned model's"
+        lambda model, reference: np.minimum(probabilities(model.logits), probabilities(reference.tuned)).sum(axis=1),
+        POINTS, "probability that lies on the same answer as the fine-tuned model's"
     ),
     SHARED_ERRORS: Measure(
         _shared_errors, POINTS, "errors of the fine-tuned model that are made too, with the same answer"

@@ -8,7 +8,7 @@ import shlex
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,7 @@ from skillviz.core.formats import MISSING, NOT_MEASURED, rough_seconds, time_lef
 from skillviz.core.interpolate import PATHS
 from skillviz.core.metrics import Metric, metric_row, panels
 from skillviz.errors import BadInput, visible
+from skillviz.runs.part_scores import PartScores
 from skillviz.runs.record import Estimate, Scores
 from skillviz.runs.run import Run
 from skillviz.serving import read_only
@@ -205,6 +206,24 @@ def print_rows(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]
     for row in rows:
         table.add_row(*map(_cell, row))
     Console(width=None if sys.stdout.isatty() else 200).print(table)
+
+
+def print_stored(
+    heading: str, table: pd.DataFrame, finding: Iterable[str], scores: PartScores, found: pd.DataFrame, key: str = ""
+) -> None:
+    """Prints scores that are stored next to a run: their table, the finding, the path; with `key` also as JSON."""
+    print_rows(f"{heading}, n = {scores.record.n:,} (95% intervals)", list(table.columns), table.values.tolist())
+    for line in finding:
+        say(line.replace("**", ""))
+    say(f"Stored in {scores.path}")
+    if key:
+        print_json(stored_json(scores, key, found))
+
+
+def stored_json(scores: PartScores, key: str, found: pd.DataFrame) -> dict[str, Any]:
+    """Scores that are stored next to a run as an object for --json; `key` names their rows."""
+    rows = found.astype(object).where(found.notna(), None).to_dict("records")
+    return {**scores.record.model_dump(exclude={"files"}), "path": str(scores.path), key: rows}
 
 
 def print_table(title: str, frame: pd.DataFrame, *, keep: Sequence[str] = (), is_alone: bool = True) -> None:

@@ -13,7 +13,7 @@ import typer
 from skillviz.analysis.part_effects import part_effects
 from skillviz.analysis.subskills import expression_of, region_subskills
 from skillviz.commands import options
-from skillviz.commands.output import print_json, print_rows, progress_bar, say, writable, write_table
+from skillviz.commands.output import print_json, print_rows, progress_bar, say, stored_json, writable, write_table
 from skillviz.commands.runs import RunName
 from skillviz.core.draws import LARGEST_SEED
 from skillviz.core.formats import rough_seconds
@@ -89,8 +89,7 @@ def parts(
         say(f"{out}: every part, condition and metric.")
     if as_json:
         frame = part_effects(predictions, task, stored.record.metric)
-        rows = frame.astype(object).where(frame.notna(), None).to_dict("records")
-        print_json({**scores.record.model_dump(exclude={"files"}), "path": str(scores.path), "effects": rows})
+        print_json(stored_json(scores, "effects", frame))
 
 
 def report(run: Run, scores: PartScores) -> None:

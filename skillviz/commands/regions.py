@@ -10,7 +10,7 @@ import typer
 from skillviz.analysis.other_regions import other_regions
 from skillviz.analysis.rivals import rivals as table_of
 from skillviz.commands import options
-from skillviz.commands.output import print_json, print_rows, progress_bar, say, writable, write_table
+from skillviz.commands.output import print_stored, progress_bar, say, writable, write_table
 from skillviz.commands.parts import SAMPLE
 from skillviz.commands.runs import RunName
 from skillviz.core.draws import LARGEST_SEED
@@ -82,16 +82,10 @@ def regions(
         say(f"No other region is stored. Find some: python -m skillviz regions {stored.id} --find disjoint")
         return
     found = other_regions(stored, scores)
-    table = shown.table(found)
-    print_rows(f"Other regions, n = {scores.record.n:,} (95% intervals)", list(table.columns), table.values.tolist())
-    for line in shown.finding(found, stored.record, scores.record.facts):
-        say(line.replace("**", ""))
-    say(f"Stored in {scores.path}")
+    finding = shown.finding(found, stored.record, scores.record.facts)
     if out is not None:
         write_table(found, out)
-    if as_json:
-        rows = found.astype(object).where(found.notna(), None).to_dict("records")
-        print_json({**scores.record.model_dump(exclude={"files"}), "path": str(scores.path), "regions": rows})
+    print_stored("Other regions", shown.table(found), finding, scores, found, "regions" if as_json else "")
 
 
 def rivals(
@@ -121,13 +115,5 @@ def rivals(
         store = store_of(stored, runs_dir)
         scores = score_rivals(stored, store, sample, lambda name, *heard: advance(0, None, f"{name}: {heard[2]}"))
     found, metric = table_of(stored, scores), stored.record.metric
-    table = at_equal_bytes.table(found, metric)
-    print_rows(
-        f"{at_equal_bytes.TITLE}, n = {scores.record.n:,} (95% intervals)", list(table.columns), table.values.tolist()
-    )
-    for line in at_equal_bytes.finding(found, metric):
-        say(line.replace("**", ""))
-    say(f"Stored in {scores.path}")
-    if as_json:
-        rows = found.astype(object).where(found.notna(), None).to_dict("records")
-        print_json({**scores.record.model_dump(exclude={"files"}), "path": str(scores.path), "rivals": rows})
+    table, finding = at_equal_bytes.table(found, metric), at_equal_bytes.finding(found, metric)
+    print_stored(at_equal_bytes.TITLE, table, finding, scores, found, "rivals" if as_json else "")

@@ -15,7 +15,7 @@ from plotly.subplots import make_subplots
 from skillviz.core import formats
 from skillviz.core.metrics import HEADLINE, Metric, metric_row
 from skillviz.plots.cells import shown as shown_name
-from skillviz.plots.figure import blank, center_axis, centers, error_bars, require, span, wrapped
+from skillviz.plots.figure import blank, center_axis, centers, error_bars, padded, require, wrapped
 from skillviz.plots.theme import INK, LOCALIZERS, Style, localizer_style, spare_style, template
 
 COLUMNS = ("run", "metric", "value", "low", "high")
@@ -129,10 +129,7 @@ def _range(scores: pd.DataFrame, metric: str, baseline: str) -> list[float]:
     """Return the panel's ends: all values and intervals, and zero if it is the baseline, with a small margin."""
     rows = scores[scores["metric"] == metric]
     shown = rows[["value", "low", "high"]].to_numpy(float).ravel() * metric_row(metric).scale
-    shown = np.append(shown, 0.0) if baseline else shown
-    low, high = span(shown)
-    air = 0.06 * (high - low) or 1.0
-    return [low - air, high + air]
+    return padded(np.append(shown, 0.0) if baseline else shown)
 
 
 def _hover(value: float, low: float, high: float, center: float, words: Metric, baseline: str) -> str:

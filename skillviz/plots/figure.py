@@ -22,14 +22,21 @@ def span(values: np.ndarray | Sequence[float]) -> tuple[float, float]:
     return (float(known.min()), float(known.max())) if len(known) else (0.0, 1.0)
 
 
+def padded(values: np.ndarray | Sequence[float], part: float = 0.06) -> list[float]:
+    """Return an axis' ends around these values, with a margin of this part of their range; 1 if they are equal."""
+    low, high = span(values)
+    air = part * (high - low) or 1.0
+    return [low - air, high + air]
+
+
 def value_range(values: np.ndarray, words: Metric) -> list[float]:
     """Return an axis' ends around these values, in the metric's unit, with a margin; shares stay within 0..100%."""
-    low, high = span(values)
-    air = 0.06 * (high - low) or 1.0
+    (low, high), ends = span(values), padded(values)
     is_share = words.unit == "%"
-    least = 0.0 if is_share and low >= 0 else -np.inf
-    most = 100.0 if is_share and high <= 100 else np.inf
-    return [max(low - air, least), min(high + air, most)]
+    return [
+        max(ends[0], 0.0 if is_share and low >= 0 else -np.inf),
+        min(ends[1], 100.0 if is_share and high <= 100 else np.inf),
+    ]
 
 
 def require(frame: pd.DataFrame, columns: Sequence[str], what: str) -> None:

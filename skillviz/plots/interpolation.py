@@ -18,7 +18,7 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from skillviz.core.metrics import Metric, metric_row
-from skillviz.plots.figure import blank, canvas, center_axis, centers, interval_band, ordered, require, span
+from skillviz.plots.figure import blank, canvas, center_axis, centers, interval_band, ordered, padded, require, span
 from skillviz.plots.references import legend_level, near_levels, reference_style
 from skillviz.plots.theme import SOFT_INK, STATES, Style, spare_style, state_style, template
 
@@ -128,9 +128,7 @@ def _range(rows: Sequence[pd.DataFrame], axis: str, references: Mapping[str, flo
     low, high = span(values)
     levels = [value * words.scale for value in references.values()]
     close = [level for level in levels if 2 * low - high <= level <= 2 * high - low]
-    low, high = min([low, *close]), max([high, *close])
-    air = 0.04 * (high - low) or 1.0
-    return [low - air, high + air]
+    return padded([low, high, *close], 0.04)
 
 
 def _sides(points: pd.DataFrame, sides_of: Sequence[tuple[Metric, str]]) -> dict[str, pd.DataFrame]:
@@ -263,9 +261,8 @@ def along_paths(
         title = center_axis(on(metric, dataset).axis, here)
         figure.update_yaxes(title_text=title.replace(" on ", " on<br>", 1), row=number, col=1)  # fits a low panel
         if room is not None:
-            low, high = span(_values(spanned, [dataset]) * metric_row(metric).scale)
-            air = 0.06 * (high - low) or 1.0
-            figure.update_yaxes(range=[low - air, high + air], row=number, col=1)
+            ends = padded(_values(spanned, [dataset]) * metric_row(metric).scale)
+            figure.update_yaxes(range=ends, row=number, col=1)
     for alpha in sorted(set(chosen["alpha"])):
         figure.add_vline(x=100 * alpha, line={"color": SOFT_INK[theme], "width": 1.5}, layer="below")
     near = near_levels(references or {}, _values(spanned, shown))

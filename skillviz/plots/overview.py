@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from skillviz.core.metrics import HEADLINE, Metric, metric_row
-from skillviz.plots.figure import blank, center_axis, centers, error_bars, ordered, require, span
+from skillviz.plots.figure import blank, center_axis, centers, error_bars, ordered, padded, require
 from skillviz.plots.references import legend_level, near_levels, reference_style
 from skillviz.plots.theme import LOCALIZERS, SOFT_INK, STATES, localizer_style, state_style, template
 
@@ -48,7 +48,8 @@ def state_comparison(
             hit = scores[(scores["metric"] == metric) & (scores["state"] == state)]
             figure.add_trace(_dot(state, hit, words), row=row, col=1)
         of_metric = scores[scores["metric"] == metric]
-        ends = _range(of_metric, list(near.values()) if row == 1 else [], words)
+        drawn = of_metric[["value", "low", "high"]].to_numpy(float).ravel()
+        ends = padded(words.scale * np.append(drawn, list(near.values()) if row == 1 else []), 0.05)
         figure.update_xaxes(title_text=center_axis(words.axis, of_metric), showgrid=True, range=ends, row=row, col=1)
         order = {"type": "category", "categoryorder": "array", "categoryarray": titles, "dtick": 1}
         is_middle = row == (len(shown) + 1) // 2  # the panels share their rows and one title
@@ -61,14 +62,6 @@ def state_comparison(
             line = {"color": style.color, "dash": style.dash, "width": 1.5}
             figure.add_vline(x=value * words.scale, line=line, layer="below", row=1, col=1)
     return figure
-
-
-def _range(scores: pd.DataFrame, levels: list[float], words: Metric) -> list[float]:
-    """Return the panel's ends: all values, intervals and levels with a margin."""
-    shown = np.concatenate([scores[["value", "low", "high"]].to_numpy(float).ravel(), levels]) * words.scale
-    low, high = span(shown)
-    air = 0.05 * (high - low) or 1.0
-    return [low - air, high + air]
 
 
 def _dot(state: str, rows: pd.DataFrame, words: Metric) -> go.Scatter:

@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 from skillviz.core import formats
 from skillviz.core.localizers.table import OUTCOME_SIZED
 from skillviz.core.metrics import metric_row
-from skillviz.plots.figure import blank, canvas, center_axis, centers, error_bars, ordered, require, span
+from skillviz.plots.figure import blank, canvas, center_axis, centers, error_bars, ordered, padded, require, span
 from skillviz.plots.references import add_references, name_ends, named_heights, near_levels, spans
 from skillviz.plots.theme import GROUND, LOCALIZERS, SOFT_INK, Style, localizer_style
 
@@ -123,12 +123,11 @@ def _axes(figure: go.Figure, points: pd.DataFrame, levels: Mapping[str, float], 
     words = metric_row(metric)
     values = points[["value", "low", "high"]].to_numpy(float).ravel()
     values = np.append(values, list(near_levels(levels, values).values())) * words.scale
-    low, high = span(values)
-    air = 0.06 * (high - low) or 1.0
+    (low, high), ends = span(values), padded(values)
     # a share of a gain may be outside 0 to 100%
     floor = 0.0 if low >= 0 else -np.inf
     ceiling = 100.0 if words.unit == "%" and high <= 100 else np.inf
-    figure.update_yaxes(range=[max(floor, low - air), min(ceiling, high + air)])
+    figure.update_yaxes(range=[max(floor, ends[0]), min(ceiling, ends[1])])
 
 
 def _round_ticks(left: float, right: float) -> list[float]:

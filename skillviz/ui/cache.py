@@ -323,14 +323,14 @@ def _others_in(store: Store) -> tuple[Sequence[Unfinished], Sequence[Unreadable]
     return store.others(set(_listing(store).runs))
 
 
-@remembered(shared, lambda what, subjects, make: (what, [_mark(one) for one in subjects]), max_entries=COMPUTED)
+@remembered(
+    shared,
+    lambda what, subjects, make: (what, [(str(one.path), str(one.record.finished)) for one in subjects]),
+    max_entries=COMPUTED,
+)
 def computed(what: Sequence[str], subjects: Sequence[Run | StudyFolder], make: Callable[[], Value]) -> Value:
     """The value of `make`, cached by `what` and the runs or studies; it may depend on nothing else."""
     return make()
-
-
-def _mark(subject: Run | StudyFolder) -> tuple[str, str]:
-    return str(subject.path), str(subject.record.finished)
 
 
 def note(run_id: str) -> str:
@@ -397,11 +397,6 @@ def texts(run: Run, split: str) -> pd.DataFrame:
     return frame
 
 
-def columns(run: Run, split: str) -> pd.DataFrame:
-    """The lengths and the data's own columns of a split's examples; raises a SkillvizError as `texts` does."""
-    return _columns(run, split)
-
-
 def texts_mark(run: Run, split: str) -> str:
     """The cache key of a split's `texts` and `columns`, for values `computed` from them; raises a SkillvizError."""
     task, spec = task_named(run.spec.task), run.spec
@@ -421,7 +416,8 @@ def _texts_or_reason(run: Run, split: str) -> pd.DataFrame | str:
 
 
 @remembered(shared, texts_mark, max_entries=TEXTS)
-def _columns(run: Run, split: str) -> pd.DataFrame:
+def columns(run: Run, split: str) -> pd.DataFrame:
+    """The lengths and the data's own columns of a split's examples; raises a SkillvizError as `texts` does."""
     return example_columns(run, split)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import streamlit as st
@@ -21,29 +22,31 @@ LOOKS = 0.2  # seconds between updates of the progress bar
 
 def button(source: str) -> None:
     """Downloads a model from the hub when clicked, with a progress bar in bytes, and then redraws the page."""
-    if not action(f"Download {source} from the Hugging Face Hub", key=f"fetch.{source}", icon=":material/download:"):
-        return
-    try:
-        _download(source)
-    except SkillvizError as error:
-        st.error(text.plain(sign_in.sentence_of(error)))
-        return
-    st.rerun()
+    _fetch(source, source, lambda: _download(source))
 
 
 def data_button(task: Task) -> None:
     """Downloads a task's data set from the hub when clicked, and then redraws the page."""
-    assert isinstance(task.data, Hub)
-    label = f"Download {task.data.title} from the Hugging Face Hub"
-    if not action(label, key=f"fetch.{task.name}", icon=":material/download:"):
+    data = task.data
+    assert isinstance(data, Hub)
+
+    def download() -> None:
+        with st.spinner(f"Downloading {text.plain(data.title)}"):
+            from_hub(data, data.test, task)
+
+    _fetch(data.title, task.name, download)
+
+
+def _fetch(title: str, name: str, download: Callable[[], None]) -> None:
+    """Draws the button; when it is clicked, downloads and redraws the page, or shows why it cannot."""
+    if not action(f"Download {title} from the Hugging Face Hub", key=f"fetch.{name}", icon=":material/download:"):
         return
     try:
-        with st.spinner(f"Downloading {text.plain(task.data.title)}"):
-            from_hub(task.data, task.data.test, task)
+        download()
     except SkillvizError as error:
         st.error(text.plain(sign_in.sentence_of(error)))
-        return
-    st.rerun()
+    else:
+        st.rerun()
 
 
 def _download(source: str) -> None:

@@ -7,13 +7,18 @@ from collections.abc import Callable, Sequence
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from skillviz.serving import visitor
+from skillviz.errors import SkillvizError
+from skillviz.jobs import slurm
+from skillviz.runs.slurm_queue import SLURM
+from skillviz.serving import sign_in, visitor
 from skillviz.show import text
 from skillviz.ui import address, controls
 
 LONGEST = 300  # characters of a typed name
 LOST = "form.lost"  # session key: requested values that were not among the options, by name
 NONE = "none"
+HERE = "here"
+PLACES = {HERE: "This machine", SLURM: "Slurm cluster"}
 
 
 def box(
@@ -191,3 +196,27 @@ def _linked_number(
 def _keep_text(name: str, value: str, default: str) -> str:
     address.keep(name, value or NONE, is_default=value == default)
     return value
+
+
+def cluster(key: str) -> str | None:
+    """The chosen cluster, None for this machine; no control is drawn if no cluster is set up.
+
+    Users who sign in take turns on this machine: the cluster's queue knows only one user, the owner of this server.
+    """
+    if not slurm.is_set_up() or sign_in.user() is not None:
+        return None
+    chosen = controls.segments(
+        key, "Where", tuple(PLACES), HERE, shown=PLACES.get,
+        help="On the cluster, jobs wait in its queue and continue after time limits and lost nodes. Its settings are "
+        "in cluster.yaml (docs/jobs.md).",
+    )  # fmt: skip
+    return None if chosen == HERE else chosen
+
+
+def cluster_refusal() -> str:
+    """The reason why nothing can be submitted from here; empty if it can, provided that Slurm answers."""
+    try:
+        slurm.checked_settings()
+    except SkillvizError as error:
+        return str(error.args[0])
+    return ""

@@ -59,9 +59,7 @@ def begin_library(name: str) -> tuple[Entry, ...]:
         st.stop()
     if linked := address.linked(address.RUN):
         st.session_state[LINKED] = linked
-    wanted = address.current(address.RUN)
-    if wanted in {entry.id for entry in entries}:
-        address.keep(address.RUN, str(wanted))
+    _keep_run()
     return entries
 
 

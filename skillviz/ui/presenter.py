@@ -41,7 +41,7 @@ def begin(page: str) -> None:
         st.html(STYLE)
         with st.container(key=LEAVE):
             st.button("Leave presenter mode", on_click=_leave, icon=":material/close_fullscreen:", shortcut="Esc")
-        follow(LEAVE)
+        follow_focus(LEAVE)
         with st.container(key="presenter-window"):
             _mount(key=_MEASURE, height=1, data=_window(), default={"window": None}, on_window_change=_measured)
 
@@ -98,27 +98,27 @@ def enter() -> None:
             "Present", on_click=_enter, key=ENTER, type="tertiary", icon=":material/present_to_all:",
             help="Large type, no menu.",
         )  # fmt: skip
-        follow(ENTER)
+        follow_focus(ENTER)
 
 
 def _enter() -> None:
     st.query_params[page_table.PRESENT] = page_table.YES
-    move_to(LEAVE)
+    move_focus(LEAVE)
 
 
 def _leave() -> None:
     st.query_params.pop(page_table.PRESENT, None)
-    move_to(ENTER)
+    move_focus(ENTER)
 
 
-def move_to(key: str) -> None:
+def move_focus(key: str) -> None:
     """Moves the focus to the button of this key, which the next script run draws; for a callback."""
     number = st.session_state[_MOVED]["number"] if _MOVED in st.session_state else 0
     st.session_state[_MOVED] = {"key": key, "number": number + 1}
 
 
-def follow(key: str) -> None:
-    """Moves the focus to the button of this key if `move_to` has requested it; call it beside that button."""
+def follow_focus(key: str) -> None:
+    """Moves the focus to the button of this key if `move_focus` has requested it; call it beside that button."""
     moved = st.session_state.get(_MOVED)
     if moved and moved["key"] == key:
         with st.container(key=f"touch-focus-{key}"):

@@ -38,6 +38,13 @@ def offered(experiments: Sequence[str] | None, boards: bool = False) -> list[Stu
     return sorted(studies, key=lambda study: (boards and not _has_methods(study), *_rank(study, experiments or ())))
 
 
+def refuse_unfinished(study: StudyFolder, why: str) -> None:
+    """Shows why a study has nothing to draw yet, and the command that resumes it; stops."""
+    st.info(why)
+    st.code(study_words.command(study), language=None, wrap_lines=True)
+    st.stop()
+
+
 def measuring(experiment: str) -> list[StudyFolder]:
     """The studies with a known scale that judge the claims of an experiment, the best first."""
     return [study for study in offered((experiment,)) if study.record.scale in SCALES]

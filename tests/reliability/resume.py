@@ -14,8 +14,8 @@ import torch
 
 from skillviz.core.localizers.table import LOCALIZERS
 from skillviz.models.device import DETERMINISTIC
-from skillviz.models.finetune.journal import ENVIRONMENT
 from skillviz.models.finetune.training import TrainStep
+from skillviz.models.state_file import ENVIRONMENT
 from skillviz.runs.folder import RunFolder
 from skillviz.runs.process import Progress
 from skillviz.runs.produce import carry_on, produce

@@ -7,7 +7,7 @@ import pytest
 from skillviz.jobs.backend import LOCAL
 from skillviz.jobs.slurm import SLURM_BACKEND, backend_named
 from skillviz.serving.sign_in import User
-from skillviz.ui.pages.launch import search
+from skillviz.ui import form
 
 
 @pytest.mark.parametrize(
@@ -20,5 +20,5 @@ def test_the_choice_is_for_one_person_with_a_cluster(
     monkeypatch.setattr("skillviz.jobs.slurm.is_set_up", lambda: is_set_up)
     monkeypatch.setattr("skillviz.serving.sign_in.user", lambda: user)
     monkeypatch.setattr("skillviz.ui.controls.segments", lambda *_, **__: "slurm")
-    assert search.choose("where") == chosen
+    assert form.cluster("where") == chosen
     assert backend_named(chosen) is (SLURM_BACKEND if chosen else LOCAL)

@@ -42,29 +42,29 @@ def test_better_and_worse_only_where_the_interval_leaves_out_zero() -> None:
     )
     baseline = three_sides()[0]
     lead = lead_of(rows, "accuracy", "run", ["A", "B", "C"])
-    said = chips(compare.summary_words(lead, baseline, "grafts"))
+    said = chips(compare.summary(lead, baseline, "grafted"))
     assert said.startswith("Accuracy of the grafts: **B** better +3.0 points (95%: 1.0–5.0) vs **")
     first = lead_of(rows, "accuracy", "run", ["A", "C", "B"])
-    assert "**C** no clear difference" in chips(compare.summary_words(first, baseline, "grafts"))
+    assert "**C** no clear difference" in chips(compare.summary(first, baseline, "grafted"))
     for row in (lead, first):
-        assert compare.summary_words(row, baseline, "grafts").count("-badge[") == 1, "the others are below the figures"
+        assert compare.summary(row, baseline, "grafted").count("-badge[") == 1, "the others are below the figures"
 
 
 def test_the_only_other_run_has_its_interval_whatever_the_verdict() -> None:
     rows = table(("B", "accuracy", 0.03, -0.01, 0.05, 100, 0.3, 5, 2))
-    said = chips(compare.summary_words(rows, three_sides()[0], "grafts"))
+    said = chips(compare.summary(rows, three_sides()[0], "grafted"))
     assert "**B** no clear difference +3.0 points (95%: −1.0 to 5.0)" in said
 
 
 def test_names_of_runs_are_never_read_as_markdown() -> None:
     rows = table(("![x](http://x)", "accuracy", 0.03, 0.01, 0.05, 100, 0.002, 9, 1))
-    assert "![x](" not in compare.summary_words(rows, three_sides()[0], "grafts")
+    assert "![x](" not in compare.summary(rows, three_sides()[0], "grafted")
     assert "![x](" not in "".join(compare.mcnemar(rows, "![x](http://x)"))
 
 
 def test_without_a_shared_example_nothing_is_claimed() -> None:
     lead = lead_of(table(), "accuracy", "run", ["A", "B"])
-    assert "No other run was scored" in compare.summary_words(lead, three_sides()[0], "grafts")
+    assert "No other run was scored" in compare.summary(lead, three_sides()[0], "grafted")
 
 
 def test_mcnemar_in_words() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skillviz.analysis.answers import Answers
+from skillviz.analysis.answers import Answers, answers_of_state
 from skillviz.analysis.differences import less_baseline
 from skillviz.core.agreement import mcnemar
 from skillviz.core.intervals import metric_difference
@@ -17,7 +17,7 @@ from skillviz.core.region import Region
 from skillviz.runs.run import Run
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store
-from skillviz.show.entries import entry_of
+from skillviz.show.entries import entry_of, headline_split
 from skillviz.ui.pages import compare
 from skillviz.ui.pages.compare import Side, spec_differences
 from tests.fake_run import fake_run
@@ -108,7 +108,10 @@ def test_finetuned_models_of_several_pairs_are_named_by_their_runs(three: tuple[
 
 
 def answers_of(sides: tuple[Side, ...], state: str = "grafted") -> dict[str, Answers]:
-    return {side.name: compare.answers(side.run, side.run.predictions(), state) for side in sides}
+    return {
+        side.name: answers_of_state(side.run.predictions(), headline_split(side.run.record), side.run.labels, state)
+        for side in sides
+    }
 
 
 def test_differences_are_those_of_each_pair(three: tuple[Side, ...]) -> None:

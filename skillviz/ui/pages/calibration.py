@@ -13,7 +13,7 @@ from skillviz.core import formats
 from skillviz.core.calibration_error import BINS
 from skillviz.core.metrics import metric_row, panels
 from skillviz.runs.held_out import why_not
-from skillviz.runs.record import SPLITS, Estimate
+from skillviz.runs.record import SPLITS
 from skillviz.runs.run import Run
 from skillviz.show import calibration, gain, measures, sentences
 from skillviz.show import out_of_scope as scope
@@ -83,16 +83,6 @@ def reliability_bins(
     return first, second
 
 
-def errors_of(
-    run: Run, choice: Choice, logits: dict[str, np.ndarray], labels: np.ndarray
-) -> tuple[dict[str, Estimate], dict[str, float]]:
-    """Each state's calibration error in the chosen bins, and the p-value of its calibration test."""
-    return cache.computed(
-        ("errors", choice.split, *choice.states, str(choice.bins), str(choice.equal_mass)), [run],
-        partial(measures.calibration_of, logits, labels, choice.bins, choice.equal_mass),
-    )  # fmt: skip
-
-
 def verdicts(run: Run, choice: Choice, logits: dict[str, np.ndarray], labels: np.ndarray) -> None:
     """Draws the paired difference in ECE to each rival of the graft with its verdict, the first as a chip, and bins.
 
@@ -114,7 +104,10 @@ def reliability(
     run: Run, choice: Choice, logits: dict[str, np.ndarray], labels: np.ndarray, bins: pd.DataFrame
 ) -> None:
     """Draws accuracy against confidence in the chosen bins, or smoothed."""
-    errors, p_values = errors_of(run, choice, logits, labels)
+    errors, p_values = cache.computed(
+        ("errors", choice.split, *choice.states, str(choice.bins), str(choice.equal_mass)), [run],
+        partial(measures.calibration_of, logits, labels, choice.bins, choice.equal_mass),
+    )  # fmt: skip
     if not choice.smooth:
         show(calibration.reliability(bins, theme(), errors=errors, p_values=p_values), run.id)
         return

@@ -7,6 +7,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pandas as pd
@@ -100,28 +101,23 @@ class Comparison:
 def compare(sides: tuple[Side, ...], baseline: Side, state: str) -> Comparison:
     """Reads predictions and regions and computes the differences; explains and stops if a file cannot be read."""
     with page.explained():
-        answers = {side.name: _answers(side.run, state) for side in sides}
+        answers = {
+            side.name: cache.computed(("answers", state), [side.run], partial(_read_answers, side.run, state))
+            for side in sides
+        }
         regions = {side.name: cache.region(side.run) for side in sides}
     like = [side for side in sides if not unlike(side, baseline)]
     task = baseline.record.task
     metrics, of_f1 = metrics_of(baseline), 1 if task is None else positive(task)
     table = cache.computed(
         ("less baseline", state, baseline.run.id, *(side.name for side in like)), [side.run for side in like],
-        lambda: _judged(less_baseline({side.name: answers[side.name] for side in like}, baseline.name, metrics, of_f1)),
+        lambda: less_baseline(
+            {side.name: answers[side.name] for side in like}, baseline.name, metrics, of_f1
+        ).pipe(lambda rows: rows.assign(holds=holding(rows))),
     )  # fmt: skip
     shapes = regions[baseline.name].shapes
     fitting = {name: region for name, region in regions.items() if region.shapes == shapes}
     return Comparison(sides, baseline, state, answers, table, fitting)
-
-
-def _judged(differences: pd.DataFrame) -> pd.DataFrame:
-    return differences.assign(holds=holding(differences))
-
-
-def _answers(run: Run, state: str) -> Answers:
-    return cache.computed(
-        ("answers", state), [run], lambda: answers(run, cache.stored_table(run, "predictions"), state)
-    )
 
 
 def beyond_null(compared: Comparison) -> None:
@@ -160,11 +156,6 @@ def not_compared(compared: Comparison) -> None:
     whole = len(compared.answers[compared.baseline.name].ids)
     if sentences := limits(compared.sides, compared.baseline, tested, list(compared.regions), whole):
         st.info("\n\n".join(sentences), icon=":material/info:")
-
-
-def summary(compared: Comparison) -> str:
-    """The page's headline."""
-    return summary_words(compared.lead, compared.baseline, exhibits.STATES[compared.state])
 
 
 def differences(compared: Comparison) -> None:
@@ -289,13 +280,13 @@ def specs(compared: Comparison) -> None:
             st.caption("The settings are equal: these runs repeat each other." if is_repeat else differs)
 
 
-def summary_words(lead: pd.DataFrame, baseline: Side, what: str) -> str:
-    """The verdict on the run of `lead_of`, against the baseline."""
+def summary(lead: pd.DataFrame, baseline: Side, state: str) -> str:
+    """The page's headline: the verdict on the run of `lead_of`, against the baseline."""
     name = text.plain(baseline.name)
     if lead.empty:
         return f"No other run was scored on the examples of **{name}**."
     (row,) = _named(lead).to_dict("records")
-    return f"{metric_heading(row['metric'])} of the {what}: {lead_words(row)} vs **{name}**."
+    return f"{metric_heading(row['metric'])} of the {STATES[state]}: {lead_words(row)} vs **{name}**."
 
 
 def _named(differences: pd.DataFrame) -> pd.DataFrame:
@@ -361,12 +352,6 @@ def too_many(count: int) -> str:
     return f"This link names {count} runs. The first {MOST} are shown; more cannot be compared at once."
 
 
-def too_few(count: int) -> str:
-    """The hint for fewer than two chosen runs."""
-    have = "One run is chosen" if count else "No run is chosen"
-    return f"{have}. Choose {FEWEST} to {MOST} above, or use *Quick sets*."
-
-
 def choose(entries: Sequence[Entry]) -> tuple[tuple[Side, ...], Side, str]:
     """The chosen runs, the baseline among them, and the state that is compared; all controls are in one row.
 
@@ -401,7 +386,8 @@ def choose(entries: Sequence[Entry]) -> tuple[tuple[Side, ...], Side, str]:
         _buttons(entries, by_id[_starting_run(ids, entries)])
         variants_switch(entries)
     if len(ids) < FEWEST:
-        st.info(too_few(len(ids)), icon=":material/compare_arrows:")
+        have = "One run is chosen" if ids else "No run is chosen"
+        st.info(f"{have}. Choose {FEWEST} to {MOST} above, or use *Quick sets*.", icon=":material/compare_arrows:")
         st.stop()
     with page.explained():
         chosen_sides = sides([by_id[run_id] for run_id in ids], cache.runs(ids))
@@ -422,22 +408,14 @@ def _state(sides: Sequence[Side]) -> str:
     )
 
 
-def localizers_at(entries: Sequence[Entry], like: Entry) -> list[str]:
+def localizers_at(entries: Sequence[Entry], like: Entry, at_default: bool = False) -> list[str]:
     """One run of each localizer of the same pair at the same size: `like`, then in the order of LOCALIZERS.
 
-    Runs at the usual settings are preferred.
+    Runs at the usual settings are preferred. With `at_default`, only runs at default settings or at those of `like`.
     """
-    return _one_of_each(entries, entries, like)
-
-
-def default_localizers_at(entries: Sequence[Entry], like: Entry) -> list[str]:
-    """The same, only from runs at default settings or at the settings of `like`."""
-    fitting = [entry for entry in entries if is_default(entry) or entry.settings == like.settings]
-    return _one_of_each(fitting, entries, like)
-
-
-def _one_of_each(offered: Sequence[Entry], entries: Sequence[Entry], like: Entry) -> list[str]:
-    fitting = [e for e in offered if (e.pair, e.size) == (like.pair, like.size) and e.localizer != like.localizer]
+    fitting = [e for e in entries if (e.pair, e.size) == (like.pair, like.size) and e.localizer != like.localizer]
+    if at_default:
+        fitting = [entry for entry in fitting if is_default(entry) or entry.settings == like.settings]
     best: dict[str, Entry] = {}
     role_of = roles(entries)
     for entry in sorted(fitting, key=lambda e: (role_of[e.id] == "variant", e.seed != like.seed, e.seed, e.id)):
@@ -487,7 +465,7 @@ def beside_it(entries: Sequence[Entry], like: Entry) -> list[str]:
     ):
         best.setdefault(entry.localizer, entry)
     pair = [like.id, *(entry.id for entry in best.values())][:MOST]
-    sets = (default_localizers_at, seeds_of, localizers_at)
+    sets = (partial(localizers_at, at_default=True), seeds_of, localizers_at)
     return next((c for c in (*(make(entries, like) for make in sets), pair) if len(c) >= FEWEST), [like.id])
 
 
@@ -567,15 +545,11 @@ def _buttons(entries: Sequence[Entry], like: Entry) -> None:
         st.button(
             label,
             key=f"compare.set.{number}",
-            on_click=_take,
-            args=(ids,),
+            on_click=st.session_state.update,
+            args=({KEY: ids},),
             disabled=is_alone,
             help="There is only one such run." if is_alone else about("localizer" if number == 0 else "seed"),
         )
-
-
-def _take(ids: list[str]) -> None:
-    st.session_state[KEY] = ids
 
 
 @dataclass(frozen=True)
@@ -704,8 +678,9 @@ def shares(regions: Mapping[str, Region], kind: str) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def answers(run: Run, predictions: pd.DataFrame, state: str) -> Answers:
+def _read_answers(run: Run, state: str) -> Answers:
     """One state's answers on the run's headline split."""
+    predictions = cache.stored_table(run, "predictions")
     return answers_of_state(predictions, headline_split(run.record), run.labels, state)
 
 

@@ -22,7 +22,7 @@ from skillviz.show.comparisons import counted_rows
 from skillviz.show.glossary import about
 from skillviz.show.sentences import metric_value
 from skillviz.studies.store import StudyFolder
-from skillviz.ui import cache, controls, page, study_words
+from skillviz.ui import cache, controls, page, study_choice, study_words
 from skillviz.ui.chart import show, theme
 from skillviz.ui.chip import lead_words, verdict_line
 
@@ -48,9 +48,9 @@ def read(study: StudyFolder) -> ContinualTables:
     with page.explained():
         tables = {n: cache.study_table(study, n) if n in study.tables() else empty(n) for n in TABLES}
     if tables["stages"].empty:
-        st.info("No stage of this study is finished yet. Its command resumes where it stopped:")
-        st.code(study_words.command(study), language=None, wrap_lines=True)
-        st.stop()
+        study_choice.refuse_unfinished(
+            study, "No stage of this study is finished yet. Its command resumes where it stopped:"
+        )
     return ContinualTables(study, **tables)
 
 

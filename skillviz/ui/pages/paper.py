@@ -81,11 +81,6 @@ class PaperItem:
     verdicts: tuple[Verdict, ...]
 
     @property
-    def scale(self) -> str | None:
-        """The study's scale."""
-        return self.study.record.scale if self.study else None
-
-    @property
     def is_table(self) -> bool:
         """True if published rows are available for it."""
         return self.name in TABLES
@@ -232,7 +227,7 @@ def _select(item: PaperItem) -> Selection:
             "published-size", "Published: region size", shares, share, shown=formats.share, width=220
         )
     if ours and shares:
-        main = main_share(item.scale) or ours[0]
+        main = main_share(item.study.record.scale if item.study else None) or ours[0]
         nearest = min(ours, key=lambda one: abs(one - main))
         offered = [*ours, *([NEEDED] if needed(item.tables) else [])]
         ours_share = controls.select("size", "Here: region size", offered, nearest, shown=_size, width=260, help=SIZES)

@@ -23,7 +23,7 @@ from skillviz.show.comparisons import counted_rows
 from skillviz.show.glossary import about
 from skillviz.studies.store import StudyFolder
 from skillviz.tasks.readable_names import RELATED, UNRELATED, family, readable_name, relation
-from skillviz.ui import cache, controls, live, page, study_words
+from skillviz.ui import cache, controls, live, page, study_choice, study_words
 from skillviz.ui.chart import show, theme
 from skillviz.ui.chip import chip_text
 
@@ -69,18 +69,13 @@ def read(study: StudyFolder) -> TaskTables:
     with page.explained():
         tables = {name: cache.study_table(study, name) for name in TABLES if name in study.tables()}
     if "overlap" not in tables or tables["overlap"].empty:
-        st.info("No region of this study is finished yet, so there is nothing to compare. This command resumes it:")
-        st.code(study_words.command(study), language=None, wrap_lines=True)
-        st.stop()
+        study_choice.refuse_unfinished(
+            study, "No region of this study is finished yet, so there is nothing to compare. This command resumes it:"
+        )
 
     return cache.computed(
         ("tables",), [study], lambda: TaskTables(study, {name: tables.get(name, empty(name)) for name in TABLES})
     )
-
-
-def summary(tables: TaskTables, kind: str) -> str:
-    """The page's headline: whether related tasks share more."""
-    return isolation(tables.tables["isolation"], kind)
 
 
 def transfers(tables: TaskTables) -> None:

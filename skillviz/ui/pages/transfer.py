@@ -8,7 +8,7 @@ import streamlit as st
 
 from skillviz.core.metrics import metric_heading
 from skillviz.errors import SkillvizError
-from skillviz.runs.record import Scores, TransferNote
+from skillviz.runs.record import TransferNote
 from skillviz.runs.run import Run
 from skillviz.serving import sign_in, visitor
 from skillviz.show import sentences, text, transfer
@@ -80,11 +80,6 @@ def notes_of(run: Run) -> tuple[TransferNote, ...]:
     if any(other.name == note.name for other in stored):
         note = note.model_copy(update={"name": f"{note.name}, computed live"})
     return (*stored, note)
-
-
-def scores_by_task(run: Run, scores: Scores, notes: tuple[TransferNote, ...]) -> dict[str, Scores]:
-    """Scores by task, the run's own first."""
-    return {run.datasets[0]: scores, **{note.name: note.scores for note in notes}}
 
 
 def details(run: Run, notes: tuple[TransferNote, ...]) -> None:

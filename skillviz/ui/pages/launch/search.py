@@ -13,11 +13,9 @@ from skillviz.core.localizers.table import EXPRESSION, LOCALIZERS, Localizer, Op
 from skillviz.core.nulls import SHUFFLED
 from skillviz.core.size import parse_size
 from skillviz.errors import BadInput, SkillvizError
-from skillviz.jobs import slurm
 from skillviz.jobs.devices import chosen as device_for
 from skillviz.plots.theme import localizer_style
 from skillviz.runs.plan import refused_generation, refused_graphs, refused_lean
-from skillviz.runs.slurm_queue import SLURM
 from skillviz.runs.spec import ALL_NULLS, FIT, KINDS, MOST_DRAWS, NO_NULLS, RunSpec
 from skillviz.runs.transfer import refuse_unfit
 from skillviz.serving import sign_in, visitor
@@ -34,8 +32,6 @@ MOST_SEEDS = 20
 SCORES_PATHS = True  # the page Interpolation is empty without these scores
 DTYPES = {"float32": "float32", "bfloat16": "bfloat16", "own": "as in the files"}
 COMMON = ("steps", "batch_size")  # fields of a spec that many localizers use
-HERE = "here"
-TITLES = {HERE: "This machine", SLURM: "Slurm cluster"}
 
 
 def search(choices: Choices) -> None:
@@ -282,30 +278,6 @@ def place(choices: Choices) -> None:
             error = refused_graphs(row, choices.values["device"], is_lean, choices.preflight)
             if graphs and error is not None:
                 choices.refuse(sign_in.sentence_of(error))
-    choices.cluster = choose("new.cluster")
-    if choices.cluster is not None and (why := refusal()):
+    choices.cluster = form.cluster("new.cluster")
+    if choices.cluster is not None and (why := form.cluster_refusal()):
         choices.refuse(why)
-
-
-def choose(key: str) -> str | None:
-    """The chosen cluster, None for this machine; no control is drawn if no cluster is set up.
-
-    Users who sign in take turns on this machine: the cluster's queue knows only one user, the owner of this server.
-    """
-    if not slurm.is_set_up() or sign_in.user() is not None:
-        return None
-    chosen = controls.segments(
-        key, "Where", tuple(TITLES), HERE, shown=TITLES.get,
-        help="On the cluster, jobs wait in its queue and continue after time limits and lost nodes. Its settings are "
-        "in cluster.yaml (docs/jobs.md).",
-    )  # fmt: skip
-    return None if chosen == HERE else chosen
-
-
-def refusal() -> str:
-    """The reason why nothing can be submitted from here; empty if it can, provided that Slurm answers."""
-    try:
-        slurm.checked_settings()
-    except SkillvizError as error:
-        return str(error.args[0])
-    return ""

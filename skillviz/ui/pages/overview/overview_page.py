@@ -104,14 +104,14 @@ def export(run: Run, report: Callable[[], bytes]) -> None:
         st.code(f"python -m skillviz export {run.id} -o graft.safetensors{option}", language=None, wrap_lines=True)
 
 
-def line(record: RunRecord, split: str) -> None:
+def null_line(record: RunRecord, split: str) -> None:
     """Draws the run's verdict against its null, under the headline; nothing for a localizer without a null."""
     judged = beyond.judged(record, split)
     if judged is not None:
         st.markdown(judged_text(judged), help=about("null", "paired"))
 
 
-def section(run: Run, split: str) -> None:
+def nulls(run: Run, split: str) -> None:
     """Draws the nulls with their scores.
 
     A run without nulls shows the nulls of a stored run of the same pair, task, localizer and size, else the command

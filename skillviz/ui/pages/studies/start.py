@@ -32,7 +32,7 @@ from skillviz.studies.store import FILE, StudyFolder, open_study, study_path
 from skillviz.tasks.project import expanded
 from skillviz.ui import address, cache, controls, exports, fetching, form, jobs_view, study_choice, study_words
 from skillviz.ui.controls import action
-from skillviz.ui.pages.launch import models, search
+from skillviz.ui.pages.launch import models
 
 SOURCES = {"experiment": "An experiment of the paper", "file": "My own study file"}
 LONGEST = 400  # characters of a path
@@ -173,7 +173,7 @@ def _plan_and_button(study: StudySpec, command: str) -> None:
     place = st.container()
     with place, st.spinner("Reading what is stored."):
         preview = cache.study_preview(study, cache.user_store(), 1)
-    chosen = search.choose("new.cluster") if preview.left else None
+    chosen = form.cluster("new.cluster") if preview.left else None
     workers = _workers() if preview.left > 1 and chosen is None else 1
     if workers > 1:
         preview = cache.study_preview(study, cache.user_store(), workers)
@@ -188,7 +188,7 @@ def _plan_and_button(study: StudySpec, command: str) -> None:
         st.code(f"{command}{jobs_view.runs_dir_option()}{side}", language=None, wrap_lines=True)
     if in_place_of_button(study):
         return
-    if chosen is not None and (why := search.refusal()):
+    if chosen is not None and (why := form.cluster_refusal()):
         st.caption(f"Not yet: {text.plain(why)}")
         return
     if action("Start", type="primary", icon=":material/play_arrow:", key="study.start"):
