@@ -28,7 +28,7 @@ from skillviz.runs.store import Library
 PAIR, SIZE, MOST_TEST = "mr-sgd", "0.1%", 2000
 METHODS = {"stagewise": {"steps": 12, "batch_size": 64}, "first-order": {"examples": 512}}
 """The localizers with their options; the first is the one whose mean over seeds is measured."""
-SEEDS = range(24)
+SEEDS = range(16)
 KEY = ["localizer", "seed"]
 CSV, BY_SEED = RESULTS / "mask_seeds.csv", RESULTS / "mask_seeds.parquet"
 
