@@ -21,6 +21,7 @@ from benchmarks.frame import RESULTS, ROOT, Cells, Rows, fill, measure
 from benchmarks.localizer_beyond import REFERENCE, TEST, found_region, session_of, spec_of
 from skillviz.core import formats
 from skillviz.core.gain import Gain
+from skillviz.core.intervals import seeds_interval, wilson
 from skillviz.core.nulls import SHUFFLED, beyond_null
 from skillviz.core.scores import losses
 from skillviz.core.temperature import scaled
@@ -103,10 +104,13 @@ def compared(rows: pd.DataFrame) -> list[str]:
             for other, is_compared in ((single, gain == GAINS[2]), (null, graft == GRAFTS[0]))
             for column in ("hits", "nats")
         ]
+        hits, losses_of = (np.frombuffer(row[column], dtype=np.float32).astype(float) for column in ("hits", "nats"))
+        nats = seeds_interval(-losses_of)  # Student's t over the examples
         name = gain if gain != GAINS[1] else fit_words(row["fitted"], row["fitted"], row["low"], row["high"])
         lines.append([
             pair, graft, name + (", chosen" if row["is_used"] else ""),
-            formats.percent(row[METRICS[0]]), formats.number(row[METRICS[1]]), *differences,
+            formats.percent_estimate(hits.mean(), *wilson(hits.sum(), len(hits))),
+            formats.estimate(nats.value, nats.low, nats.high), *differences,
         ])  # fmt: skip
     return formats.markdown_table(head, lines)
 

@@ -75,6 +75,33 @@ def region_subskills(predictions: pd.DataFrame, task: TaskNote, seed: int = 0) -
     )  # fmt: skip
 
 
+def with_subskills(effects: pd.DataFrame, of: RegionSubskills) -> pd.DataFrame:
+    """Return the table of `part_effects` with the `subskill` of each part, counted from 1; missing if it has none."""
+    return effects.merge(of.parts.assign(subskill=of.parts["subskill"].astype("Int64") + 1), how="left", on=PLACE)
+
+
+def subskill_numbers(of: RegionSubskills) -> pd.DataFrame:
+    """Return the numbers of the sub-skills, one per row: `condition` sub-skills, `metric`, value, low, high, n.
+
+    `share` and `stability` are those of a `subskill`, counted from 1, with the entries of its parts as `size`. `lead in
+    stability` and `explained` are of all together: `control` is the mean of the random controls, `excess` is value -
+    control with its interval.
+    """
+    rows: list[dict[str, Any]] = []
+    for name, beyond in (("lead in stability", of.found.margin), ("explained", of.found.explains)):
+        difference = beyond.difference
+        rows.append({
+            "metric": name, "value": beyond.value, "control": beyond.control, "excess": difference.value,
+            "excess_low": difference.low, "excess_high": difference.high,
+        })  # fmt: skip
+    sizes = of.parts.groupby("subskill")["size"].sum()
+    for number, ends in enumerate(zip(of.found.shares, of.found.stability, strict=True)):
+        for name, one in zip(("share", "stability"), ends, strict=True):
+            own = {"subskill": number + 1, "size": int(sizes.get(number, 0)), "metric": name}
+            rows.append({**own, "value": one.value, "low": one.low, "high": one.high})
+    return pd.DataFrame(rows).assign(condition="sub-skills", n=len(of.examples)).astype({"subskill": "Int64"})
+
+
 def by_label(of: RegionSubskills, number: int, labels: Sequence[str]) -> pd.DataFrame:
     """Return the share of each class in a sub-skill's uses, with its interval over examples, largest first."""
     classes = of.examples["label"].to_numpy()[:, None] == np.arange(len(labels))

@@ -217,13 +217,16 @@ def print_stored(
         say(line.replace("**", ""))
     say(f"Stored in {scores.path}")
     if key:
-        print_json(stored_json(scores, key, found))
+        print_json(stored_json(scores, **{key: found}))
 
 
-def stored_json(scores: PartScores, key: str, found: pd.DataFrame) -> dict[str, Any]:
-    """Scores that are stored next to a run as an object for --json; `key` names their rows."""
-    rows = found.astype(object).where(found.notna(), None).to_dict("records")
-    return {**scores.record.model_dump(exclude={"files"}), "path": str(scores.path), key: rows}
+def stored_json(scores: PartScores, **tables: pd.DataFrame | None) -> dict[str, Any]:
+    """Scores that are stored next to a run as an object for --json, with tables of rows by name."""
+    rows = {
+        name: None if table is None else table.astype(object).where(table.notna(), None).to_dict("records")
+        for name, table in tables.items()
+    }
+    return {**scores.record.model_dump(exclude={"files"}), "path": str(scores.path), **rows}
 
 
 def print_table(title: str, frame: pd.DataFrame, *, keep: Sequence[str] = (), is_alone: bool = True) -> None:

@@ -11,7 +11,13 @@ import pandas as pd
 import typer
 
 from skillviz.analysis.part_effects import part_effects
-from skillviz.analysis.subskills import expression_of, region_subskills
+from skillviz.analysis.subskills import (
+    RegionSubskills,
+    expression_of,
+    region_subskills,
+    subskill_numbers,
+    with_subskills,
+)
 from skillviz.commands import options
 from skillviz.commands.output import print_json, print_rows, progress_bar, say, stored_json, writable, write_table
 from skillviz.commands.runs import RunName
@@ -19,7 +25,7 @@ from skillviz.core.draws import LARGEST_SEED
 from skillviz.core.formats import rough_seconds
 from skillviz.core.metrics import Metric, likelihood_metric, metric_names, metric_row
 from skillviz.core.region_expression import canonical
-from skillviz.core.region_parts import ALONE, CELLS, EXPERTS, HEADS, WITHOUT
+from skillviz.core.region_parts import ALONE, CELLS, EXPERTS, HEADS, ROWS, WITHOUT
 from skillviz.live.part_scores import PartScoring
 from skillviz.runs.part_scores import DRAWS, ENDS, PartScores, store_of, stored_parts
 from skillviz.runs.run import Run
@@ -38,12 +44,14 @@ class Grouping(StrEnum):
     cells = CELLS
     heads = HEADS
     experts = EXPERTS
+    rows = ROWS
 
 
 def parts(
     run: RunName,
     by: Annotated[
-        Grouping, typer.Option("--by", help="Divide the region by layer and module, attention head, or expert.")
+        Grouping,
+        typer.Option("--by", help="Divide the region by layer and module, head, expert, or row (the densest 50)."),
     ] = Grouping.cells,
     sample: Annotated[
         int, typer.Option("--sample", min=1, metavar="N", help="Score on at most N test examples, drawn by class.")
@@ -77,19 +85,25 @@ def parts(
     if scores is None:
         scores = scored(stored, grouping, runs_dir, sample, draws, seed)
     report(stored, scores)
-    if stored.record.has_classes:
-        report_subskills(stored, scores)
-    if stored.record.task is None or not (out or as_json):
-        return
     predictions, task = scores.predictions(), stored.record.task
+    found = region_subskills(predictions, task) if task is not None and task.has_classes else None
+    if stored.record.has_classes:
+        report_subskills(stored, scores, found)
+    if task is None or not (out or as_json):
+        return
+    groups = None if found is None else subskill_numbers(found)
     if out is not None:
         metrics = metric_names(stored.record.metric, (likelihood_metric(stored.record.metric),))
         frames = [part_effects(predictions, task, metric).assign(metric=metric) for metric in metrics]
+        if found is not None and groups is not None:
+            frames = [*(with_subskills(frame, found) for frame in frames), groups]
         write_table(pd.concat(frames, ignore_index=True), out)
-        say(f"{out}: every part, condition and metric.")
+        say(f"{out}: every part, condition and metric{'' if groups is None else ', and the sub-skills'}.")
     if as_json:
         frame = part_effects(predictions, task, stored.record.metric)
-        print_json(stored_json(scores, "effects", frame))
+        if found is not None:
+            frame = with_subskills(frame, found)
+        print_json(stored_json(scores, effects=frame, subskills=groups))
 
 
 def report(run: Run, scores: PartScores) -> None:
@@ -118,10 +132,8 @@ def report(run: Run, scores: PartScores) -> None:
     )
 
 
-def report_subskills(run: Run, scores: PartScores) -> None:
+def report_subskills(run: Run, scores: PartScores, found: RegionSubskills | None) -> None:
     """Prints the sub-skills of the parts, beside random controls, and the options that graft each alone."""
-    assert run.record.task is not None
-    found = region_subskills(scores.predictions(), run.record.task)
     if found is None:
         say(subskill_exhibits.NOT_COMPARED)
         return

@@ -1,4 +1,4 @@
-"""A region's parts: cells of its map of layers and modules, attention heads, experts, and random controls of a part.
+"""A region's parts: cells of its map of layers and modules, heads, experts, rows of matrices, and their controls.
 
 A control has as many entries as the part. From `other_entries` they are in the same tensors, as many in each, but
 outside the region, which tests these entries against others of the same place. From `rest_of_region` they are other
@@ -40,7 +40,9 @@ from skillviz.core.parameters import BIAS, Parameter, ParameterTable, head_numbe
 from skillviz.core.region import Region
 from skillviz.errors import BadInput
 
-CELLS, HEADS, EXPERTS = "cells", "heads", "experts"
+CELLS, HEADS, EXPERTS, ROWS = "cells", "heads", "experts", "rows"
+MOST_ROWS = 50
+"""The densest rows of matrices are parts; all rows would be thousands."""
 EXPERT_KINDS = (EXPERT_GATE, EXPERT_UP, EXPERT_OUT)
 EXPERT = "expert"
 """The kind of a part that is one expert of a layer."""
@@ -54,8 +56,8 @@ Place = tuple[int | None, str, int | None]
 class RegionPart:
     """Some entries of a region: all in one layer (None outside the blocks) and module kind, head or expert.
 
-    `kind` is one of KINDS or BIAS, empty for a head, EXPERT for an expert; `head` is the head or expert, counted from
-    0, None for a cell. `entries` are global flat indices, sorted, int64.
+    `kind` is one of KINDS or BIAS, empty for a head, EXPERT for an expert; `head` is the head, expert or row, counted
+    from 0, None for a cell. `entries` are global flat indices, sorted, int64.
     """
 
     layer: int | None
@@ -71,7 +73,9 @@ class RegionPart:
     @property
     def grouping(self) -> str:
         """The grouping to which the part belongs."""
-        return CELLS if self.head is None else EXPERTS if self.kind == EXPERT else HEADS
+        if self.head is None:
+            return CELLS
+        return {EXPERT: EXPERTS, "": HEADS}.get(self.kind, ROWS)
 
     @property
     def size(self) -> int:
@@ -85,7 +89,9 @@ def parts_of(region: Region, table: ParameterTable, grouping: str) -> list[Regio
     CELLS partition the region: every entry is in one of them. HEADS have a head's rows of query, key and value with
     their biases, and its columns of the attention output; entries without a head and cross-attention are in none of
     them. With grouped queries, a key and value head belongs to every head that uses it. EXPERTS have a routed expert's
-    own matrices and biases; shared experts and the router are in none of them. Raises BadInput if the model's heads are
+    own matrices and biases; shared experts and the router are in none of them. ROWS are the MOST_ROWS rows of matrices
+    with the largest share of chosen entries, the first ones among equals; matrices of one layer and kind have their
+    rows in common. Raises BadInput if the model's heads are
     unknown, or it has no experts.
     """
     if grouping not in GROUPINGS:
@@ -94,13 +100,18 @@ def parts_of(region: Region, table: ParameterTable, grouping: str) -> list[Regio
         raise BadInput("the region was made for another architecture: its parameters are not this model's.")
     places_of = GROUPINGS[grouping]
     entries: dict[Place, list[np.ndarray]] = defaultdict(list)
+    lengths: dict[Place, int] = defaultdict(int)
     for parameter, offset in zip(table.parameters, table.offsets[:-1], strict=True):
         flat = region.indices.get(parameter.name)
         if flat is not None:
             for place, is_there in places_of(table, parameter, flat):
                 entries[place].append(flat[is_there] + offset)
+                lengths[place] += parameter.cols
     parts = [RegionPart(*place, np.concatenate(pieces)) for place, pieces in entries.items()]
-    return sorted((part for part in parts if part.size), key=_order)
+    parts = [part for part in parts if part.size]
+    if grouping == ROWS:
+        parts = sorted(parts, key=lambda part: -part.size / lengths[part.place])[:MOST_ROWS]
+    return sorted(parts, key=_order)
 
 
 def other_entries(
@@ -209,8 +220,21 @@ def _experts(table: ParameterTable, parameter: Parameter, flat: np.ndarray) -> P
             yield (parameter.layer, EXPERT, expert), numbers == expert
 
 
+def _rows(table: ParameterTable, parameter: Parameter, flat: np.ndarray) -> Places:
+    """Yield the rows of these entries (sorted) of a matrix, by kind, each with the mask of its entries."""
+    if len(parameter.shape) != 2:
+        return
+    kinds, rows = parameter.kind_numbers(flat), flat // parameter.cols
+    for row in np.unique(rows):
+        there = slice(*np.searchsorted(rows, (row, row + 1)))
+        for number in np.unique(kinds[there]):
+            mask = np.zeros(len(flat), dtype=bool)
+            mask[there] = kinds[there] == number
+            yield (parameter.layer, parameter.kinds[number], int(row)), mask
+
+
 GROUPINGS: dict[str, Callable[[ParameterTable, Parameter, np.ndarray], Places]] = {
-    CELLS: _cells, HEADS: _heads, EXPERTS: _experts,
+    CELLS: _cells, HEADS: _heads, EXPERTS: _experts, ROWS: _rows,
 }  # fmt: skip
 
 

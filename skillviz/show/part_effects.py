@@ -8,7 +8,7 @@ import pandas as pd
 
 from skillviz.core import formats
 from skillviz.core.metrics import metric_row
-from skillviz.core.region_parts import ALONE, CELLS, EXPERTS, HEADS, WITHOUT
+from skillviz.core.region_parts import ALONE, CELLS, EXPERT, EXPERTS, HEADS, ROWS, WITHOUT
 from skillviz.core.verdicts import NOT_MEASURED, UNDECIDED
 from skillviz.plots.forest import forest
 from skillviz.plots.part_effects import effect_map
@@ -23,17 +23,20 @@ CONTROLS = {
     ALONE: "other entries of the same tensors, outside the region",
     WITHOUT: "other entries of the region, drawn anywhere in it",
 }
-NOUNS = {CELLS: "cell", HEADS: "head", EXPERTS: "expert"}
+NOUNS = {CELLS: "cell", HEADS: "head", EXPERTS: "expert", ROWS: "row"}
+MAPPED = (CELLS, HEADS, EXPERTS)
+"""The groupings with a map: rows of many matrices have no common columns."""
 MOST_ROWS = 12
 
 
 def part_name(layer: float | None, kind: str, head: float | None) -> str:
-    """`layer 3, value`, `layer 3, head 5`, `layer 3, expert 5`."""
+    """`layer 3, value`, `layer 3, head 5`, `layer 3, expert 5`, `layer 3, value row 5`."""
     number = layer_name(layer)
     place = "outside the blocks" if number == "none" else f"layer {number}"
     if head is None or pd.isna(head):
         return f"{place}, {kind_style(kind).title}"
-    return f"{place}, {kind or NOUNS[HEADS]} {int(head)}"
+    noun = {"": NOUNS[HEADS], EXPERT: EXPERT}.get(kind) or f"{kind_style(kind).title} {NOUNS[ROWS]}"
+    return f"{place}, {noun} {int(head)}"
 
 
 def strongest(effects: pd.DataFrame, condition: str, metric: str) -> pd.DataFrame:

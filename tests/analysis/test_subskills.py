@@ -8,7 +8,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skillviz.analysis.subskills import by_label, expression_of, region_subskills, strongest_examples
+from skillviz.analysis.part_effects import part_effects
+from skillviz.analysis.subskills import (
+    by_label,
+    expression_of,
+    region_subskills,
+    strongest_examples,
+    subskill_numbers,
+    with_subskills,
+)
 from skillviz.core.region_expression import region_of
 from skillviz.core.region_parts import ALONE, CELLS, WITHOUT, RegionPart, parts_of
 from skillviz.runs.part_scores import end_rows, part_rows
@@ -55,6 +63,23 @@ def test_two_classes_are_two_subskills() -> None:
     assert table["parts"].tolist() == ["4", "4"] and table["parameters"].tolist() == ["20", "20"]
     assert shown.loadings(found).groupby("subskill")["value"].sum().tolist() == pytest.approx([1, 1])
     assert len(shown.stability(found)) == (1 + DRAWS) * len(found.found.counts)
+
+
+def test_a_table_has_the_numbers_of_the_subskills_and_each_part_s_own() -> None:
+    frame = predictions()
+    found, effects = region_subskills(frame, TASK), part_effects(frame, TASK, "nll")
+    assert found is not None
+    numbers = subskill_numbers(found).set_index(["metric", "subskill"])
+    assert set(numbers["condition"]) == {"sub-skills"} and set(numbers["n"]) == {N} and len(numbers) == 2 + 2 * 2
+    for number in range(2):
+        share, stability = (numbers.loc[name, number + 1] for name in ("share", "stability"))
+        assert (share["value"], share["low"], share["high"]) == tuple(found.found.shares[number][:3])
+        assert (stability["value"], stability["low"], stability["high"]) == tuple(found.found.stability[number][:3])
+        assert share["size"] == 4 * 5
+    lead, _ = (numbers.loc[name].iloc[0] for name in ("lead in stability", "explained"))
+    assert lead["value"] - lead["control"] == pytest.approx(lead["excess"]) and lead["excess_low"] > 0
+    merged = with_subskills(effects, found)
+    assert len(merged) == len(effects) and (merged["subskill"] == 1 + found.parts["subskill"].iloc[0]).sum() == 8
 
 
 def test_effects_are_rises_of_the_right_answers_and_falls_are_counted() -> None:

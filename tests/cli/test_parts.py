@@ -23,7 +23,7 @@ def store(localized: tuple[Path, object], user_runs: Path) -> tuple[Path, str]:
 
 
 @pytest.mark.cases(0, 1)
-@pytest.mark.parametrize("by", first(["cells", "heads"], "cells".__eq__))
+@pytest.mark.parametrize("by", first(["cells", "heads", "rows"], "cells".__eq__))
 def test_parts_are_scored_and_stored_beside_the_run(store: tuple[Path, str], by: str) -> None:
     root, run = store
     said = call("parts", run, "--by", by, "--sample", "8", "--draws", "1", "--json")
@@ -35,19 +35,27 @@ def test_parts_are_scored_and_stored_beside_the_run(store: tuple[Path, str], by:
     assert Store(root).verify(run) == []
     again = call("parts", run, "--by", by, "--sample", "8", "--draws", "1", "--json")
     assert "forward passes" not in again.out and again.json["effects"] == said.json["effects"]
-    other = call("parts", run, "--by", by, "--sample", "9", "--draws", "1", "--json")
+    assert said.json["subskills"] is None
+    other = call("parts", run, "--by", by, "--sample", "9", "--draws", "2", "--json")
     assert other.json["n"] == 9
+    groups, effects = other.json["subskills"], other.json["effects"]
+    numbers = {row["subskill"] for row in groups if row["metric"] == "share"}
+    assert {row["subskill"] for row in effects} - {None} <= numbers and all(
+        row["low"] is not None for row in groups[2:]
+    )
     csv, html = root.parent / "parts.csv", root.parent / "run.html"
-    call("parts", run, "--by", by, "--sample", "9", "--draws", "1", "--out", csv)
+    call("parts", run, "--by", by, "--sample", "9", "--draws", "2", "--out", csv)
     rows = pd.read_csv(csv)
-    assert set(rows["metric"]) == {"accuracy", "nll"} and len(rows) == 2 * len(other.json["effects"])
+    is_group = rows["condition"] == "sub-skills"
+    assert is_group.sum() == len(groups) and set(rows["metric"][~is_group]) == {"accuracy", "nll"}
+    assert (~is_group).sum() == 2 * len(effects)
     call("report", run, "--out", html)
     text = html.read_text(encoding="utf-8")
     assert f"What each {by.removesuffix('s')} of the region does" in text and "Slice by slice" in text
 
 
 def test_a_wrong_division_is_named(store: tuple[Path, str]) -> None:
-    said = call("parts", store[1], "--by", "rows")
+    said = call("parts", store[1], "--by", "columns")
     assert said.code == 2 and "'cells', 'heads'" in said.err
 
 

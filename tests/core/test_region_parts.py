@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from fractions import Fraction
 from itertools import product
 
 import numpy as np
@@ -19,6 +20,8 @@ from skillviz.core.region_parts import (
     CELLS,
     EXPERTS,
     HEADS,
+    MOST_ROWS,
+    ROWS,
     WITHOUT,
     grafts_of,
     other_entries,
@@ -27,7 +30,7 @@ from skillviz.core.region_parts import (
 )
 from skillviz.errors import BadInput
 from tests.core.problems import model_of, table_of
-from tests.reference.region_parts import cell_of, heads_of
+from tests.reference.region_parts import cell_of, heads_of, row_of
 from tests.refused import refused
 from tests.tiny import FAMILIES as TINY
 from tests.tiny_families import family_model
@@ -75,6 +78,20 @@ def test_cells_and_heads_are_those_of_the_twin_and_cells_divide_the_region(given
 
 
 @pytest.mark.parametrize("family", TINY)
+@pytest.mark.parametrize("share", [0.003, 0.1, 1.0])
+def test_rows_are_the_densest_of_the_twin_and_the_first_among_equals(family: str, share: float) -> None:
+    table, region = drawn(family, 7, share)
+    every = by_entry(table, region, row_of)
+    length = {place: 0 for place in every}
+    for parameter in table.parameters:
+        for place in {place for flat in range(parameter.size) for place in row_of(parameter, flat)} & set(every):
+            length[place] += parameter.shape[1]
+    chosen = sorted(every, key=lambda place: -Fraction(len(every[place]), length[place]))[:MOST_ROWS]
+    assert as_lists(parts_of(region, table, ROWS)) == {place: every[place] for place in chosen}
+    assert len(chosen) == MOST_ROWS or share < 0.1
+
+
+@pytest.mark.parametrize("family", TINY)
 def test_whole_heads_have_equal_sizes(family: str) -> None:
     table = TABLES[family]
     sizes = [part.size for part in parts_of(Region.full(table.shapes), table, HEADS)]
@@ -82,7 +99,7 @@ def test_whole_heads_have_equal_sizes(family: str) -> None:
 
 
 @settings(max_examples=25, deadline=None)
-@given(regions, st.sampled_from([CELLS, HEADS]))
+@given(regions, st.sampled_from([CELLS, HEADS, ROWS]))
 def test_controls_have_the_parts_size_and_lie_where_they_should(given_region, grouping: str) -> None:
     table, region = drawn(*given_region)
     inside, generator = region.flat(), np.random.default_rng(0)
@@ -129,7 +146,7 @@ BERT, SOME = drawn("bert", 0, 0.1)
 
 test_what_cannot_be_divided_is_said = refused(
     BadInput,
-    ("'rows'.* known: cells, heads, experts", lambda: parts_of(SOME, BERT, "rows")),
+    ("'columns'.* known: cells, heads, experts, rows", lambda: parts_of(SOME, BERT, "columns")),
     ("another architecture", lambda: parts_of(SOME, TABLES["gpt2"], CELLS)),
     ("'bert' model has no experts.* by cells", lambda: parts_of(SOME, BERT, EXPERTS)),
     ("heads of this 'bert' model are not known", lambda: parts_of(SOME, graftable("bert", BERT.shapes), HEADS)),

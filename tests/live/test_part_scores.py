@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from skillviz.core.region import Region
-from skillviz.core.region_parts import ALONE, CELLS, HEADS, WITHOUT, parts_of
+from skillviz.core.region_parts import ALONE, CELLS, HEADS, ROWS, WITHOUT, parts_of
 from skillviz.errors import BadInput
 from skillviz.live.operations import answer
 from skillviz.live.part_scores import PartScoring
@@ -67,8 +67,8 @@ def logits_of(run: Run, rows: pd.DataFrame) -> np.ndarray:
     return rows[logit_columns(run.labels)].to_numpy(np.float32)
 
 
-@pytest.mark.cases(0, 1)
-@pytest.mark.parametrize("grouping", [CELLS, HEADS])
+@pytest.mark.cases(0, 2)
+@pytest.mark.parametrize("grouping", [CELLS, HEADS, ROWS])
 def test_every_graft_is_predicts_own(place: Path, run: Run, pair: ModelPair, grouping: str) -> None:
     """ALONE is the graft of the part's entries, and WITHOUT the graft of the region's other entries, bit for bit."""
     ask = asking(place, run)

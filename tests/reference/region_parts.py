@@ -26,6 +26,13 @@ def kind_of(parameter, flat: int) -> tuple[str, int, int]:
     return ("query", "key", "value")[block % 3], block // 3 * width + inside, length // 3
 
 
+def row_of(parameter, flat: int) -> list[tuple[int | None, str, int]]:
+    """Layer, kind and row of one entry of a matrix; none for a vector."""
+    if len(parameter.shape) != 2:
+        return []
+    return [(parameter.layer, kind_of(parameter, flat)[0], flat // parameter.shape[1])]
+
+
 def heads_of(parameter, flat: int, model_type: str, heads: int, width: int) -> list[int]:
     """The attention heads that use one entry; `width` is the width of a head."""
     kind, along, _ = kind_of(parameter, flat)

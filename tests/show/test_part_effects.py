@@ -26,6 +26,7 @@ def effects() -> pd.DataFrame:
 def test_names_of_parts() -> None:
     assert part_name(3, "value", None) == "layer 3, value"
     assert part_name(3, "", 5) == "layer 3, head 5" and part_name(3, "expert", 5) == "layer 3, expert 5"
+    assert part_name(3, "value", 5) == "layer 3, value row 5"
     assert part_name(None, "bias", None) == "outside the blocks, biases"
 
 

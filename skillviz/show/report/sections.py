@@ -166,7 +166,12 @@ def _effects(run: Run, scores: PartScores) -> list[Part]:
         shown = (effects, condition, beside, grouping)
         parts += [
             Words(part_exhibits.finding(*shown)),
-            Charts((partial(part_exhibits.part_map, *shown), partial(part_exhibits.strongest_parts, *shown))),
+            Charts(
+                (
+                    *([partial(part_exhibits.part_map, *shown)] if grouping in part_exhibits.MAPPED else []),
+                    partial(part_exhibits.strongest_parts, *shown),
+                )
+            ),
         ]
     return [*parts, *_subskills(run, scores)]
 

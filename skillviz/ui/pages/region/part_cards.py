@@ -12,7 +12,7 @@ import streamlit as st
 from skillviz.analysis.part_effects import changed_predictions, most_changed, part_effects
 from skillviz.core import formats
 from skillviz.core.metrics import likelihood_metric, metric_heading, metric_names
-from skillviz.core.region_parts import ALONE, CELLS, EXPERT_KINDS, EXPERTS, HEADS
+from skillviz.core.region_parts import ALONE, CELLS, EXPERT_KINDS, EXPERTS, HEADS, ROWS
 from skillviz.errors import BadInput, SkillvizError
 from skillviz.live.part_scores import PartScoring
 from skillviz.runs.pace import Pace
@@ -28,7 +28,7 @@ from skillviz.ui.chart import show, theme
 from skillviz.ui.controls import action
 
 CONDITION, CHANGE = "condition", "effect"
-GROUPINGS = {CELLS: "layer and module", HEADS: "attention head", EXPERTS: "expert"}
+GROUPINGS = {CELLS: "layer and module", HEADS: "attention head", EXPERTS: "expert", ROWS: "matrix row"}
 SAMPLES = (100, 200, 500, 1000)
 USUAL = 200
 MOST_CHANGED = 10
@@ -103,6 +103,9 @@ def _effects(run: Run, scores: PartScores) -> None:
     if record.grouping == CELLS:
         show(rivals, run.id)
         place = "*Effect*, above the map of the region, shows every cell. "
+    elif record.grouping not in exhibits.MAPPED:
+        show(rivals, run.id)
+        place = f"The {len(effects) // len(exhibits.CONDITIONS)} densest rows are scored. "
     else:
         left, right = st.columns(2)
         with left:

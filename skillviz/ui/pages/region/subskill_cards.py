@@ -8,7 +8,7 @@ from skillviz.analysis.subskills import RegionSubskills, expression_of, region_s
 from skillviz.core import formats
 from skillviz.core.metrics import metric_row
 from skillviz.core.region_expression import canonical
-from skillviz.core.region_parts import CELLS, EXPERTS, HEADS
+from skillviz.core.region_parts import CELLS, GROUPINGS
 from skillviz.runs.part_scores import PartScores, stored_parts
 from skillviz.runs.run import Run
 from skillviz.show import sentences
@@ -28,7 +28,7 @@ def subskills(run: Run) -> None:
     if run.record.task is None or not run.record.has_classes:
         return
     with page.explained():
-        scores = stored_parts(cache.library(), run, controls.current("parts", (CELLS, HEADS, EXPERTS), CELLS))
+        scores = stored_parts(cache.library(), run, controls.current("parts", tuple(GROUPINGS), CELLS))
     if scores is None:
         return
     st.markdown("## Sub-skills", help=about("subskills", "parts"))
