@@ -10,7 +10,7 @@ import typer
 
 NAMES = (
     "speed", "memory", "live", "page-speed", "visitors", "library", "constants", "coverage",
-     "localizer", "localizer-beyond", "mask-seeds", "planted", "masked-lm", "reliability",
+     "localizer", "localizer-beyond", "gain-kinds", "mask-seeds", "planted", "masked-lm", "reliability",
 )  # fmt: skip
 """The benchmarks; each is the function `main` of its own module, because some import browsers and some import torch."""
 

@@ -74,8 +74,8 @@ def localize(
     `settings` are the other fields of a run: readout, seed, steps, batch_size, options, device, dtype, autocast,
     cuda_graphs, k_shot, data_seed, max_train, max_validation, max_test, interpolation, others, nulls, null_draws, gain
     and outside. `nulls` ("shuffled", the default, "all" or "none") names the null movements on which the same search
-    also runs. `gain` (a number or "fit") is the factor on the movement in the grafts. `outside` (a run's id or a region
-    expression) is a region that the search must not use.
+    also runs. `gain` (a number, "fit", or "kinds" for one by module kind) is the factor on the movement in the grafts.
+    `outside` (a run's id or a region expression) is a region that the search must not use.
 
     `progress` is called with runs.process.Progress records. Raises an error of skillviz.errors for wrong input.
     """

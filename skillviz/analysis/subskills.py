@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from skillviz.core.parameters import BIAS
 from skillviz.core.region_expression import checked_expression
-from skillviz.core.region_parts import ALONE, BIAS
+from skillviz.core.region_parts import ALONE
 from skillviz.core.subskills import COUNTS, Subskills, resampled_shares, subskills
 from skillviz.runs.metrics import example_scores
 from skillviz.runs.part_scores import ENDS

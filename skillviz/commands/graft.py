@@ -12,10 +12,11 @@ from skillviz.commands import options
 from skillviz.commands.output import note, print_json, say, writable
 from skillviz.commands.runs import RunName
 from skillviz.core.formats import byte_size, counted
+from skillviz.core.gain import Gain
 from skillviz.errors import BadInput
 from skillviz.models.publish import check_login, check_repository
 from skillviz.runs.run import Run
-from skillviz.runs.spec import FIT, read_spec
+from skillviz.runs.spec import FIT, KINDS, read_spec
 from skillviz.runs.store import open_run
 from skillviz.serving import read_only
 from skillviz.show.gain import fitted
@@ -64,7 +65,7 @@ def export(
         str | None,
         typer.Option(
             "--gain",
-            metavar="1|fit|VALUE",
+            metavar="1|fit|kinds|VALUE",
             show_default=False,
             help="The values are base + gain x movement. Default: the gain of the run. 1: the fine-tuned values.",
         ),
@@ -173,14 +174,17 @@ def export(
         print_json({**where, "run_id": stored.id, "size": size, "d": d, "bytes": done.bytes})
 
 
-def _gain(run: Run, text: str) -> float:
-    """The requested gain; raises BadInput if `fit` is requested and the run has no fitted gain."""
-    if text != FIT:
-        return float(read_spec({**run.spec.model_dump(), "gain": text}).gain)
-    if (note := fitted(run.record)) is not None and note.fitted is not None:
+def _gain(run: Run, text: str) -> Gain:
+    """The requested gain; raises BadInput if a fitted one is requested and the run has none."""
+    wanted, note = read_spec({**run.spec.model_dump(), "gain": text}).gain, fitted(run.record)
+    if not isinstance(wanted, str):
+        return wanted
+    if wanted == FIT and note is not None and note.fitted is not None:
         return note.fitted
-    again = run.spec.model_copy(update={"gain": FIT}).command()
-    raise BadInput(f"the run {run.id} has no fitted gain. Give a number, or make the run with one: `{again}`.")
+    if wanted == KINDS and note is not None and note.by_kind:
+        return {one.kind: one.fitted for one in note.by_kind}
+    again, by = run.spec.model_copy(update={"gain": wanted}).command(), " by module kind" if wanted == KINDS else ""
+    raise BadInput(f"the run {run.id} has no fitted gain{by}. Give a number, or make the run with one: `{again}`.")
 
 
 def _check_hub_options(

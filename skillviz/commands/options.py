@@ -291,10 +291,11 @@ Gain = Annotated[
     str,
     typer.Option(
         "--gain",
-        metavar="1|fit|VALUE",
+        metavar="1|fit|kinds|VALUE",
         rich_help_panel=SEARCH,
         help="The grafts' values are base + gain x movement. 1: the fine-tuned values. fit: the gain of least NLL on "
-        "half of the validation examples, if it does better than 1 on the other half.",
+        "half of the validation examples, if it does better than 1 on the other half. kinds: also a gain for each "
+        "module kind, if it does better still.",
     ),
 ]
 Interpolation = Annotated[

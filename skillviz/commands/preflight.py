@@ -93,7 +93,8 @@ def preflight(
     work = ""
     if has_task and not errors:
         facts = facts_of(spec, session, kind_of(spec.device))
-        work, needed = work_words(spec, cost_of(spec, facts), facts.counts, facts.sizes), int(peak_bytes(spec, facts))
+        work = work_words(spec, cost_of(spec, facts), facts.counts, facts.sizes, facts.kinds)
+        needed = int(peak_bytes(spec, facts))
         with_nulls = f", with {counted(len(spec.null_searches), 'null')}" if spec.null_searches else ""
         say(f"This localization{with_nulls}: {work}; {byte_size(needed)} of memory.")
         fitting = modes(spec, result, budget, facts)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 
 SPACE = "\N{NO-BREAK SPACE}"  # between a number and its unit; a percent sign has none
@@ -32,6 +32,12 @@ def number(value: Number, digits: int = 3) -> str:
         return MISSING
     text = f"{abs(value):,.{digits}f}"
     return MINUS + text if value < 0 and float(text.replace(",", "")) else text
+
+
+def times(gain: float | Mapping[str, float]) -> str:
+    """`8.2`, or `1.2 to 30.0` for a gain that differs by module kind."""
+    factors = gain.values() if isinstance(gain, Mapping) else (gain,)
+    return " to ".join(dict.fromkeys(number(end(factors), 1) for end in (min, max)))
 
 
 def signed(value: Number, digits: int = 3) -> str:

@@ -1,19 +1,21 @@
-"""The gain of a graft: one factor on the movement inside its region, fitted on validation examples.
+"""The gain of a graft: a factor on the movement inside its region, fitted on validation examples.
 
 A graft of gain α has base + α (fine-tuned - base) in its region; α = 1 is the paper's graft. Ilharco et al. (2023)
-choose such a factor on task vectors by validation; ours has the lowest NLL, and a bootstrap interval.
+choose such a factor on task vectors by validation; ours has the lowest NLL, and a bootstrap interval. A gain may also
+be one factor for each module kind (ours), fitted by coordinate descent.
 """
 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from skillviz.core.scores import losses
-from skillviz.errors import BadData
+from skillviz.errors import BadData, CorruptFile
 
 STEPS = np.arange(17) / 2
 GAINS = np.exp2(STEPS) - 1
@@ -21,6 +23,19 @@ GAINS = np.exp2(STEPS) - 1
 RESAMPLES, SEED = 1000, 20260
 OVERFLOWN = 1e6
 """The loss in nats of a gain that is too large for the model's dtype, so high that no fit chooses it."""
+SWEEPS = 2  # of the coordinate descent over the module kinds
+
+Gain = float | Mapping[str, float]
+"""One factor on the movement, or one by module kind (`ParameterTable.by_kind`); a kind without one has 1."""
+
+
+def gain_in(header: Mapping[str, Any]) -> Gain:
+    """Return the gain in the header of a region or graft file; 1 without one. Raises CorruptFile for another value."""
+    gain = header.get("gain", 1.0)
+    for factor in gain.values() if isinstance(gain, Mapping) else (gain,):
+        if type(factor) not in (int, float) or not 0 <= factor < math.inf:
+            raise CorruptFile(f"the file's gain is {gain!r}; it must be 0 or more, or such a number by module kind.")
+    return gain
 
 
 class GainFit(NamedTuple):
@@ -55,6 +70,22 @@ def gain_fit(logits: ArrayLike, labels: ArrayLike, resamples: int = RESAMPLES) -
     low, high = np.quantile(lowest[1:], (0.025, 0.975))
     gain, low, high_end = (float(np.exp2(step) - 1) for step in (lowest[0], low, high))
     return GainFit(gain, low, high_end if high < STEPS[-1] else math.inf)
+
+
+def gain_fits(
+    logits_of: Callable[[str, Mapping[str, float]], ArrayLike], kinds: Iterable[str], start: float, labels: ArrayLike,
+    resamples: int = RESAMPLES,
+) -> dict[str, GainFit]:  # fmt: skip
+    """Return the gain of each module kind after SWEEPS sweeps of coordinate descent from the single gain `start`.
+
+    A step is `gain_fit` of one kind with the others fixed, so each interval is for these values of the others.
+    `logits_of` returns logits [len(GAINS), n, label]: the kind has each of GAINS, the others the given gains.
+    """
+    fits = {kind: GainFit(start, start, start) for kind in kinds}
+    for _ in range(SWEEPS):
+        for kind in fits:
+            fits[kind] = gain_fit(logits_of(kind, {name: fit.value for name, fit in fits.items()}), labels, resamples)
+    return fits
 
 
 def _losses(logits: np.ndarray, labels: ArrayLike) -> NDArray[np.float64]:

@@ -7,6 +7,7 @@ block, and output or classification heads (paper, section 2, and its appendix).
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -37,7 +38,10 @@ from skillviz.core.architectures import (
 )
 from skillviz.errors import BadModel
 
-__all__ = ["KINDS", "Fused", "Parameter", "ParameterTable", "graftable", "readout_names"]
+__all__ = ["BIAS", "KINDS", "Fused", "Parameter", "ParameterTable", "graftable", "readout_names"]
+
+BIAS = "bias"
+"""The kind of the biases of all modules, where they are told apart from the weights."""
 
 
 @dataclass(frozen=True)
@@ -173,6 +177,23 @@ class ParameterTable:
                 is_row = self.head_axes[QUERY] == ROW
                 return (shape[0] if is_row else prod(shape[1:])) // (self.heads or 1)
         return 0
+
+    @property
+    def kinds(self) -> set[str]:
+        """The module kinds of the entries, and BIAS if there are biases."""
+        return {kind for p in self.parameters for kind in ((BIAS,) if p.is_bias else p.kinds)}
+
+    def by_kind(self, flat: np.ndarray) -> dict[str, np.ndarray]:
+        """Return the positions in `flat` (global flat indices, sorted) of each module kind or BIAS with entries."""
+        found = defaultdict[str, list[np.ndarray]](list)
+        ends = np.searchsorted(flat, self.offsets)
+        for number in np.flatnonzero(np.diff(ends)):
+            parameter, start = self.parameters[number], ends[number]
+            kinds = parameter.kind_numbers(flat[start : ends[number + 1]] - self.offsets[number])
+            for index in np.unique(kinds):
+                kind = BIAS if parameter.is_bias else parameter.kinds[index]
+                found[kind].append(start + np.flatnonzero(kinds == index))
+        return {kind: np.concatenate(found[kind]) for kind in (*KINDS, BIAS) if kind in found}
 
     @property
     def note(self) -> str | None:

@@ -36,7 +36,7 @@ from skillviz.core.architectures import (
     UP,
     VALUE,
 )
-from skillviz.core.parameters import Parameter, ParameterTable, head_numbers, heads_of_kind
+from skillviz.core.parameters import BIAS, Parameter, ParameterTable, head_numbers, heads_of_kind
 from skillviz.core.region import Region
 from skillviz.errors import BadInput
 
@@ -46,8 +46,6 @@ EXPERT = "expert"
 """The kind of a part that is one expert of a layer."""
 ATTENTION = (QUERY, KEY, VALUE, ATTENTION_OUTPUT)
 ALONE, WITHOUT = "alone", "without"
-BIAS = "bias"
-"""The column of the map for the biases of all modules."""
 
 Place = tuple[int | None, str, int | None]
 

@@ -103,7 +103,7 @@ class LeanPair(ModelPair):
                 if (chosen := region.indices.get(parameter.name)) is not None:
                     local = torch.from_numpy(chosen.copy())
                     base, tuned = (v.at(number, local).to(self.flat.dtype) for v in (self.base, self.finetuned))
-                    values = between(base, between(base, tuned, self.gain), alpha)
+                    values = between(base, self.at_gain(local + int(self.table.offsets[number]), base, tuned), alpha)
                     own = self.flat.parameters[number].data
                     own.put_(local.to(own.device), values.to(own))
             return

@@ -16,6 +16,7 @@ from skillviz.core.batches import Batch
 from skillviz.core.encoded import Encoded
 from skillviz.core.flat import FlatModel
 from skillviz.core.formats import counted
+from skillviz.core.gain import Gain
 from skillviz.core.graft import Graft, vocabulary_parameters
 from skillviz.core.movement import NARROW, Counts, Movement
 from skillviz.core.objective import Objective
@@ -87,8 +88,9 @@ class ModelPair:
     order of the task's labels, None if that is the head's own order. With `rest` zero, a control, `base` is all zeros:
     all entries outside a region are zero, and so is the whole pre-trained state. With `rescaled`, another control, the
     state grafted has base + movement * d / size inside the region; with a `gain` other than 1 it has base + gain *
-    movement. `added_rows` are the numbers of the vocabulary rows of tokens that fine-tuning added; they are the
-    fine-tuned model's in every state. `usual_length` is the longest input in tokens of a task that states none.
+    movement; `gain` may be one factor by module kind. `added_rows` are the numbers of the vocabulary rows of tokens
+    that fine-tuning added; they are the fine-tuned model's in every state. `usual_length` is the longest input in
+    tokens of a task that states none.
     """
 
     problem_type: ClassVar[type[Problem]] = Problem
@@ -107,7 +109,7 @@ class ModelPair:
     class_order: tuple[int, ...] | None = None
     rest: str = "base"
     rescaled: bool = False
-    gain: float = 1.0
+    gain: Gain = 1.0
     added_rows: tuple[int, ...] = ()
     usual_length: int = USUAL_LENGTH
 
@@ -164,7 +166,7 @@ class ModelPair:
                 parameter.copy_(outside[name])
 
     @contextmanager
-    def with_gain(self, gain: float) -> Iterator[ModelPair]:
+    def with_gain(self, gain: Gain) -> Iterator[ModelPair]:
         """Set another gain for the pair's grafts; after the body the previous gain is restored."""
         before = self.gain
         self.gain = gain
@@ -239,7 +241,19 @@ class ModelPair:
         if self.gain == 1:
             return tuned
         base, dtype = Graft.of(region, self.tensors_of(self.base)).values, self.model.dtype
-        return {name: between(base[name].to(dtype), end.to(dtype), self.gain) for name, end in tuned.items()}
+        offsets = dict(zip(self.table.names, self.table.offsets[:-1], strict=True))
+        flat = {name: torch.from_numpy(indices + offsets[name]) for name, indices in region.indices.items()}
+        return {name: self.at_gain(flat[name], base[name].to(dtype), end.to(dtype)) for name, end in tuned.items()}
+
+    def at_gain(self, indices: Tensor, base: Tensor, end: Tensor, factor: float = 1.0) -> Tensor:
+        """Return base + gain * factor * (end - base) [k] at global flat indices [k], sorted."""
+        if not isinstance(self.gain, Mapping):
+            return between(base, end, self.gain * factor)
+        values = base.clone()
+        for kind, places in self.table.by_kind(indices.cpu().numpy()).items():
+            at = torch.from_numpy(places).to(base.device)
+            values[at] = between(base[at], end[at], self.gain.get(kind, 1.0) * factor)
+        return values
 
     def _added(self) -> dict[str, Tensor]:
         """Return the vocabulary rows of added tokens, by parameter name; the same in every state."""
@@ -275,11 +289,11 @@ class ModelPair:
     def grafted_values(self, indices: Tensor, size: int) -> Tensor:
         """Return the values at these entries of a grafted region of `size`: exact copies of the fine-tuned ones.
 
-        They are scaled in the pair of a control or at another gain. For a region of all entries, a control's values are
-        the fine-tuned ones too, bit for bit, because the factor is 1.
+        The entries are sorted. The values are scaled in the pair of a control or at another gain. For a region of all
+        entries, a control's values are the fine-tuned ones too, bit for bit, because the factor is 1.
         """
         factor = self.d / max(1, size) if self.rescaled else 1.0
-        return between(self.base[indices], self.finetuned[indices], self.gain * factor)
+        return self.at_gain(indices, self.base[indices], self.finetuned[indices], factor)
 
     def _region_of(self, state: str, region: Region | None) -> Region | None:
         """Return the region of a state, in the order of the pair's parameters.

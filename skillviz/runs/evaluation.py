@@ -11,6 +11,7 @@ import torch
 
 from skillviz.atomic import working_folder
 from skillviz.core.encoded import encoding_notes
+from skillviz.core.gain import gain_in
 from skillviz.core.graft import Graft
 from skillviz.core.metrics import metric_row
 from skillviz.core.region import Region
@@ -130,7 +131,7 @@ def evaluate(
     pair = load_pair(source, expanded(str(finetuned), "finetuned"), **loading)
     if stored_graft is not None:
         chosen, header = stored_graft.region, dict(stored_graft.header)
-    pair.gain = float(header.get("gain", 1.0))
+    pair.gain = gain_in(header)
     if stored_graft is not None:
         _check_values(pair, stored_graft)
     states = ("pretrained", "finetuned") + (() if chosen is None else ("grafted", "complement"))

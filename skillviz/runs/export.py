@@ -18,6 +18,7 @@ import yaml
 
 from skillviz.atomic import whole_folder, working_folder, write_file
 from skillviz.core.formats import byte_size, count, counted, listed, markdown_table, number, share
+from skillviz.core.gain import Gain, gain_in
 from skillviz.core.graft import Graft
 from skillviz.core.localizers.table import has_null
 from skillviz.core.metrics import metric_row, panels
@@ -75,7 +76,7 @@ def card(
     """
     base = about.base or str((graft.header.get("base") or {}).get("id") or "the base")
     place = about.base or f"path/to/{base}"  # a folder's own path would reveal a path on the author's machine
-    gain = float(graft.header.get("gain", 1))
+    gain = gain_in(graft.header)
     split, scores = "", None
     if gain == run.record.gain:  # the card reports the test set if there is one
         split, scores = next(
@@ -84,12 +85,11 @@ def card(
     header = _header(run, name, about, split, scores, adapter is not None)
     task = run.record.task_name
     size, d = graft.region.size, graft.region.d
-    scaled = "" if gain == 1 else f", each one's distance from the base multiplied by {number(gain, 2)}, the gain"
     lines = [
         "---", yaml.safe_dump(header, sort_keys=False, allow_unicode=True).strip(), "---", "",
         f"# {task}: a graft for {base}", "",
         f"{share(size / d)} of the parameters of `{base}` ({size:,} of {d:,}), with the values that fine-tuning on "
-        f"`{task}` gave them{scaled}. Copied into the base, they turn it into {_what(run)}.",
+        f"`{task}` gave them{_scaled_by(gain)}. Copied into the base, they turn it into {_what(run)}.",
         *(_labels(graft) if run.record.has_classes else _options(run, graft)), *_added(graft), "",
     ]  # fmt: skip
     if scores is not None:
@@ -165,6 +165,16 @@ def _added(graft: Graft) -> list[str]:
         "", f"Fine-tuning added {counted(len(tokens), 'token')}: {listed(tokens, 5)}. The graft holds what is new in "
         "the vocabulary; `apply` adds it to the base and its tokenizer.",
     ]  # fmt: skip
+
+
+def _scaled_by(gain: Gain) -> str:
+    """Return a phrase for the gain of the values; empty for the fine-tuned values themselves."""
+    if gain == 1:
+        return ""
+    if isinstance(gain, Mapping):
+        factors = ", ".join(f"{kind} {number(factor, 2)}" for kind, factor in gain.items())
+        return f", each one's distance from the base multiplied by the gain of its module kind ({factors})"
+    return f", each one's distance from the base multiplied by {number(gain, 2)}, the gain"
 
 
 def _what(run: Run) -> str:
@@ -361,7 +371,7 @@ class ExportRequest:
     name: str
     base: str | None = None
     finetuned: str | None = None
-    gain: float | None = None
+    gain: Gain | None = None
     base_model: str | None = None
     license: str | None = None
 

@@ -216,11 +216,9 @@ def artifacts(folder: Path) -> list[Path]:
     return sorted(p for p in folder.iterdir() if p.is_file() and p.name != RECORD and not p.name.startswith("."))
 
 
-def record_text(record: RunRecord, indent: int | None = 1) -> str:
-    """Return run.json as text, with its own hash; without an indent it is on one line, a quarter shorter."""
-    separators = (",", ":") if indent is None else None
-    content = with_checksum(record.model_dump(mode="json"))
-    return json.dumps(content, indent=indent, separators=separators, allow_nan=False) + "\n"
+def record_text(record: RunRecord) -> str:
+    """Return run.json as text, with its own hash."""
+    return json.dumps(with_checksum(record.model_dump(mode="json")), indent=1, allow_nan=False) + "\n"
 
 
 def now() -> str:

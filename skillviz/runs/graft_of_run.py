@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from skillviz.core.comparison import Comparison
+from skillviz.core.gain import Gain
 from skillviz.core.graft import Graft
 from skillviz.core.localizers.table import makes_graft
 from skillviz.errors import BadInput, PairMismatch, SkillvizError
@@ -21,7 +22,7 @@ from skillviz.tasks.project import expanded
 
 
 def graft_of_run(
-    run: Run, base: str | None = None, finetuned: str | None = None, gain: float | None = None
+    run: Run, base: str | None = None, finetuned: str | None = None, gain: Gain | None = None
 ) -> tuple[Graft, list[str]]:
     """Return the graft of a run's main region, in the narrowest dtype that holds its values exactly, and remarks on it.
 

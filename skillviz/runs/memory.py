@@ -47,7 +47,7 @@ class Facts:
 
     `d` of `parameters` are graftable; `counts` are the rows by split; `tokens` is the mean length of a sequence.
     `sequences` is the number per example: one per option, or one per label for the causal readout. `sizes` are in
-    entries, `device` is cpu or cuda, and `own` is the dtype of the files.
+    entries, `device` is cpu or cuda, `own` is the dtype of the files, and `kinds` are the module kinds.
     """
 
     d: int
@@ -61,6 +61,7 @@ class Facts:
     tokens: float = TOKENS
     own: str = "float32"
     sequences: float = 1.0
+    kinds: int = 1
 
 
 def facts_of(spec: RunSpec, session: Session, device: str = "cpu", sizes: tuple[int, ...] = ()) -> Facts:
@@ -89,6 +90,7 @@ def facts_of(spec: RunSpec, session: Session, device: str = "cpu", sizes: tuple[
         tokens=float(_tokens(splits.words, task.limit(check.readout) or USUAL_LENGTH)),
         own=own_dtype(check.base, check.finetuned),
         sequences=_sequences(task.kind, check.readout, labels, splits.options),
+        kinds=1 if check.table is None else len(check.table.kinds),
     )
 
 

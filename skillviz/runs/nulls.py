@@ -150,6 +150,8 @@ def null_notes(
     for kind in dict.fromkeys(draw.kind for draw in draws):
         own = [draw for draw in draws if draw.kind == kind]
         signs = [draw.true_signs for draw in own if draw.true_signs is not None]
+        gains = [1.0 if draw.gained is None else draw.gained.gain for draw in own]
+        numbers = [gain for gain in gains if isinstance(gain, float)]
         of = {split: _of_split(own, states[split], labels[split], split, task) for split in own[0].logits}
         notes.append(
             NullNote(
@@ -157,7 +159,7 @@ def null_notes(
                 states={split: means for split, (means, _) in of.items()},
                 beyond={split: beyond for split, (_, beyond) in of.items()},
                 true_signs=float(np.mean(signs)) if signs else None,
-                gain=float(np.mean([1.0 if draw.gained is None else draw.gained.gain for draw in own])),
+                gain=float(np.mean(numbers)) if len(numbers) == len(gains) else None,
             )
         )  # fmt: skip
     return tuple(notes)

@@ -16,6 +16,7 @@ import pandas as pd
 import torch
 
 from skillviz.core.draws import stratified, uniform
+from skillviz.core.formats import times
 from skillviz.core.localizers.record import followed
 from skillviz.core.nulls import SHUFFLED
 from skillviz.core.other_regions import adversarial, minimal, worth_of
@@ -65,7 +66,8 @@ class OtherRegions:
     def __post_init__(self) -> None:
         if self.run.record.gain != 1:
             raise BadInput(
-                f"the graft of run {self.run.id} has the gain {self.run.record.gain:g}; choose a run without --gain."
+                f"the graft of run {self.run.id} has the gain {times(self.run.record.gain)}; "
+                "choose a run without --gain."
             )
         self.session, self.region = Session(), self.run.region()
 

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from math import exp
 
 from skillviz.core.formats import counted
-from skillviz.core.gain import GAINS
+from skillviz.core.gain import GAINS, SWEEPS
 from skillviz.core.localizers.table import Cost, localizer, rest_of
 from skillviz.runs.points import grid_sizes
-from skillviz.runs.spec import FIT, RunSpec
+from skillviz.runs.spec import KINDS, RunSpec
 
 RECENT = 60.0  # seconds of work after which a measurement's weight falls by a factor e: a machine's load changes
 OTHERS = "others"  # key in the counts: rows of the other tasks' test sets
@@ -50,14 +50,15 @@ class Pace:
         return work * self.seconds / self.work if self.work else None
 
 
-def passes(spec: RunSpec, counts: Mapping[str, int], sizes: Sequence[int]) -> int:
+def passes(spec: RunSpec, counts: Mapping[str, int], sizes: Sequence[int], kinds: int = 1) -> int:
     """Return the number of examples passed through the model to score the grafts; repeated passes count again.
 
     `counts` are examples by split and of the other tasks, or their tokens; then the result is in tokens. The sum has
     two states per size on validation and test (if the rest is zero, only one for the other sizes than the main one),
     four on the other tasks, and three on texts that fit no class. With the WiSE grid it has the grid's points on every
     test set: the base once, and ten for WiSE-FT and each size. A gain other than 1 adds one state per size and two per
-    null. Fitting it adds half of the validation examples per gain, for each of these and for the fine-tuned model.
+    null. Fitting it adds half of the validation examples per gain, for each of these and for the fine-tuned model; a
+    gain for each of `kinds` module kinds adds a state, and every sweep of each kind.
     """
     test, others = counts.get("test", 0), counts.get(OTHERS, 0)
     grid = 1 + GRID * (1 + len(grid_sizes(sizes))) if spec.interpolation and test else 0
@@ -65,21 +66,23 @@ def passes(spec: RunSpec, counts: Mapping[str, int], sizes: Sequence[int]) -> in
     outside = 3 * counts.get(OUTSIDE, 0)
     nulls = len(spec.null_searches)
     states += len(sizes) + 2 * nulls if spec.gain != 1 else 0
-    states += 1 if spec.gain == FIT else 0
-    fits = (len(GAINS) - 1) * counts.get("validation", 0) // 2 if spec.gain == FIT else 0
-    fitted = (1 + len(sizes) + nulls) * fits
+    states += 1 if spec.fits_gain else 0
+    states += len(sizes) + nulls if spec.gain == KINDS else 0
+    half = counts.get("validation", 0) // 2
+    fitted = (1 + len(sizes) + nulls) * (len(GAINS) - 1) * half if spec.fits_gain else 0
+    fitted += (len(sizes) + nulls) * SWEEPS * kinds * len(GAINS) * half if spec.gain == KINDS else 0
     return fitted + states * (counts.get("validation", 0) + test) + 4 * others + outside + grid * (test + others)
 
 
-def work_words(spec: RunSpec, cost: Cost, counts: Mapping[str, int], sizes: Sequence[int]) -> str:
+def work_words(spec: RunSpec, cost: Cost, counts: Mapping[str, int], sizes: Sequence[int], kinds: int = 1) -> str:
     """Return `6 searches with 6,400 gradients of examples each, and 30,145 examples to score`.
 
-    `cost` is that of one search. Every null is a search of its own. `counts` and `sizes` are as in `passes`.
+    `cost` is that of one search. Every null is a search of its own. `counts`, `sizes` and `kinds` are as in `passes`.
     """
     nulls = len(spec.null_searches)
     searches = (1 if localizer(spec.localizer).is_one_search else len(sizes)) + nulls
     ends = (2 + nulls) * (counts.get("validation", 0) + counts.get("test", 0))
-    scored = ends + passes(spec, counts, sizes) + searches * round(cost.forward)
+    scored = ends + passes(spec, counts, sizes, kinds) + searches * round(cost.forward)
     each = " each" if searches > 1 else ""
     gradients = f"{counted(round(cost.backward), 'gradient')} of examples{each}" if cost.backward else "no gradients"
     return f"{searches:,} search{'es' if searches > 1 else ''} with {gradients}, and {scored:,} examples to score"

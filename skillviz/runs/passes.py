@@ -19,6 +19,7 @@ from safetensors.torch import save_file
 
 from skillviz.atomic import write_file
 from skillviz.core.encoded import Encoded
+from skillviz.core.gain import Gain
 from skillviz.core.region import Region
 from skillviz.errors import DiskFull
 from skillviz.models.pair import ModelPair
@@ -87,7 +88,7 @@ class Passes:
 UNKEPT = Passes()
 
 
-def identity(region: Region | None, gain: float = 1.0) -> tuple[object, ...]:
+def identity(region: Region | None, gain: Gain = 1.0) -> tuple[object, ...]:
     """Return the parts of a pass's name for a region's graft at a gain."""
     name = "" if region is None else region.sha256()
     return (name,) if gain == 1 else (name, gain)

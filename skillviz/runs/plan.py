@@ -46,7 +46,7 @@ from skillviz.runs.provenance import task_note
 from skillviz.runs.record import TaskNote
 from skillviz.runs.run import RANKING, REGION, Run
 from skillviz.runs.session import Session
-from skillviz.runs.spec import FIT, KEY, NO_NULLS, RunSpec, key_in, words_of_region
+from skillviz.runs.spec import KEY, NO_NULLS, RunSpec, key_in, words_of_region
 from skillviz.runs.store import Library
 from skillviz.runs.transfer import refuse_unfit
 from skillviz.tasks.project import expanded
@@ -284,7 +284,7 @@ def planned(spec: RunSpec, session: Session, runs: Library, device: str = "") ->
     """
     found = checked_spec(spec, session.task(spec), session.other_tasks(spec), session.preflight(spec), runs, device)
     splits = session.splits(spec)
-    if spec.gain == FIT and (reason := session.against_gain(spec)):
+    if spec.fits_gain and (reason := session.against_gain(spec)):
         raise BadInput(why_not(reason, "The gain cannot be fitted", 2 * FEWEST))
     session.out_of_scope(spec)  # raises if its file cannot be read
     notes = (

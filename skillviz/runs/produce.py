@@ -13,6 +13,7 @@ import psutil
 import torch
 
 from skillviz.core.encoded import Encoded, encoding_notes
+from skillviz.core.gain import Gain
 from skillviz.core.localizers.record import LocalizerStep, State
 from skillviz.core.localizers.table import EXPRESSION, matches_outputs
 from skillviz.core.objective import Shards
@@ -290,7 +291,8 @@ class _Production:
             tokens[OTHERS] = sum(int(encoded.lengths.sum()) for encoded in others.values())
             if (outside := self.session.encoded_out_of_scope(spec)) is not None:
                 examples[OUTSIDE], tokens[OUTSIDE] = len(outside), int(outside.lengths.sum())
-            first, second = (passes(spec, counts, self.plan.sizes) for counts in (examples, tokens))
+            kinds = len(self.pair.table.kinds)
+            first, second = (passes(spec, counts, self.plan.sizes, kinds) for counts in (examples, tokens))
         return Scored(first, second, self.session.pace)
 
     def on_scored(self, examples: int, tokens: int, text: str, is_new: bool) -> None:
@@ -309,7 +311,7 @@ class _Production:
         self.folder.event(phase=phase, step=scored.done, total=scored.examples, left=left)
         self.report(Progress(phase, scored.done, scored.examples, text, left=left))
 
-    def region_header(self, gain: float) -> dict[str, Any]:
+    def region_header(self, gain: Gain) -> dict[str, Any]:
         """Return the header of region.safetensors: the origin of the region, and its graft's gain."""
         spec = self.plan.spec
         models = {"base": self.pair.base_info, "finetuned": self.pair.finetuned_info}

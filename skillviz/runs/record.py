@@ -236,7 +236,7 @@ class NullNote(Frozen):
     interval is over draws and examples; for a single draw, over examples alone. `beyond` maps a split to the run's
     graft minus its nulls, in accuracy and in nats (`nll`, with its sign changed so that more is better). `true_signs`
     is the share of entries in the nulls' regions with the fine-tuned sign, if signs are drawn or learned. `gain` is the
-    factor on the movement in the nulls' grafts, averaged if each null has its own.
+    factor on the movement in the nulls' grafts, averaged if each null has its own; None if one has a gain by kind.
     """
 
     kind: str
@@ -245,7 +245,18 @@ class NullNote(Frozen):
     states: dict[str, Metrics]
     beyond: dict[str, dict[str, Estimate]]
     true_signs: float | None = None
-    gain: float = 1.0
+    gain: float | None = 1.0
+
+
+class KindGain(Frozen):
+    """The fitted gain of one module kind, with the others fixed, and its interval; `size` entries of the region have
+    the kind. `high` is None if the examples do not rule out larger gains."""
+
+    kind: str
+    size: int
+    fitted: float
+    low: float
+    high: float | None
 
 
 class GainNote(Frozen):
@@ -253,7 +264,8 @@ class GainNote(Frozen):
 
     `fitted` is the gain of least NLL on one half of the validation examples, with its interval. `high` is None if
     `is_bounded` is false, and all three are None if the gain was given. `gain` is the fitted one unless 1 does better
-    on the other half. `states` maps a split to accuracy, NLL and ECE at `gain` and `temperature`, which is also fitted
+    on the other half. `by_kind` are the gains by module kind, if requested; `gain` has them by name if these do best
+    there. `states` maps a split to accuracy, NLL and ECE at `gain` and `temperature`, which is also fitted
     on the first half; `at_one` maps it to the same at gain 1 and its own temperature. A temperature is None if those
     examples do not determine it; the scores then use the unscaled logits.
     """
@@ -262,7 +274,8 @@ class GainNote(Frozen):
     kind: str = ""
     draw: int | None = None
     size: int | None = None
-    gain: float
+    gain: float | dict[str, float]
+    by_kind: tuple[KindGain, ...] = Field(default=(), exclude_if=lambda value: not value)
     fitted: float | None = None
     low: float | None = None
     high: float | None = None
@@ -321,8 +334,9 @@ class RunRecord(Frozen):
     size: int | None = None
     share: float | None = None
     sizes: tuple[int, ...] = ()
-    gain: float = 1.0
-    """The factor on the movement in the graft of the main size: its values are base + gain x movement."""
+    gain: float | dict[str, float] = 1.0
+    """The factor on the movement in the graft of the main size: its values are base + gain x movement. It may be one
+    factor by module kind."""
     metrics: dict[str, Scores] = Field(default_factory=dict)
     transfers: tuple[TransferNote, ...] = ()
     nulls: tuple[NullNote, ...] = Field(default=(), exclude_if=lambda value: not value)
@@ -365,11 +379,11 @@ class RunRecord(Frozen):
         """The task's own metric; accuracy if the run ended before the task was read."""
         return self.task.metric if self.task else "accuracy"
 
-    def gain_at(self, size: int) -> float:
+    def gain_at(self, size: int) -> float | dict[str, float]:
         """Return the gain of the graft at a size; 1 if that size has no gain of its own."""
         return next((note.gain for note in self.gains if note.of == "grafted" and note.size == size), 1.0)
 
-    def gain_of(self, expression: Mapping[str, Any], size: int) -> float:
+    def gain_of(self, expression: Mapping[str, Any], size: int) -> float | dict[str, float]:
         """Return the gain of the graft of an expression's region (`core.region_expression`).
 
         It is the run's gain for a size from its own ranking, and 1 for any other region.

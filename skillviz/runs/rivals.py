@@ -75,7 +75,7 @@ def score_rivals(
             moved = replace(pair, finetuned=end.to(pair.base.dtype))
         found = gained(moved, region, data, ends["pretrained"], FIT, Passes(partial(told, title)))
         fit, at, logits = found.fit, found.temperatures, np.stack([found.one["test"], found.chosen["test"]])
-        assert fit is not None
+        assert fit is not None and isinstance(found.gain, float)
         frames.append(region_rows(name, number, region.size, CONDITIONS, logits, test.ids, test.labels, run.labels))
         facts[name] = _known(
             bytes=float(count), gain=found.gain, fitted=fit.value, low=fit.low,

@@ -178,8 +178,11 @@ class Run:
         rows = self._of("curve", None)
         if gain is None and not self.record.gains:
             return rows
-        wanted = rows["size"].map(self.record.gain_at) if gain is None else gain
-        return rows[rows["gain"] == wanted].reset_index(drop=True)
+        if gain is None:  # besides its own gain, a size has rows of gain 1 at most; a gain by kind is no number
+            is_wanted = (rows["gain"] == 1) == rows["size"].map(lambda size: self.record.gain_at(size) == 1)
+        else:
+            is_wanted = rows["gain"] == gain
+        return rows[is_wanted].reset_index(drop=True)
 
     def every_curve(self) -> pd.DataFrame:
         """Return the rows of `curve` for all gains."""

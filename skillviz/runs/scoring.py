@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -11,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from skillviz.core.encoded import Encoded
+from skillviz.core.gain import Gain
 from skillviz.core.region import Region
 from skillviz.models.pair import ModelPair
 from skillviz.runs.folder import RunFolder
@@ -80,7 +82,7 @@ class Scoring:
         """Return the logits [n, label] of the base on the validation examples; empty without any."""
         return self.ends.get("validation", {}).get("pretrained", np.empty((0, len(self.task.labels))))
 
-    def gain_of(self, size: int) -> float:
+    def gain_of(self, size: int) -> Gain:
         """Return the gain of a size's graft."""
         return self.gained[size].gain if size in self.gained else 1.0
 
@@ -97,7 +99,7 @@ class Scoring:
         for draw in draws:
             if draw.gained is not None:
                 notes.append(draw.gained.note("null", labels, self.task, draw.size, draw.kind, draw.draw))
-        if self.spec.gain == FIT:
+        if self.spec.fits_gain:
             whole = gained(self.pair, None, self.gain_data, self.at_base(), FIT, self.passes)
             notes.append(whole.note("finetuned", labels, self.task))
         return tuple(notes)
@@ -222,7 +224,7 @@ class Scoring:
                 is_main, gain = size == searched.size, self.gain_of(size)
                 place = {"dataset": self.task.name, "split": split}
                 row = graft_row_of(metrics[split]) if is_main else self.graft_row(grafts[size, split], split)
-                rows += curve_rows(row, **common, gain=gain, **place)
+                rows += curve_rows(row, **common, gain=math.nan if isinstance(gain, Mapping) else gain, **place)
                 if gain != 1:
                     row = self.graft_row(self.gained[size].one[split], split)
                     rows += curve_rows(row, **common, gain=1.0, **place)
@@ -297,7 +299,7 @@ def grid_tables(
     ranking: np.ndarray,
     sizes: tuple[int, ...],
     passes: Passes,
-    gains: Mapping[int, float],
+    gains: Mapping[int, Gain],
 ) -> dict[str, pd.DataFrame]:
     """Return the tables of the WiSE grid on all test sets, the run's first; `sizes` has the main one first.
 

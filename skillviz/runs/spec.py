@@ -28,7 +28,7 @@ KEY = "key:"
 WORDS = {"base", "finetuned", "task", "readout", "localizer", "sizes"}
 FLAGS = {"localizer": "--method", "sizes": "--size"}
 DEFAULT_SIZE = "0.1%"
-FIT, MOST_GAIN = "fit", 1000
+FIT, KINDS, MOST_GAIN = "fit", "kinds", 1000
 MOST_DRAWS = 100  # of each null
 NO_NULLS, ALL_NULLS = "none", "all"
 LEFT_OUT = {
@@ -47,7 +47,8 @@ class RunSpec(BaseModel):
     bfloat16, otherwise float32. `lean` keeps one model in memory, and fewer candidates. The gradient of a batch is the
     sum of `data_parallel` parts, added in order. `cuda_graphs` records the search's passes, over padded batches.
     `nulls` names the null movements on which the same search also runs, `null_draws` times if they are drawn. `gain` is
-    the factor on the movement in the grafts; with `fit` each graft has its own. `outside` (a run's id or a region
+    the factor on the movement in the grafts; with `fit` each graft has its own, with `kinds` also one for each module
+    kind. `outside` (a run's id or a region
     expression) is a region that the search and its nulls must not use. None means "the default".
     """
 
@@ -67,7 +68,7 @@ class RunSpec(BaseModel):
     batch_size: int | None = Field(default=None, ge=1)
     nulls: Literal["none", "shuffled", "all"] = "none"
     null_draws: int = Field(default=1, ge=1, le=MOST_DRAWS)
-    gain: float | Literal["fit"] = 1.0
+    gain: float | Literal["fit", "kinds"] = 1.0
     outside: str = ""
     device: str = Field(default="auto", pattern=DEVICE)
     dtype: Dtype = "float32"
@@ -101,15 +102,15 @@ class RunSpec(BaseModel):
     @field_validator("gain", mode="before")
     @classmethod
     def _as_gain(cls, value: Any) -> Any:
-        """Return `fit` or a number, which may be given as a text."""
-        if value == FIT:
+        """Return `fit`, `kinds` or a number, which may be given as a text."""
+        if value in (FIT, KINDS):
             return value
         try:
             number = float(value)
         except (TypeError, ValueError):
             number = math.nan
         if not 0 <= number <= MOST_GAIN:
-            raise ValueError(f"it is {value!r}, and must be {FIT}, or a number from 0 to {MOST_GAIN}")
+            raise ValueError(f"it is {value!r}, and must be {FIT}, {KINDS}, or a number from 0 to {MOST_GAIN}")
         return number
 
     @field_validator("outside", mode="before")
@@ -131,6 +132,11 @@ class RunSpec(BaseModel):
         kinds = [kind for kind in NULLS if self.nulls in (kind, ALL_NULLS)]
         kinds = [kind for kind in kinds if kind != LEARNED_SIGNS or LOCALIZERS[self.localizer].learns_signs]
         return [(kind, draw) for kind in kinds for draw in range(self.null_draws if NULLS[kind].is_drawn else 1)]
+
+    @property
+    def fits_gain(self) -> bool:
+        """True if gains are fitted on validation examples."""
+        return isinstance(self.gain, str)
 
     def json_text(self) -> str:
         """Return canonical JSON (sorted keys, no spaces), so that equal specs have equal texts."""

@@ -113,7 +113,9 @@ CURVE = Table(
         Column("seed", "int64", "", "the localizer's seed"),
         Column("size", "int64", "entries", "entries of the region"),
         Column("share", "float64", "of d", "size / d"),
-        Column("gain", "float64", "", "the factor on the movement: the region's values are base + gain x movement"),
+        Column(
+            "gain", "float64", "", "the region's values are base + gain x movement; missing for a gain by kind", True
+        ),
         DATASET,
         SPLIT,
         METRIC,

@@ -12,6 +12,7 @@ import pandas as pd
 import torch
 
 from skillviz.core.encoded import Encoded
+from skillviz.core.gain import Gain
 from skillviz.core.interpolate import LOWEST, PATHS, alphas
 from skillviz.core.objective import Objective
 from skillviz.core.prefix import Change, logits_of
@@ -34,7 +35,7 @@ def wise_tables(
     regions: Mapping[int, Region],
     task: TaskNote,
     passes: Passes = UNKEPT,
-    gains: Mapping[int, float] | None = None,
+    gains: Mapping[int, Gain] | None = None,
 ) -> Grid:
     """Return interpolation.parquet and interpolation_bins.parquet.
 
@@ -64,7 +65,7 @@ def grid_logits(
     paths: Sequence[str] = PATHS,
     passes: Passes = UNKEPT,
     dataset: str = "",
-    gains: Mapping[int, float] | None = None,
+    gains: Mapping[int, Gain] | None = None,
 ) -> Iterator[tuple[str, int | None, float, np.ndarray]]:
     """Yield path, size, alpha and logits [n, label] of every point; WiSE-FT has no size, and alpha 0 is computed once.
 

@@ -192,7 +192,7 @@ def by_run(records: Iterable[RunRecord], split: str) -> pd.DataFrame:
 
 def gain_words(record: RunRecord) -> str:
     """`, gain 11.7`; empty if the graft has the fine-tuned values."""
-    return "" if record.gain == 1 else f", gain {formats.number(record.gain, 1)}"
+    return "" if record.gain == 1 else f", gain {formats.times(record.gain)}"
 
 
 def measures(found: pd.DataFrame) -> pd.DataFrame:

@@ -22,7 +22,7 @@ from skillviz.plots.theme import localizer_style
 from skillviz.runs.packed import pack_of
 from skillviz.runs.record import RunRecord, Scores
 from skillviz.runs.run import REGION, Run
-from skillviz.runs.spec import FIT, RunSpec, key_in, words_of_region
+from skillviz.runs.spec import FIT, KINDS, RunSpec, key_in, words_of_region
 from skillviz.show import text
 from skillviz.studies.finetuned_model import recipe_in
 from skillviz.tasks.readable_names import readable_name
@@ -544,7 +544,7 @@ def setting_words(name: str, value: str, has_classes: bool = True) -> str:
     if name == "k_shot":
         return f"{setting} examples{' per class' if has_classes else ''}"
     if name == "gain":
-        return "fitted gain" if setting == FIT else f"gain {setting:g}"
+        return {FIT: "fitted gain", KINDS: "gain fitted by module kind"}.get(setting) or f"gain {setting:g}"
     title = TITLES.get(name, name.replace("_", " "))
     if setting is True:
         return title

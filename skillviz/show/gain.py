@@ -9,6 +9,7 @@ import pandas as pd
 
 from skillviz.core import formats
 from skillviz.core.metrics import metric_row
+from skillviz.core.verdicts import NOT_MEASURED
 from skillviz.plots.theme import localizer_style, state_style
 from skillviz.runs.record import Estimate, GainNote, RunRecord
 from skillviz.show import beyond as beyond_null
@@ -61,6 +62,10 @@ def sentence(record: RunRecord, split: str) -> str:
     words = [f"Gain **{_gain(note)}** brings the graft to **{own}** {what}, gain 1 to **{one}**."]
     if note.gain == 1:
         words = [f"A fitted gain of {_gain(note)} is no better than gain 1 on the other half of validation."]
+    if isinstance(note.gain, Mapping) and note.fitted is not None:
+        words.append(f"A single gain would be {fit(note.fitted, note.fitted, note.low, note.high)}.")
+    elif note.by_kind:
+        words.append("A gain by module kind was only fitted: it is no better on the other half of validation.")
     if (judged := verdict(record, split)) is not None:
         words.append(MEANING[judged])
     return " ".join(filter(None, (*words, scaled_errors(record, split))))
@@ -73,7 +78,9 @@ def scaled_errors(record: RunRecord, split: str) -> str:
     if note is None or tuned is None or note.temperature is None or "ece" not in note.states.get(split, {}):
         return ""
     graft, other = (_cell(one.states[split], "ece") for one in (note, tuned))
-    at = f", at its gain {formats.number(tuned.gain, 1)}," if tuned.gain != 1 else ""
+    at = f", at its gain {formats.times(tuned.gain)}," if tuned.gain != 1 else ""
+    if isinstance(note.gain, Mapping):  # the fine-tuned model has no such fit, so the two are not comparable
+        at, other = " by module kind", NOT_MEASURED
     scaled = "After temperature scaling, fitted on half of validation,"
     return f"{scaled} the graft's ECE is {graft}; the fine-tuned model's{at} is {other}."
 
@@ -81,7 +88,7 @@ def scaled_errors(record: RunRecord, split: str) -> str:
 def of_path(record: RunRecord, size: int) -> str:
     """The end of the path to the graft of a size; empty if that graft has the fine-tuned values."""
     gain = record.gain_at(size)
-    moved = f"its region moved {formats.number(gain, 1)} times as far as fine-tuning did"
+    moved = f"its region moved {formats.times(gain)} times as far as fine-tuning did"
     return f"100% of WiSE-Graft is the run's graft: {moved}." if gain != 1 else ""
 
 
@@ -89,11 +96,13 @@ def of_region(record: RunRecord, expression: Mapping[str, Any], size: int) -> st
     """The gain of the graft of a region built by hand; empty if all grafts of the run have gain 1."""
     gain = record.gain_of(expression, size)
     if gain != 1:
-        times = f"**{formats.number(gain, 1)} times** as far as fine-tuning did (gain)"
+        times = f"**{formats.times(gain)} times** as far as fine-tuning did (gain)"
+        if isinstance(gain, Mapping):
+            return f"Its graft moves it {times}. Random regions move by the same gains; their own are {NOT_MEASURED}."
         return f"Its graft moves it {times}, and so do those of random regions."
     if record.gain == 1:
         return ""
-    own = formats.number(record.gain, 1)
+    own = formats.times(record.gain)
     return f"Its graft has gain 1, as none was fitted for it; the graft of this run's region has gain {own}."
 
 
@@ -105,9 +114,27 @@ def table(record: RunRecord, split: str) -> pd.DataFrame:
         if split in note.states:
             raw = ", not scaled" if note.temperature is None and _is_scaled(record) else ""
             own = [_cell(note.states[split], "accuracy"), *(_cell(note.states[split], n) + raw for n in ("nll", "ece"))]
-            rows.append((_name(note), _share(record, note), _gain(note), _cell(note.at_one[split], "accuracy"), *own))
+            is_single = note.of == "finetuned" and isinstance(record.gain, Mapping)
+            factor = _gain(note) + (", one for all kinds" if is_single else "")
+            rows.append((_name(note), _share(record, note), factor, _cell(note.at_one[split], "accuracy"), *own))
     scaled = ", scaled" if _is_scaled(record) else ""
     return pd.DataFrame(rows, columns=[*COLUMNS, f"NLL{scaled}", f"ECE{scaled}"])
+
+
+def kinds(record: RunRecord) -> pd.DataFrame:
+    """One row per module kind in the main region with its fitted gain, as texts; empty if none was fitted."""
+    note = fitted(record)
+    rows = [
+        (one.kind, formats.count(one.size), fit(one.fitted, one.fitted, one.low, one.high))
+        for one in (note.by_kind if note is not None else ())
+    ]
+    return pd.DataFrame(rows, columns=["module kind", "entries", "gain factor"])
+
+
+def kinds_caption(record: RunRecord) -> str:
+    """The caption of `kinds`."""
+    used = "used" if isinstance(record.gain, Mapping) else "only fitted, not used"
+    return f"Gains by module kind ({used}), each with its interval at the other gains"
 
 
 def caption(record: RunRecord) -> str:
@@ -156,8 +183,10 @@ def _share(record: RunRecord, note: GainNote) -> str:
 
 
 def _gain(note: GainNote) -> str:
+    if isinstance(note.gain, Mapping):
+        return f"{formats.times(note.gain)} by module kind"
     if note.fitted is None:
-        return formats.number(note.gain, 1)
+        return formats.times(note.gain)
     return fit(note.gain, note.fitted, note.low, note.high)
 
 

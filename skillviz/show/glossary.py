@@ -54,8 +54,9 @@ GLOSSARY = {
     "label asks for it, and of seven measures it separates grafts from their nulls best (docs/nulls.md).",
     "scale": "A factor on the movement inside the region: the graft has base + gain × (fine-tuned − base) there. Gain "
     "1 copies the fine-tuned values. A fitted gain has the least NLL on half of the validation examples and is kept if "
-    "it does better than 1 on the other half. A gain above 1 also makes a model surer, so NLL and ECE are compared "
-    "after each model's own temperature scaling, and nulls and the fine-tuned model get the same fit.",
+    "it does better than 1 on the other half. It may be one for each module kind. A gain above 1 also makes a model "
+    "surer, so NLL and ECE are compared after each model's own temperature scaling, and nulls and the fine-tuned model "
+    "get the same fit.",
     "density": "How dense the region is in a part of the model, compared with its average density: 2× means "
     "twice as "
     "many parameters as an even spread would give.",

@@ -32,7 +32,7 @@ def sentence(record: RunRecord, scores: Scores) -> str:
     base, n = text.plain(text.last_part(record.spec.base)), formats.counted(scores.n, "test example")
     what = "the fine-tuned values of a few parameters"
     if record.gain != 1:
-        what = f"a few parameters moved {formats.number(record.gain, 1)} times as far as by fine-tuning"
+        what = f"a few parameters moved {formats.times(record.gain)} times as far as by fine-tuning"
     return f"A *graft* is a pre-trained model with {what}. This one: {text.tasks(record.task_name)} on {base}, {n}."
 
 

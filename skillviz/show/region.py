@@ -13,9 +13,8 @@ import pandas as pd
 from skillviz.core import formats
 from skillviz.core.composition import shared_composition
 from skillviz.core.overlap import matched_chance
-from skillviz.core.parameters import Parameter, ParameterTable, head_numbers, heads_of_kind
+from skillviz.core.parameters import BIAS, Parameter, ParameterTable, head_numbers, heads_of_kind
 from skillviz.core.region import Region
-from skillviz.core.region_parts import BIAS
 from skillviz.core.stability import stability
 from skillviz.plots import region as plots
 from skillviz.plots.region import cells, head_map, tensor_map, top_lines

@@ -79,7 +79,7 @@ def restored(record: RunRecord, scores: Scores) -> str:
         moved = f"A control, no graft: adding the movement of {counted}, {factor}, to the base"
         return f"{moved} {_recovery(record, scores, 's')}"
     if record.gain != 1:
-        counted = f"{counted}, moved **{formats.number(record.gain, 1)} times** as far as by fine-tuning,"
+        counted = f"{counted}, moved **{formats.times(record.gain)} times** as far as by fine-tuning,"
     return f"{counted} {_recovery(record, scores)}"
 
 

@@ -16,7 +16,7 @@ from skillviz.errors import advice
 from skillviz.jobs.job import Job, JobProgress
 from skillviz.jobs.words import PHASES
 from skillviz.runs.record import RunRecord
-from skillviz.runs.spec import FIT, RunSpec
+from skillviz.runs.spec import RunSpec
 from skillviz.show import text
 from skillviz.show.entries import open_label
 from skillviz.tasks.registry import TASKS
@@ -88,7 +88,7 @@ def form_of(spec: RunSpec) -> dict[str, str]:
         "also": ",".join(spec.others) or None, "interpolation": "yes" if spec.interpolation else "no", "trial": "no",
         "lean": "yes" if spec.lean else "no", "cuda-graphs": "yes" if spec.cuda_graphs else "no",
         "nulls": spec.nulls, "null-draws": spec.null_draws,
-        "gain": spec.gain if spec.gain == FIT else f"{spec.gain:.12g}",
+        "gain": spec.gain if isinstance(spec.gain, str) else f"{spec.gain:.12g}",
     }  # fmt: skip
     options = {"steps": spec.steps, "batch_size": spec.batch_size, **spec.options}
     fields |= {f"{spec.localizer}.{name}": _as_typed(value) for name, value in options.items() if value is not None}

@@ -22,7 +22,7 @@ from skillviz.tasks.project import PROJECT
 from tests.core.drawn_predictions import PROPERTY, logits_of, predictions
 from tests.reference import calibration as slow
 from tests.reference import intervals as slow_intervals
-from tests.reference import smooth_calibration as slow
+from tests.reference import smooth_calibration as slow_smooth
 from tests.refused import refused
 
 
@@ -139,7 +139,7 @@ def test_the_error_is_that_of_kernels_written_out(width: float) -> None:
     sure, right = random.uniform(0.4, 1, 25), random.random(25) < 0.5
     cells = _on_grid(sure, sure - right) / 25
     for at, wanted in ((width, np.abs(_smoothed(cells, width)).sum()), (_bandwidth(cells), _bandwidth(cells))):
-        assert slow.error_at(sure, right, at) == pytest.approx(wanted, rel=2e-4)
+        assert slow_smooth.error_at(sure, right, at) == pytest.approx(wanted, rel=2e-4)
 
 
 def test_the_distance_from_the_diagonal_is_the_averaged_gap() -> None:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import pytest
 
-from skillviz.core.gain import GAINS, gain_fit
-from skillviz.errors import BadData
+from skillviz.core.architectures import KINDS
+from skillviz.core.gain import GAINS, SWEEPS, gain_fit, gain_fits, gain_in
+from skillviz.core.parameters import BIAS, graftable
+from skillviz.errors import BadData, CorruptFile
+from tests.reference.gain import gains_by_kind
 from tests.refused import refused
 
 
@@ -51,6 +56,50 @@ def test_movement_that_only_helps_or_hurts_has_the_gain_at_the_range_s_end(
     labels = np.random.default_rng(1).integers(0, 2, 100)
     fit = gain_fit(logits_of(np.where(labels == 1, margin, -margin)[None, :] * gains[:, None]), labels)
     assert (fit.value, fit.low) == ends and (not fit.is_bounded if margin > 0 else fit.high == 0)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_gains_by_kind_are_those_of_loops(seed: int) -> None:
+    rng, kinds = np.random.default_rng(seed), ("query", "value", BIAS)
+    parts = dict(zip(kinds, rng.normal(0, 0.2, (3, 60)) + [[0.1], [0.02], [-0.05]], strict=True))
+    labels = rng.integers(0, 2, 60)
+    signs = np.where(labels == 1, 1, -1)
+
+    def at(gains: Mapping[str, float]) -> np.ndarray:  # kinds disturb each other, so the order of steps counts
+        moved = sum(gain * parts[kind] for kind, gain in gains.items())
+        other = sum(gain * parts[kind][::-1] for kind, gain in gains.items())
+        return logits_of((signs * np.tanh(moved) + 0.3 * np.sin(other) * other)[None, :])[0]
+
+    def at_all(kind: str, gains: Mapping[str, float]) -> np.ndarray:
+        return np.stack([at({**gains, kind: gain}) for gain in GAINS])
+
+    found = {kind: fit.value for kind, fit in gain_fits(at_all, kinds, 3.0, labels, resamples=2).items()}
+    twin, planted = (
+        gains_by_kind(lambda gains: at(gains).tolist(), kinds, 3.0, labels.tolist(), SWEEPS, at_once)
+        for at_once in (False, True)
+    )
+    assert found == pytest.approx(twin, rel=1e-6) and found != pytest.approx(planted, rel=1e-3)
+
+
+def test_entries_by_kind_are_each_once_in_their_own() -> None:
+    """In a fused tensor an entry's column decides; a bias is a bias in all modules."""
+    shapes = {"h.0.attn.c_attn.weight": (2, 6), "h.0.attn.c_attn.bias": (6,), "h.0.ln_1.weight": (2,)}
+    table = graftable("gpt2", shapes)
+    named = ["query", "query", "key", "key", "value", "value"] * 2 + [BIAS] * 6 + ["LayerNorm"] * 2
+    for flat in (np.arange(20), np.array([1, 3, 7, 11, 12, 19]), np.array([15]), np.array([], dtype=np.int64)):
+        found = table.by_kind(flat)
+        assert {place: kind for kind, places in found.items() for place in places} == {
+            place: named[index] for place, index in enumerate(flat)
+        }
+        assert list(found) == [kind for kind in (*KINDS, BIAS) if kind in found]
+    assert table.kinds == set(named)
+
+
+test_a_header_s_gain_is_a_number_or_one_by_kind = refused(
+    CorruptFile,
+    *(("it must be 0 or more", lambda gain=gain: gain_in({"gain": gain})) for gain in
+      ("3", -1, True, float("nan"), {"key": "3"}, {"key": -1.0}, [3.0], None)),
+)  # fmt: skip
 
 
 test_other_gains_than_those_tried_are_refused = refused(

@@ -192,7 +192,7 @@ def test_the_choices_come_back_from_the_address(small: Path) -> None:
     )
 
 
-@pytest.mark.parametrize(("gain", "value"), [("2.5", 2.5), ("fit", "fit"), ("1", 1.0)])
+@pytest.mark.parametrize(("gain", "value"), [("2.5", 2.5), ("fit", "fit"), ("kinds", "kinds"), ("1", 1.0)])
 def test_a_gain_is_kept_from_the_spec_to_the_command(small: Path, gain: str, value: Any) -> None:
     query = form_of(RunSpec(base="b", finetuned="f", task="t", gain=value))
     assert query["new.gain"] == gain

@@ -3,27 +3,32 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from skillviz.runs.graft_card import Origin, card
 
 from skillviz.core.gain import GAINS, gain_fit
 from skillviz.core.graft import Graft, grafted
 from skillviz.core.region import Region
 from skillviz.core.scores import losses
+from skillviz.core.temperature import temperature_fit
 from skillviz.errors import BadInput, PairMismatch
 from skillviz.live.request import PairRequest, Worker
 from skillviz.models.lean_pair import load_lean
 from skillviz.models.pair import load_pair
 from skillviz.models.predict import predict, predict_grafts
+from skillviz.runs import gain as fits
 from skillviz.runs.evaluation import evaluate
 from skillviz.runs.graft_of_run import graft_of_run
+from skillviz.runs.passes import UNKEPT
 from skillviz.runs.produce import produce
 from skillviz.runs.run import Run
 from skillviz.runs.session import Session
-from skillviz.runs.spec import FIT, read_spec
+from skillviz.runs.spec import FIT, KINDS, read_spec
 from skillviz.runs.store import Store
 from skillviz.show import gain as shown
 from tests.cases.test_resumed_scoring import cut, resumed
@@ -35,6 +40,93 @@ def fitted(world: Path, tmp_path_factory: pytest.TempPathFactory, session: Sessi
     """Return top movement of two sizes with fitted gains and two draws of its null."""
     spec = spec_of(world, gain=FIT, sizes=("5%", "10%"), nulls="shuffled", null_draws=2, interpolation=True)
     return produce(spec, Store(tmp_path_factory.mktemp("runs")), session=session)
+
+
+@pytest.fixture(scope="module")
+def by_kind(world: Path, tmp_path_factory: pytest.TempPathFactory, session: Session) -> Run:
+    """Return top movement with gains by module kind, and a draw of its null; the last gains tried are chosen."""
+    spec = spec_of(world, gain=KINDS, sizes=("5%", "2%"), nulls="shuffled", interpolation=True)
+    falling = count(0, -1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fits, "_loss", lambda *_: next(falling))
+        return produce(spec, Store(tmp_path_factory.mktemp("runs")), session=session)
+
+
+BY_KIND = {"query": 0.5, "MLP in": 3.0, "bias": 12.0}
+
+
+@pytest.mark.parametrize("gain", [0.0, 0.5, 1.0, 3.0])
+@pytest.mark.parametrize("load", [load_pair, load_lean])
+def test_equal_gains_of_all_kinds_are_the_single_gain_bit_for_bit(world: Path, gain: float, load) -> None:
+    pair = load(world / "base", world / "finetuned", task=world / "task.yaml", device="cpu")
+    region = Region.from_flat(np.arange(0, pair.d, 3), pair.table.shapes)
+    values, parameters = [], []
+    for own in (gain, dict.fromkeys(pair.table.kinds, gain), {**dict.fromkeys(pair.table.kinds, gain), "bias": 7.0}):
+        with pair.with_gain(own), pair.at("grafted", region):
+            parameters.append(torch.cat([p.detach().flatten() for p in pair.model.parameters()]))
+            values.append(torch.cat(list(pair.graft_values(region).values())))
+    for one, other, planted in (values, parameters):
+        assert torch.equal(one, other) and not torch.equal(one, planted)
+
+
+def test_each_kind_has_a_gain_and_its_entries_on_the_graft_and_its_null(by_kind: Run, session: Session) -> None:
+    record, table = by_kind.record, session.pair(by_kind.spec).table
+    grafts = [note for note in record.gains if note.of != "finetuned"]
+    assert [note.of for note in grafts] == ["grafted", "grafted", "null"]
+    for note in grafts:
+        assert note.gain == {one.kind: one.fitted for one in note.by_kind} and note.fitted is not None
+        assert sum(one.size for one in note.by_kind) == note.size
+    assert {one.kind: one.size for one in grafts[0].by_kind} == {
+        kind: len(places) for kind, places in table.by_kind(by_kind.region().flat()).items()
+    }
+    assert record.gain == grafts[0].gain and record.nulls[0].gain is None
+    (whole,) = (note for note in record.gains if note.of == "finetuned")
+    assert isinstance(whole.gain, float) and not whole.by_kind
+    own, one = by_kind.curve(), by_kind.curve(gain=1.0)
+    assert len(own) == len(one) > 0 and own["gain"].isna().all()
+    assert "--gain kinds" in by_kind.spec.command()
+
+
+def test_the_gain_that_does_best_on_the_other_half_is_used(world: Path, session: Session, by_kind: Run) -> None:
+    pair, spec, region = session.pair(by_kind.spec), by_kind.spec, by_kind.region()
+    ends = session.ends(spec)
+    data = fits.GainData.of({split: session.encoded(spec)[split] for split in ends}, spec.data_seed)
+    found = fits.gained(pair, region, data, ends["validation"]["pretrained"], KINDS, UNKEPT)
+    note = by_kind.record.gains[0]
+    assert found.fit is not None and found.fit.value == note.fitted
+    tried = [1.0, note.fitted, {one.kind: one.fitted for one in note.by_kind}]
+    encoded, half = data.splits["validation"], []
+    for gain in tried:
+        with pair.with_gain(gain):
+            z = predict(pair, encoded, "grafted", region)
+        z = z / temperature_fit(z[data.fits], encoded.labels[data.fits]).value
+        half.append(losses(z[data.chooses], encoded.labels[data.chooses]).mean())
+    assert found.gain == tried[int(np.argmin(half))]
+    again = fits.Gained.from_numbers(found.numbers(), found.one, found.chosen)
+    assert again == found
+
+
+def test_words_of_gains_by_kind(by_kind: Run) -> None:
+    record = by_kind.record
+    assert isinstance(record.gain, dict)
+    lowest, highest = (f"{end(record.gain.values()):.1f}" for end in (min, max))
+    said = shown.sentence(record, "test")
+    assert f"Gain **{lowest} to {highest} by module kind** brings" in said and "A single gain would be" in said
+    assert "by module kind is not measured" in said
+    table = shown.table(record, "test")
+    assert table["gain factor"].iloc[-1].endswith("one for all kinds")
+    kinds = shown.kinds(record)
+    assert set(kinds["module kind"]) == set(record.gain) and "(used)" in shown.kinds_caption(record)
+    note = record.gains[0].model_copy(update={"gain": record.gains[0].fitted})
+    other = record.model_copy(update={"gains": (note, *record.gains[1:]), "gain": note.gain})
+    assert "was only fitted" in shown.sentence(other, "test") and "only fitted" in shown.kinds_caption(other)
+    assert shown.kinds(record.model_copy(update={"gains": ()})).empty
+
+
+def test_live_grafts_have_the_gains_by_kind_too(by_kind: Run) -> None:
+    request = PairRequest(Worker(by_kind.path.parent), {"run": by_kind.id})
+    request.region(None)
+    assert request.pair.gain == by_kind.record.gain
 
 
 def test_every_graft_that_is_compared_has_its_own_gain(fitted: Run) -> None:
@@ -89,16 +181,17 @@ def test_the_fit_beats_the_gains_around_it_on_its_own_half(fitted: Run, session:
     assert loss(note.fitted) <= min(loss(float(gain)) for gain in GAINS[1:]) + 1e-2
 
 
-@pytest.mark.cases(1, 1)
+@pytest.mark.cases(2, 2)
+@pytest.mark.parametrize("gain", [3.0, BY_KIND])
 @pytest.mark.parametrize("load", [load_pair, load_lean])
-def test_the_exported_values_are_those_that_were_scored(fitted: Run, world: Path, tmp_path: Path, load) -> None:
-    graft, _ = graft_of_run(fitted, gain=3.0)
+def test_the_exported_values_are_those_that_were_scored(fitted: Run, world: Path, tmp_path: Path, load, gain) -> None:
+    graft, _ = graft_of_run(fitted, gain=gain)
     graft.save(tmp_path / "graft.safetensors")
     again = Graft.load(tmp_path / "graft.safetensors")
-    assert again.header["gain"] == 3.0 and "metrics" not in again.header
+    assert again.header["gain"] == gain and "metrics" not in again.header
     pair = load(world / "base", world / "finetuned", task=world / "task.yaml", device="cpu")
     region = fitted.region()
-    with pair.with_gain(3.0), pair.at("grafted", region):
+    with pair.with_gain(gain), pair.at("grafted", region):
         scored = {name: parameter.detach().clone() for name, parameter in pair.model.named_parameters()}
     with grafted(pair.model, again):
         applied = {name: parameter.detach().clone() for name, parameter in pair.model.named_parameters()}
@@ -106,11 +199,21 @@ def test_the_exported_values_are_those_that_were_scored(fitted: Run, world: Path
     assert graft_of_run(fitted)[0].header.get("gain", 1.0) == fitted.record.gain
 
 
-def test_many_grafts_at_once_have_the_gain_too(fitted: Run, session: Session) -> None:
+def test_the_card_names_the_gain_of_each_kind(by_kind: Run) -> None:
+    graft, _ = graft_of_run(by_kind)
+    assert graft.header["gain"] == by_kind.record.gain
+    text = card(by_kind, graft, "graft.safetensors", Origin(None, None))
+    for kind, gain in by_kind.record.gain.items():
+        assert f"{kind} {gain:.2f}" in text
+    assert "the gain of its module kind" in text and "(gain 1) it reaches" in text
+
+
+@pytest.mark.parametrize("gain", [2.5, BY_KIND])
+def test_many_grafts_at_once_have_the_gain_too(fitted: Run, session: Session, gain) -> None:
     pair, encoded = session.pair(fitted.spec), session.encoded(fitted.spec)["test"]
     larger = Region.from_flat(fitted.ranking()[: fitted.record.sizes[1]], pair.table.shapes)
     regions = [fitted.region(), larger]
-    with pair.with_gain(2.5):
+    with pair.with_gain(gain):
         together = predict_grafts(pair, encoded, regions)
         alone = [predict(pair, encoded, "grafted", region) for region in regions]
     for one, other in zip(together, alone, strict=True):
@@ -126,7 +229,7 @@ def test_a_gain_that_is_given_is_used_everywhere(world: Path, store: Store, sess
 
 @pytest.mark.parametrize("gain", ["many", -1, 1001, float("nan"), None])
 def test_what_is_no_gain_is_refused_in_one_sentence(gain: object) -> None:
-    with pytest.raises(BadInput, match="and must be fit, or a number from 0 to 1000"):
+    with pytest.raises(BadInput, match="and must be fit, kinds, or a number from 0 to 1000"):
         read_spec({"base": "a", "finetuned": "b", "task": "sst2", "gain": gain})
 
 
@@ -136,7 +239,7 @@ def test_what_cannot_have_a_fitted_gain_is_refused_before_the_start(world: Path,
         ({"max_validation": 12}, "The gain cannot be fitted: there are fewer than 20 validation examples"),
     ):
         with pytest.raises(BadInput, match=words):
-            produce(spec_of(world, gain=FIT, **changes), store)
+            produce(spec_of(world, gain=KINDS, **changes), store)
     assert not store.root.exists() or not list(store.list())
 
 
@@ -172,8 +275,9 @@ def test_live_grafts_have_the_gain_of_a_region_of_the_run_alone(fitted: Run) -> 
         assert request.pair.gain == gain, expression
 
 
-def test_a_scaled_graft_is_evaluated_beside_its_fine_tuned_model(fitted: Run, world: Path, tmp_path: Path) -> None:
-    graft, _ = graft_of_run(fitted, gain=3.0)
+@pytest.mark.parametrize("gain", [3.0, BY_KIND])
+def test_a_scaled_graft_is_evaluated_beside_its_fine_tuned_model(fitted: Run, world: Path, gain) -> None:
+    graft, _ = graft_of_run(fitted, gain=gain)
     options = {"base": world / "base", "finetuned": world / "finetuned", "task": world / "task.yaml", "device": "cpu"}
     found = evaluate(**options, graft=graft)
     alone = evaluate(world / "base", task=world / "task.yaml", graft=graft, device="cpu")

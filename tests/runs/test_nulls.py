@@ -18,12 +18,12 @@ from skillviz.errors import BadInput
 from skillviz.models.null_pair import null_pair
 from skillviz.models.pair import load_pair
 from skillviz.models.predict import predict
-from skillviz.runs import nulls, produce
+from skillviz.runs import nulls
+from skillviz.runs import produce as production
 from skillviz.runs.folder import RunFolder
 from skillviz.runs.graft_of_run import graft_of_run
 from skillviz.runs.plan import planned
 from skillviz.runs.produce import carry_on, produce
-from skillviz.runs.produce import produce as produced
 from skillviz.runs.record import Estimate
 from skillviz.runs.run import Run
 from skillviz.runs.session import Session
@@ -39,7 +39,7 @@ from tests.runs.tiny_world import spec_of
 @pytest.fixture(scope="module")
 def run(world: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
     spec = spec_of(world, localizer="stagewise", steps=3, batch_size=16, nulls="all", null_draws=2)
-    return produced(spec, Store(tmp_path_factory.mktemp("nulls")))
+    return produce(spec, Store(tmp_path_factory.mktemp("nulls")))
 
 
 def stored(run: Run) -> pd.DataFrame:
@@ -74,7 +74,7 @@ def test_a_null_is_the_same_search_on_the_null_movement(run: Run, world: Path) -
     pair, data = session.pair(run.spec), session.encoded(run.spec)
     moved = null_pair(pair, "shuffled", 1)
     plan = planned(run.spec, session, library(run.path.parent))
-    problem, options, _ = produce.problem_of(plan, moved, data)
+    problem, options, _ = production.problem_of(plan, moved, data)
     search = plan.row.search(problem, run.record.size, seed=run.spec.seed, options=options)
     while True:
         try:
@@ -95,7 +95,7 @@ def test_learned_signs_are_those_of_the_search(run: Run) -> None:
     pair, data = session.pair(run.spec), session.encoded(run.spec)
     plan = planned(run.spec, session, library(run.path.parent))
     moved, region = nulls.null_graft(
-        pair, data, partial(produce.problem_of, plan), plan, ("learned-signs", 0), lambda step: None
+        pair, data, partial(production.problem_of, plan), plan, ("learned-signs", 0), lambda step: None
     )
     index = region.flat()
     tau, change = ((one.finetuned - pair.base)[index] for one in (pair, moved))
@@ -166,7 +166,7 @@ def test_another_run_of_the_same_search_lends_its_null(run: Run) -> None:
 @pytest.mark.slow
 def test_a_resumed_run_takes_the_draws_it_has(world: Path, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     spec = spec_of(world, nulls="all", null_draws=2)
-    whole = produced(spec, Store(store.root.parent / "whole"))
+    whole = produce(spec, Store(store.root.parent / "whole"))
     searched, real = list[tuple[str, int]](), nulls.searched_null
 
     def cut(*arguments: object) -> object:
@@ -175,12 +175,12 @@ def test_a_resumed_run_takes_the_draws_it_has(world: Path, store: Store, monkeyp
         searched.append(arguments[4])  # type: ignore[arg-type]
         return real(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(produce, "searched_null", cut)
+    monkeypatch.setattr(production, "searched_null", cut)
     with pytest.raises(KeyboardInterrupt):
-        produced(spec, store)
+        produce(spec, store)
     assert searched == [("shuffled", 0), ("shuffled", 1)]
     searched.clear()
-    monkeypatch.setattr(produce, "searched_null", lambda *a: (searched.append(a[4]), real(*a))[1])
+    monkeypatch.setattr(production, "searched_null", lambda *a: (searched.append(a[4]), real(*a))[1])
     (cut_short,) = store.unfinished()
     folder = RunFolder(cut_short.path)
     folder.reopen()
@@ -193,7 +193,7 @@ def test_a_resumed_run_takes_the_draws_it_has(world: Path, store: Store, monkeyp
 
 @pytest.mark.parametrize(("name", "options"), [("random", {}), ("lottery", {"steps": 2})])
 def test_controls_have_no_null(world: Path, store: Store, name: str, options: dict[str, int]) -> None:
-    run = produced(spec_of(world, localizer=name, nulls="shuffled", **options), store)
+    run = produce(spec_of(world, localizer=name, nulls="shuffled", **options), store)
     assert run.record.nulls == () and not (run.path / "nulls.parquet").exists()
 
 
@@ -216,9 +216,9 @@ def test_a_run_cut_while_its_nulls_are_searched_keeps_its_history(
     def cut(*arguments: object) -> object:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(produce, "searched_null", cut)
+    monkeypatch.setattr(production, "searched_null", cut)
     with pytest.raises(KeyboardInterrupt):
-        produced(spec_of(world, localizer="stagewise", steps=3, nulls="shuffled"), store)
+        produce(spec_of(world, localizer="stagewise", steps=3, nulls="shuffled"), store)
     monkeypatch.undo()
     (cut_short,) = store.unfinished()
     folder = RunFolder(cut_short.path)

@@ -40,7 +40,7 @@ def test_the_package_is_found_first_and_once(monkeypatch: pytest.MonkeyPatch) ->
     assert environment()["PYTHONPATH"] == project
 
 
-@pytest.mark.cases(0, 2)
+@pytest.mark.cases(0, 3)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "changes",
@@ -49,6 +49,7 @@ def test_the_package_is_found_first_and_once(monkeypatch: pytest.MonkeyPatch) ->
         pytest.param({"sizes": ("5%", "1%", "20%"), "others": "both", "interpolation": True}, marks=pytest.mark.slow),
         {"sizes": ("5%", "1%"), "interpolation": True, "localizer": "stagewise", "steps": 2, "batch_size": 8},
         {"sizes": ("5%",), "others": "both", "max_test": 9},
+        {"sizes": ("50%",), "gain": "kinds"},
     ],
 )
 def test_the_examples_that_are_told_are_those_that_went_through_the_model(
@@ -94,3 +95,5 @@ def test_each_kind_of_work_counts(world: Path) -> None:
     assert passes(spec_of(world), counts, (9, 5)) == 4 * 110 + 4 * 1000
     assert passes(spec_of(world, interpolation=True), counts, (9, 5)) == 4 * 110 + 4 * 1000 + 31 * 1100
     assert passes(spec_of(world, interpolation=True), {"train": 900, "validation": 10}, (9,)) == 20, "no test set"
+    one, by_kind = (passes(spec_of(world, gain=gain), {"validation": 10}, (9,), 3) for gain in ("fit", "kinds"))
+    assert by_kind - one == 10 + 2 * 3 * 17 * 5, "a state more, and half of the examples at each gain of three kinds"

@@ -24,7 +24,8 @@ from skillviz.models.null_pair import kept_out, null_pair
 from skillviz.models.pair import load_pair
 from skillviz.models.predict import predict
 from skillviz.plots.theme import localizer_style
-from skillviz.runs import other_regions, produce
+from skillviz.runs import other_regions
+from skillviz.runs import produce as production
 from skillviz.runs.graft_of_run import graft_of_run
 from skillviz.runs.other_regions import OtherRegions
 from skillviz.runs.part_scores import DISJOINT
@@ -133,24 +134,24 @@ def test_the_run_its_nulls_and_other_regions_match_the_fine_tuned_model_and_not_
     plan, pair = planned(spec, session, Library(())), session.pair(spec)
     wanted = probabilities(predict(pair, session.encoded(spec)["train"], "finetuned"))
     seen, orders = [], []
-    problem_of = produce.problem_of
+    problem_of = production.problem_of
 
     def watched(*args):  # type: ignore[no-untyped-def]
         seen.append(args[2]["train"].targets)
         return problem_of(*args)
 
-    for module in (produce, other_regions):
+    for module in (production, other_regions):
         monkeypatch.setattr(module, "problem_of", watched)
-    run = produce.made(plan, session, Store(tmp_path), lambda progress: None)
+    run = production.made(plan, session, Store(tmp_path), lambda progress: None)
     orders.append(run.region().flat())
     OtherRegions(run, Store(tmp_path), sample=20, told=lambda text: None).find(DISJOINT)
     assert len(seen) == 4 and all(np.array_equal(targets, wanted) for targets in seen)
 
     data = session.encoded(spec)
     data["train"] = replace(data["train"], labels=1 - data["train"].labels)
-    again = produce.made(plan, session, Store(tmp_path / "other"), lambda progress: None).region().flat()
+    again = production.made(plan, session, Store(tmp_path / "other"), lambda progress: None).region().flat()
     assert np.array_equal(orders[0], again)
-    on_labels = produce.produce(spec.model_copy(update={"options": {}}), Store(tmp_path / "labels")).region().flat()
+    on_labels = produce(spec.model_copy(update={"options": {}}), Store(tmp_path / "labels")).region().flat()
     assert not np.array_equal(on_labels, again), "a search on labels would pass"
 
 

@@ -71,4 +71,6 @@ def test_a_file_of_the_gains_has_their_own_headings(records: list[RunRecord]) ->
 
 
 def test_a_gain_is_named_without_the_words_of_the_command() -> None:
-    assert [setting_words("gain", value) for value in ('"fit"', "1.0", "2.5")] == ["fitted gain", "gain 1", "gain 2.5"]
+    assert [setting_words("gain", value) for value in ('"fit"', '"kinds"', "1.0", "2.5")] == [
+        "fitted gain", "gain fitted by module kind", "gain 1", "gain 2.5",
+    ]  # fmt: skip

@@ -110,7 +110,7 @@ def _head(name: str, scripts: Sequence[str]) -> str:
 def _header(run: Run) -> str:
     record = run.record
     size = f"{formats.count(record.size)} of {formats.count(record.d)} entries ({formats.share(record.share)})"
-    gain = () if record.gain == 1 else (f"gain {formats.number(record.gain, 1)}",)
+    gain = () if record.gain == 1 else (f"gain {formats.times(record.gain)}",)
     facts = (
         localizer_style(run.spec.localizer).title, size, f"seed {run.spec.seed}", *gain, formats.day(record.finished),
     )  # fmt: skip

@@ -90,7 +90,10 @@ def _gain(record: RunRecord, split: str) -> list[Part]:
     if not record.gains:
         return []
     table = gain.table(record, split)
-    return [Heading(gain.TITLE), Words(gain.sentence(record, split), ("scale",)), Rows(gain.caption(record), table)]
+    kinds = gain.kinds(record)
+    by_kind = [Rows(gain.kinds_caption(record), kinds)] if len(kinds) else []
+    words = Words(gain.sentence(record, split), ("scale",))
+    return [Heading(gain.TITLE), words, Rows(gain.caption(record), table), *by_kind]
 
 
 def scores_table(record: RunRecord, scores: Scores) -> pd.DataFrame:

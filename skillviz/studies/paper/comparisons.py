@@ -6,6 +6,7 @@ A comparison is a row with its interval. For two rows that are not paired, their
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -69,27 +70,22 @@ def where(row: Mapping[Any, Any]) -> str:
 
 def less(a: str, b: str, metric: str = TASK_METRIC, sign: int = 1, keep: Keep = own_task, limit: float = 0) -> Compare:
     """Return a comparison: a - b is above `limit` (below it for sign -1)."""
+    return _compared(a, b, metric, keep, partial(beyond, limit=limit, sign=sign), (limit,))
 
+
+def alike(a: str, b: str, keep: Keep = own_task) -> Compare:
+    """Return a comparison of the task's metric: a - b is within the margin."""
+    return _compared(a, b, TASK_METRIC, keep, partial(within, margin=ALIKE), (-ALIKE, ALIKE))
+
+
+def _compared(
+    a: str, b: str, metric: str, keep: Keep, verdict: Callable[[float, float], Any], limits: tuple[float, ...]
+) -> Compare:
     def compare(study: StudyTables) -> list[Comparison]:
         return [
             Comparison(
-                where(r), r["value"], r["low"], r["high"], beyond(r["low"], r["high"], limit, sign),
-                limits=(limit,), debiased=_debiased(r), **drawn_from(r),
-            )
-            for r in rows_of(study, a, b, metric, keep).to_dict("records")
-        ]  # fmt: skip
-
-    return compare
-
-
-def alike(a: str, b: str, metric: str = TASK_METRIC, keep: Keep = own_task, margin: float = ALIKE) -> Compare:
-    """Return a comparison: a - b is within the margin."""
-
-    def compare(study: StudyTables) -> list[Comparison]:
-        return [
-            Comparison(
-                where(r), r["value"], r["low"], r["high"], within(r["low"], r["high"], margin),
-                limits=(-margin, margin), debiased=_debiased(r), **drawn_from(r),
+                where(r), r["value"], r["low"], r["high"], verdict(r["low"], r["high"]),
+                limits=limits, debiased=_debiased(r), **drawn_from(r),
             )
             for r in rows_of(study, a, b, metric, keep).to_dict("records")
         ]  # fmt: skip
@@ -145,11 +141,11 @@ def curves_meet(study: StudyTables) -> list[Comparison]:
     for task, of_task in rows.groupby("task", sort=False):
         of_task = of_task.sort_values("share")
         if of_task["share"].nunique() > 1:
-            comparisons.append(gap(str(task), of_task.iloc[0], of_task.iloc[-1], 1))
+            comparisons.append(gap(str(task), of_task.iloc[0], of_task.iloc[-1]))
     return comparisons
 
 
-def recovers_less(recipe: str, than: str, sign: int = 1) -> Compare:
+def recovers_less(recipe: str, than: str) -> Compare:
     """Return a comparison: grafts of `than` models recover more than grafts of `recipe` models, at the main size."""
 
     def compare(study: StudyTables) -> list[Comparison]:
@@ -162,7 +158,7 @@ def recovers_less(recipe: str, than: str, sign: int = 1) -> Compare:
             sides = [of_task[of_task["recipe"].isin(names)] for names in (_alias(than), _alias(recipe))]
             if all(len(side) for side in sides):
                 one, other = (side.iloc[0].rename({"mean": "value"}) for side in sides)
-                comparisons.append(gap(str(task), one, other, sign))
+                comparisons.append(gap(str(task), one, other))
         return comparisons
 
     return compare
@@ -173,12 +169,12 @@ def _alias(recipe: str) -> tuple[str, ...]:
     return (SGD, PAIR_RECIPE) if recipe == SGD else (recipe,)
 
 
-def gap(name: str, a: pd.Series, b: pd.Series, sign: int) -> Comparison:
+def gap(name: str, a: pd.Series, b: pd.Series) -> Comparison:
     """Return a - b of two rows that are not paired, its interval joined from theirs."""
     less = apart(_estimate(a), _estimate(b))
     seeds = min((n for n in (seeds_of(a), seeds_of(b)) if n > 1), default=1)
     return Comparison(
-        name, less.value, less.low, less.high, beyond(less.low, less.high, 0.0, sign), debiased=less.debiased,
+        name, less.value, less.low, less.high, beyond(less.low, less.high), debiased=less.debiased,
         seeds=seeds, is_paired=False,
     )  # fmt: skip
 

@@ -59,7 +59,7 @@ def piles_up(study: StudyTables) -> list[Comparison]:
         tuned = sure[sure["state"] == "finetuned"]
         for _, row in sure[sure["state"] == "grafted"].iterrows():
             if len(tuned):
-                comparisons.append(gap(f"{task}, grafted {_size(row)}", _sure(tuned.iloc[0]), _sure(row), 1))
+                comparisons.append(gap(f"{task}, grafted {_size(row)}", _sure(tuned.iloc[0]), _sure(row)))
     return comparisons
 
 
@@ -109,7 +109,7 @@ def helps_itself(study: StudyTables) -> list[Comparison]:
         if len(of_itself) and len(others):
             mean = pd.Series({end: float(others[end].mean()) for end in ("value", "low", "high")})
             mean["seeds"] = others["seeds"].min()
-            comparisons.append(gap(str(task), of_itself.iloc[0], mean, 1))
+            comparisons.append(gap(str(task), of_itself.iloc[0], mean))
     return comparisons
 
 

@@ -83,9 +83,9 @@ class Scale:
     adamw: Mapping[str, Any] = field(default_factory=dict)
     """Fields of models that are fine-tuned with AdamW."""
     bitfit_rate: float = 5.0
-    """BitFit's learning rate as a multiple of plain SGD's; 5 as in models/recipes.py."""
+    """BitFit's learning rate as a multiple of plain SGD's; 5 as in models/finetune/recipes.py."""
     lora_rate: float = 5e-4
-    """LoRA's learning rate under AdamW; 5e-4 as in models/recipes.py."""
+    """LoRA's learning rate under AdamW; 5e-4 as in models/finetune/recipes.py."""
     about_base: str = ""
     """The base in words, if it is the scale's own; the same holds for `about_data` and `about_rates`."""
     about_data: str = ""

@@ -101,7 +101,7 @@ def test_the_gains_add_up_to_what_the_path_removes() -> None:
 NEW = ("random-matched", "magnitude", "tall-mask", "localize-and-stitch", "l0-gates", "dare")
 
 
-def order_of(name: str, problem: Problem, size: int, seed: int = 0, **options: Any) -> np.ndarray:
+def order_by(name: str, problem: Problem, size: int, seed: int = 0, **options: Any) -> np.ndarray:
     return finish(start(name, problem, size, seed, **options))[1].order
 
 
@@ -113,8 +113,8 @@ def by_tensor(problem: Problem, entries: np.ndarray) -> list[int]:
 @pytest.mark.parametrize("size", [1, 60, 900])
 def test_the_matched_draw_has_as_many_entries_in_each_tensor(size: int) -> None:
     problem = tiny_problem(seed=3)
-    reference, uniform = order_of("movement", problem, size), order_of("random", problem, size)
-    drawn = [order_of("random-matched", problem, size, seed) for seed in (0, 1)]
+    reference, uniform = order_by("movement", problem, size), order_by("random", problem, size)
+    drawn = [order_by("random-matched", problem, size, seed) for seed in (0, 1)]
     counts = by_tensor(problem, reference)
     assert [by_tensor(problem, order) for order in drawn] == [counts, counts]
     assert size == 1 or by_tensor(problem, uniform) != counts, "an unmatched draw would pass"
@@ -123,10 +123,10 @@ def test_the_matched_draw_has_as_many_entries_in_each_tensor(size: int) -> None:
 
 def test_a_region_can_be_matched_at_its_size_and_below() -> None:
     problem, given = tiny_problem(), tuple(range(40, 90))
-    order, small = (order_of("random-matched", problem, size, reference_indices=given) for size in (50, 20))
+    order, small = (order_by("random-matched", problem, size, reference_indices=given) for size in (50, 20))
     assert by_tensor(problem, order) == by_tensor(problem, np.array(given)) and small.tolist() == order[:20].tolist()
     with pytest.raises(BadSize, match="51 entries.* has 50"):
-        order_of("random-matched", problem, 51, reference_indices=given)
+        order_by("random-matched", problem, 51, reference_indices=given)
 
 
 def test_the_matched_draw_is_uniform_within_a_tensor() -> None:
@@ -134,7 +134,7 @@ def test_the_matched_draw_is_uniform_within_a_tensor() -> None:
     sizes = np.diff(problem.table.offsets)
     begin, count = int(problem.table.offsets[sizes.argmin()]), int(sizes.min())
     seen = [
-        order_of("random-matched", problem, 2, seed, reference_indices=(begin, begin + 1)) for seed in range(60 * count)
+        order_by("random-matched", problem, 2, seed, reference_indices=(begin, begin + 1)) for seed in range(60 * count)
     ]
     times = np.bincount(np.concatenate(seen) - begin, minlength=count)
     assert len(times) == count and (np.abs(times - 120) < 5 * 120**0.5).all()
@@ -142,7 +142,7 @@ def test_the_matched_draw_is_uniform_within_a_tensor() -> None:
 
 def test_magnitude_ranks_by_the_fine_tuned_weights() -> None:
     problem = tiny_problem(quantum=0.1)
-    order, weights = order_of("magnitude", problem, 90).tolist(), problem.finetuned.abs().tolist()
+    order, weights = order_by("magnitude", problem, 90).tolist(), problem.finetuned.abs().tolist()
     assert order == slow_moved_top(weights, problem.tau.tolist(), 90) != slow_top(problem.tau.abs().tolist(), 90)
 
 
@@ -158,7 +158,7 @@ def test_the_task_vector_threshold_ranks_by_relative_movement() -> None:
     problem.base[:60] = problem.finetuned[30:60] = 0.0
     wanted = by_threshold(problem.tau.numpy(), problem.base.numpy())
     for size in (5, 100, problem.d):
-        assert order_of("tall-mask", problem, size).tolist() == wanted[:size]
+        assert order_by("tall-mask", problem, size).tolist() == wanted[:size]
 
 
 def test_with_other_tasks_the_threshold_is_the_published_one() -> None:
@@ -168,7 +168,7 @@ def test_with_other_tasks_the_threshold_is_the_published_one() -> None:
     others[:20] = 0.0
     wanted = set(by_threshold(problem.tau.double().numpy(), others.double().numpy())[:80])
     found, alone, wrong = (
-        set(order_of("tall-mask", problem, 80, **options).tolist())
+        set(order_by("tall-mask", problem, 80, **options).tolist())
         for options in ({"other_movement": others}, {}, {"other_movement": others + problem.tau})
     )
     assert found == wanted and alone != wanted and wrong != wanted, "tau_MTL itself on the right side would pass"
@@ -228,7 +228,7 @@ def test_both_masks_find_what_chance_does_not(seed: int) -> None:
 def test_dare_is_the_draw_of_random_and_no_graft() -> None:
     problem = tiny_problem()
     found = finish(start("dare", problem, 70, 4))[1]
-    assert found.order.tolist() == order_of("random", problem, 70, 4).tolist()
+    assert found.order.tolist() == order_by("random", problem, 70, 4).tolist()
     assert "not the fine-tuned ones" in found.notes[0] and "control" in localizer("dare").title
     assert {name for name in LOCALIZERS if not makes_graft(name)} == {"dare", "lottery"}
     assert [name for name in LOCALIZERS if is_rescaled(name)] == ["dare"]

@@ -21,7 +21,7 @@ from skillviz.plots.theme import localizer_style
 from skillviz.runs.folder import OPEN
 from skillviz.runs.memory import Facts, cost_of, peak_bytes
 from skillviz.runs.pace import OTHERS, work_words
-from skillviz.runs.spec import FIT, NO_NULLS, RunSpec, read_spec
+from skillviz.runs.spec import KINDS, NO_NULLS, RunSpec, read_spec
 from skillviz.serving import sign_in
 from skillviz.show import text
 from skillviz.show.entries import READOUT_TITLES
@@ -202,7 +202,8 @@ def _show_needs(spec: RunSpec, facts: Facts, count: int) -> None:
     if device is None:
         return
     facts = replace(facts, device=device.name.partition(":")[0])
-    needed, work = peak_bytes(spec, facts), work_words(spec, cost_of(spec, facts), facts.counts, facts.sizes)
+    work = work_words(spec, cost_of(spec, facts), facts.counts, facts.sizes, facts.kinds)
+    needed = peak_bytes(spec, facts)
     before = position_of_next(cache.user_store().root, slot_of(spec.device))
     st.markdown(needs(work, needed, count, device.free, before))
     unknown = [text.plain(name) for name in spec.others if cache.scored_rows(name) is None]
@@ -295,8 +296,8 @@ def summary(spec: RunSpec, task: str, sizes: Sequence[int], d: int | None, jobs:
     named = f", task *{text.tasks(task)}*" if task.strip("-") else ""
     nulls = len(spec.null_searches)
     too = f" The same search runs on {formats.counted(nulls, 'null movement')} too." if nulls else ""
-    if spec.gain == FIT:
-        too += " Each graft gets a gain of its own."
+    if isinstance(spec.gain, str):
+        too += f" Each graft gets a gain of its own{', and one by module kind' if spec.gain == KINDS else ''}."
     elif spec.gain != 1:
         too += f" Each graft moves {spec.gain:g} times as far as fine-tuning did."
     return f"**{name}** will look for {what}{of} in *{text.plain(pair)}*{named}{runs}.{too}"

@@ -16,7 +16,7 @@ from skillviz.errors import BadInput, SkillvizError
 from skillviz.jobs.devices import chosen as device_for
 from skillviz.plots.theme import localizer_style
 from skillviz.runs.plan import refused_generation, refused_graphs, refused_lean
-from skillviz.runs.spec import ALL_NULLS, FIT, MOST_DRAWS, NO_NULLS, RunSpec
+from skillviz.runs.spec import ALL_NULLS, FIT, KINDS, MOST_DRAWS, NO_NULLS, RunSpec
 from skillviz.runs.transfer import refuse_unfit
 from skillviz.serving import sign_in, visitor
 from skillviz.show import text
@@ -209,10 +209,11 @@ def _gain(choices: Choices) -> None:
     if choices.is_trial or has_references or not makes_graft(choices.values["localizer"]):
         choices.values["gain"] = 1.0
         return
-    titles = {"1": "1: the fine-tuned values", FIT: "fit: on validation examples"}
+    titles = {"1": "1: the fine-tuned values", FIT: "fit: on validation examples", KINDS: "kinds: one a module kind"}
     choices.values["gain"] = form.box(
         "new.gain", "Gain", list(titles), "1", shown=lambda gain: titles.get(gain, gain),
-        help=f"{about('scale')} A number can be typed. A fit takes about as long as scoring ten regions.",
+        help=f"{about('scale')} A number can be typed. A fit takes about as long as scoring ten regions, and by module "
+        "kind about twenty times as long.",
     ) or "1"  # fmt: skip
 
 

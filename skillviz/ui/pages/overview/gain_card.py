@@ -20,3 +20,8 @@ def section(run: Run, split: str) -> None:
     st.dataframe(table, hide_index=True, alt=caption)
     st.caption(f"{caption}.")
     exports.table_menu(table, file=f"{run.id}-gains", key="gains", caption=caption)
+    if len(kinds := gain.kinds(run.record)):
+        caption = gain.kinds_caption(run.record)
+        st.dataframe(kinds, hide_index=True, alt=caption)
+        st.caption(f"{caption}.")
+        exports.table_menu(kinds, file=f"{run.id}-gains-by-kind", key="gains-by-kind", caption=caption)
