@@ -9,12 +9,12 @@ from contextlib import redirect_stdout
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from skillviz.analysis.readable_table import as_stored, html, latex, markdown, readable, stored_heading, tab_separated
-from skillviz.analysis.tables import TABLES, check
+from skillviz.analysis.tables import TABLES, check, csv_text
 from skillviz.commands.output import print_table
 from tests.studies.fake_tables import FAKE_TABLES, TASKS
 from tests.tiers import first, in_the_night
@@ -184,3 +184,23 @@ def test_a_heading_of_stored_numbers_has_their_unit() -> None:
     ]
     assert [stored_heading(name) for name in columns] == said
     assert stored_heading("share", "composition") == "share of region"
+
+
+@settings(deadline=None)
+@given(st.lists(st.floats(allow_nan=False), min_size=1))
+def test_numbers_come_back_to_the_bit(numbers: list[float]) -> None:
+    again = pd.read_csv(io.StringIO(csv_text(pd.DataFrame({"value": numbers}))))
+    assert np.array_equal(again["value"].to_numpy(float), np.array(numbers))
+
+
+@pytest.mark.parametrize("text", ["=1+1", "+cmd", "-2+3", "@SUM(A1)", "\t=1", "\r=1"])
+@pytest.mark.parametrize("dtype", ["object", "str", "category"])
+def test_a_formula_is_quoted_in_a_cell_and_in_a_heading(text: str, dtype: str) -> None:
+    table = pd.DataFrame({text: pd.Series([text, "plain", "-0.25"], dtype=dtype)})
+    again = pd.read_csv(io.StringIO(csv_text(table)), dtype=str)
+    quoted = "'" + text.replace("\r", "\n")
+    assert list(again) == [quoted] and list(again.iloc[:, 0]) == [quoted, "plain", "-0.25"]
+
+
+def test_several_tasks_of_a_cell_are_joined() -> None:
+    assert csv_text(pd.DataFrame({"tasks": [("a", "b")]})) == "tasks\na + b\n"

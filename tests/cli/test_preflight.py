@@ -6,6 +6,7 @@ import json
 import shutil
 from pathlib import Path
 
+import huggingface_hub
 import pytest
 import torch
 import yaml
@@ -13,12 +14,14 @@ from transformers import BartConfig, BartForConditionalGeneration
 
 from skillviz import cli
 from skillviz.commands import localize, preflight
+from skillviz.models.public_pairs import public_pairs
 from skillviz.runs import produce
 from skillviz.runs.spec import RunSpec
 from tests.cli.calls import call
 from tests.tiny import tiny_pair, tiny_task, tiny_tokenizer
 
 Options = list[str | Path]
+ROWS = public_pairs()
 
 
 def members(base: Path, finetuned: Path, task: Path) -> Options:
@@ -192,3 +195,29 @@ def test_test_examples_that_are_training_examples_are_counted(pair, tmp_path: Pa
     first = len({json.loads(row)["text"] for row in test} & {json.loads(row)["text"] for row in train})
     said = call("preflight", *members(*pair, task), "--json")
     assert f"{first + 1} of {len(test)} test examples" in said.out and "flatter every score" in said.out
+
+
+def test_every_pair_is_listed_with_its_facts_and_how_to_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", lambda *a, **k: pytest.fail("asked the hub"))
+    said = call("pairs", "--json")
+    assert said.code == 0 and not said.err
+    assert said.json == {"pairs": [row.model_dump(mode="json") for row in ROWS]}
+    lines = said.out.splitlines()
+    for row in ROWS:
+        (line,) = [line for line in lines if row.finetuned in line and row.license in line and not line.startswith("{")]
+        cells = line.split()
+        assert cells[:3] == [row.task, row.base, row.finetuned] and cells[-1] == row.weights
+        assert f"{row.parameters / 1e6:.1f}" in line
+    assert ROWS[0].localize_command() in said.out
+    assert next(command for row in ROWS if (command := row.convert_command())) in said.out
+
+
+def test_an_id_that_the_hub_no_longer_has_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    def gone(name: str, **options: object) -> str:
+        raise type("RepositoryNotFoundError", (Exception,), {})("404\nwith details")
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", gone)
+    row = ROWS[0]
+    said = call("preflight", "--base", row.base, "--finetuned", row.finetuned)
+    assert said.code == 2 and f"'{row.base}'" in said.err and "the hub has no such model" in said.err
+    assert "Traceback" not in said.err and "details" not in said.err

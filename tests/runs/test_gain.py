@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from skillviz.runs.graft_card import Origin, card
 
 from skillviz.core.gain import GAINS, gain_fit
 from skillviz.core.graft import Graft, grafted
@@ -23,6 +22,7 @@ from skillviz.models.pair import load_pair
 from skillviz.models.predict import predict, predict_grafts
 from skillviz.runs import gain as fits
 from skillviz.runs.evaluation import evaluate
+from skillviz.runs.export import Origin, card
 from skillviz.runs.graft_of_run import graft_of_run
 from skillviz.runs.passes import UNKEPT
 from skillviz.runs.produce import produce

@@ -14,15 +14,38 @@ from skillviz.core import formats
 from skillviz.core.agreement import mcnemar
 from skillviz.core.confusion import class_results
 from skillviz.core.intervals import metric_difference
+from skillviz.plots.examples import FACTORS
 from skillviz.runs.run import Run
 from skillviz.runs.store import Store
 from skillviz.show import example_table, text
 from skillviz.show import examples as examples_words
-from skillviz.show.example_table import CASE_TITLES, SCORED, Filters, ordered, passing
+from skillviz.show.example_table import (
+    CASE_TITLES,
+    CLASSES,
+    OPTIONS,
+    SCORED,
+    TEXTS,
+    AnswerWords,
+    Area,
+    Filters,
+    area_of_box,
+    ordered,
+    passing,
+    read_area,
+)
 from tests.fake_run import fake_run
 
 TRUE = "true class"
 SMALL = {"layers": 1, "width": 8, "sizes": ("5%",), "steps": 2, "n": {"validation": 20, "test": 120}}
+TABLE = pd.DataFrame(
+    {
+        "finetuned_confidence": [0.0, 0.5, 0.5, 1.0], "grafted_confidence": [0.0, 0.2, 0.8, 1.0],
+        "finetuned_margin": [-4.0, 0.1, 0.2, 5.0], "grafted_margin": [-3.0, -1.0, 1.5, 2.0],
+        "true": ["a", "b", "a", "b"], "case": ["neither", "finetuned", "both", "both"],
+    }
+)  # fmt: skip
+ends = st.floats(-9, 9).map(lambda x: float(f"{x:.4g}"))
+spans = st.tuples(ends, ends).map(lambda two: (min(two), max(two)))
 
 
 @pytest.fixture(scope="module")
@@ -236,3 +259,65 @@ def test_a_run_with_one_example(tmp_path: Path) -> None:
     one = fake_run(Store(tmp_path), **{**SMALL, "n": {"validation": 1, "test": 1}})
     table = example_table.scored(one.predictions(), one.record, "test")
     assert len(table) == 1 and passing(table, Filters("moved")).all()
+
+
+def test_it_holds_what_lies_inside_with_its_ends() -> None:
+    assert Area("confidence", (0.5, 1.0), (0.2, 0.8)).inside(TABLE).tolist() == [False, True, True, False]
+    assert Area("margin", (-4.0, 0.1), (-3.0, -1.0)).inside(TABLE).tolist() == [True, True, False, False]
+
+
+def test_it_narrows_what_the_other_filters_leave() -> None:
+    area = Area("confidence", (0.5, 1.0), (0.2, 1.0))
+    assert passing(TABLE, Filters(area=area)).tolist() == [False, True, True, True]
+    assert passing(TABLE, Filters(label="b", area=area)).tolist() == [False, True, False, True]
+
+
+@given(st.builds(Area, st.sampled_from(["confidence", "margin"]), spans, spans))
+def test_the_address_brings_it_back(area: Area) -> None:
+    assert read_area(area.written()) == area
+
+
+@pytest.mark.parametrize(
+    "written", [None, "", "all", "confidence", "confidence_0_1_0", "confidence_0_1_0_x", "accuracy_0_1_0_1",
+                "confidence_1_0_0_1", "confidence_0_1_0_nan", "margin_0_inf_0_1", "confidence_0_1_0_1_1"]
+)  # fmt: skip
+def test_what_is_no_area_is_none(written: str | None) -> None:
+    assert read_area(written) is None
+
+
+def test_a_box_is_in_the_units_of_its_figure_and_may_be_drawn_from_any_corner() -> None:
+    box = {"x": [100.0, 40.0], "y": [12.5, 50.0]}
+    assert area_of_box(box, "confidence") == Area("confidence", (0.4, 1.0), (0.125, 0.5))
+    assert area_of_box(box, "margin") == Area("margin", (40.0, 100.0), (12.5, 50.0))
+
+
+def test_its_words_have_the_units_of_its_measure() -> None:
+    said = Area("confidence", (0.4, 1.0), (0.0, 0.5)).words(CLASSES)
+    assert "confidence in the true class, fine-tuned 40.0–100.0%, grafted 0.0–50.0" in said
+    assert "fine-tuned \N{MINUS SIGN}1.00 to 2.00 nats" in Area("margin", (-1, 2), (0, 1)).words(CLASSES)
+
+
+def said(answers: AnswerWords) -> str:
+    measures = [word for measure in answers.measures.values() for word in measure]
+    return " ".join([answers.right, answers.one, *measures, *answers.cases.values(), *answers.sorts.values()])
+
+
+@pytest.mark.parametrize(
+    ("answers", "own", "foreign"),
+    [
+        (CLASSES, "true class", ("option", "reference", "token")),
+        (OPTIONS, "right option", ("class", "reference", "token")),
+        (TEXTS, "reference", ("class", "option", "confiden")),
+    ],
+)
+def test_a_kind_of_task_is_told_in_its_own_words(answers: AnswerWords, own: str, foreign: tuple[str, ...]) -> None:
+    words = said(answers)
+    assert own in words and not [word for word in foreign if word in words]
+    assert set(answers.cases) == set(CLASSES.cases) and set(answers.sorts) == set(CLASSES.sorts)
+    assert set(answers.measures) <= set(FACTORS)
+
+
+def test_every_case_is_one_that_examples_can_be_filtered_by() -> None:
+    table = TABLE.assign(grafted_says="a", finetuned_says="b", moved=[0.1, 0.2, 0.3, 0.4])
+    kept = {case: int(passing(table, Filters(case)).sum()) for case in CLASSES.cases}
+    assert kept == {"all": 4, "differ": 4, "finetuned": 1, "grafted": 0, "neither": 1, "moved": 1}

@@ -5,6 +5,11 @@ from __future__ import annotations
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from skillviz.jobs.backend import LOCAL
+from skillviz.jobs.slurm import SLURM_BACKEND, backend_named
+from skillviz.serving.sign_in import User
+from skillviz.ui import form
+
 
 def script() -> None:
     import streamlit as st
@@ -72,3 +77,17 @@ def test_an_emptied_box_is_empty_also_when_it_comes_back() -> None:
     assert values(opened(model="none", seeds="none")) | {"box": "", "words": ""} == values(
         opened(model="none", seeds="none")
     )
+
+
+@pytest.mark.parametrize(
+    ("is_set_up", "user", "chosen"),
+    [(True, None, "slurm"), (False, None, None), (True, User("a", "Ada", {}), None)],
+)
+def test_the_choice_is_for_one_person_with_a_cluster(
+    is_set_up: bool, user: User | None, chosen: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("skillviz.jobs.slurm.is_set_up", lambda: is_set_up)
+    monkeypatch.setattr("skillviz.serving.sign_in.user", lambda: user)
+    monkeypatch.setattr("skillviz.ui.controls.segments", lambda *_, **__: "slurm")
+    assert form.cluster("where") == chosen
+    assert backend_named(chosen) is (SLURM_BACKEND if chosen else LOCAL)
