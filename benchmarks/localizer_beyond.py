@@ -65,7 +65,8 @@ METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     **BUDGETS,
 }
 COMPARED = [
-    *((method, REFERENCE) for method in METHODS if method != REFERENCE), ("stagewise on outputs", "stagewise"),
+    *((method, REFERENCE) for method in METHODS if method not in {REFERENCE, *BUDGETS}),
+    ("stagewise on outputs", "stagewise"),
     *((method, "first-order") for method in METHODS if method.startswith("first-order, ")),
     ("stagewise, 800 examples", "stagewise, 400 examples"), ("stagewise", "stagewise, 800 examples"),
     ("stagewise, 3,200 examples", "stagewise"), ("stagewise, 6,400 examples", "stagewise, 3,200 examples"),
