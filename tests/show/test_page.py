@@ -157,7 +157,7 @@ def test_two_classes_or_fourteen_and_a_tiny_test_set(tmp_path: Path) -> None:
 
 def test_it_is_made_without_torch_and_without_streamlit() -> None:
     code = (
-        "import sys, skillviz.show.report.page, skillviz.commands.report\n"
+        "import sys, skillviz.show.report.page, skillviz.commands.runs\n"
         "print(sorted({m.split('.')[0] for m in sys.modules} & {'torch', 'transformers', 'streamlit'}))"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=PROJECT, capture_output=True, text=True, timeout=120)
