@@ -135,6 +135,7 @@ def bias(rows: pd.DataFrame, quantity: str) -> list[str]:
 
 PICKED = "picked on the same examples; the page's interval is for all 61"
 SKEWED = "single large losses decide"
+UNEVEN = "few seeds, uneven or skewed"
 FEW = "300 examples: a bootstrap is a little narrow"
 WHY = {
     "nll": FEW,
@@ -147,7 +148,10 @@ WHY = {
     "ECE less scaled, the best temperature": "the validation set is not resampled",
     "best of 61, picked on test": PICKED,
     "mean IoU": "three to five regions are few, more so of different settings",
-    "accuracy, difference, mean over seeds": "few seeds, uneven or skewed",
+    "accuracy, mean over seeds": UNEVEN,
+    "accuracy, difference, mean over seeds": UNEVEN,
+    "ECE, mean over seeds": UNEVEN,
+    "ECE, difference, mean over seeds": f"{UNEVEN}: most masks of one localizer fail",
     "nll, mean over seeds": SKEWED,
     "nll, difference, mean over seeds": SKEWED,
     "mean over runs with different settings": "few runs miss a group of settings",
