@@ -135,7 +135,7 @@ def bias(rows: pd.DataFrame, quantity: str) -> list[str]:
 
 PICKED = "picked on the same examples; the page's interval is for all 61"
 SKEWED = "single large losses decide"
-UNEVEN = "few seeds, uneven or skewed"
+UNEVEN = "few seeds, uneven"
 FEW = "300 examples: a bootstrap is a little narrow"
 WHY = {
     "nll": FEW,
@@ -151,7 +151,7 @@ WHY = {
     "accuracy, mean over seeds": UNEVEN,
     "accuracy, difference, mean over seeds": UNEVEN,
     "ECE, mean over seeds": UNEVEN,
-    "ECE, difference, mean over seeds": f"{UNEVEN}: most masks of one localizer fail",
+    "ECE, difference, mean over seeds": UNEVEN,
     "nll, mean over seeds": SKEWED,
     "nll, difference, mean over seeds": SKEWED,
     "mean over runs with different settings": "few runs miss a group of settings",

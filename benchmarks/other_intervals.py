@@ -565,9 +565,9 @@ REGIONS = {
 }
 
 
-def best_of_path(n: int, random: np.random.Generator) -> dict[str, Answer]:
+def best_of_path(run: str, n: int, random: np.random.Generator) -> dict[str, Answer]:
     """Return the best of 61 points between the models less the fine-tuned one, picked on test or on validation."""
-    ends, (labels, held_labels) = _path(SST2), (stored_logits(SST2, "finetuned", s)[1] for s in ("test", "validation"))
+    ends, (labels, held_labels) = _path(run), (stored_logits(run, "finetuned", s)[1] for s in ("test", "validation"))
     test, held = ends["test"], ends["validation"]
     drawn, on = random.integers(0, len(labels), n), random.integers(0, len(held_labels), len(held_labels))
     right, held_right = test.argmax(-1) == labels, held.argmax(-1) == held_labels
