@@ -35,7 +35,7 @@ from skillviz.tasks.registry import task as find_task
 from skillviz.tasks.splits import load, load_test
 from skillviz.tasks.task import LabelWords, Task
 
-TASKS, SHOTS, SEEDS = ("mr", "cr", "subj"), (16, 64), (0, 1, 2, 3, 4)
+TASKS, SHOTS, SEEDS = ("mr", "cr", "subj"), (16, 64), (0, 1, 2)
 RATES = {"prompt": (5e-3, 1e-2, 4e-2), "head": (1e-2, 4e-2, 1e-1)}
 """The rates in each readout's trial, the paper's best ones (0.005 and 0.01) among them."""
 STEPS = paper_steps(2, SHOTS[0])
