@@ -30,7 +30,7 @@ def commands() -> dict[str, str]:
 
 
 def write() -> None:
-    """Write models.json: the entries of studies anew, after those written by hand."""
+    """Write models.json: the entries made by hand, then those of the stored studies."""
     noted = json.loads((ROOT / COMMANDS).read_text(encoding="utf-8"))
     by_hand = {name: command for name, command in noted.items() if not name.startswith(OF_STUDIES)}
     write_text(ROOT / COMMANDS, json.dumps(by_hand | commands(), indent=1) + "\n")

@@ -38,7 +38,7 @@ NAN = float("nan")
 class SeedsEstimate(NamedTuple):
     """A mean over seeds with its interval over seeds and examples, NaN if there is none.
 
-    `sd` is the standard deviation over seeds (n - 1). Of a calibration error the interval is about `debiased`, and
+    `sd` is the standard deviation over seeds (n - 1). The interval of a calibration error is about `debiased`, and
     `value`, the plug-in, may lie outside of it; NaN for other metrics. `gained` and `lost` are as of `Interval`, NaN
     for several models of a side.
     """

@@ -32,7 +32,7 @@ class Interval(NamedTuple):
     """An estimate with the ends of its interval; low <= value <= high.
 
     For a calibration error low <= debiased <= high, and the plug-in `value` may lie outside; `debiased` is NaN for
-    other metrics. Of a difference a - b of shares, `gained` and `lost` are the examples that only a and only b
+    other metrics. In a difference a - b of shares, `gained` and `lost` are the examples that only a and only b
     gets right; NaN for everything else.
     """
 

@@ -77,7 +77,7 @@ class Estimate(Frozen):
     """A value with its 95% interval; None if it is not defined (never a made-up number).
 
     The interval of a calibration error is about `debiased`, which no other metric has; the plug-in `value` may lie
-    outside it. Of a difference a - b of shares, `gained` and `lost` are the examples that only a and only b gets right;
+    outside it. In a difference a - b of shares, `gained` and `lost` are the examples that only a and only b gets right;
     where they are missing, as in the shipped runs, its p-value is that of the interval.
     """
 
