@@ -20,14 +20,11 @@ import typer
 from benchmarks.frame import RESULTS, ROOT, Cells, Rows, fill, measure
 from benchmarks.localizer_beyond import REFERENCE, TEST, found_region, session_of, spec_of
 from skillviz.core import formats
-from skillviz.core.gain import Gain
 from skillviz.core.intervals import seeds_interval, wilson
 from skillviz.core.nulls import SHUFFLED, beyond_null
 from skillviz.core.scores import losses
 from skillviz.core.temperature import scaled
-from skillviz.models.pair import ModelPair
-from skillviz.models.predict import predict
-from skillviz.runs.gain import GainData, gained, temperature_of
+from skillviz.runs.gain import GainData, gained, scores_at, temperature_of
 from skillviz.runs.nulls import null_graft
 from skillviz.runs.passes import UNKEPT
 from skillviz.runs.plan import planned
@@ -61,7 +58,7 @@ def measured(pair: str) -> Iterator[dict[str, Any]]:
         tried = dict(zip(GAINS, (1.0, found.fit.value, by_kind), strict=True))
         common = {"pair": pair, "graft": graft, "examples": len(data["test"])}
         for name, gain in tried.items():
-            logits = scored(moved, region, halves, gain)
+            logits = scores_at(moved, region, halves, gain, UNKEPT)
             temperature = temperature_of(logits, halves)
             z, labels = logits["test"], data["test"].labels
             hits = (z.argmax(axis=1) == labels).astype(np.float32)
@@ -75,12 +72,6 @@ def measured(pair: str) -> Iterator[dict[str, Any]]:
         for kind, (one, size) in found.by_kind.items():
             yield {**common, "gain": "by kind", "kind": kind, "size": size, "is_used": found.gain == by_kind,
                    "fitted": one.value, "low": one.low, "high": one.high, "hits": b"", "nats": b""}  # fmt: skip
-
-
-def scored(moved: ModelPair, region: Any, halves: GainData, gain: Gain) -> dict[str, np.ndarray]:
-    """Return the logits [n, label] of the graft by split."""
-    with moved.with_gain(gain):
-        return {split: predict(moved, encoded, "grafted", region) for split, encoded in halves.splits.items()}
 
 
 def difference(one: bytes, other: bytes, is_nats: bool) -> str:

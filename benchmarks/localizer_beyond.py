@@ -85,11 +85,15 @@ def session_of(pair: str) -> Session:
 
 def spec_of(size: str, pair: str, method: str) -> RunSpec:
     """Return the run of a cell; 160 validation examples fit and choose its gains, 600 test examples judge."""
+    return example_spec(pair, *METHODS[method], size, gain=FIT, max_validation=160, max_test=600)
+
+
+def example_spec(pair: str, localizer: str, options: Mapping[str, Any], size: str, **more: Any) -> RunSpec:
+    """Return the run of a localizer on an example pair; `more` are other fields of the run."""
     own = next(row for row in example_pairs() if row.name == pair)
-    localizer, options = METHODS[method]
     return RunSpec(
-        base=own.base, finetuned=own.finetuned, task=own.task, readout=own.readout, localizer=localizer, gain=FIT,
-        options=options, sizes=(size,), max_validation=160, max_test=600, device="cpu",
+        base=own.base, finetuned=own.finetuned, task=own.task, readout=own.readout, localizer=localizer,
+        options=options, sizes=(size,), device="cpu", **more,
     )  # fmt: skip
 
 

@@ -17,12 +17,10 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.frame import RESULTS, Rows, measure
-from benchmarks.localizer_beyond import found_region, session_of
+from benchmarks.localizer_beyond import example_spec, found_region, session_of
 from skillviz.core.scores import correct
-from skillviz.models.examples import example_pairs
 from skillviz.models.predict import predict
 from skillviz.runs.plan import planned
-from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Library
 
 PAIR, SIZE, MOST_TEST = "mr-sgd", "0.1%", 2000
@@ -35,11 +33,8 @@ CSV, BY_SEED = RESULTS / "mask_seeds.csv", RESULTS / "mask_seeds.parquet"
 
 def measured(localizer: str, seed: int) -> Iterator[dict[str, Any]]:
     """Yield the row of one search."""
-    pair, session = next(row for row in example_pairs() if row.name == PAIR), session_of(PAIR)
-    spec = RunSpec(
-        base=pair.base, finetuned=pair.finetuned, task=pair.task, readout=pair.readout, localizer=localizer,
-        options=METHODS[localizer], sizes=(SIZE,), seed=seed, max_test=MOST_TEST, device="cpu",
-    )  # fmt: skip
+    session = session_of(PAIR)
+    spec = example_spec(PAIR, localizer, METHODS[localizer], SIZE, seed=seed, max_test=MOST_TEST)
     plan, models, data = planned(spec, session, Library(())), session.pair(spec), session.encoded(spec)
     region = found_region(plan, models, data)
     logits = predict(models, data["test"], "grafted", region)

@@ -230,9 +230,7 @@ def finetune(
         bool,
         typer.Option("--force", rich_help_panel=options.SEARCH, help="Accept a region that was found on another base."),
     ] = False,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", rich_help_panel=options.WHERE, help="Replace a folder that is not empty.")
-    ] = False,
+    overwrite: options.Overwrite = False,
     device: options.Device = "auto",
     cluster: options.Cluster = None,
     runs_dir: options.RunsDir = None,

@@ -209,16 +209,12 @@ def apply(
     graft: Annotated[
         str, typer.Option("--graft", metavar="GRAFT", rich_help_panel=options.MODELS, help=options.GRAFT_HELP)
     ],
-    out: Annotated[
-        Path, typer.Option("--out", metavar="DIR", rich_help_panel=options.WHERE, help="The folder to write to.")
-    ],
+    out: options.OutFolder,
     force: Annotated[
         bool,
         typer.Option("--force", rich_help_panel=options.WHERE, help="Accept a base that the graft was not made for."),
     ] = False,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", rich_help_panel=options.WHERE, help="Replace a folder that is not empty.")
-    ] = False,
+    overwrite: options.Overwrite = False,
     convert: options.Convert = False,
     as_json: options.AsJson = False,
 ) -> None:
@@ -253,9 +249,7 @@ def apply(
 def difference(
     base: options.Base,
     finetuned: options.Finetuned,
-    out: Annotated[
-        Path, typer.Option("--out", metavar="DIR", rich_help_panel=options.WHERE, help="The folder to write to.")
-    ],
+    out: options.OutFolder,
     hub: Annotated[
         str | None,
         typer.Option(
@@ -271,9 +265,7 @@ def difference(
             "--license", metavar="SPDX", rich_help_panel=options.MODELS, help="The base's licence, such as Apache-2.0."
         ),
     ] = None,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", rich_help_panel=options.WHERE, help="Replace a folder that is not empty.")
-    ] = False,
+    overwrite: options.Overwrite = False,
     convert: options.Convert = False,
     as_json: options.AsJson = False,
 ) -> None:

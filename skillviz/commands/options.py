@@ -204,6 +204,10 @@ CsvFile = Annotated[
     Path | None,
     typer.Option("--out", "-o", metavar="FILE", rich_help_panel=WHERE, help="Also write the table to this CSV file."),
 ]
+OutFolder = Annotated[Path, typer.Option("--out", metavar="DIR", rich_help_panel=WHERE, help="The folder to write to.")]
+Overwrite = Annotated[
+    bool, typer.Option("--overwrite", rich_help_panel=WHERE, help="Replace a folder that is not empty.")
+]
 AsJson = Annotated[
     bool, typer.Option("--json", rich_help_panel=WHERE, help="Print one JSON object as the last line of stdout.")
 ]

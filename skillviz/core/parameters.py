@@ -38,10 +38,12 @@ from skillviz.core.architectures import (
 )
 from skillviz.errors import BadModel
 
-__all__ = ["BIAS", "KINDS", "Fused", "Parameter", "ParameterTable", "graftable", "readout_names"]
+__all__ = ["BIAS", "ENTRY_KINDS", "KINDS", "Fused", "Parameter", "ParameterTable", "graftable", "readout_names"]
 
 BIAS = "bias"
 """The kind of the biases of all modules, where they are told apart from the weights."""
+ENTRY_KINDS = (*KINDS, BIAS)
+"""The kinds of entries in the order of tables: those of the modules' weights, then BIAS."""
 
 
 @dataclass(frozen=True)
@@ -193,7 +195,7 @@ class ParameterTable:
             for index in np.unique(kinds):
                 kind = BIAS if parameter.is_bias else parameter.kinds[index]
                 found[kind].append(start + np.flatnonzero(kinds == index))
-        return {kind: np.concatenate(found[kind]) for kind in (*KINDS, BIAS) if kind in found}
+        return {kind: np.concatenate(found[kind]) for kind in ENTRY_KINDS if kind in found}
 
     @property
     def note(self) -> str | None:

@@ -25,7 +25,6 @@ from skillviz.core.architectures import (
     GATE,
     KEY,
     KEY_AND_VALUE,
-    KINDS,
     LAYER_NORM,
     MLP_IN,
     MLP_OUT,
@@ -36,7 +35,7 @@ from skillviz.core.architectures import (
     UP,
     VALUE,
 )
-from skillviz.core.parameters import BIAS, Parameter, ParameterTable, head_numbers, heads_of_kind
+from skillviz.core.parameters import BIAS, ENTRY_KINDS, Parameter, ParameterTable, head_numbers, heads_of_kind
 from skillviz.core.region import Region
 from skillviz.errors import BadInput
 
@@ -238,7 +237,7 @@ GROUPINGS: dict[str, Callable[[ParameterTable, Parameter, np.ndarray], Places]] 
 }  # fmt: skip
 
 
-_KIND_ORDER = (*KINDS, BIAS, "", EXPERT)
+_KIND_ORDER = (*ENTRY_KINDS, "", EXPERT)
 # A kind's number in the key of the random draws never changes, so stored draws can be repeated: new ones go last.
 _SEED_NUMBERS = (
     QUERY, KEY, VALUE, ATTENTION_OUTPUT, MLP_IN, MLP_OUT, LAYER_NORM, OTHER, BIAS, "", GATE, UP, KEY_AND_VALUE,

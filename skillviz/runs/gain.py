@@ -16,11 +16,10 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from skillviz.core.architectures import KINDS as MODULE_KINDS
 from skillviz.core.draws import stratified
 from skillviz.core.encoded import Encoded
 from skillviz.core.gain import GAINS, SWEEPS, Gain, GainFit, gain_fit, gain_fits
-from skillviz.core.parameters import BIAS
+from skillviz.core.parameters import ENTRY_KINDS
 from skillviz.core.region import Region
 from skillviz.core.scores import losses
 from skillviz.core.temperature import scaled, temperature_fit
@@ -35,7 +34,6 @@ from skillviz.runs.wise import FINETUNED_PATH, GRAFT_PATH, path_logits
 
 FITTING = "fitting the gain"
 MEASURES = ("accuracy", "nll", "ece")
-_KIND_ORDER = (*MODULE_KINDS, BIAS)
 
 Logits = Mapping[str, np.ndarray]
 
@@ -75,7 +73,7 @@ class Gained:
         gain = np.nan if isinstance(self.gain, Mapping) else self.gain
         fit = self.fit or (np.nan,) * 3
         found = [np.nan if (t := self.temperatures.get(at)) is None else t for at in (ONE, CHOSEN)]
-        kinds = [(_KIND_ORDER.index(kind), *own, size) for kind, (own, size) in self.by_kind.items()]
+        kinds = [(ENTRY_KINDS.index(kind), *own, size) for kind, (own, size) in self.by_kind.items()]
         return np.array([[gain, *fit, *found, *itertools.chain.from_iterable(kinds)]])
 
     @classmethod
@@ -84,7 +82,7 @@ class Gained:
         gain, *fit, first, second = map(float, numbers[0, :6])
         temperatures = {at: None if np.isnan(t) else t for at, t in ((ONE, first), (CHOSEN, second))}
         kinds = numbers[0, 6:].reshape(-1, 5).tolist()
-        by_kind = {_KIND_ORDER[int(kind)]: (GainFit(*own), int(size)) for kind, *own, size in kinds}
+        by_kind = {ENTRY_KINDS[int(kind)]: (GainFit(*own), int(size)) for kind, *own, size in kinds}
         used = {kind: own.value for kind, (own, _) in by_kind.items()} if np.isnan(gain) else gain
         return cls(used, one, chosen, None if np.isnan(fit[0]) else GainFit(*fit), temperatures, by_kind)
 
@@ -121,21 +119,21 @@ def gained(
     `base` are the logits of the base, which is the graft of gain 0, on the validation examples. Among gains of equal
     NLL on the choosing half, the simplest is chosen.
     """
-    one = _scores(pair, region, data, 1.0, passes)
+    one = scores_at(pair, region, data, 1.0, passes)
     if not isinstance(wanted, str):
-        return Gained(wanted, one, _scores(pair, region, data, wanted, passes))
+        return Gained(wanted, one, scores_at(pair, region, data, wanted, passes))
     encoded = data.splits["validation"].take(data.fits)
     grid = _kept(
         passes, encoded, len(GAINS) - 1, identity(region),
         lambda: _on_the_way(pair, region, encoded, list(map(float, GAINS[1:])), passes),
     )  # fmt: skip
     fit = gain_fit(np.concatenate([base[None, data.fits], grid]), encoded.labels)
-    tried: list[tuple[Gain, Logits]] = [(1.0, one), (fit.value, _scores(pair, region, data, fit.value, passes))]
+    tried: list[tuple[Gain, Logits]] = [(1.0, one), (fit.value, scores_at(pair, region, data, fit.value, passes))]
     by_kind = dict[str, tuple[GainFit, int]]()
     if wanted == KINDS and region is not None:
         by_kind = _by_kind(pair, region, encoded, fit.value, passes)
         gains = {kind: own.value for kind, (own, _) in by_kind.items()}
-        tried.append((gains, _scores(pair, region, data, gains, passes)))
+        tried.append((gains, scores_at(pair, region, data, gains, passes)))
     used, chosen = min(tried, key=lambda one: _loss(one[1], data))
     temperatures = {at: temperature_of(z, data) for at, z in ((ONE, one), (CHOSEN, chosen))}
     return Gained(used, one, chosen, fit, temperatures, by_kind)
@@ -192,7 +190,7 @@ def _on_the_way(
         return np.stack(list(points))
 
 
-def _scores(pair: ModelPair, region: Region | None, data: GainData, gain: Gain, passes: Passes) -> Logits:
+def scores_at(pair: ModelPair, region: Region | None, data: GainData, gain: Gain, passes: Passes) -> Logits:
     """Return the logits [n, label] of each evaluated split at a gain."""
     scored = {}
     for split, encoded in data.splits.items():
