@@ -11,7 +11,7 @@ and one mask seed of every task. results/localizer_predictions.parquet has the s
 paired intervals. Fine-tuned models are kept in the work folder, and made again if they are missing.
 
 --merge takes over the rows of another results folder, for example of a process that makes other tasks, and writes the
-tables and pictures of docs/localizers.md; --tables only writes those. The configuration was frozen before the first row
+tables of docs/localizers.md; --tables only writes those. The configuration was frozen before the first row
 of each method. --development makes the rows of the tasks on which the configuration was chosen, with their validation
 examples, in results/localizer_development.csv; it resumes too.
 """
@@ -329,10 +329,10 @@ def main(
     development: Annotated[
         bool, typer.Option("--development", help="Only the tasks that the configuration was chosen on, by validation.")
     ] = False,
-    tables: Annotated[bool, typer.Option("--tables", help="Only rewrite the tables and pictures.")] = False,
+    tables: Annotated[bool, typer.Option("--tables", help="Only rewrite the tables.")] = False,
 ) -> None:
-    """Compare localizers on six tasks not used for any choice, and write docs/localizers.md's tables and pictures."""
-    from benchmarks import localizer_figure, localizer_report  # these import this module
+    """Compare localizers on six tasks not used for any choice, and write docs/localizers.md's tables."""
+    from benchmarks import localizer_report  # it imports this module
 
     names, rows = tuple(name.strip() for name in tasks.split(",")), rows_in(results)
     if unknown := [name for name in names if name not in TASKS]:
@@ -349,4 +349,3 @@ def main(
         run(plan(rounds, names), rows, open_pair)
     if results == RESULTS:
         localizer_report.write(rows)
-        localizer_figure.write(rows)

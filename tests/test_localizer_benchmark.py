@@ -1,4 +1,4 @@
-"""Tests of the localizer benchmark: a balanced plan, a run that resumes, and the right verdicts on planted answers."""
+"""Tests of the localizer benchmark: a balanced plan, a run that resumes, and paired differences of planted answers."""
 
 from __future__ import annotations
 
@@ -9,10 +9,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from PIL import Image
 
 from benchmarks import localizer as benchmark
-from benchmarks import localizer_figure as figure
 from benchmarks import localizer_report as report
 from benchmarks.frame import RESULTS
 from benchmarks.localizer import KEY, LABELS, Cell, Method, Opened, Pair, measured, plan, rows_in, run
@@ -146,19 +144,9 @@ def test_another_model_than_that_of_the_rows_is_refused(tmp_path: Path, monkeypa
         run(few, rows, opened)
 
 
-@pytest.mark.nightly
-def test_the_pictures_draw_every_pair(tmp_path: Path) -> None:
-    stored = planted_rows({"judged": 5, "learned": 3, "movement": 0})
-    stored = stored[stored["method"] != LABELS].assign(accuracy=70.0)
-    figure.draw(stored, tmp_path / "six.png")
-    figure.draw(stored[stored["task"] == "cr"], tmp_path / "one.png")
-    with Image.open(tmp_path / "six.png") as six, Image.open(tmp_path / "one.png") as one:
-        assert six.width > 2 * one.width and six.height > 1.5 * one.height
-
-
-def planted(gains: dict[str, float], tasks: tuple[str, ...] = benchmark.TASKS) -> report.Answers:
-    """Return the answers of `planted_rows`."""
-    return report.Answers(planted_rows(gains, tasks))
+def sizes(task: str) -> tuple[str, ...]:
+    """Return the sizes of a task's regions."""
+    return benchmark.sizes_of(Pair(task, False, 0))
 
 
 def planted_rows(gains: dict[str, float], tasks: tuple[str, ...] = benchmark.TASKS) -> pd.DataFrame:
@@ -167,8 +155,7 @@ def planted_rows(gains: dict[str, float], tasks: tuple[str, ...] = benchmark.TAS
     for task, model in product(tasks, range(3)):
         labels, order = rng.integers(0, 2, 1000), rng.permutation(1000)
         rows.append((Cell(task, False, model, 0, "", LABELS), labels))
-        sizes = (*benchmark.SIZES, *(["10%"] if task in benchmark.TENTH else []))
-        for size, (method, gain), mask in product(sizes, gains.items(), range(3)):
+        for size, (method, gain), mask in product(sizes(task), gains.items(), range(3)):
             if not mask or benchmark.METHODS[method].is_seeded:
                 predicted = labels.copy()
                 predicted[order[round(10 * (70 + gain)) + mask :]] ^= 1
@@ -176,50 +163,23 @@ def planted_rows(gains: dict[str, float], tasks: tuple[str, ...] = benchmark.TAS
     return pd.DataFrame([{**cell._asdict(), "predicted": own.astype(np.uint8).tobytes()} for cell, own in rows])
 
 
-@pytest.mark.parametrize(
-    ("gains", "wanted"),
-    [
-        ({"judged": 5, "judged, a quarter": 3, "nested": 4.5, "learned": 3, "movement": 0}, [report.MET] * 9),
-        (
-            {"judged": 0, "judged, a quarter": -4, "nested": -4, "learned": 3, "movement": 6},
-            [report.NOT_MET] * 6 + [report.MET, report.NOT_MET, report.NOT_MET],
-        ),
-        (
-            {"judged": 0, "judged, a quarter": 0, "nested": 0, "learned": 0, "movement": 0},
-            [report.NOT_MET] * 4 + [report.MET] * 5,
-        ),
-    ],
-    ids=["better", "worse", "level"],
-)  # fmt: skip
-def test_planted_answers_decide_the_goals(gains: dict[str, float], wanted: list[str]) -> None:
-    found = report.verdicts(planted(gains))
-    assert [row.verdict for row in found] == wanted, found
-    assert [row.comparisons for row in found] == [6, 6, 6, 2, 20, 6, 20 * 3 * 3, 20 * 3 * 3, 20]
-    assert len(report.goals_table(found)) == 2 + len(found)
-    assert [row.planned for row in found] == [6, 6, 6, 2, 20, 8, 180, 198, 26]
-    assert [row.words() for row in found if row.verdict == report.MET and row.comparisons < row.planned] == [
-        "met so far" for row in (found[5], *found[7:]) if row.verdict == report.MET
-    ]
-
-
-def test_a_bad_seed_is_named_and_nothing_measured_is_undecided() -> None:
-    answers = planted({"judged": 5, "movement": 0}, ("cr",))
-    assert report.no_bad_seed(answers).verdict == report.MET
-    regions = answers.right[report.Group("cr", False, "1%"), "judged"]
-    regions[1, 2] = regions[1, 2].copy()
-    regions[1, 2][np.flatnonzero(regions[1, 2])[:60]] = False
-    found = report.no_bad_seed(answers)
-    assert found.verdict == report.NOT_MET and len(found.reasons) == 1 and "cr 1%, model 1, seed 2" in found.reasons[0]
-    assert report.verdicts(answers)[4].verdict == report.UNDECIDED
-    assert {row.verdict for row in report.verdicts(planted({"movement": 0}))} == {report.UNDECIDED}
-
-
 def test_a_difference_is_paired_by_example_and_model() -> None:
-    answers = planted({"judged": 5, "learned": 3}, ("cr",))
-    found = answers.difference(report.Group("cr", False, "1%"), "judged", "learned")
-    assert found is not None and found.regions == 9 and found.value == pytest.approx(2.0)
-    assert 0 < found.low < 2 < found.high
-    assert found.high - found.low < 3, "two samples that are not paired would have an interval of 5 points"
+    rows = planted_rows({"judged": 5, "learned": 3, "movement": 5})
+    found = report.differences(report.right_answers(rows), "judged", "learned")
+    assert list(zip(found["task"], found["size"], strict=True)) == [
+        (task, size) for task in benchmark.TASKS for size in sizes(task)
+    ]
+    assert found["value"].to_numpy() == pytest.approx(2.0) and (found["seeds"] == 3).all()
+    assert found["low"].between(0, 2).all() and (found["high"] > 2).all()
+    assert ((found["high"] - found["low"]) < 3).all(), "samples that are not paired would have an interval of 5 points"
+
+
+def test_wins_losses_and_what_is_not_there_are_counted() -> None:
+    lines = report.comparisons_table(report.right_answers(planted_rows({"judged": 5, "learned": 3, "movement": 9})))
+    numbers = [line.split(" | ")[:5] for line in lines if " | 1% | " in line]
+    assert numbers == [
+        ["| judged − learned", "1%", "6", "0", "0"], ["| judged − movement", "1%", "0", "6", "0"],
+    ]  # fmt: skip
 
 
 def test_the_page_holds_what_is_stored() -> None:
