@@ -1,7 +1,6 @@
-"""Compare calibration intervals: six textbook intervals beside the one that ships, on stored SST-2 predictions.
+"""Compare calibration intervals: three textbook intervals beside the one that ships, on stored SST-2 predictions.
 
-Basic, percentile, bias-corrected (BC), accelerated (BCa) and studentized bootstrap follow Davison and Hinkley (1997,
-chapter 5). The normal interval is about the plug-in less the bias of folded normals in its bins.
+Percentile, basic and accelerated (BCa) bootstrap follow Davison and Hinkley (1997, chapter 5).
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from skillviz.core.intervals import draws
 RUN = "sst2-sentences-minilm-l6-stagewise-10646-s0"
 SIZES = (300, 600, 1821)
 RESAMPLES = 500
-METHODS = ("percentile", "basic", "BC", "BCa", "studentized", "normal", "shipped")
+METHODS = ("percentile", "basic", "BCa", "shipped")
 
 
 def populations() -> list[Population]:
@@ -81,7 +80,6 @@ def intervals(sure: Sequence[np.ndarray], right: Sequence[np.ndarray]) -> dict[s
     weights = np.concatenate([np.ones((1, n)), _weights(n)])
     sums = [_by_bin(weights, gap, number) for gap, number in zip(gaps, numbers, strict=True)]
     values = _less([np.abs(one).sum(1) for one in sums])
-    sd = np.sqrt(_variance(weights, gaps, numbers, sums, values) / n)
     jackknife = _less([_without_one(*one, total[0]) for *one, total in zip(gaps, numbers, sums, strict=True)])
     value, drawn = float(values[0]), values[1:]
     low, high = np.quantile(drawn, [0.025, 0.975])
@@ -89,17 +87,12 @@ def intervals(sure: Sequence[np.ndarray], right: Sequence[np.ndarray]) -> dict[s
     shift = float(ndtri(np.clip((drawn < value).mean(), smallest, 1 - smallest)))
     lean = jackknife.mean() - jackknife
     acceleration = float((lean**3).sum() / (6 * (lean**2).sum() ** 1.5)) if (lean**2).sum() > 0 else 0.0
-    t_low, t_high = np.quantile((drawn - value) / np.maximum(sd[1:], 1e-12), [0.025, 0.975])
-    folded = _less([_folding(gap, number) for gap, number in zip(gaps, numbers, strict=True)])
     logits = [two_class_logits(s, r) for s, r in zip(sure, right, strict=True)]
     labels = np.zeros(n, dtype=int)
     shipped = calibration_difference(*logits, labels) if len(logits) == 2 else calibration_error(logits[0], labels)
     return {
         "percentile": (low, high), "basic": (2 * value - high, 2 * value - low),
-        "BC": _corrected(drawn, shift, 0.0), "BCa": _corrected(drawn, shift, acceleration),
-        "studentized": (value - t_high * sd[0], value - t_low * sd[0]),
-        "normal": (value - folded - 1.96 * sd[0], value - folded + 1.96 * sd[0]),
-        "shipped": (shipped.low, shipped.high),
+        "BCa": _corrected(drawn, shift, acceleration), "shipped": (shipped.low, shipped.high),
     }  # fmt: skip
 
 
@@ -120,19 +113,6 @@ def _by_bin(weights: np.ndarray, values: np.ndarray, number: np.ndarray, bins: i
     return np.asarray(weights @ table / len(values))
 
 
-def _variance(
-    weights: np.ndarray, gaps: list[np.ndarray], numbers: list[np.ndarray], sums: list[np.ndarray], values: np.ndarray
-) -> np.ndarray:
-    """Return the variance of one example's contribution to the plug-in, with the bins' signs fixed, [resample]."""
-    squares = sum(weights @ gap**2 for gap in gaps) / len(gaps[0])
-    if len(gaps) == 2:
-        used, pair = np.unique(numbers[0] * BINS + numbers[1], return_inverse=True)
-        products = _by_bin(weights, gaps[0] * gaps[1], pair, len(used))
-        signs = np.sign(sums[0])[:, used // BINS] * np.sign(sums[1])[:, used % BINS]
-        squares = squares - 2 * (products * signs).sum(1)
-    return np.asarray(np.maximum(squares - values**2, 0.0))
-
-
 def _without_one(gap: np.ndarray, number: np.ndarray, sums: np.ndarray) -> np.ndarray:
     """Return the plug-in without each example, [n]."""
     n = len(gap)
@@ -144,17 +124,6 @@ def _corrected(drawn: np.ndarray, shift: float, acceleration: float) -> tuple[fl
     normal = shift + np.array([-1.96, 1.96])
     low, high = np.quantile(drawn, ndtr(shift + normal / (1 - acceleration * normal)))
     return float(low), float(high)
-
-
-def _folding(gap: np.ndarray, number: np.ndarray) -> float:
-    """Return the increase of the plug-in's mean by folding, if every bin's gap is normal around the observed one."""
-    n = len(gap)
-    count, total, squares = (np.bincount(number, weights=w, minlength=BINS) for w in (None, gap, gap**2))
-    mean = np.abs(total) / n
-    variance = np.maximum(squares - np.divide(total**2, count, out=np.zeros(BINS), where=count > 0), 0.0) / n**2
-    sd = np.sqrt(variance)
-    x = np.divide(mean, sd, out=np.full(BINS, 40.0), where=sd > 0)
-    return float((2 * sd * np.exp(-x * x / 2) / np.sqrt(2 * np.pi) - 2 * mean * ndtr(-x)).sum())
 
 
 def table(rows: pd.DataFrame) -> list[str]:

@@ -61,8 +61,8 @@ def right_answers(rows: pd.DataFrame) -> Right:
 
 
 def differences(right: Right, one: str, other: str) -> pd.DataFrame:
-    """Return the difference of one method's accuracy to another's with its interval and its number of fine-tuning seeds, a
-    row for each task and size that has both."""
+    """Return the difference of one method's accuracy to another's with its interval and its number of fine-tuning
+    seeds, a row for each task and size that has both."""
     found = []
     for group, regions in right.items():
         against = right.get(group._replace(method=other), {})

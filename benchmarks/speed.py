@@ -12,12 +12,10 @@ from __future__ import annotations
 
 import copy
 import json
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
-from itertools import islice, product
+from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter, process_time
@@ -28,12 +26,9 @@ import torch
 import typer
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
-from torch.profiler import ProfilerActivity, profile
-from torch.utils.flop_counter import FlopCounterMode
 from transformers import AutoConfig, AutoModelForSequenceClassification
 
 from benchmarks.frame import README, RESULTS, fill, machine
-from skillviz.core.batches import Batch
 from skillviz.core.encoded import Encoded
 from skillviz.core.flat import FlatModel
 from skillviz.core.formats import markdown_table
@@ -208,20 +203,19 @@ class Subject:
 # Timing.
 
 
-def now(with_compilers: bool = False) -> float:
-    """Return seconds so far: processor time of all threads (and of started compilers), or clock time on a GPU."""
+def now() -> float:
+    """Return seconds so far: processor time of all threads, or clock time on a GPU."""
     if this_device() == "cuda":
         torch.cuda.synchronize()
         return perf_counter()
-    times = os.times()
-    return process_time() + (times.children_user + times.children_system) * with_compilers
+    return process_time()
 
 
-def seconds_of(work: Callable[[], object], with_compilers: bool = False) -> float:
+def seconds_of(work: Callable[[], object]) -> float:
     """Return the seconds of one call."""
-    begun = now(with_compilers)
+    begun = now()
     work()
-    return now(with_compilers) - begun
+    return now() - begun
 
 
 def in_turns(work: Work, turns: int) -> dict[str, np.ndarray]:
@@ -407,95 +401,6 @@ def against_reference(shape: str, batch: int, turns: int, device: str, length: i
     return Section(f"Beside the published loop: {batch:,} examples a step", note, rows, medians(taken))
 
 
-# The parts of a step's time.
-
-MATRIX = ("aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm", "aten::linear", "aten::_addmm_activation")
-ATTENTION = ("scaled_dot_product", "flash_attention", "efficient_attention")
-
-
-def where_it_goes(shape: str, batch: int, turns: int, device: str) -> Section:
-    """Return shares of a step's clock time, and a bare pass over its floor: operations over the measured matrix
-    rate."""
-    of = Subject.of(shape, device)
-    problem, plain, rows = of.problem(of.train.take(np.arange(batch))), of.plain(), list[Row]()
-    for name in (DEFAULT_LOCALIZER, "learned"):
-        search = start(name, problem)
-        next(search)
-        shares = [_shares(problem, search, device) for _ in range(turns)]
-        rows += [Row.of(f"{name}: {part} / step", np.array([share[part] for share in shares])) for part in shares[0]]
-        search.close()
-    with FlopCounterMode(display=False) as counter:
-        problem.train.backward()
-    operations = counter.get_total_flops()
-    width = next(p.shape for p in of.pair.table.parameters if len(p.shape) == 2)[1]
-    tokens = problem.train.batches.micro_tokens
-    left, right = torch.randn(tokens, width, device=device), torch.randn(width, 4 * width, device=device)
-    each = 2 * tokens * width * 4 * width
-    times = max(1, round(operations / each / 10))
-    work: dict[str, Callable[[], object]] = {
-        "matrix multiplications": lambda: [torch.mm(left, right) for _ in range(times)][-1],
-        "bare pass": bare_pass(problem.train, plain),
-        "default step": partial(next, start(DEFAULT_LOCALIZER, problem)),
-        "learned step": partial(next, start("learned", problem)),
-    }
-    for call in work.values():
-        call()
-    taken = in_turns(work, turns)
-    floor = taken["matrix multiplications"] * operations / (times * each)
-    rate = float(np.median(times * each / taken["matrix multiplications"])) / 1e9
-    over_floor = {
-        "bare pass": "bare pass",
-        f"step of {DEFAULT_LOCALIZER}": "default step",
-        "step of learned": "learned step",
-    }
-    rows += [Row.of(f"{what} / floor", taken[name] / floor) for what, name in over_floor.items()]
-    note = (
-        f"{of.title}, {batch} sentences a step. Floor: {operations / 1e9:.0f} billion operations at the {rate:.0f} "
-        f"billion a second of a product of {tokens} x {width} and {width} x {4 * width}."
-    )
-    return Section("Where a step's time goes", note, rows, medians(taken | {"floor": floor}))
-
-
-def _shares(problem: Problem, search: Search, device: str) -> dict[str, float]:
-    """Shares of one step: matrix multiplications, attention, the rest of the model, data, the localizer's own."""
-    spent = {"data": 0.0, "gradient": 0.0}
-    backward, batch = problem.train.backward, problem.train.batches.batch
-
-    def timed(name: str, call: Callable[..., Any]) -> Callable[..., Any]:
-        def run(*args: Any) -> Any:
-            begun = perf_counter()
-            result = call(*args)
-            if device == "cuda":
-                torch.cuda.synchronize()
-            spent[name] += perf_counter() - begun
-            return result
-
-        return run
-
-    problem.train.backward = timed("gradient", backward)  # type: ignore[method-assign]
-    problem.train.batches.batch = timed("data", batch)  # type: ignore[method-assign]
-    activities = [ProfilerActivity.CPU] + ([ProfilerActivity.CUDA] if device == "cuda" else [])
-    try:
-        with profile(activities=activities) as profiled:
-            begun = perf_counter()
-            next(search)
-            whole = perf_counter() - begun
-    finally:
-        del problem.train.backward, problem.train.batches.batch
-    own = "self_device_time_total" if device == "cuda" else "self_cpu_time_total"
-    taken = [(event.key, getattr(event, own) / 1e6) for event in profiled.key_averages()]
-    attention = sum(seconds for key, seconds in taken if any(word in key for word in ATTENTION))
-    matrix = sum(seconds for key, seconds in taken if key in MATRIX)
-    parts = {
-        "matrix multiplications": matrix,
-        "attention": attention,
-        "rest of the model": spent["gradient"] - spent["data"] - matrix - attention,
-        "data": spent["data"],
-        "the localizer's own": whole - spent["gradient"],
-    }
-    return {name: seconds / whole for name, seconds in parts.items()}
-
-
 # Sweeps.
 
 
@@ -542,68 +447,46 @@ def upper_half(order: np.ndarray, pair: ModelPair) -> Region:
     return Region.from_flat(order[is_upper][: round(SIZE_SHARE * pair.d)], table.shapes)
 
 
-# Compiled and recorded passes.
+# Recorded passes.
 
 DRAWS = 8
 RECORDED = "CUDA graphs"
-COMPILED: dict[str, dict[str, Any]] = {
-    "torch.compile": {"dynamic": True},
-    "torch.compile, reduce-overhead": {"mode": "reduce-overhead", "dynamic": False},
-}
-"""Variants of torch.compile with its arguments. The second one also records CUDA graphs, and needs a GPU."""
 
 
-class Padded(Recordings):
-    """Passes over padded batches, which torch.compile records itself."""
+def recorded_passes(shape: str, sizes: Sequence[int], turns: int, device: str) -> Section:
+    """Return the passes of searches as CUDA graphs over eager ones, and the time of recording; without a GPU no rows.
 
-    def each(self, work: Callable[[Batch], Tensor], parts: Sequence[np.ndarray], *name: Any) -> Iterator[Tensor]:
-        """Yield the result of `work` on the padded micro-batch of each part."""
-        for part in parts:
-            torch.compiler.cudagraph_mark_step_begin()
-            yield work(self.batches.padded(part, self.rows_of(part, parts))).clone()
-
-
-def faster_passes(
-    title: str, ways: Sequence[str], shape: str, sizes: Sequence[int], turns: int, device: str
-) -> Section:
-    """Return the passes of searches by torch.compile or as CUDA graphs over eager ones, and their one-time cost.
-
-    A turn is DRAWS batches of other sentences, so that shapes differ as in a search. CUDA graphs need a GPU.
+    A turn is DRAWS batches of other sentences, so that shapes differ as in a search.
     """
     of, rows, seconds = Subject.of(shape, device), list[Row](), dict[str, float]()
-    usable = [way for way in ways if device == "cuda" or way == "torch.compile"]
-    for size, way in product(sizes, usable):
+    for size in sizes if device == "cuda" else ():
         plain, problem = of.problem(of.train), of.problem(of.train)
+        problem.train.recordings = Recordings(problem.flat, problem.train.batches)
         draws = list(islice(plain.draws(size, 0), DRAWS))
-        with _made(way, problem) as switched:
-            work: dict[str, Callable[[], object]] = {
-                "eager": partial(_passes, plain, draws), way: partial(_passes, problem, draws, switched)
-            }  # fmt: skip
-            if way == RECORDED:
-                work |= _default_steps(of, draws[0])
-            work["eager"]()
-            once = seconds_of(work[way], with_compilers=True)
-            taken = in_turns(work, turns)
+        work = {
+            "eager": partial(_passes, plain, draws), RECORDED: partial(_passes, problem, draws),
+            **_default_steps(of, draws[0]),
+        }  # fmt: skip
+        work["eager"]()
+        once = seconds_of(work[RECORDED])
+        taken = in_turns(work, turns)
         rows += [
-            Row.of(f"{way}: pass of {size} sentences / eager", taken[way] / taken["eager"]),
-            Row.of(f"{way}: what is done once / eager pass of {size}", DRAWS * once / taken["eager"]),
+            Row.of(f"{RECORDED}: pass of {size} sentences / eager", taken[RECORDED] / taken["eager"]),
+            Row.of(f"{RECORDED}: what is done once / eager pass of {size}", DRAWS * once / taken["eager"]),
+            Row.of(
+                f"{RECORDED}: step of {DEFAULT_LOCALIZER}, {size} sentences / eager",
+                taken[f"{RECORDED}, {DEFAULT_LOCALIZER}"] / taken[DEFAULT_LOCALIZER],
+            ),
         ]
-        if way == RECORDED:
-            ratios = taken[f"{way}, {DEFAULT_LOCALIZER}"] / taken[DEFAULT_LOCALIZER]
-            rows.append(Row.of(f"{way}: step of {DEFAULT_LOCALIZER}, {size} sentences / eager", ratios))
         seconds |= {f"{name}, {size}": value for name, value in medians(taken).items()}
-        seconds[f"once: {way}, {size}"] = round(once, 2)
-    note = (
-        f"{of.title}; {DRAWS} batches of other sentences in turn. What is done once: compiling, with nothing stored by "
-        "an earlier process, or recording each shape."
-    )
-    return Section(title, note, rows, seconds)
+        seconds[f"once: {RECORDED}, {size}"] = round(once, 2)
+    note = f"{of.title}; {DRAWS} batches of other sentences in turn. What is done once: recording each shape."
+    return Section("Steps as CUDA graphs", note, rows, seconds)
 
 
-def _passes(problem: Problem, draws: Sequence[np.ndarray], switched: Callable[[], Any] = nullcontext) -> None:
-    with switched():
-        for rows in draws:
-            problem.train.backward(rows)
+def _passes(problem: Problem, draws: Sequence[np.ndarray]) -> None:
+    for rows in draws:
+        problem.train.backward(rows)
 
 
 def _default_steps(of: Subject, rows: np.ndarray) -> dict[str, Callable[[], object]]:
@@ -619,33 +502,6 @@ def _default_steps(of: Subject, rows: np.ndarray) -> dict[str, Callable[[], obje
     return work
 
 
-@contextmanager
-def _made(way: str, problem: Problem) -> Iterator[Callable[[], Any]]:
-    """Prepare a problem's passes for this variant, and yield a context that must be entered for each pass.
-
-    Problems of one pair share a model: outside the context it is unchanged.
-    """
-    given = COMPILED.get(way, {})
-    model, batches = problem.flat.model, problem.train.batches
-    if way == RECORDED or "mode" in given:
-        problem.train.recordings = (Recordings if way == RECORDED else Padded)(problem.flat, batches)
-    from torch._inductor.utils import fresh_cache  # takes a second
-
-    torch.compiler.reset()
-    call = torch.compile(model.forward, **given) if given else model.forward
-
-    @contextmanager
-    def switched() -> Iterator[None]:
-        forward, model.forward = model.forward, call
-        try:
-            yield
-        finally:
-            model.forward = forward
-
-    with fresh_cache():
-        yield switched
-
-
 # All sections.
 
 SECTIONS: dict[str, Callable[..., Section]] = {
@@ -655,15 +511,12 @@ SECTIONS: dict[str, Callable[..., Section]] = {
     "steps-gpt2-12": partial(steps, "gpt2-12", 128, 5, at_once=3),
     "reference-1024": partial(against_reference, "encoder-6", BATCH, 3),
     "reference-128": partial(against_reference, "encoder-6", 128, 5),
-    "parts": partial(where_it_goes, "encoder-6", 128, 5),
     "sweeps": partial(sweeps, "encoder-6", 64, 5),
-    "recorded": partial(faster_passes, "Steps as CUDA graphs", (RECORDED,), "encoder-6", (16, 32, 128), 5),
-    "compiled": partial(faster_passes, "Steps by torch.compile", tuple(COMPILED), "encoder-6", (32, 128), 5),
+    "recorded": partial(recorded_passes, "encoder-6", (16, 32, 128), 5),
 }
 SHORT: dict[str, Callable[..., Section]] = {
     "steps-tiny": partial(steps, "tiny", 32, 5),
     "reference-tiny": partial(against_reference, "tiny", 32, 5, length=64),
-    "parts": partial(where_it_goes, "tiny", 32, 5),
     "sweeps": partial(sweeps, "tiny", 64, 5),
 }
 
