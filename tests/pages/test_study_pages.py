@@ -23,7 +23,7 @@ from skillviz.runs.store import Store
 from skillviz.studies.paper.experiments import EXPERIMENTS
 from skillviz.studies.paper.request import EDITED, study_of, write_study
 from skillviz.studies.spec import ExperimentRequest
-from skillviz.studies.store import studies_in
+from skillviz.studies.store import StepNote, studies_in
 from skillviz.tasks.project import PROJECT
 from skillviz.tasks.readable_names import readable
 from skillviz.ui import study_choice
@@ -244,14 +244,15 @@ def test_a_row_of_the_list_opens_its_study(empty: Path) -> None:
 
 
 def test_the_list_tells_scale_state_and_minutes(empty: Path) -> None:
-    fake_study(empty, "table1")
+    steps = {str(n): StepNote(kind="localize", title="", state="finished", seconds=150.0) for n in range(2)}
+    fake_study(empty, "table1", steps=steps)
     fake_study(empty, "figure2", status="failed", tables=())
     table = opened("studies").dataframe[0].value
     assert list(table)[:2] == ["data", "experiment"] and "study" not in table, "both are in sight on a phone"
     assert set(table["data"]) == {"MR"}
     assert list(table["experiment"]) == [EXPERIMENTS[name].title for name in ("table1", "figure2")]
     assert list(table["state"]) == ["finished", "failed"]
-    assert list(table["taken, min"])[0] == 5.0 and "estimated, min" not in table
+    assert list(table["computing, min"])[0] == 5.0 and list(table["runs"])[0] == 2
 
 
 def test_studies_that_are_otherwise_alike_are_told_apart_by_their_names(empty: Path) -> None:

@@ -40,12 +40,16 @@ VIEWS = {LIST: "All studies", ONE: "Open study", NEW: "Start a study"}
 LISTING = "studies.list"
 BOX = 330  # pixels, the maximum width of a box: two of them are beside the views
 COLUMNS = {
+    "data": st.column_config.TextColumn("data", width=264),
     "experiment": st.column_config.TextColumn("experiment", width=348),
     "runs": st.column_config.NumberColumn(
         "runs", width=50, help="Localizations that the study's tables were made from. Some may not be stored here."
     ),
-    "taken, min": st.column_config.NumberColumn(
-        "taken, min", format="%.1f", width=78, help="In all attempts together."
+    "computing, min": st.column_config.NumberColumn(
+        "computing, min",
+        format="%.1f",
+        width=104,
+        help="The minutes that its steps took, one after the other; steps that another study made count too.",
     ),
 }
 FIRST = (
@@ -148,7 +152,7 @@ def list_table(studies: Sequence[StudyFolder], states: Mapping[str, str]) -> pd.
                 or states.get(study.path.name)
                 or study_words.state(study),
                 "runs": sum(step.kind == LOCALIZE for step in steps) or None,
-                "taken, min": record.seconds / 60 if record.seconds else None,
+                "computing, min": sum(step.seconds or 0.0 for step in steps) / 60 or None,
                 "ended": formats.day(record.finished).split(",")[0] if record.finished else "",
                 "study": study.name,
             }
