@@ -52,11 +52,15 @@ BUDGETS = {
     "first-order, 2,048 examples": ("first-order", {"examples": 2048}),
 }
 """The same searches with other numbers of gradient examples; `stagewise` below takes 1,600, `first-order` 512."""
+ELSEWHERE = "stagewise on outputs, other texts"
+TEXTS = {"clinc-domains-sgd": "mr", "subj-stories": "mr", "mr-sgd": "subj", "mr-adamw": "subj"}
+"""The tasks whose training texts stand in for a pair's own; the examples have no other task of two texts."""
 METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     REFERENCE: ("movement", {}),
     "top movement, equal shares": ("movement", {"per": "tensor"}),
     "relative to the weight": ("tall-mask", {}),
     "stagewise on outputs": ("stagewise", {**SHORT, "match": "outputs"}),
+    ELSEWHERE: ("stagewise", {**SHORT, "match": "outputs"}),
     "stagewise": ("stagewise", SHORT),
     "first-order, signs": ("first-order", {"examples": 512, "weigh": "signs"}),
     "first-order": ("first-order", {"examples": 512}),
@@ -66,7 +70,7 @@ METHODS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 COMPARED = [
     *((method, REFERENCE) for method in METHODS if method not in {REFERENCE, *BUDGETS}),
-    ("stagewise on outputs", "stagewise"),
+    ("stagewise on outputs", "stagewise"), (ELSEWHERE, "stagewise on outputs"),
     *((method, "first-order") for method in METHODS if method.startswith("first-order, ")),
     ("stagewise, 800 examples", "stagewise, 400 examples"), ("stagewise", "stagewise, 800 examples"),
     ("stagewise, 3,200 examples", "stagewise"), ("stagewise, 6,400 examples", "stagewise, 3,200 examples"),
@@ -85,7 +89,10 @@ def session_of(pair: str) -> Session:
 
 def spec_of(size: str, pair: str, method: str) -> RunSpec:
     """Return the run of a cell; 160 validation examples fit and choose its gains, 600 test examples judge."""
-    return example_spec(pair, *METHODS[method], size, gain=FIT, max_validation=160, max_test=600)
+    localizer, options = METHODS[method]
+    if method == ELSEWHERE:
+        options = {**options, "texts": f"examples/tasks/{TEXTS[pair]}.yaml"}
+    return example_spec(pair, localizer, options, size, gain=FIT, max_validation=160, max_test=600)
 
 
 def example_spec(pair: str, localizer: str, options: Mapping[str, Any], size: str, **more: Any) -> RunSpec:
@@ -190,6 +197,8 @@ def cells(size: str | None, pair: str | None, method: str | None) -> Cells:
     """Yield the cells of these values: the smaller size first, then development, then the cheaper methods."""
     for one, role, name in product(SIZES, (DEVELOPMENT, TEST), METHODS):
         for models in role:
+            if name == ELSEWHERE and models not in TEXTS:
+                continue
             if size in (None, one) and pair in (None, models) and method in (None, name):
                 yield dict(zip(KEY, (one, models, name), strict=True)), partial(measured, one, models, name)
 

@@ -48,7 +48,7 @@ from skillviz.runs.run import RANKING, REGION, Run
 from skillviz.runs.session import Session
 from skillviz.runs.spec import KEY, NO_NULLS, RunSpec, key_in, words_of_region
 from skillviz.runs.store import Library
-from skillviz.runs.transfer import refuse_unfit
+from skillviz.runs.transfer import OtherTexts, refuse_unfit
 from skillviz.tasks.project import expanded
 from skillviz.tasks.task import GENERATION, Task
 
@@ -226,6 +226,11 @@ def refused_options(options: Any, task: Task, is_lean: bool) -> BadInput | None:
         return BadInput(
             f"match={OUTPUTS} needs a task with classes or options, and this one has references; leave it out."
         )
+    if getattr(options, "texts", "") and not (matches_outputs(options) and task.has_classes):
+        return BadInput(
+            f"the option texts needs match={OUTPUTS}, as labels of those texts are not used, and a task with classes; "
+            f"leave it out, or add match={OUTPUTS}."
+        )
     if is_lean and getattr(options, "is_averaged", False):
         return BadInput(
             "in lean mode first-order takes one gradient at the base; leave points and weigh out, or lean mode."
@@ -272,9 +277,13 @@ class CheckedSpec:
 
 @dataclass(frozen=True, kw_only=True)
 class RunPlan(CheckedSpec):
-    """A run as far as it is known before weights are read: also the note on its data, and all notes it will store."""
+    """A run as far as it is known before weights are read: also the note on its data, and all notes it will store.
+
+    `texts` are the training texts of another task that its search uses, if it does.
+    """
 
     task: TaskNote
+    texts: OtherTexts | None
 
 
 def planned(spec: RunSpec, session: Session, runs: Library, device: str = "") -> RunPlan:
@@ -287,6 +296,8 @@ def planned(spec: RunSpec, session: Session, runs: Library, device: str = "") ->
     if spec.fits_gain and (reason := session.against_gain(spec)):
         raise BadInput(why_not(reason, "The gain cannot be fitted", 2 * FEWEST))
     session.out_of_scope(spec)  # raises if its file cannot be read
+    named = getattr(found.options, "texts", "")
+    texts = session.other_texts(spec, named) if named else None
     notes = (
         *session.rehearsed(spec)[0].notes,
         *splits.notes,
@@ -294,9 +305,10 @@ def planned(spec: RunSpec, session: Session, runs: Library, device: str = "") ->
         *filter(None, (why_not(session.against_fitting(spec)),)),
         *encoding_notes(session.texts(spec)),
         *found.notes,
+        *([texts.note] if texts else ()),
     )
     task = task_note(session.task(spec), splits)
-    return RunPlan(**{**vars(found), "notes": tuple(dict.fromkeys(notes)), "task": task})
+    return RunPlan(**{**vars(found), "notes": tuple(dict.fromkeys(notes)), "task": task, "texts": texts})
 
 
 def checked_spec(

@@ -116,13 +116,14 @@ def problem_of(plan: RunPlan, pair: ModelPair, data: Mapping[str, Encoded]) -> t
 def searched_data(plan: RunPlan, session: Session, passes: Passes = UNKEPT) -> dict[str, Encoded]:
     """Return the run's examples; for a search that matches outputs, the training examples have them as targets.
 
-    They are the fine-tuned model's probabilities, on a null's search too.
+    They are the fine-tuned model's probabilities, on a null's search too. They may be of another task's texts.
     """
     data = session.encoded(plan.spec)
     if not matches_outputs(plan.options):
         return data
-    scores = passes.predict(session.pair(plan.spec), data["train"], "train", "finetuned")
-    return {**data, "train": replace(data["train"], targets=probabilities(scores))}
+    train = data["train"] if plan.texts is None else session.encoded_texts(plan.spec, plan.texts)
+    scores = passes.predict(session.pair(plan.spec), train, "train", "finetuned")
+    return {**data, "train": replace(train, targets=probabilities(scores))}
 
 
 def follow(plan: RunPlan, session: Session) -> None:
@@ -247,7 +248,7 @@ class _Production:
             "spec": plan.spec.key(),
             "base": pair.base_info.fingerprint,
             "finetuned": pair.finetuned_info.fingerprint,
-            "data": plan.task.fingerprint,
+            "data": plan.task.fingerprint + (plan.texts.fingerprint if plan.texts else ""),
             "region": plan.base_region.sha256() if plan.base_region is not None else "",
             DEFINITION: plan.task.definition,
         }

@@ -23,7 +23,7 @@ from skillviz.runs.pace import Pace
 from skillviz.runs.provenance import overlap_note
 from skillviz.runs.record import TaskNote
 from skillviz.runs.spec import RunSpec
-from skillviz.runs.transfer import Other, other_examples, seen_texts
+from skillviz.runs.transfer import Other, OtherTexts, other_examples, other_texts, seen_texts
 from skillviz.tasks import registry
 from skillviz.tasks.leaks import training_texts
 from skillviz.tasks.project import expanded
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 ENDS = ("pretrained", "finetuned")
 EVALUATED = ("validation", "test")
 OF_DATA = (
-    "task", "splits", "overlap", "preflight", "others", "rehearsed", "encoded", "out_of_scope",
+    "task", "splits", "overlap", "preflight", "others", "other_texts", "rehearsed", "encoded", "out_of_scope",
     "encoded_out_of_scope",
 )  # fmt: skip
 """The values that are kept when the pair changes."""
@@ -95,6 +95,19 @@ class Session:
             return tuple(other_examples(source, other, readout, training, named=name) for name, other in tasks)
 
         return self._remember("others", (spec.task, readout, spec.others), make)
+
+    def other_texts(self, spec: RunSpec, named: str) -> OtherTexts:
+        """Return the training texts of a task that a search may use instead of the spec's own."""
+        splits, source = self.splits(spec), self.task(spec)
+        return self._remember(
+            "other_texts",
+            (_data_key(spec), named),
+            lambda: other_texts(source, registry.task(named, "texts"), splits, spec.max_train, spec.data_seed),
+        )
+
+    def encoded_texts(self, spec: RunSpec, texts: OtherTexts) -> Encoded:
+        """Return these texts as token ids, read as the run's own."""
+        return self._encode(spec, self.task(spec), texts.frame)
 
     def preflight(self, spec: RunSpec) -> Preflight:
         """Return the checked pair without its weights; raises the first problem."""

@@ -158,7 +158,8 @@ class RunSpec(BaseModel):
         """Return the spec with paths relative to `folder` made absolute, so that pages and jobs find them anywhere."""
         pair = {name: anchored(getattr(self, name), folder) for name in ("base", "finetuned")}
         task, *others = (anchored_task(name, folder) for name in (self.task, *self.others))
-        return self.model_copy(update={**pair, "task": task, "others": tuple(others)})
+        options = {n: anchored_task(v, folder) if n == "texts" else v for n, v in self.options.items()}
+        return self.model_copy(update={**pair, "task": task, "others": tuple(others), "options": options})
 
     def command(self) -> str:
         """Return the command line that makes this run again, with only the options that differ from the defaults."""

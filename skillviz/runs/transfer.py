@@ -16,7 +16,8 @@ from skillviz.runs.record import Scores, TaskNote, TransferNote
 from skillviz.tasks.definition import definition
 from skillviz.tasks.leaks import digests, training_texts
 from skillviz.tasks.readable_names import name_beside
-from skillviz.tasks.splits import Splits, class_notes, fingerprint, load_test
+from skillviz.tasks.source import opened
+from skillviz.tasks.splits import Splits, class_notes, fingerprint, load_test, sampled
 from skillviz.tasks.task import GENERATION, LabelWords, Task, Template
 
 KINDS = {"prompt": "masked", "causal": "causal"}
@@ -177,6 +178,43 @@ def _words(source: Task, other: Task, mapping: LabelMap, kind: str) -> tuple[str
     rest = dict(zip(source.labels, source_words or (None,) * len(source.labels), strict=True))
     chosen = [by_label.get(label) or rest[label] for label in source.labels]
     return tuple(str(word) for word in chosen) if None not in chosen and len(set(chosen)) == len(chosen) else None
+
+
+@dataclass(frozen=True)
+class OtherTexts:
+    """Training texts of another task in the form of a task's own examples, and a note on them.
+
+    Their labels are 0 and mean nothing; `fingerprint` is the frame's.
+    """
+
+    frame: pd.DataFrame
+    note: str
+    fingerprint: str
+
+
+def other_texts(source: Task, other: Task, splits: Splits, most: int | None, seed: int) -> OtherTexts:
+    """Return at most `most` training texts of another task, without those that are held-out examples of the source.
+
+    Raises BadInput if its examples have another number of texts, BadData if none is left.
+    """
+    if other.pair != source.pair:
+        raise BadInput(f"'{other.name}' and '{source.name}' differ in the number of texts; name another task as texts.")
+    found = opened(other, ("train",))["train"]
+    frame = found.frame(other, np.arange(len(found.rows)))
+    held = {*digests(splits.validation), *digests(splits.test)}
+    fresh = np.array([digest not in held for digest in digests(frame)], dtype=bool)
+    if not fresh.any():
+        raise BadData(
+            f"every training text of '{other.name}' is held out by '{source.name}'; name another task as texts."
+        )
+    columns = [name for name in ("example_id", "text_a", "text_b") if name in frame]
+    left = sampled(frame.loc[fresh, columns].assign(label=0), most, seed)
+    sha256 = fingerprint({"train": left})
+    note = (
+        f"The search uses {len(left):,} training texts of {other.name} and no label (sha256 {sha256[:12]}); "
+        f"{(~fresh).sum():,} that {source.name} holds out for validation or test are left out."
+    )
+    return OtherTexts(left, note, sha256)
 
 
 def seen_texts(task: Task, splits: Splits, max_train: int | None) -> frozenset[bytes]:

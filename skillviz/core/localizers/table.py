@@ -42,7 +42,7 @@ class Option:
     """The description of one option: its range or choices, and the published value, None if there is none.
 
     `parse` returns a typed text in canonical form and raises ValueError; `expects` completes "... is not".
-    `names_models`: it names folders, so no page has a field for it. `name` and `default` are the field's.
+    `names_files`: it names folders or files, so no page has a field for it. `name` and `default` are the field's.
     """
 
     title: str
@@ -53,7 +53,7 @@ class Option:
     paper: Value | None = None
     parse: Callable[[object], str] | None = None
     expects: str = ""
-    names_models: bool = False
+    names_files: bool = False
     name: str = ""
     default: Value = 0
 
@@ -206,6 +206,10 @@ class StagewiseOptions:
     match: str = option(
         LABELS, "Match", "The reference for the graft's answers: the labels of the training texts, or the fine-tuned "
         "model's probabilities on them, so that labels are not used.", choices=(LABELS, OUTPUTS),
+    )  # fmt: skip
+    texts: str = option(
+        "", "Texts", "A task whose training texts are searched instead of the run's own; only with match=outputs, as "
+        "their labels are not used.", names_files=True,
     )  # fmt: skip
 
 
@@ -418,7 +422,7 @@ class ThresholdOptions:
     other_models: str = option(
         "", "Models of other tasks", "Other fine-tuned models of the same base, with commas; without any, the base's "
         "values stand for their movements.", parse=models_text, expects="names of models with commas",
-        names_models=True,
+        names_files=True,
     )  # fmt: skip
     other_movement: Tensor | None = filled(None, "name models: other_models=FOLDER,FOLDER")
 

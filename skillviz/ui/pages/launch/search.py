@@ -118,7 +118,7 @@ def _options(choices: Choices, row: Localizer, place_: DeltaGenerator) -> None:
     chosen: dict[str, Any] = {}
     for option in row.shown_options:
         name, help = f"new.{row.name}.{option.name}", option.sentence
-        if option.names_models:
+        if option.names_files:
             continue
         if option.choices:
             offered, default = list(option.choices), str(option.default)
