@@ -17,7 +17,7 @@ SERIES: Mapping[str, Style] = {
     "precision": Style("true among its moved parameters", BAR, "square-open", "solid"),
 }
 """The series drawn for a localizer, by the column of the board."""
-AXIS, SIDE = "%", "localizer"
+AXIS, SIDE = "accuracy and precision, %", "localizer"
 ROW, PANEL = 44, 132  # pixels of a row, and of axis and legend
 
 
