@@ -83,8 +83,7 @@ def test_gains_by_kind_are_those_of_loops(seed: int) -> None:
 
 def test_entries_by_kind_are_each_once_in_their_own() -> None:
     """In a fused tensor an entry's column decides; a bias is a bias in all modules."""
-    shapes = {"h.0.attn.c_attn.weight": (2, 6), "h.0.attn.c_attn.bias": (6,), "h.0.ln_1.weight": (2,)}
-    table = graftable("gpt2", shapes)
+    table = graftable("gpt2", {"h.0.attn.c_attn.weight": (2, 6), "h.0.attn.c_attn.bias": (6,), "h.0.ln_1.weight": (2,)})
     named = ["query", "query", "key", "key", "value", "value"] * 2 + [BIAS] * 6 + ["LayerNorm"] * 2
     for flat in (np.arange(20), np.array([1, 3, 7, 11, 12, 19]), np.array([15]), np.array([], dtype=np.int64)):
         found = table.by_kind(flat)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from operator import attrgetter
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM,
 from skillviz.core.architectures import KINDS
 from skillviz.core.parameters import Fused, Parameter, ParameterTable, graftable, readout_names
 from skillviz.errors import BadModel
+from tests.core.by_hand import by_hand
 from tests.core.problems import model_of, table_of
 from tests.refused import refused
 from tests.tiny import FAMILIES, tiny_model
@@ -30,24 +32,6 @@ def on_meta(model_type: str, readout: str, **sizes: object) -> torch.nn.Module:
 
 
 MINILM = {"hidden_size": 384, "num_hidden_layers": 6, "num_attention_heads": 12, "intermediate_size": 1536}
-
-
-@pytest.mark.parametrize(
-    ("model_type", "readout", "sizes", "d", "of_biases", "layers"),
-    [
-        ("roberta", "prompt", {}, 85_054_464, 101_376, 12),  # the paper's two models
-        ("roberta", "head", {}, 85_054_464, 101_376, 12),
-        ("gpt2", "causal", {}, 85_054_464, 101_376, 12),
-        ("bert", "head", MINILM, 10_646_784, 25_344, 6),
-    ],
-)
-def test_known_models_have_their_d(
-    model_type: str, readout: str, sizes: dict[str, int], d: int, of_biases: int, layers: int
-) -> None:
-    table = table_of(on_meta(model_type, readout, **sizes))
-    biases = sum(p.size for p in table.parameters if p.is_bias)
-    assert (table.d, table.offsets[-1], biases) == (d, d, of_biases) and table.offsets.dtype == np.int64
-    assert (table.layers, table.heads, table.known) == (layers, 12, True)
 
 
 @pytest.mark.parametrize("family", [*FAMILIES, *LIKE_LLAMA])
@@ -86,20 +70,41 @@ def test_readout_names_are_the_heads_own(family: str) -> None:
     assert not set(names) & set(table_of(model).names)
 
 
-def test_opt_with_projections_leaves_them_out() -> None:
-    sizes = {"vocab_size": 50, "hidden_size": 16, "word_embed_proj_dim": 8, "num_hidden_layers": 1, "ffn_dim": 32}
-    model = on_meta("opt", "causal", num_attention_heads=2, **sizes)
-    names = " ".join(name for name, _ in model.named_parameters())
-    assert "project_in" in names and "project_out" in names
-    assert not [n for n in table_of(model).names if "project" in n or "embed" in n]
+def size_of(*model: str, **sizes: object) -> tuple[object, ...]:
+    table = table_of(on_meta(*model, **sizes))
+    biases = sum(p.size for p in table.parameters if p.is_bias)
+    return table.d, table.offsets[-1], table.offsets.dtype, biases, table.layers, table.heads, table.known
 
 
-def test_an_unknown_architecture_is_told_by_its_own_names() -> None:
-    shapes = {"net.embed.weight": (9, 4), "net.blocks.0.mix.weight": (4, 4), "net.blocks.1.mix.bias": (4,)}
-    table = graftable("mystery", shapes, {})
-    found = [(p.name, p.layer, p.kind) for p in table.parameters]
-    assert found == [("net.blocks.0.mix.weight", 0, "other"), ("net.blocks.1.mix.bias", 1, "other")]
-    assert "other" in KINDS and not table.known and "'mystery'" in str(table.note) and table.d == 20
+BASE, QUERY = (85_054_464, 85_054_464, np.int64, 101_376, 12, 12, True), "model.layers.0.self_attn.q_proj.weight"
+OPT = {"vocab_size": 50, "hidden_size": 16, "word_embed_proj_dim": 8, "num_hidden_layers": 1, "ffn_dim": 32}
+PROJECTED = on_meta("opt", "causal", num_attention_heads=2, **OPT)
+BUFFERS = [
+    ("gpt2", "transformer.h.0.attn.bias", "h.0.attn.c_attn.bias"),
+    ("gpt2", "h.11.attn.masked_bias", "h.0.attn.c_attn.bias"),
+    ("gpt_neox", "gpt_neox.layers.0.attention.rotary_emb.inv_freq", "gpt_neox.layers.0.attention.dense.bias"),
+    ("gpt_neox", "gpt_neox.layers.0.attention.bias", "gpt_neox.layers.0.attention.dense.bias"),
+    ("llama", "model.layers.0.self_attn.rotary_emb.inv_freq", QUERY),
+]
+"""A buffer in older checkpoints, beside a parameter."""
+MYSTERY = {"net.embed.weight": (9, 4), "net.blocks.0.mix.weight": (4, 4), "net.blocks.1.mix.bias": (4,)}
+test_by_hand = by_hand(
+    *((f"d of {model} {readout}", BASE, size_of, model, readout)  # the paper's two models
+      for model, readout in (("roberta", "prompt"), ("roberta", "head"), ("gpt2", "causal"))),
+    ("d of MiniLM", (10_646_784, 10_646_784, np.int64, 25_344, 6, 12, True),
+     lambda: size_of("bert", "head", **MINILM)),
+    *((f"no {buffer}", (kept,), lambda row=(model, buffer, kept): graftable(
+        row[0], {row[1]: (1, 1, 8, 8), row[2]: (12,)}, {"num_attention_heads": 2}).names)
+      for model, buffer, kept in BUFFERS),
+    ("OPT has projections", {"project_in", "project_out"},
+     lambda: {part for name, _ in PROJECTED.named_parameters() for part in name.split(".") if "project" in part}),
+    ("none of them counts", [],
+     lambda: [n for n in table_of(PROJECTED).names if "project" in n or "embed" in n]),
+    ("an unknown architecture", [("net.blocks.0.mix.weight", 0, "other"), ("net.blocks.1.mix.bias", 1, "other")],
+     lambda: [(p.name, p.layer, p.kind) for p in graftable("mystery", MYSTERY, {}).parameters]),
+    ("it is not known", (False, 20, True), lambda: attrgetter("known", "d")(graftable("mystery", MYSTERY, {})) + (
+        "'mystery'" in str(graftable("mystery", MYSTERY, {}).note),)),
+)  # fmt: skip
 
 
 test_a_model_without_blocks_is_refused = refused(
@@ -108,26 +113,9 @@ test_a_model_without_blocks_is_refused = refused(
 )
 
 
-@pytest.mark.parametrize(
-    ("model_type", "name"),
-    [
-        ("gpt2", "transformer.h.0.attn.bias"),
-        ("gpt2", "h.11.attn.masked_bias"),
-        ("gpt_neox", "gpt_neox.layers.0.attention.rotary_emb.inv_freq"),
-        ("gpt_neox", "gpt_neox.layers.0.attention.bias"),
-        ("llama", "model.layers.0.self_attn.rotary_emb.inv_freq"),
-    ],
-)
-def test_buffers_of_older_checkpoints_do_not_count(model_type: str, name: str) -> None:
-    kept = {"gpt2": "h.0.attn.c_attn.bias", "gpt_neox": "gpt_neox.layers.0.attention.dense.bias"}
-    real = kept.get(model_type, "model.layers.0.self_attn.q_proj.weight")
-    assert graftable(model_type, {name: (1, 1, 8, 8), real: (12,)}, {"num_attention_heads": 2}).names == (real,)
-
-
-def fused_in(table: ParameterTable, name: str) -> tuple[Parameter, Fused]:
+def fused_in(table: ParameterTable, name: str) -> tuple[Parameter, Fused | None]:
     """Return the parameter whose name ends so, and how its parts are fused."""
     (parameter,) = (p for p in table.parameters if p.name.endswith(name))
-    assert parameter.fused is not None
     return parameter, parameter.fused
 
 
@@ -144,10 +132,8 @@ def test_neox_rows_alternate_by_head_as_the_model_splits_them() -> None:
     """GPTNeoXAttention.forward views its output as [heads, 3 * head], then takes three chunks."""
     model = tiny_model("gpt_neox", "causal", num_attention_heads=4)
     attention, table = model.gpt_neox.layers[0].attention, table_of(model)
-    width = 3 * attention.head_size
-    seen = parts_by_probe(
-        attention.query_key_value, lambda y: y.view(*y.shape[:-1], -1, width).chunk(3, dim=-1)
-    )  # fmt: skip
+    shape = (-1, 3 * attention.head_size)
+    seen = parts_by_probe(attention.query_key_value, lambda y: y.view(*y.shape[:-1], *shape).chunk(3, dim=-1))
     for name in ("weight", "bias"):
         parameter, fused = fused_in(table, f"0.attention.query_key_value.{name}")
         assert fused == Fused(axis=0, groups=4) and np.array_equal(fused.kind_numbers(parameter.shape), seen)

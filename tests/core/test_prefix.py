@@ -101,5 +101,4 @@ def test_other_families_make_whole_passes(monkeypatch: pytest.MonkeyPatch) -> No
 def test_the_lowest_layer_of_a_region(layers: tuple[int, ...], lowest: int) -> None:
     table = problem_of("bert").table
     names = {layer: next(p.name for p in table.parameters if p.layer == layer) for layer in layers}
-    region = Region({name: np.array([0]) for name in names.values()}, table.shapes)
-    assert lowest_layer(region, table) == lowest
+    assert lowest_layer(Region({name: np.array([0]) for name in names.values()}, table.shapes), table) == lowest

@@ -133,6 +133,5 @@ def test_sizes_beyond_the_candidates_are_filled_by_movement(rounds: int) -> None
     steps, selection = finish(linearized(problem, 150, seed=0, options=options))
     order = selection.order.tolist()
     assert len(set(order)) == 150 and steps[-1].size == 100
-    left = problem.tau.abs().index_fill(0, torch.tensor(order[:100]), -1)
-    assert order[100:] == left.topk(50).indices.tolist()
+    assert order[100:] == problem.tau.abs().index_fill(0, torch.tensor(order[:100]), -1).topk(50).indices.tolist()
     assert torch.equal(problem.flat.theta, problem.base)

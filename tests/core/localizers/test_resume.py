@@ -47,8 +47,7 @@ def reports_often(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def problem_for(**changes: Any) -> Problem:
-    labels = changes.get("labels", 2)
-    return tiny_problem(n=16, selection=examples(n=10, labels=labels, seed=3), **changes)
+    return tiny_problem(n=16, selection=examples(n=10, labels=changes.get("labels", 2), seed=3), **changes)
 
 
 def run(problem: Problem, name: str, size: int, resume: State | None = None) -> Any:
