@@ -46,14 +46,12 @@ def examples(readout: str = "head", n: int = 12, labels: int = 2, seed: int = 0)
 
 
 def model_of(family: str = "bert", readout: str = "head", labels: int = 2, seed: int = 0) -> nn.Module:
-    """Return a tiny random model with the examples' padding token."""
     model = tiny_model(family, readout, seed=seed, labels=labels)
     model.config.pad_token_id = PAD
     return model
 
 
 def table_of(model: nn.Module) -> ParameterTable:
-    """Return the graftable parameters of a model."""
     named = model.named_parameters()
     return graftable(model.config.model_type, {name: tuple(p.shape) for name, p in named}, model.config.to_dict())
 
@@ -86,7 +84,6 @@ def problem_of(
 def tiny_problem(
     family: str = "bert", readout: str = "head", labels: int = 2, n: int = 12, seed: int = 0, **changes: object
 ) -> Problem:
-    """Return `problem_of` a new tiny model and new examples."""
     model, encoded = model_of(family, readout, labels, seed), examples(readout, n, labels, seed)
     return problem_of(model, encoded, readout, seed=seed, **changes)  # type: ignore[arg-type]
 

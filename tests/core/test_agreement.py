@@ -41,7 +41,6 @@ def test_mcnemar_equals_counting_every_fall_of_the_coins(right: list[tuple[bool,
 
 
 def said(*classes: int) -> np.ndarray:
-    """Return logits [n, 3] that predict these classes."""
     return 4.0 * np.eye(3)[list(classes)]
 
 
@@ -52,7 +51,6 @@ def right(a: str, b: str) -> tuple[float, int, int]:
 
 
 def of_class(logits: np.ndarray, labels: np.ndarray, c: int) -> pd.DataFrame:
-    """Return the results of class c by metric."""
     found = class_results({"grafted": logits}, labels, resamples=50)
     return found[found["class"] == c].set_index("metric")
 

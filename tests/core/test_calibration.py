@@ -300,39 +300,29 @@ def test_the_test_has_its_size_and_power() -> None:
     assert again[0] == again[1] and again[0].statistic == pytest.approx(slow.ece(*model(150), 15), rel=1e-9)
 
 
-def test_a_masked_class_has_no_probability() -> None:
-    """A third class with logit -inf gives the model of two classes."""
-    (logits, labels), (other, _) = model(80), model(80, heat=2.0)
-    one, two = (np.column_stack([z, np.full(80, -np.inf)]) for z in (logits, other))
-    assert calibration_error(one, labels) == calibration_error(logits, labels)
-    assert calibration_error(one, labels) != calibration_error(np.column_stack([logits, np.zeros(80)]), labels)
-    assert calibration_difference(one, two, labels) == calibration_difference(logits, other, labels)
-    assert calibration_test(one, labels) == calibration_test(logits, labels)
-
-
-@pytest.mark.parametrize("kind", [bool, float])
-def test_labels_may_be_truth_values_and_whole_floats(kind: type) -> None:
-    logits, labels = model(80)
-    assert calibration_error(logits, labels.astype(kind)) == calibration_error(logits, labels)
-    assert calibration_difference(logits, -logits, labels.astype(kind)) == calibration_difference(
-        logits, -logits, labels
-    )
-
-
-def test_what_may_be_logits_is_used() -> None:
-    logits, labels = model(50)
-    high = calibration_error(logits, labels).high
-    assert calibration_error(np.log(probabilities(logits)), labels).high == pytest.approx(high)
-    assert calibration_error(np.eye(2)[labels], labels).value > 0, "rows of 0 and 1 may be logits"
-
-
 Z, Y = model(50)
 P, RAGGED = probabilities(Z), [[1, 2], [3]] * 10
 
 
 def third(*row: float) -> np.ndarray:
-    """Return logits whose example 3 has these."""
     return np.where(np.arange(len(Z))[:, None] == 3, row, np.column_stack([Z, np.zeros(50)])[:, : len(row)])
+
+
+HOT, MASKED = model(50, heat=2.0)[0], np.full(50, -np.inf)
+test_what_may_be_used = by_hand(
+    ("a masked class", calibration_error(Z, Y), lambda: calibration_error(np.column_stack([Z, MASKED]), Y)),
+    ("a third class counts", False,
+     lambda: calibration_error(np.column_stack([Z, np.zeros(50)]), Y) == calibration_error(Z, Y)),
+    ("a masked class in a difference", calibration_difference(Z, HOT, Y),
+     lambda: calibration_difference(*(np.column_stack([z, MASKED]) for z in (Z, HOT)), Y)),
+    ("a masked class in a test", calibration_test(Z, Y), lambda: calibration_test(np.column_stack([Z, MASKED]), Y)),
+    *((f"labels as {kind.__name__}", calibration_error(Z, Y), calibration_error, Z, Y.astype(kind))
+      for kind in (bool, float)),
+    *((f"labels of a difference as {kind.__name__}", calibration_difference(Z, -Z, Y), calibration_difference, Z, -Z,
+       Y.astype(kind)) for kind in (bool, float)),
+    ("log-probabilities", near(calibration_error(Z, Y).high), lambda: calibration_error(np.log(P), Y).high),
+    ("rows of 0 and 1 may be logits", True, lambda: calibration_error(np.eye(2)[Y], Y).value > 0),
+)  # fmt: skip
 
 
 test_bad_data_is_refused = refused(

@@ -23,8 +23,7 @@ pytestmark = pytest.mark.gpu
 
 
 def on(device: str, family: str = "bert", readout: str = "head", dtype: torch.dtype = torch.float32) -> Problem:
-    encoded = examples(readout, n=12, labels=3)
-    model = model_of(family, readout, labels=3).to(device)
+    encoded, model = examples(readout, n=12, labels=3), model_of(family, readout, labels=3).to(device)
     return problem_of(model, encoded, readout, dtype=dtype, selection=examples(readout, n=6, labels=3, seed=1))
 
 
@@ -100,8 +99,7 @@ def test_recorded_passes_are_those_that_were_recorded(
         assert loss == pytest.approx(wanted, rel=1e-5), seed
         np.testing.assert_allclose(scores, answers, rtol=1e-4, atol=1e-5)
         assert float((gradient - slope).norm()) <= (1e-5 if dtype == torch.float32 else 1e-2) * float(slope.norm())
-    kept = twice[0].train.recordings.kept  # type: ignore[union-attr]
-    assert 2 <= len(kept) <= 8
+    assert 2 <= len(twice[0].train.recordings.kept) <= 8  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("name", RECORDABLE)

@@ -156,7 +156,6 @@ def drawn(n: int = 60, seed: int = 0) -> Generated:
 
 
 def perplexity_of(z: Generated, rows: Any = slice(None)) -> float:
-    """Return the slow twin's perplexity of some rows."""
     return slow_perplexity(z[rows, 2].tolist(), (-z[rows, 3]).tolist())
 
 
@@ -175,6 +174,15 @@ def references_alone(n: int = 60, nats: float = 1.0, seed: int = 0) -> Generated
     return generated_scores(None, -tokens * nats * factors, tokens)
 
 
+LETTERS = string.ascii_lowercase + "\n"
+LINES = Generation(("ab",), 4, (25,), True, lambda ids: "".join(LETTERS[i] for i in ids), normalised)
+
+
+def scored_lines(ids: list[int]) -> tuple[list[list[float]], tuple[str, ...]]:
+    scores = LINES.scored([ids], np.array([-1.0]), np.array([3]))
+    return scores.tolist(), scores.texts
+
+
 test_by_hand = by_hand(
     ("panels of texts", ["exact_match", "perplexity"], panels, "exact_match"),
     ("metrics of texts", ["exact_match", "perplexity", "agreement", "recovered"], metric_names, "exact_match", NAMES),
@@ -190,6 +198,11 @@ test_by_hand = by_hand(
     ("a part has no texts", ((), ()), lambda: (drawn()[:3].texts, drawn().texts)),
     *((f"right is judged by {right}", right, right_metric, name) for name, right in
       (("perplexity", "perplexity"), ("exact_match", "exact_match"), ("f1", "accuracy"))),
+    ("a text ends before a line break", "ab", LINES.text, [0, 1, 26, 2]),
+    *((f"{ids} ends: {ends}", ends, LINES.has_ended, ids) for ids, ends in
+      (([0, 26], True), ([25], True), ([0, 1], False))),
+    ("not at a line break", False, replace(LINES, at_line_break=False).has_ended, [0, 26]),
+    *((f"scores of {ids}", ([[0.0, 1.0, -1.0, -3.0]], ("ab",)), scored_lines, ids) for ids in ([0, 1, 26], [0, 1, 25])),
     ("white space", "The cat, here", normalised, "  The  cat,\nhere "),
     ("case", "the cat!", lambda: normalised("The  cat!", ignore_case=True)),
     ("punctuation", "The cat", lambda: normalised("The «cat»!", ignore_punctuation=True)),
@@ -228,16 +241,6 @@ def test_the_interval_of_perplexity_is_over_examples() -> None:
     np.testing.assert_allclose((low, high), np.quantile(draws, [0.025, 0.975]), rtol=0.02)  # different draws
     less = metric_difference(z, other, ONES, "perplexity").value
     assert low < value < high and less == pytest.approx(value - metric_interval(other, ONES, "perplexity").value)
-
-
-def test_a_text_ends_before_a_line_break_where_that_ends_it() -> None:
-    letters = string.ascii_lowercase + "\n"
-    lines = Generation(("ab",), 4, (25,), True, lambda ids: "".join(letters[i] for i in ids), normalised)
-    assert lines.text([0, 1, 26, 2]) == "ab"
-    assert [lines.has_ended(ids) for ids in ([0, 26], [25], [0, 1])] == [True, True, False]
-    assert not replace(lines, at_line_break=False).has_ended([0, 26])
-    found = [lines.scored([ids], np.array([-1.0]), np.array([3])) for ids in ([0, 1, 26], [0, 1, 25])]
-    assert [(scores.tolist(), scores.texts) for scores in found] == [([[0.0, 1.0, -1.0, -3.0]], ("ab",))] * 2
 
 
 @pytest.mark.parametrize("by_length", [False, True])

@@ -49,7 +49,6 @@ def same(model: nn.Module, tensors: dict[str, Tensor]) -> bool:
 
 
 def expected(base: dict[str, Tensor], tuned: dict[str, Tensor], region: Region, heads: tuple[str, ...] = ()) -> dict:
-    """Compute the result of a graft, one entry at a time."""
     out = {name: tensor.clone() for name, tensor in base.items()}
     for name, indices in region.indices.items():
         for i in indices:

@@ -202,7 +202,7 @@ def test_models_that_hardly_differ_leave_some_difference_open() -> None:
 def test_an_interval_over_seeds_cuts_off_the_mass_it_should(n: int) -> None:
     found = intervals.seeds_interval(np.arange(n))
     t = (found.high - found.value) / found.sd * math.sqrt(n)
-    assert slow_intervals.t_central_mass(t, n - 1) == pytest.approx(0.95, abs=1e-8)
+    assert 1 - 2 * student.sf(t, n - 1) == pytest.approx(0.95, abs=1e-8)
 
 
 def test_two_thousand_resamples_of_two_thousand_examples_take_no_loop() -> None:
@@ -274,17 +274,23 @@ test_by_hand = by_hand(
     ("Wilson's of all", 1.0, lambda: intervals.wilson(10, 10)[1]),
     ("Wilson's at 50%", near(0.3957, 0.6043, abs=1e-4), intervals.wilson, 5, 10, 0.5),
     ("Wilson's at 99%", near(0.18423, 0.81577, abs=1e-4), intervals.wilson, 5, 10, 0.99),
-    ("Wilson's of arrays", near(NAN, 0.187616, abs=1e-6), lambda: intervals.wilson(PAIR, 2 * PAIR)[0]),
+    ("Wilson's of arrays", near(NAN, 0.187616, NAN, 0.812384, abs=1e-6),
+     lambda: [*np.ravel(intervals.wilson(PAIR, 2 * PAIR))]),
     ("Tango's of no pair", near(-NONE, NONE), intervals.tango, 0, 0, 600),
     ("Tango's", near(-0.1410, abs=1e-4), lambda: intervals.tango(12, 9, 43)[0]),
-    ("Tango's of arrays", [False, True], lambda: [*(intervals.tango(PAIR, PAIR // 3, 50 * (PAIR > 0))[0] ==
-                                                    intervals.tango(3, 1, 50)[0])]),
+    ("Tango's of arrays", near(NAN, intervals.tango(3, 1, 50)[0], NAN, intervals.tango(3, 1, 50)[1], rel=0, abs=0),
+     lambda: [*np.ravel(intervals.tango(PAIR, PAIR // 3, 50 * (PAIR > 0)))]),
+    ("Tango's at 99% is wider", True, lambda: intervals.tango(3, 1, 50, level=0.99)[0] < intervals.tango(3, 1, 50)[0]),
     ("over seeds", near(81, 81 - HALF, 81 + HALF, 1, 3, abs=1e-5), intervals.seeds_interval, [80.0, 81.0, 82.0]),
     ("over one seed", near(80, NAN, NAN, NAN, 1), intervals.seeds_interval, [80.0]),
     ("over seeds alone", near(intervals.seeds_interval(SEEDS)), lambda: seeds_and_examples(SEEDS, 0.0)[:5]),
     ("over examples", near(0.8, 0.8 - Z / 100, 0.8 + Z / 100), lambda: seeds_and_examples([0.8] * 3, 0.01)[:3]),
     ("of one seed", near(0.8, 0.8 - Z / 100, 0.8 + Z / 100, NAN, 1), lambda: seeds_and_examples([0.8], 0.01)[:5]),
     ("of both", near(by_formula(SEEDS, 0.05)), lambda: seeds_and_examples(SEEDS, 0.05)[1:3]),
+    ("of four seeds", near(by_formula([0.1, 0.4, 0.3, 0.2], 0.05)),
+     lambda: seeds_and_examples([0.1, 0.4, 0.3, 0.2], 0.05)[1:3]),
+    ("of two seeds", near(math.hypot(student.ppf(0.975, 1) * 0.05, Z * 0.02)),
+     lambda: seeds_and_examples([0.8, 0.9], 0.02).high - 0.85),
     ("joined, of one seed", near(0.02, 0.0, 0.05), lambda: mean_of_intervals([0.02], [0.0], [0.05])[:3]),
     ("joined, far off", near(0.5, 0.1, 0.6), lambda: mean_of_intervals([0.5], [0.1], [0.6])[:3]),
 )  # fmt: skip

@@ -75,7 +75,6 @@ def test_the_rate_is_held_for_means_over_few_seeds(seeds: int) -> None:
 
 
 def of_counts(gained: int, lost: int, n: int, **limits: float) -> tuple[float, float, float]:
-    """Return the p-value of a difference of predictions, and the ends of its score interval."""
     low, high = tango(gained, lost, n)
     counts = {"gained": [gained], "lost": [lost], "examples": [n]}
     return p_values([(gained - lost) / n], [low], [high], **counts, **limits)[0], low, high
@@ -156,18 +155,20 @@ def p_of(*interval: list[float], **more: object) -> list[float]:
 
 
 test_by_hand = by_hand(
-    ("Benjamini and Hochberg (1995), section 3.2", [True] * 4 + [False] * 11, lambda: discoveries(PAPER, 0.05).tolist()),
-    ("p-values", near(0.05, 0.0455, abs=1e-4), p_of, [1.96, 2.0], [0.0, 2.0 - NormalDist().inv_cdf(0.975)], [3.92, 9.0]),
+    ("Benjamini and Hochberg (1995), 3.2", [True] * 4 + [False] * 11, lambda: discoveries(PAPER, 0.05).tolist()),
+    ("p-values", near(0.05, 0.0455, abs=1e-4), p_of,
+     [1.96, 2.0], [0.0, 2.0 - NormalDist().inv_cdf(0.975)], [3.92, 9.0]),
     ("no width, no interval", near(1, NAN, 1), lambda: p_of(*SOME)[:3]),
     ("a width on one side", True, lambda: 0 < p_of(*SOME)[3] < 1),
     ("counts of decided ones", (3, 1, near(0.15)), lambda: attrgetter("n", "decided", "by_chance")(compared(*SOME))),
     ("nothing to compare", (0, 0, 0, 0), lambda: tuple(compared([], [], []))),
-    ("the debiased difference stands for the plug-in", p_of([0.02, 0.09, 0.5], *WIDE[1:]), p_of, *WIDE, [0.02, NAN, 0.5]),
+    ("the debiased difference", p_of([0.02, 0.09, 0.5], *WIDE[1:]), p_of, *WIDE, [0.02, NAN, 0.5]),
     ("decided by the debiased difference", 3, lambda: compared(*WIDE, [0.02, NAN, 0.5]).decided),
     ("over seeds, the t-test", near([ttest_1samp(THREE, 0).pvalue]),
      lambda: p_of(*([end] for end in seeds_and_examples(THREE, 0.0)[:3]), seeds=[3])),
     ("of unknown counts", p_of(*TWO), lambda: p_of(*TWO, **UNKNOWN)),
-    *((f"the same model, {name}", [1], lambda more=more: p_of([0.0], [0.0], [0.0], **more)) for name, more in SAME.items()),
+    *((f"the same model, {name}", [1], lambda more=more: p_of([0.0], [0.0], [0.0], **more))
+      for name, more in SAME.items()),
     ("the same model, the best of many", (0, 0), lambda: simultaneous(0.0, 0.0, 0.0, 61, examples=500)),
     ("the best of one", near(0.1, 0.4), simultaneous, 0.1, 0.4, 0.2, 1),
     ("the best of two", near(0.2 - 0.1 * RATIO, 0.2 + 0.2 * RATIO), simultaneous, 0.1, 0.4, 0.2, 2),

@@ -1,8 +1,9 @@
-"""Tests that loss and gradient are those of plain autograd, that grafts are exact to the bit, and of draws."""
+"""Tests that loss and gradient, also of single examples, are plain autograd's, that grafts are exact, and of draws."""
 
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import islice
 from typing import Any
@@ -12,14 +13,19 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch import Tensor, nn
 
+from skillviz.core import architectures as families
 from skillviz.core.encoded import Encoded
 from skillviz.core.flat import FlatModel
 from skillviz.core.objective import Objective, Shards
 from skillviz.core.problem import Problem
 from skillviz.core.readout import HeadReadout
+from skillviz.core.single_gradients import taps_of
 from skillviz.errors import BadData, BadModel
 from tests.core.problems import (
+    MASK,
+    PAD,
     difference_gradients,
     examples,
     learnable_problem,
@@ -30,18 +36,17 @@ from tests.core.problems import (
     tiny_problem,
 )
 from tests.reference.gradient import PlainModel
-from tests.tiny import tiny_model
+from tests.tiny import FAMILIES, tiny_model
+from tests.tiny_families import family_model, family_readout
 
 CASES = [("bert", "head"), ("distilbert", "prompt"), ("gpt2", "causal"), ("gpt_neox", "head"), ("llama", "causal")]
 
 
 def backward(problem: Problem, rows: np.ndarray | None = None) -> tuple[float, torch.Tensor]:
-    """Return the loss on the rows and a copy of its gradient."""
     return problem.train.backward(rows), problem.flat.grad.clone()
 
 
 def problem_and_twin(model: Any, encoded: Encoded, readout: str = "head", **changes: Any) -> tuple[Problem, PlainModel]:
-    """Return the problem of a model and its plain copy."""
     twin = PlainModel(model, table_of(model).names, encoded, readout)
     return problem_of(model, encoded, readout, **changes), twin
 
@@ -213,14 +218,6 @@ def test_a_weight_shared_by_two_blocks_gets_both_gradients(dtype: torch.dtype) -
     np.testing.assert_allclose(grad, wanted, rtol=1e-4, atol=2e-6 * np.abs(wanted).max())  # float32
 
 
-def test_the_learnable_problem_is_learned() -> None:
-    problem = learnable_problem()
-    assert problem.train.accuracy() < 0.8 and torch.equal(problem.flat.theta, problem.base)
-    problem.set_region(torch.arange(problem.d))
-    assert torch.equal(problem.flat.theta, problem.finetuned)
-    assert problem.train.accuracy() == 1 and problem.selection is not None and problem.selection.accuracy() > 0.9
-
-
 def test_parts_of_a_batch_are_summed_on_their_own_and_in_order() -> None:
     problem, rows = tiny_problem(n=12, micro_tokens=24), np.arange(11)
     halves = [(backward(problem, part), len(part) / 11) for part in np.array_split(rows, 2)]
@@ -293,3 +290,104 @@ def test_draws(problem: Problem, size: int, seed: int) -> None:
 def test_draws_differ_by_seed_and_epoch(problem: Problem) -> None:
     first, second = islice(problem.draws(10, 0), 2)
     assert not np.array_equal(first, second) and not np.array_equal(first, next(problem.draws(10, 1)))
+
+
+ROWS = np.array([4, 0, 7, 2, 5])
+
+
+def is_autograds(problem: Problem) -> None:
+    """Check that the gradients of a batch equal those of a pass per example, which autograd gives."""
+    logits, found = difference_gradients(problem.train, ROWS)
+    wanted_logits, wanted = difference_gradients(one_by_one(problem), ROWS)
+    torch.testing.assert_close(logits, wanted_logits, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(found, wanted, rtol=1e-3, atol=float(2e-6 * wanted.abs().max()))
+
+
+@pytest.mark.parametrize(
+    ("family", "readout"),
+    [*((family, "head" if family != "opt" else "causal") for family in FAMILIES), ("llama", "causal")],
+)
+def test_one_pass_gives_the_gradient_of_each_example(family: str, readout: str) -> None:
+    problem = tiny_problem(family, readout, labels=3)
+    passes = [len(list(train.singly(ROWS))) for train in (problem.train, one_by_one(problem))]
+    assert problem.train.taps is not None and (passes == [1, len(ROWS)] or (family, readout) == ("llama", "causal"))
+    is_autograds(problem)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
+def test_other_dtypes_take_one_example_at_a_time(dtype: torch.dtype) -> None:
+    problem = tiny_problem(dtype=dtype)
+    assert problem.train.taps is None and len(list(problem.train.singly(ROWS))) == len(ROWS)
+    assert Objective(problem.flat, problem.train.readout, examples(), autocast=torch.bfloat16).taps is None
+
+
+def test_a_layer_of_an_unknown_kind_is_not_tapped() -> None:
+    model = model_of()
+    model.get_submodule("bert.encoder.layer.0.attention.self.key").__class__ = Odd
+    assert taps_of(problem_of(model, examples()).flat) is None
+
+
+def test_a_parameter_that_takes_no_part_has_a_gradient_of_zeros() -> None:
+    problem = tiny_problem()
+    dropout = problem.flat.model.get_submodule("bert.encoder.layer.1.output.dropout")
+    dropout.register_forward_hook(lambda _, __, out: 0 * out.detach())
+    sizes = [parameter.size for parameter in problem.table.parameters]
+    parts = difference_gradients(problem.train, ROWS)[1].split(sizes, dim=-1)
+    unused = problem.table.names.index("bert.encoder.layer.1.output.dense.weight")
+    assert problem.train.taps is not None and not parts[unused].any() and parts[unused - 4].any()
+
+
+def test_parameters_ask_for_gradients_as_before() -> None:
+    problem = tiny_problem()
+    before, kept = problem.train.backward(), problem.flat.grad.clone()
+    list(problem.train.singly(ROWS))
+    assert problem.train.backward() == before and torch.equal(problem.flat.grad, kept)
+    assert not any(tap.layer._forward_hooks for tap in problem.train.taps or ())
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("family", [name for name in families.FAMILIES if name != "canine"])  # padding affects it
+def test_in_every_family_they_are_autograds(family: str) -> None:
+    readout = family_readout(family)
+    model = family_model(family, readout)
+    model.config.pad_token_id, model.config.eos_token_id = PAD, MASK  # an example has one mask
+    is_autograds(problem_of(model, examples(readout), readout))
+
+
+class Wrapped(nn.Module):
+    """A layer that its block calls in another way than one linear layer on the examples in order."""
+
+    def __init__(self, dense: nn.Linear, way: Callable[[nn.Linear, Tensor], Tensor]) -> None:
+        super().__init__()
+        self.dense, self.way = dense, way
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.way(self.dense, x)
+
+
+def flattened(dense: nn.Linear, x: Tensor) -> Tensor:
+    """Pass the first tokens of all examples, then the second ones, and so on."""
+    return dense(x.transpose(0, 1).flatten(0, 1)).view(x.shape[1], x.shape[0], -1).transpose(0, 1)
+
+
+WAYS: dict[str, Callable[[nn.Linear, Tensor], Tensor]] = {
+    "called twice": lambda dense, x: dense(x) + dense(2 * x),  # like in a model with shared layers
+    "used outside the call": lambda dense, x: dense(x) + 0.1 * nn.functional.linear(x, dense.weight),
+    "flattened": flattened,
+    "in another order": lambda dense, x: dense(x.flip(0)).flip(0),
+}
+
+
+class Odd(nn.Linear):
+    """A layer of an unknown kind."""
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_pass_that_does_not_give_them_is_seen(way: str) -> None:
+    model = model_of()
+    block = model.get_submodule("bert.encoder.layer.1.attention.self")
+    block.query = Wrapped(block.query, WAYS[way])
+    problem = problem_of(model, examples())
+    assert taps_of(problem.flat) is not None and problem.train.taps is None
+    assert len(list(problem.train.singly(ROWS))) == len(ROWS)
+    is_autograds(problem)

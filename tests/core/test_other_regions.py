@@ -56,13 +56,10 @@ def test_what_suffices_is_the_twins_and_its_loss_is_never_higher(seed: int) -> N
 
 def test_errors_in_what_suffices_are_caught() -> None:
     loss, worth, entries = quadratic(3)
-    turned_round = (entries, lambda k: -worth(k), lambda k: -loss(k))
     cases = (
-        (entries, worth, loss),
-        turned_round,
-        (entries, worth, lambda k: -float(len(k))),
-        (entries[:1], worth, loss),
-    )
+        (entries, worth, loss), (entries, lambda k: -worth(k), lambda k: -loss(k)),
+        (entries, worth, lambda k: -float(len(k))), (entries[:1], worth, loss),
+    )  # fmt: skip
     kept, turned, all_needed, one = (finish(minimal(*arguments))[1] for arguments in cases)
     assert len(kept) < len(entries) and loss(turned) > loss(entries), "a judge that is turned round raises the loss"
     assert all_needed.tolist() == entries.tolist() and one.tolist() == entries[:1].tolist(), "all of it stays"

@@ -25,7 +25,6 @@ D, NAN = 25, math.nan
 
 
 def region(flat: list[int]) -> Region:
-    """Return the region with these global indices of the toy shapes."""
     return Region.from_flat(np.array(flat, dtype=np.int64), SHAPES)
 
 

@@ -25,7 +25,6 @@ DECODERS = ("gpt2", "opt", "gpt_neox", "llama")
 
 
 def scores(model: torch.nn.Module, encoded: Encoded, readout: object, limit: int = 60) -> np.ndarray:
-    """Return class scores of all examples, in order, computed in micro-batches."""
     out = np.empty((len(encoded), encoded.n_labels), dtype=np.float32)
     with torch.no_grad():
         for batch in Batches(encoded, CPU, limit).micro(np.arange(len(encoded))):

@@ -16,6 +16,7 @@ from safetensors.numpy import load_file, save_file
 
 from skillviz.core.region import Region, index_dtype, packed, unpacked
 from skillviz.errors import BadInput, CorruptFile
+from tests.core.by_hand import by_hand
 from tests.refused import refused
 
 SHAPES, D = {"a": (3, 4), "b": (5,), "c": (2, 2, 3), "empty": (1,)}, 30
@@ -48,22 +49,6 @@ def test_algebra_is_that_of_sets(a: set[int], b: set[int]) -> None:
     assert left.difference(right) == left - right and shares == pytest.approx([share, iou, iou], nan_ok=True)
 
 
-def test_the_full_region_takes_no_memory() -> None:
-    """The indices of 7 billion entries would take 56 GB; each parameter's are made when they are read."""
-    whole, full = Region.full({"a": (70_000, 100_000), "b": (5,)}), region_of(set(range(D)))
-    assert whole.size == whole.d == 7_000_000_005 and len(whole.indices) == 2
-    assert list(whole.indices["b"]) == [0, 1, 2, 3, 4] and not whole.indices["b"].flags.writeable
-    assert Region.full(SHAPES) == full == Region.full(SHAPES)
-    assert Region.full({"none": (0,), "b": (5,)}) == Region({"b": np.arange(5)}, {"none": (0,), "b": (5,)})
-
-
-def test_blocks_are_the_flat_indices_in_whole_parameters() -> None:
-    whole, ends = Region.full(SHAPES), [0, 12, 17, 29, 30]
-    assert [list(block) for block in whole.blocks(1)] == [list(range(*pair)) for pair in pairwise(ends)]
-    assert [len(block) for block in whole.blocks(13)] == [17, 13]
-    assert list(whole.flat()) == list(range(D)) and list(Region.empty(SHAPES).blocks()) == []
-
-
 @settings(max_examples=40, deadline=None)
 @given(flats)
 def test_flat_and_back_and_mask_rows_and_columns(a: set[int]) -> None:
@@ -75,16 +60,6 @@ def test_flat_and_back_and_mask_rows_and_columns(a: set[int]) -> None:
         table = wanted.reshape(shape[0] if len(shape) > 1 else 1, -1)
         found = [part.tolist() for part in (region.mask(name), region.rows(name), region.columns(name))]
         assert found == [wanted.tolist(), table.sum(axis=1).tolist(), table.sum(axis=0).tolist()]
-
-
-def test_ends_and_shares_and_parameters_in_the_models_order() -> None:
-    empty, full = Region.empty(SHAPES), Region.full(SHAPES)
-    assert [(one.size, one.share, one.d) for one in (empty, full)] == [(0, 0.0, D), (D, 1.0, D)]
-    assert full.complement() == empty and empty.complement() == full
-    assert repr(region_of({3})) == f"Region(1 of {D} entries, {100 / D:.4g}%)"
-    region = Region({"c": np.array([1]), "a": np.array([5, 2, 2]), "b": np.array([], dtype=np.int64)}, SHAPES)
-    assert [(name, indices.tolist()) for name, indices in region.indices.items()] == [("a", [2, 5]), ("c", [1])]
-    assert Region(region.indices, {**SHAPES, "a": (4, 3)}).sha256() != region.sha256()
 
 
 @pytest.mark.parametrize(
@@ -123,7 +98,6 @@ def test_indices_are_stored_no_wider_than_they_need_and_wide_ones_are_read(tmp_p
     wide = {name: array.astype(np.int64) for name, array in stored.items()}
     save_file(wide, path, {"skillviz": json.dumps(Region.header(path))})
     assert Region.load(path) == region and Region.load(path).flat().dtype == np.int64
-    assert [index_dtype(2**31), index_dtype(2**31 + 1)] == [np.int32, np.int64]
 
 
 @pytest.mark.parametrize(
@@ -146,6 +120,34 @@ def test_a_header_that_lies_is_told(tmp_path: Path, change: dict[str, object] | 
 
 def of_one(name: str, indices: list) -> Region:
     return Region({name: np.array(indices)}, SHAPES)
+
+
+WHOLE, ALL = Region.full({"a": (70_000, 100_000), "b": (5,)}), region_of(set(range(D)))
+EMPTY, FULL = Region.empty(SHAPES), Region.full(SHAPES)
+MIXED = Region({"c": np.array([1]), "a": np.array([5, 2, 2]), "b": np.array([], dtype=np.int64)}, SHAPES)
+test_by_hand = by_hand(
+    # The indices of 7 billion entries would take 56 GB; each parameter's are made when they are read.
+    ("a full region takes no memory", (7_000_000_005, 7_000_000_005, 2),
+     lambda: (WHOLE.size, WHOLE.d, len(WHOLE.indices))),
+    ("indices are made when read", [0, 1, 2, 3, 4], lambda: list(WHOLE.indices["b"])),
+    ("and cannot be changed", False, lambda: WHOLE.indices["b"].flags.writeable),
+    ("full is all", (ALL, True), lambda: (FULL, ALL == FULL)),
+    ("an empty parameter", Region({"b": np.arange(5)}, {"none": (0,), "b": (5,)}),
+     Region.full, {"none": (0,), "b": (5,)}),
+    ("blocks of whole parameters", [list(range(*pair)) for pair in pairwise([0, 12, 17, 29, 30])],
+     lambda: [list(block) for block in FULL.blocks(1)]),
+    ("larger blocks", [17, 13], lambda: [len(block) for block in FULL.blocks(13)]),
+    ("flat", list(range(D)), lambda: list(FULL.flat())),
+    ("no blocks", [], lambda: list(EMPTY.blocks())),
+    ("ends", [(0, 0.0, D), (D, 1.0, D)], lambda: [(one.size, one.share, one.d) for one in (EMPTY, FULL)]),
+    ("complements", (EMPTY, FULL), lambda: (FULL.complement(), EMPTY.complement())),
+    ("a text", f"Region(1 of {D} entries, {100 / D:.4g}%)", repr, region_of({3})),
+    ("the model's order, without empty ones", [("a", [2, 5]), ("c", [1])],
+     lambda: [(name, indices.tolist()) for name, indices in MIXED.indices.items()]),
+    ("a hash knows the shapes", False,
+     lambda: Region(MIXED.indices, {**SHAPES, "a": (4, 3)}).sha256() == MIXED.sha256()),
+    ("narrow and wide indices", [np.int32, np.int64], lambda: [index_dtype(2**31), index_dtype(2**31 + 1)]),
+)  # fmt: skip
 
 
 test_impossible_entries_are_refused = refused(

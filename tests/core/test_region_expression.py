@@ -54,7 +54,6 @@ def stored_runs(table: ParameterTable) -> dict[str, tuple[np.ndarray, int]]:
 
 
 def stored_in(table: ParameterTable) -> Any:
-    """Return a function that gives the region of an invented run."""
 
     def stored(run: str, size: int | None) -> Region:
         order, main = stored_runs(table)[run]

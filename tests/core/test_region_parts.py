@@ -1,4 +1,4 @@
-"""Tests of a region's parts and composition: every entry is in the slow twin's part, and controls match in size and place."""
+"""Tests of a region's parts and composition: every entry is in the slow twin's part, and controls match it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from skillviz.core.region_parts import (
 from skillviz.errors import BadInput
 from tests.core.by_hand import by_hand
 from tests.core.problems import model_of, table_of
-from tests.reference.region_parts import cell_of, heads_of, row_of
+from tests.reference.region_expression import cell_of, heads_of, row_of
 from tests.refused import refused
 from tests.tiny import FAMILIES
 from tests.tiny import FAMILIES as TINY
@@ -44,7 +44,6 @@ regions = st.tuples(st.sampled_from(TINY), st.integers(0, 10**6), st.floats(0.00
 
 
 def drawn(family: str, seed: int, share: float) -> tuple[ParameterTable, Region]:
-    """Return a random region of a tiny model's parameters."""
     table = TABLES[family]
     flat = np.random.default_rng(seed).choice(table.d, max(1, int(share * table.d)), replace=False)
     return table, Region.from_flat(flat, table.shapes)
@@ -74,10 +73,8 @@ def test_cells_and_heads_are_those_of_the_twin_and_cells_divide_the_region(given
         found = heads_of(parameter, flat, table.model_type, table.heads or 0, HEAD_WIDTH)
         return [(parameter.layer, "", head) for head in found]
 
-    cells, wanted = (
-        as_lists(parts_of(region, table, CELLS)),
-        by_entry(table, region, lambda p, flat: [cell_of(p, flat)]),
-    )
+    cells = as_lists(parts_of(region, table, CELLS))
+    wanted = by_entry(table, region, lambda p, flat: [cell_of(p, flat)])
     assert cells == wanted and sorted(sum(cells.values(), [])) == region.flat().tolist()  # each entry once
     assert as_lists(parts_of(region, table, HEADS)) == by_entry(table, region, heads)
 

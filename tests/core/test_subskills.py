@@ -37,7 +37,6 @@ def blocks(seed: int, count: int = 3) -> np.ndarray:
 
 @pytest.fixture(scope="module")
 def planted() -> Subskills:
-    """Return the sub-skills of planted blocks beside noise."""
     return subskills(blocks(0), noise(1, 10))
 
 
@@ -112,12 +111,15 @@ test_by_hand = by_hand(
      lambda: explained_share(OUTER, *factorized(OUTER, 1, ONES, 0), ONES).tolist()),
     ("one factor is the outer product", near(OUTER), lambda: np.matmul(*factorized(OUTER, 1, ONES, 0))[0]),
     ("of nothing", [[[0.0] * 3] * 2], lambda: factorized(0 * OUTER, 2, ONES, 0)[1].tolist()),
-    ("of nothing, explained", [0.0], lambda: explained_share(0 * OUTER, *factorized(0 * OUTER, 2, ONES, 0), ONES).tolist()),
+    ("of nothing, explained", [0.0],
+     lambda: explained_share(0 * OUTER, *factorized(0 * OUTER, 2, ONES, 0), ONES).tolist()),
     ("shares", [0.25, 0.75], lambda: [one.value for one in resampled_shares(*SHARES)]),
 )  # fmt: skip
 FEW = (blocks(0)[:, :2], noise(1, 3)[:, :, :2])
 test_effects_that_cannot_be_compared_are_refused = refused(
     BadData,
-    *(("at least three parts", subskills, *one) for one in ((-blocks(0), noise(1, 3)), (blocks(0) * np.nan, noise(1, 3)),
-      (blocks(0), noise(1, 1)), FEW, (blocks(0)[:1], noise(1, 3)[:, :1]))),
+    *(("at least three parts", subskills, *one) for one in (
+        (-blocks(0), noise(1, 3)), (blocks(0) * np.nan, noise(1, 3)), (blocks(0), noise(1, 1)), FEW,
+        (blocks(0)[:1], noise(1, 3)[:, :1]),
+    )),
 )  # fmt: skip

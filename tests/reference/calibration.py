@@ -71,19 +71,6 @@ def f1(logits, labels, positive=1):
     return 2 * pairs.count((True, True)) / (said + true) if said + true else math.nan
 
 
-def best_temperature(logits, labels, coldest, hottest):
-    """The temperature with the lowest NLL, by golden-section search over its logarithm."""
-    low, high, golden = math.log(coldest), math.log(hottest), (math.sqrt(5) - 1) / 2
-
-    def loss(log_t):
-        return nll([[v / math.exp(log_t) for v in row] for row in logits], labels)
-
-    for _ in range(60):
-        left, right = high - golden * (high - low), low + golden * (high - low)
-        low, high = (low, right) if loss(left) < loss(right) else (left, high)
-    return math.exp((low + high) / 2)
-
-
 STEPS = 1000
 
 

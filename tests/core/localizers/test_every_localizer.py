@@ -164,7 +164,6 @@ def test_weights_that_overflow_are_told_in_a_sentence(name: str) -> None:
 
 
 def loss_of(problem: Problem, name: str, size: int) -> float:
-    """Return the training loss of the graft that a localizer finds."""
     row, searched = localizer(name), {"steps": 20} if "steps" in QUICK.get(name, {}) else {}
     found = finish(row.search(problem, size, seed=0, options=row.make_options(searched)))[1]
     with problem.at_base_afterwards():
@@ -289,6 +288,7 @@ test_impossible_options_are_refused = refused(
             ("candidate_share", -0.1), ("switch_share", "x"),
         )
     ),
+    ("learned, magnitude", localizer("lottery").make_options, {"by": "luck"}),
     ("'step'; it has: steps", localizer("stagewise").make_options, {"step": 3}),
     ("'steps'; it has: none", localizer("random").make_options, {"steps": 3}),
     ("not JSON", found, TINY, "layers 0"),

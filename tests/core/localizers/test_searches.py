@@ -35,15 +35,16 @@ from skillviz.errors import BadInput, BadSize
 from tests.core.localizers.test_every_localizer import finish, start
 from tests.core.problems import examples, finish, model_of, problem_of, table_of, tiny_problem
 from tests.reference.gradient import PlainModel
-from tests.reference.ranking import slow_equal_shares, slow_top
 from tests.reference.searches import (
     Gradient,
     rounded_mask,
     slow_candidates,
+    slow_equal_shares,
     slow_frank_wolfe,
     slow_gains,
     slow_learned,
     slow_stagewise,
+    slow_top,
 )
 
 # The engine runs on a float64 model here, so both sides see the same gradient to the last bit of float32. A different
@@ -213,7 +214,6 @@ def test_the_learned_mask_is_autograds_at_every_step(case: dict[str, Any], base:
     start = torch.rand(problem.d, generator=torch.Generator().manual_seed(3)).tolist()
 
     def steps_of(lr: float = 300, bias: float = 1, of: set[int] = mask) -> tuple[Any, ...]:
-        """Return the twin's losses and scores."""
         steps = slow_learned(twin, *arrays(problem), draws(problem, 4, 5), start, of, lr, bias)
         return tuple(zip(*steps, strict=True))
 

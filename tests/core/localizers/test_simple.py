@@ -39,8 +39,7 @@ from tests.core.localizers.test_every_localizer import start
 from tests.core.localizers.test_searches import arrays, both, draws, order_of
 from tests.core.problems import difference_gradients, finish, learnable_problem, tiny_problem
 from tests.reference.gradient import slow_fisher
-from tests.reference.ranking import slow_moved_top, slow_top
-from tests.reference.searches import slow_averaged
+from tests.reference.searches import slow_averaged, slow_moved_top, slow_top
 from tests.refused import refused
 
 
@@ -115,7 +114,6 @@ def order_by(name: str, problem: Problem, size: int, seed: int = 0, **options: A
 
 
 def by_tensor(problem: Problem, entries: np.ndarray) -> list[int]:
-    """Return the number of entries in each tensor."""
     return np.histogram(entries, problem.table.offsets)[0].tolist()
 
 
@@ -349,7 +347,8 @@ test_by_hand = by_hand(
      lambda: {".".join(n.split(".")[2:4]) for n in inside(TINY, entries_of("layers", TINY, layers="1"))}),
     ("kinds", {"key": True, "value": True}, whole_kinds, "value,key"),
     *((f"all {name}", (TINY.d, TINY.d, True), all_parts, name) for name in ("layers", "kinds")),
-    ("fused kinds", {THIRD}, lambda: {len(entries_of("kinds", FUSED, kinds=kind)) for kind in ("query", "key", "value")}),
+    ("fused kinds", {THIRD},
+     lambda: {len(entries_of("kinds", FUSED, kinds=kind)) for kind in ("query", "key", "value")}),
     *((f"{name} as {kept}", kept, lambda name=name, given=given: getattr(
         localizer(name).make_options({name: given}), name))
       for name, given, kept in (
