@@ -113,7 +113,7 @@ def size_of(*model: str, **sizes: object) -> tuple[object, ...]:
     return table.d, table.offsets[-1], table.offsets.dtype, biases, table.layers, table.heads, table.known
 
 
-BASE, QUERY = (85_054_464, 85_054_464, np.int64, 101_376, 12, 12, True), "model.layers.0.self_attn.q_proj.weight"
+BASE, Q_PROJ = (85_054_464, 85_054_464, np.int64, 101_376, 12, 12, True), "model.layers.0.self_attn.q_proj.weight"
 OPT = {"vocab_size": 50, "hidden_size": 16, "word_embed_proj_dim": 8, "num_hidden_layers": 1, "ffn_dim": 32}
 PROJECTED = on_meta("opt", "causal", num_attention_heads=2, **OPT)
 BUFFERS = [
@@ -121,7 +121,7 @@ BUFFERS = [
     ("gpt2", "h.11.attn.masked_bias", "h.0.attn.c_attn.bias"),
     ("gpt_neox", "gpt_neox.layers.0.attention.rotary_emb.inv_freq", "gpt_neox.layers.0.attention.dense.bias"),
     ("gpt_neox", "gpt_neox.layers.0.attention.bias", "gpt_neox.layers.0.attention.dense.bias"),
-    ("llama", "model.layers.0.self_attn.rotary_emb.inv_freq", QUERY),
+    ("llama", "model.layers.0.self_attn.rotary_emb.inv_freq", Q_PROJ),
 ]
 """A buffer in older checkpoints, beside a parameter."""
 MYSTERY = {"net.embed.weight": (9, 4), "net.blocks.0.mix.weight": (4, 4), "net.blocks.1.mix.bias": (4,)}

@@ -92,9 +92,6 @@ def test_an_architecture_without_a_row_is_asked_for_all_positions(readout: str, 
     np.testing.assert_allclose(found, quick, rtol=1e-5, atol=2e-5)  # float32 sums
 
 
-CPU = torch.device("cpu")
-
-
 def of_lengths(lengths: list[int]) -> Encoded:
     rows = [np.arange(10, 10 + k) for k in lengths]
     return Encoded([str(k) for k in lengths], rows, np.zeros(len(rows), dtype=np.int64), 2, PAD)

@@ -87,7 +87,7 @@ def test_rows_are_the_densest_of_the_twin_and_the_first_among_equals(family: str
     length = Counter[tuple]()
     for parameter in table.parameters:
         places = {place for flat in range(parameter.size) for place in row_of(parameter, flat)}
-        length.update(dict.fromkeys(places, parameter.shape[1]))
+        length.update(dict.fromkeys(places, parameter.shape[-1]))
     chosen = sorted(every, key=lambda place: -Fraction(len(every[place]), length[place]))[:MOST_ROWS]
     assert as_lists(parts_of(region, table, ROWS)) == {place: every[place] for place in chosen}
     assert len(chosen) == MOST_ROWS or share < 0.1
