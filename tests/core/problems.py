@@ -46,16 +46,14 @@ def examples(readout: str = "head", n: int = 12, labels: int = 2, seed: int = 0)
 
 
 def model_of(family: str = "bert", readout: str = "head", labels: int = 2, seed: int = 0) -> nn.Module:
-    """Return a tiny random model with the examples' padding token."""
     model = tiny_model(family, readout, seed=seed, labels=labels)
     model.config.pad_token_id = PAD
     return model
 
 
 def table_of(model: nn.Module) -> ParameterTable:
-    """Return the graftable parameters of a model."""
-    shapes = {name: tuple(p.shape) for name, p in model.named_parameters()}
-    return graftable(model.config.model_type, shapes, model.config.to_dict())
+    named = model.named_parameters()
+    return graftable(model.config.model_type, {name: tuple(p.shape) for name, p in named}, model.config.to_dict())
 
 
 def problem_of(
@@ -79,18 +77,15 @@ def problem_of(
     change = 0.1 * torch.randn(len(flat.theta), generator=draw)
     change = (change / quantum).round() * quantum if quantum else change
     change[torch.rand(len(change), generator=draw) >= moved] = 0
-    make = make_readout(readout, encoded)
-    train, chosen = (one and Objective(flat, make, one, micro_tokens) for one in (encoded, selection))
-    finetuned = (flat.theta.float() + change.to(flat.theta.device)).to(dtype)
-    return Problem(flat, flat.theta.clone(), finetuned, train, chosen)
+    sets = (one and Objective(flat, make_readout(readout, encoded), one, micro_tokens) for one in (encoded, selection))
+    return Problem(flat, flat.theta.clone(), (flat.theta.float() + change.to(flat.theta.device)).to(dtype), *sets)
 
 
 def tiny_problem(
     family: str = "bert", readout: str = "head", labels: int = 2, n: int = 12, seed: int = 0, **changes: object
 ) -> Problem:
-    """Return `problem_of` a new tiny model and new examples."""
-    encoded = examples(readout, n, labels, seed)
-    return problem_of(model_of(family, readout, labels, seed), encoded, readout, seed=seed, **changes)  # type: ignore[arg-type]
+    model, encoded = model_of(family, readout, labels, seed), examples(readout, n, labels, seed)
+    return problem_of(model, encoded, readout, seed=seed, **changes)  # type: ignore[arg-type]
 
 
 def learnable_problem(steps: int = 60, n: int = 64, seed: int = 0) -> Problem:
@@ -129,17 +124,16 @@ def difference_gradients(objective: Objective, rows: np.ndarray) -> tuple[torch.
 
 def one_by_one(problem: Problem) -> Objective:
     """Return the problem's training examples with one pass per example for gradients."""
-    train = problem.train
-    alone = Objective(train.flat, train.readout, train.batches.encoded)
+    alone = Objective(problem.flat, problem.train.readout, problem.train.batches.encoded)
     alone.taps = None
     return alone
 
 
 def finish(search: Generator[Any, None, Any], keep: Callable[[Any], Any] = lambda step: step) -> tuple[list[Any], Any]:
     """Return what to keep of each step of a search (or of other work in steps) and its result."""
-    steps: list[Any] = []
-    while True:
-        try:
-            steps.append(keep(next(search)))
-        except StopIteration as end:
-            return steps, end.value
+    ended: list[Any] = []
+
+    def whole() -> Generator[Any, None, None]:
+        ended.append((yield from search))
+
+    return [keep(step) for step in whole()], ended[0]

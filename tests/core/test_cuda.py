@@ -23,8 +23,7 @@ pytestmark = pytest.mark.gpu
 
 
 def on(device: str, family: str = "bert", readout: str = "head", dtype: torch.dtype = torch.float32) -> Problem:
-    encoded = examples(readout, n=12, labels=3)
-    model = model_of(family, readout, labels=3).to(device)
+    encoded, model = examples(readout, n=12, labels=3), model_of(family, readout, labels=3).to(device)
     return problem_of(model, encoded, readout, dtype=dtype, selection=examples(readout, n=6, labels=3, seed=1))
 
 
@@ -52,8 +51,7 @@ def test_every_localizer(name: str, dtype: torch.dtype) -> None:
 
 def test_the_same_entries_as_on_the_processor_where_no_search_is_needed() -> None:
     for name in ("biases", "layers", "kinds", "movement"):
-        orders = [finish(start(name, on(device), 50))[1].order for device in ("cuda", "cpu")]
-        assert np.array_equal(*orders), name
+        assert np.array_equal(*[finish(start(name, on(device), 50))[1].order for device in ("cuda", "cpu")]), name
     both = [set(finish(start("fisher", on(device), 200))[1].order.tolist()) for device in ("cuda", "cpu")]
     assert len(both[0] & both[1]) > 190
 
@@ -61,12 +59,10 @@ def test_the_same_entries_as_on_the_processor_where_no_search_is_needed() -> Non
 @pytest.mark.parametrize("within", ["all", "biases"])
 def test_purification_and_the_mask_within_the_biases(within: str) -> None:
     problem = on("cuda")
-    order = finish(start("learned-ranked", problem, 40, within=within))[1].order
-    union = Region.from_flat(order, problem.table.shapes)
+    union = Region.from_flat(finish(start("learned-ranked", problem, 40, within=within))[1].order, problem.table.shapes)
     found = purify([problem, Problem(problem.flat, problem.base, problem.finetuned, problem.train)], union)
     assert len(found.history) == 10 and found.lr > 0
-    mended = purify([problem], union, options=PurifyOptions(delete_only=True))
-    assert not mended.added
+    assert not purify([problem], union, options=PurifyOptions(delete_only=True)).added
     assert torch.equal(problem.flat.theta, problem.base)
 
 
@@ -103,8 +99,7 @@ def test_recorded_passes_are_those_that_were_recorded(
         assert loss == pytest.approx(wanted, rel=1e-5), seed
         np.testing.assert_allclose(scores, answers, rtol=1e-4, atol=1e-5)
         assert float((gradient - slope).norm()) <= (1e-5 if dtype == torch.float32 else 1e-2) * float(slope.norm())
-    kept = twice[0].train.recordings.kept  # type: ignore[union-attr]
-    assert 2 <= len(kept) <= 8
+    assert 2 <= len(twice[0].train.recordings.kept) <= 8  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("name", RECORDABLE)

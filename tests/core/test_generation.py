@@ -1,18 +1,23 @@
-"""Tests of generated texts: greedy decoding in any batch, perplexity, exact match, and the loss."""
+"""Tests of generated texts: greedy decoding in any batch, perplexity, exact match, and the loss; and of own options.
+
+In examples with their own options, absent ones have probability 0 and do not count.
+"""
 
 from __future__ import annotations
 
 import math
 import string
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
 from skillviz.core.decoding import greedy
-from skillviz.core.encoded import Encoded
+from skillviz.core.encoded import NO_OPTION, Encoded
 from skillviz.core.generation import (
     LABELS,
     Generated,
@@ -26,11 +31,13 @@ from skillviz.core.intervals import metric_difference, metric_interval, recovere
 from skillviz.core.localizers.table import localizer
 from skillviz.core.metrics import METRICS, SCORED, has_predictions, metric_names, panels, right_metric, score
 from skillviz.core.prefix import Change, logits_of
+from skillviz.core.problem import Problem
 from skillviz.core.scores import correct, predictions
+from skillviz.core.temperature import COLDEST, HOTTEST, scaled, temperature_fit
+from tests.core.by_hand import by_hand
 from tests.core.problems import PAD, examples, finish, model_of, problem_of, table_of
-from tests.reference.generation import slow_greedy, slow_perplexity
+from tests.reference.generation import slow_greedy, slow_likelihood, slow_perplexity
 from tests.reference.gradient import PlainModel
-from tests.reference.likelihood import slow_likelihood
 
 MOST, CPU = 6, torch.device("cpu")
 
@@ -43,12 +50,25 @@ def generation(references: tuple[str, ...], ends: tuple[int, ...] = ()) -> Gener
     return Generation(references, MOST, ends, False, words, normalised)
 
 
+def causal(encoded: Encoded, micro_tokens: int | None = None) -> Problem:
+    return problem_of(model_of("gpt2", "causal"), encoded, "causal", micro_tokens=micro_tokens)
+
+
 def written(n: int = 8, by_length: bool = False) -> Encoded:
     """Return n prompts of 4 to 11 tokens, each with a reference of 1 to 3 tokens."""
     whole = examples("causal", n=n, labels=1)
-    assert whole.answers is not None
-    references = tuple(words(answer.tolist()) for (answer,) in whole.answers)
+    references = tuple(words(answer.tolist()) for (answer,) in whole.answers or ())
     return replace(whole, labels=np.ones(n, dtype=np.int64), generation=generation(references), by_length=by_length)
+
+
+COUNTS = (4, 2, 3, 2, 4, 3)
+
+
+def ragged(by_length: bool = False) -> Encoded:
+    """Return six examples with 2 to 4 options each; the last one is right."""
+    whole, empty = examples("causal", n=len(COUNTS), labels=4), np.empty(0, dtype=np.int64)
+    answers = [row[:k] + [empty] * (4 - k) for row, k in zip(whole.answers or (), COUNTS, strict=True)]
+    return replace(whole, answers=answers, labels=np.array(COUNTS) - 1, by_length=by_length)
 
 
 @pytest.mark.cases(2, 2)
@@ -59,8 +79,8 @@ def test_a_text_is_the_same_whatever_shares_its_batch(family: str) -> None:
     ends = (free[0][2], free[3][1])
     wanted = [slow_greedy(model, prompt, MOST, ends) for prompt in prompts]
     assert {len(text) for text in wanted} - {MOST} and len({len(prompt) for prompt in prompts}) > 2
-    for micro_tokens in (1, 40, 10_000):
-        assert greedy(model, prompts, generation((), ends), CPU, micro_tokens) == wanted
+    found = [greedy(model, prompts, generation((), ends), CPU, micro_tokens) for micro_tokens in (1, 40, 10_000)]
+    assert found == [wanted] * 3
     padded = [slow_greedy(model, np.array([PAD, PAD, *prompt]), MOST, ends) for prompt in prompts]
     assert padded != wanted, "the result of wrong padding"
 
@@ -81,7 +101,6 @@ def test_the_scores_are_those_of_single_texts_in_their_order(by_length: bool) ->
     found, back = problem.train.logits(), problem.train.logits(np.array([5, 1]))
     answers = [answer for (answer,) in encoded.answers or ()]
     nats = [slow_likelihood(model, p, a) for p, a in zip(encoded.input_ids, answers, strict=True)]
-    assert isinstance(found, Generated) and isinstance(back, Generated)
     assert found.texts == tuple(texts) and back.texts == (texts[5], texts[1])
     assert np.flatnonzero(correct(found, encoded.labels)).tolist() == rights
     np.testing.assert_allclose(found[:, 2], nats, rtol=1e-5)  # sums of float32 log p
@@ -98,33 +117,36 @@ def test_the_gradient_is_that_of_the_references_log_likelihood() -> None:
     at = problem.base.double().requires_grad_()
     slow = -twin.logits_at(at, range(len(encoded))).mean()
     wanted = torch.autograd.grad(slow, at)[0].float()
-    assert problem.train.backward() == pytest.approx(float(slow.detach()), rel=1e-5)
+    assert problem.train.backward() == pytest.approx(slow.item(), rel=1e-5)
     torch.testing.assert_close(problem.flat.grad, wanted, rtol=1e-4, atol=1e-5)  # float32 sums in another order
     assert float(wanted.abs().max()) > 1e-2
 
 
-@pytest.mark.parametrize("name", ["stagewise", "stagewise-judged", "first-order", "learned-ranked"])
-def test_a_localizer_of_each_kind_takes_them(name: str) -> None:
-    problem, row = problem_of(model_of("gpt2", "causal"), written(), "causal"), localizer(name)
-    options = row.make_options({} if name == "first-order" else {"steps": 2})
-    steps, found = finish(row.search(problem, 20, seed=0, options=options))
+CAUSAL = [
+    *((written, name, {"steps": 2}) for name in ("stagewise", "stagewise-judged", "learned-ranked")),
+    (written, "first-order", {}), *((ragged, name, {}) for name in ("linearized", "fisher", "stagewise")),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("encoded", "name", "options"), CAUSAL, ids=lambda one: getattr(one, "__name__", None))
+def test_a_localizer_of_each_kind_takes_them(encoded: Callable[[], Encoded], name: str, options: dict) -> None:
+    problem, row = problem_of(model_of("gpt2", "causal"), encoded(), "causal"), localizer(name)
+    steps, found = finish(row.search(problem, 20, seed=0, options=row.make_options(options)))
     assert np.isfinite([step.loss for step in steps]).all() and len(set(found.order[:20].tolist())) == 20
 
 
 @pytest.mark.parametrize("has_texts", [True, False])
 def test_grafts_that_share_their_lower_layers_are_scored_as_each_is_alone(has_texts: bool) -> None:
     """Blocks cannot be skipped while a text grows: every graft is passed whole."""
-    encoded = written() if has_texts else replace(written(), generation=None)
-    problem = problem_of(model_of("gpt2", "causal"), encoded, "causal")
+    problem = causal(written() if has_texts else replace(written(), generation=None))
     upper = torch.arange(problem.d - 400, problem.d)
     (found,) = logits_of(problem.train, [Change(upper, lambda: problem.finetuned[upper])])
     problem.set_region(upper)
     wanted = problem.train.logits()
-    assert isinstance(wanted, Generated) and isinstance(found, Generated) and has_matches(found) == has_texts
-    assert found.texts == wanted.texts and np.array_equal(found, wanted)
+    assert found.texts == wanted.texts and np.array_equal(found, wanted) and has_matches(found) == has_texts
 
 
-ONES = np.ones(60, dtype=np.int64)
+ONES, NAMES = np.ones(60, dtype=np.int64), (*SCORED, "agreement", "recovered")
 
 
 def drawn(n: int = 60, seed: int = 0) -> Generated:
@@ -134,21 +156,15 @@ def drawn(n: int = 60, seed: int = 0) -> Generated:
 
 
 def perplexity_of(z: Generated, rows: Any = slice(None)) -> float:
-    """Return the slow twin's perplexity of some rows."""
     return slow_perplexity(z[rows, 2].tolist(), (-z[rows, 3]).tolist())
 
 
 def test_metrics_are_exact_match_and_perplexity_alone() -> None:
     z = drawn()
-    found, wanted = (
-        score(z, ONES, "exact_match"),
-        {"exact_match": float(z[:, 1].mean()), "perplexity": perplexity_of(z)},
-    )
-    assert found == pytest.approx(wanted, rel=1e-7) and set(predictions(z)) == {0, 1}
+    wanted = {"exact_match": float(z[:, 1].mean()), "perplexity": perplexity_of(z)}
+    assert score(z, ONES, "exact_match") == pytest.approx(wanted, rel=1e-7) and set(predictions(z)) == {0, 1}
     by_example = float(np.mean(np.exp(np.asarray(z[:, 2] / z[:, 3], dtype=np.float64))))
     assert abs(by_example - wanted["perplexity"]) > 0.01, "the mean of the examples' perplexities is different"
-    assert panels("exact_match") == ["exact_match", "perplexity"]
-    assert metric_names("exact_match", (*SCORED, "agreement")) == ["exact_match", "perplexity", "agreement"]
     assert not set(wanted) & set(score(np.eye(2)[ONES], ONES)) and "perplexity" not in metric_names("f1")
 
 
@@ -158,13 +174,39 @@ def references_alone(n: int = 60, nats: float = 1.0, seed: int = 0) -> Generated
     return generated_scores(None, -tokens * nats * factors, tokens)
 
 
-def test_references_alone_have_no_predictions() -> None:
-    z = references_alone()
-    assert not has_matches(z) and has_matches(drawn()) and not has_predictions("perplexity")
-    assert set(score(z, ONES, "perplexity")) == {"perplexity"} and panels("perplexity") == ["perplexity"]
-    assert metric_names("perplexity", (*SCORED, "agreement", "recovered")) == ["perplexity", "recovered"]
-    names = ("perplexity", "exact_match", "f1")
-    assert [right_metric(name) for name in names] == ["perplexity", "exact_match", "accuracy"]
+LETTERS = string.ascii_lowercase + "\n"
+LINES = Generation(("ab",), 4, (25,), True, lambda ids: "".join(LETTERS[i] for i in ids), normalised)
+
+
+def scored_lines(ids: list[int]) -> tuple[list[list[float]], tuple[str, ...]]:
+    scores = LINES.scored([ids], np.array([-1.0]), np.array([3]))
+    return scores.tolist(), scores.texts
+
+
+test_by_hand = by_hand(
+    ("panels of texts", ["exact_match", "perplexity"], panels, "exact_match"),
+    ("metrics of texts", ["exact_match", "perplexity", "agreement", "recovered"], metric_names, "exact_match", NAMES),
+    ("panels of references", ["perplexity"], panels, "perplexity"),
+    ("metrics of references", ["perplexity", "recovered"], metric_names, "perplexity", NAMES),
+    ("scores of references", ["perplexity"], lambda: list(score(references_alone(), ONES, "perplexity"))),
+    ("references have no predictions", False, has_predictions, "perplexity"),
+    ("references have no matches", False, has_matches, references_alone()),
+    ("texts have matches", True, has_matches, drawn()),
+    ("texts have scores of their own", True, is_generated, drawn(), LABELS),
+    ("other labels", False, is_generated, np.zeros((3, 4)), ("a", "b", "c", "d")),
+    ("too few columns", False, is_generated, np.zeros((3, 2)), LABELS),
+    ("a part has no texts", ((), ()), lambda: (drawn()[:3].texts, drawn().texts)),
+    *((f"right is judged by {right}", right, right_metric, name) for name, right in
+      (("perplexity", "perplexity"), ("exact_match", "exact_match"), ("f1", "accuracy"))),
+    ("a text ends before a line break", "ab", LINES.text, [0, 1, 26, 2]),
+    *((f"{ids} ends: {ends}", ends, LINES.has_ended, ids) for ids, ends in
+      (([0, 26], True), ([25], True), ([0, 1], False))),
+    ("not at a line break", False, replace(LINES, at_line_break=False).has_ended, [0, 26]),
+    *((f"scores of {ids}", ([[0.0, 1.0, -1.0, -3.0]], ("ab",)), scored_lines, ids) for ids in ([0, 1, 26], [0, 1, 25])),
+    ("white space", "The cat, here", normalised, "  The  cat,\nhere "),
+    ("case", "the cat!", lambda: normalised("The  cat!", ignore_case=True)),
+    ("punctuation", "The cat", lambda: normalised("The «cat»!", ignore_punctuation=True)),
+)  # fmt: skip
 
 
 def test_a_gain_in_perplexity_is_one_in_nats_per_token() -> None:
@@ -181,21 +223,15 @@ def test_a_gain_in_perplexity_is_one_in_nats_per_token() -> None:
 
 
 def test_models_are_scored_by_their_references_without_a_text() -> None:
-    alone, whole = (
-        problem_of(model_of("gpt2", "causal"), encoded, "causal", micro_tokens=micro_tokens).train
-        for encoded, micro_tokens in ((replace(written(), generation=None), 30), (written(), None))
-    )
-    nats = whole.logits()
+    alone, nats = causal(replace(written(), generation=None), 30).train, causal(written()).train.logits()
     np.testing.assert_allclose(alone.logits()[:, 2:], nats[:, 2:], rtol=1e-6)
     assert alone.accuracy() == pytest.approx(float(np.exp(nats[:, 2] / -nats[:, 3]).mean()), rel=1e-5)
 
 
 def test_the_learned_mask_keeps_the_step_whose_references_are_likeliest() -> None:
-    problem = problem_of(model_of("gpt2", "causal"), replace(written(), generation=None), "causal")
-    row = localizer("learned")
+    problem, row = causal(replace(written(), generation=None)), localizer("learned")
     options = row.make_options({"steps": 3, "lr": 1e7, "selection": "train+validation", "score_every": 1})
-    (note,) = finish(row.search(problem, 20, seed=0, options=options))[1].notes
-    assert "kept, from step" in note
+    assert "kept, from step" in finish(row.search(problem, 20, seed=0, options=options))[1].notes[0]
 
 
 def test_the_interval_of_perplexity_is_over_examples() -> None:
@@ -207,32 +243,43 @@ def test_the_interval_of_perplexity_is_over_examples() -> None:
     assert low < value < high and less == pytest.approx(value - metric_interval(other, ONES, "perplexity").value)
 
 
-@pytest.mark.parametrize(
-    ("text", "options", "wanted"),
-    [
-        ("  The  cat,\nhere ", {}, "The cat, here"),
-        ("The  cat!", {"ignore_case": True}, "the cat!"),
-        ("The «cat»!", {"ignore_punctuation": True}, "The cat"),
-    ],
-)
-def test_a_match_leaves_out_white_space_and_what_it_is_told_to(
-    text: str, options: dict[str, bool], wanted: str
-) -> None:
-    assert normalised(text, **options) == wanted
+@pytest.mark.parametrize("by_length", [False, True])
+def test_each_option_is_scored_and_an_absent_one_is_none(by_length: bool) -> None:
+    encoded, model, total = ragged(by_length), model_of("gpt2", "causal"), 0.0
+    problem = problem_of(model, encoded, "causal", micro_tokens=60)
+    for found, ids, row, k in zip(problem.train.logits(), encoded.input_ids, encoded.answers, COUNTS, strict=True):  # type: ignore[arg-type]
+        lengths = np.array([len(option) for option in row[:k]]) if by_length else 1
+        wanted = np.array([slow_likelihood(model, ids, option) for option in row[:k]]) / lengths
+        np.testing.assert_allclose(found[:k], wanted, rtol=1e-5, atol=2e-5)  # sums of float32 log p
+        assert (found[k:] == NO_OPTION).all()
+        total -= wanted[k - 1] - np.logaddexp.reduce(wanted)
+    assert problem.train.loss() == pytest.approx(total / len(COUNTS), rel=1e-5)
 
 
-def test_a_text_ends_before_a_line_break_where_that_ends_it() -> None:
-    letters = string.ascii_lowercase + "\n"
-    lines = Generation(("ab",), 4, (25,), True, lambda ids: "".join(letters[i] for i in ids), normalised)
-    assert lines.text([0, 1, 26, 2]) == "ab"
-    assert [lines.has_ended(ids) for ids in ([0, 26], [25], [0, 1])] == [True, True, False]
-    assert not replace(lines, at_line_break=False).has_ended([0, 26])
-    for ids in ([0, 1, 26], [0, 1, 25]):
-        scores = lines.scored([ids], np.array([-1.0]), np.array([3]))
-        assert scores.tolist() == [[0.0, 1.0, -1.0, -3.0]] and scores.texts == ("ab",)
+def test_the_gradient_is_that_of_the_options_there_are() -> None:
+    problem = causal(ragged())
+    problem.train.backward()
+    wanted = torch.zeros_like(problem.flat.grad)
+    for row, k in enumerate(COUNTS):
+        alone = ragged().take([row])
+        part = causal(replace(alone, n_labels=k, answers=[alone.answers[0][:k]]))
+        part.train.backward()
+        wanted += part.flat.grad / len(COUNTS)
+    torch.testing.assert_close(problem.flat.grad, wanted, rtol=1e-4, atol=1e-6)  # float32 sums in another order
+    assert float(wanted.abs().max()) > 1e-3
 
 
-def test_only_scores_of_generated_texts_are_taken_for_such() -> None:
-    assert is_generated(drawn(), LABELS) and not is_generated(np.zeros((3, 4)), ("a", "b", "c", "d"))
-    assert not is_generated(np.zeros((3, 2)), LABELS)
-    assert drawn()[:3].texts == () and drawn().texts == ()
+def test_metrics_are_those_of_the_options_there_are() -> None:
+    rng = np.random.default_rng(0)
+    rows = [rng.normal(size=2 + i % 3) * 2 - 5 for i in range(60)]
+    labels = np.array([int(rng.integers(len(row))) for row in rows])
+    padded = np.stack([np.pad(row, (0, 4 - len(row)), constant_values=NO_OPTION) for row in rows])
+    for temperature in (1.0, COLDEST, HOTTEST):
+        pairs, found = zip(rows, labels, strict=True), score(scaled(padded, temperature), labels)
+        each = pd.DataFrame([score(scaled(row[None], temperature), np.array([y])) for row, y in pairs])
+        means = each[["accuracy", "nll", "brier", "confidence"]].mean().to_dict()
+        assert {name: found[name] for name in means} == pytest.approx(means, rel=1e-12, abs=1e-12)
+        assert np.isfinite([*found.values()]).all()
+    fit = temperature_fit(padded, labels)
+    best, *nearby = [score(scaled(padded, fit.value * factor), labels)["nll"] for factor in (1, 0.97, 1.03)]
+    assert np.isfinite(fit.value) and best < min(nearby)

@@ -35,9 +35,9 @@ def pair(family: str = "bert", dtype: torch.dtype = torch.float32) -> tuple[nn.M
 
 
 def some_region(model: nn.Module, share: float = 0.2) -> Region:
-    shapes = table_of(model).shapes
-    d = Region.full(shapes).d
-    return Region.from_flat(np.random.default_rng(0).choice(d, size=int(share * d), replace=False), shapes)
+    table = table_of(model)
+    entries = np.random.default_rng(0).choice(table.d, size=int(share * table.d), replace=False)
+    return Region.from_flat(entries, table.shapes)
 
 
 def snapshot(model: nn.Module) -> dict[str, Tensor]:
@@ -49,7 +49,6 @@ def same(model: nn.Module, tensors: dict[str, Tensor]) -> bool:
 
 
 def expected(base: dict[str, Tensor], tuned: dict[str, Tensor], region: Region, heads: tuple[str, ...] = ()) -> dict:
-    """Compute the result of a graft, one entry at a time."""
     out = {name: tensor.clone() for name, tensor in base.items()}
     for name, indices in region.indices.items():
         for i in indices:
@@ -57,13 +56,19 @@ def expected(base: dict[str, Tensor], tuned: dict[str, Tensor], region: Region, 
     return out | {name: tuned[name] for name in heads}
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(
+    ("dtype", "stored"), [*zip(DTYPES, DTYPES, strict=True), (torch.float32, torch.bfloat16)], ids=str
+)
 @pytest.mark.parametrize("family", ["bert", "gpt2"])
-def test_apply_copies_the_region_and_the_head_and_nothing_else(family: str, dtype: torch.dtype) -> None:
+def test_apply_copies_the_region_and_the_head_and_nothing_else(
+    family: str, dtype: torch.dtype, stored: torch.dtype
+) -> None:
+    """Values of a narrower fine-tuned model are widened exactly, not rounded."""
     model, tuned = pair(family, dtype)
-    heads, region = HEAD if family == "bert" else ("score.weight",), some_region(model)
-    wanted = expected(snapshot(model), tuned, region, heads)
-    Graft.of(region, tuned, {name: tuned[name] for name in heads}).apply(model)
+    tuned, region = {name: tensor.to(stored) for name, tensor in tuned.items()}, some_region(model)
+    head = {name: tuned[name] for name in (HEAD if family == "bert" else ("score.weight",))}
+    wanted = expected(snapshot(model), {n: t.to(dtype) for n, t in tuned.items()}, region, tuple(head))
+    Graft.of(region, tuned, head).apply(model)
     assert same(model, wanted)
 
 
@@ -76,21 +81,11 @@ def test_file_and_back(tmp_path: Path, dtype: torch.dtype) -> None:
     graft.save(path)
     loaded, stored, name = Graft.load(path), load_file(path), next(iter(region.indices))
     assert loaded.region == region and set(loaded.head) == set(HEAD)
-    assert all(torch.equal(loaded.values[n], v) and v.dtype == dtype for n, v in graft.values.items())
-    wanted_header = header | {"size": region.size, "d": region.d}
-    assert {k: loaded.header[k] for k in wanted_header} == wanted_header
+    assert [n for n, v in graft.values.items() if v.dtype != dtype or not torch.equal(loaded.values[n], v)] == []
+    assert (header | {"size": region.size, "d": region.d}).items() <= loaded.header.items()
     assert (stored[f"{name}.indices"].dtype, stored[f"{name}.values"].dtype) == (torch.int64, dtype)
     wanted = expected(snapshot(model), tuned, region, HEAD)
     loaded.apply(model)
-    assert same(model, wanted)
-
-
-def test_narrow_values_widen_exactly() -> None:
-    """With a float32 base and a bfloat16 fine-tuned model, the graft's values are not rounded."""
-    model, tuned = pair()
-    narrow, region = {name: tensor.bfloat16() for name, tensor in tuned.items()}, some_region(model)
-    wanted = expected(snapshot(model), {n: t.float() for n, t in narrow.items()}, region)
-    Graft.of(region, narrow).apply(model)
     assert same(model, wanted)
 
 
@@ -101,8 +96,7 @@ def test_the_ends(tmp_path: Path, ending: Callable[..., Region], dtype: torch.dt
     shapes, before = table_of(model).shapes, snapshot(model)
     Graft.of(ending(shapes), tuned).save(tmp_path / "g.safetensors")
     with grafted(model, Graft.load(tmp_path / "g.safetensors")):
-        moved = {name: tuned[name] for name in shapes} if ending == Region.full else {}
-        assert same(model, before | moved)
+        assert same(model, before | ({name: tuned[name] for name in shapes} if ending == Region.full else {}))
     assert same(model, before)
 
 
@@ -135,14 +129,13 @@ def test_the_complement_is_the_fine_tuned_model_without_the_region() -> None:
     base, region, names = snapshot(model), some_region(model), table_of(model).names
     model.load_state_dict(tuned, strict=False)
     tuned_state = snapshot(model)
+    there = expected(tuned_state, base, region)
     with grafted(model, complement(region, base)):
-        there = snapshot(model)
+        assert same(model, there)
     assert same(model, tuned_state)
-    model.load_state_dict(expected(tuned_state, base, region))
-    assert same(model, there)
     model.load_state_dict(base)
     with grafted(model, Graft.of(region.complement(), tuned)):
-        assert all(torch.equal(model.state_dict()[name], there[name]) for name in names)
+        assert [name for name in names if not torch.equal(model.state_dict()[name], there[name])] == []
 
 
 def test_tied_weights_outside_the_region_stay_tied() -> None:
@@ -154,21 +147,17 @@ def test_tied_weights_outside_the_region_stay_tied() -> None:
 def refused_and_left_as_it_was(graft: Graft, model: nn.Module) -> None:
     """Check that the graft is refused with the model unchanged, also as a context."""
     before = snapshot(model)
-    with pytest.raises(PairMismatch):
-        graft.apply(model)
-    assert same(model, before), "a graft that does not fit was put on in part"
-    with pytest.raises(PairMismatch), grafted(model, graft):
-        pass
-    assert same(model, before)
+    for put_on in (graft.apply, lambda model: grafted(model, graft).__enter__()):
+        with pytest.raises(PairMismatch):
+            put_on(model)
+        assert same(model, before), "a graft that does not fit was put on in part"
 
 
 @pytest.mark.parametrize("change", ["missing", "transposed", "head"])
 def test_another_model_is_refused_and_left_as_it_was(change: str) -> None:
     model, tuned = pair()
-    heads = {name: tuned[name] for name in HEAD}
-    graft = Graft.of(
-        some_region(model), tuned, {"classifier.weight": torch.zeros(5, 16)} if change == "head" else heads
-    )
+    heads = {"classifier.weight": torch.zeros(5, 16)} if change == "head" else {name: tuned[name] for name in HEAD}
+    graft = Graft.of(some_region(model), tuned, heads)
     last = model.bert.encoder.layer[1].output  # type: ignore[union-attr]
     if change == "missing":
         del last.dense
@@ -188,8 +177,7 @@ def test_rows_that_do_not_fit_leave_the_model_as_it_was(name: str) -> None:
 
 
 def test_a_file_cut_short_is_told(tmp_path: Path) -> None:
-    model, tuned = pair()
-    path = tmp_path / "graft.safetensors"
+    (model, tuned), path = pair(), tmp_path / "graft.safetensors"
     Graft.of(some_region(model), tuned).save(path)
     whole = path.read_bytes()
     for cut in (0, 7, 100, len(whole) // 2, len(whole) - 1):
@@ -208,7 +196,7 @@ TENSORS = {
     "w.indices": torch.tensor([1, 4, 8]), "w.values": torch.ones(3), "head.h": torch.ones(2),
     "rows.e": torch.ones(2, 3), "rows.b": torch.ones(2),
 }  # fmt: skip
-NUMBERS = ("w.values", "head.h", "rows.e")
+NUMBERS = {name: f"the values of '{name.removesuffix('.values')[-1]}' are" for name in ("w.values", "head.h", "rows.e")}
 FOUR_KINDS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 OTHER_KINDS = (torch.int64, torch.bool, torch.uint8, torch.complex64, torch.float8_e4m3fn)
 STRANGE_HEADERS: list[dict[str, Any]] = [
@@ -228,17 +216,20 @@ STRANGE_TENSORS: list[tuple[str, dict[str, Tensor | None]]] = [
     *(("graft", {"w.indices": torch.tensor(wrong)}) for wrong in ([4, 1, 8], [1, 1, 8], [1, 4, 9])),
     *(("graft", {"rows.e": rows}) for rows in (torch.tensor(1.0), torch.ones(0, 3))),
     ("graft", {"rows.b": torch.ones(3)}),
-    *((name, {name: TENSORS[name].to(dtype)}) for name in NUMBERS for dtype in OTHER_KINDS),
-    *((name, {name: TENSORS[name] * value}) for name in NUMBERS for value in (math.nan, math.inf, -math.inf)),
+    *((words, {name: TENSORS[name].to(dtype)}) for name, words in NUMBERS.items() for dtype in OTHER_KINDS),
+    *(
+        (words, {name: TENSORS[name] * value})
+        for name, words in NUMBERS.items()
+        for value in (math.nan, math.inf, -math.inf)
+    ),
 ]
 
 
 def opened(folder: Path, header: dict[str, Any], tensors: dict[str, Tensor | None]) -> Graft:
     """Return the graft of a file with these changes to its header and its tensors; None leaves a tensor out."""
-    path = folder / "graft.safetensors"
     whole = {name: tensor for name, tensor in (TENSORS | tensors).items() if tensor is not None}
-    save_file(whole, path, {"skillviz": json.dumps(HEADER | header)})
-    return Graft.load(path)
+    save_file(whole, folder / "graft.safetensors", {"skillviz": json.dumps(HEADER | header)})
+    return Graft.load(folder / "graft.safetensors")
 
 
 @pytest.mark.parametrize("name", NUMBERS)
@@ -248,17 +239,19 @@ def test_numbers_of_four_kinds_are_opened(tmp_path: Path, name: str, dtype: torc
     assert graft.region.size == 3 and len(graft.rows) == 2
 
 
-@pytest.mark.parametrize("header", STRANGE_HEADERS, ids=str)
-def test_a_header_that_lies_is_told(tmp_path: Path, header: dict[str, Any]) -> None:
-    with pytest.raises(CorruptFile, match="export it again|export the graft again|is not a graft file"):
-        opened(tmp_path, header, {})
-
-
-@pytest.mark.parametrize(("where", "tensors"), STRANGE_TENSORS, ids=str)
-def test_tensors_that_cannot_be_are_told(tmp_path: Path, where: str, tensors: dict[str, Tensor | None]) -> None:
-    words = f"the values of '{where.removesuffix('.values')[-1]}' are" if where in NUMBERS else where
+@pytest.mark.parametrize(
+    ("words", "header", "tensors"),
+    [
+        *((r"export (it|the graft) again|is not a graft file", header, {}) for header in STRANGE_HEADERS),
+        *((where, {}, tensors) for where, tensors in STRANGE_TENSORS),
+    ],
+    ids=str,
+)
+def test_a_header_that_lies_and_tensors_that_cannot_be_are_told(
+    tmp_path: Path, words: str, header: dict[str, Any], tensors: dict[str, Tensor | None]
+) -> None:
     with pytest.raises(CorruptFile, match=words):
-        opened(tmp_path, {}, tensors)
+        opened(tmp_path, header, tensors)
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])

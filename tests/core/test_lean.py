@@ -26,6 +26,8 @@ from tests.refused import refused
 from tests.tiers import first, in_the_night
 
 LEAN = [name for name, row in LOCALIZERS.items() if row.lean]
+SIGNED = [f"{name} with free signs" for name in LEAN if LOCALIZERS[name].learns_signs]
+FIRST = ("stagewise", "stagewise-nested", *SIGNED)
 
 
 @dataclass
@@ -48,7 +50,6 @@ class InMemory:
 def pair_of_problems(
     family: str = "bert", dtype: torch.dtype = torch.float32, **changes: Any
 ) -> tuple[Problem, LeanProblem]:
-    """Return the same problem in ordinary and in lean mode."""
     readout = "causal" if family in ("gpt2", "llama") else "head"
     encoded, model = examples(readout, n=16), model_of(family, readout).to(dtype)
     ordinary = problem_of(model_of(family, readout), encoded, readout, dtype=dtype, micro_tokens=40, **changes)
@@ -58,19 +59,24 @@ def pair_of_problems(
     return ordinary, LeanProblem(lean, base, tuned, train)  # type: ignore[arg-type]
 
 
-@pytest.mark.cases(3, 3)
+@pytest.mark.cases(5, 5)
 @pytest.mark.parametrize(
     ("family", "dtype"), [("bert", torch.float32), ("llama", torch.float32), ("bert", torch.bfloat16)]
 )
-@pytest.mark.parametrize("name", first(LEAN, ("stagewise", "stagewise-nested").__contains__, in_the_night))
-def test_lean_region_is_that_of_the_ordinary_mode(name: str, family: str, dtype: torch.dtype) -> None:
+@pytest.mark.parametrize(
+    "case", first([*LEAN, *SIGNED], {"stagewise", "stagewise-nested", *SIGNED}.__contains__, in_the_night)
+)
+def test_lean_region_is_that_of_the_ordinary_mode(case: str, family: str, dtype: torch.dtype) -> None:
     ordinary, lean = pair_of_problems(family, dtype, quantum=0.05)
+    name, _, signs = case.partition(" with ")
+    ordinary.has_free_signs = lean.has_free_signs = bool(signs)
     before = [parameter.detach().clone() for parameter in lean.flat.parameters]
     (steps, wanted), (lean_steps, found) = (finish(start(name, problem, 37)) for problem in (ordinary, lean))
     assert np.array_equal(wanted.order, found.order) and wanted.notes == found.notes
+    assert np.array_equal(wanted.signs, found.signs) and (found.signs is not None) == bool(signs)
     assert [repr(s.loss) for s in steps] == [repr(s.loss) for s in lean_steps]
     lean.reset()
-    assert all(torch.equal(a, b) for a, b in zip(before, lean.flat.parameters, strict=True))
+    assert [torch.equal(a, b) for a, b in zip(before, lean.flat.parameters, strict=True)] == [True] * len(before)
 
 
 def test_gradients_are_freed_as_they_come() -> None:

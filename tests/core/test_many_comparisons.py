@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from operator import attrgetter
 from statistics import NormalDist
 
 import numpy as np
@@ -15,7 +16,10 @@ from skillviz.core.intervals import tango
 from skillviz.core.many_comparisons import RATE, compared, discoveries, expected_by_chance, p_values, simultaneous
 from skillviz.core.seeds_interval import seeds_and_examples
 from skillviz.errors import BadInput
+from tests.core.by_hand import by_hand, near
 from tests.refused import refused
+
+NAN = math.nan
 
 
 def twin(p: list[float], rate: float) -> list[bool]:
@@ -37,37 +41,10 @@ def test_discoveries_are_those_of_the_definition(p: list[float], rate: float) ->
     assert discoveries(p, rate).tolist() == twin(p, rate)
 
 
-def test_the_papers_example() -> None:
-    """Benjamini and Hochberg (1995), section 3.2: 15 comparisons, 4 of them discoveries at 0.05."""
-    p = [
-        0.0001, 0.0004, 0.0019, 0.0095, 0.0201, 0.0278, 0.0298, 0.0344,
-        0.0459, 0.324, 0.4262, 0.5719, 0.6528, 0.759, 1.0,
-    ]  # fmt: skip
-    assert discoveries(p, 0.05).tolist() == [True] * 4 + [False] * 11
-
-
 def test_p_values_agree_with_their_intervals() -> None:
     generator = np.random.default_rng(0)
     value, (down, up) = generator.normal(size=500), generator.uniform(0.1, 2, (2, 500))
-    outside = (value - down > 0) | (value + up < 0)
-    assert np.array_equal(p_values(value, value - down, value + up) < 0.05, outside)
-    by_hand = p_values([1.96, 2.0], [0.0, 2.0 - NormalDist().inv_cdf(0.975)], [3.92, 9.0])
-    assert by_hand == pytest.approx([0.05, 0.0455], abs=1e-4)
-
-
-def test_no_width_and_no_interval_decide_nothing() -> None:
-    differences = ([0.3, 0.3, 0.0, 0.1], [0.3, np.nan, 0.0, 0.1], [0.3, np.nan, 0.0, 0.4])
-    p, counts = p_values(*differences), compared(*differences)
-    assert p[[0, 2]].tolist() == [1, 1] and np.isnan(p[1]) and 0 < p[3] < 1
-    assert (counts.n, counts.decided, counts.by_chance) == (3, 1, pytest.approx(0.15))
-    assert tuple(compared([], [], [])) == (0, 0, 0, 0)
-
-
-def test_the_debiased_difference_stands_for_the_plug_in() -> None:
-    value, low, high, debiased = [0.09, 0.09, 0.5], [0.01, 0.01, 0.1], [0.1, 0.1, 0.9], [0.02, np.nan, 0.5]
-    p = p_values(value, low, high, debiased)
-    assert p.tolist() == p_values([0.02, 0.09, 0.5], low, high).tolist() and p[0] < p[1] / 10
-    assert compared(value, low, high, debiased).decided == 3
+    assert np.array_equal(p_values(value, value - down, value + up) < 0.05, (value - down > 0) | (value + up < 0))
 
 
 @pytest.mark.cases(1, 2)
@@ -77,11 +54,9 @@ def test_the_false_discovery_rate_is_held(share: float) -> None:
     generator, truth, rates = np.random.default_rng(1), np.where(np.arange(40) < 10, 3.0, 0.0), []
     for _ in range(1500):
         noise = np.sqrt(share) * generator.normal() + np.sqrt(1 - share) * generator.normal(size=40)
-        values = (truth + noise, noise)
-        found = [discoveries(p_values(value, value - 1.96, value + 1.96)) for value in values]
+        found = [discoveries(p_values(value, value - 1.96, value + 1.96)) for value in (truth + noise, noise)]
         rates.append([found[0][10:].sum() / max(found[0].sum(), 1), found[1].any()])
-    error = 2 * np.std(rates, axis=0)[1] / np.sqrt(1500)
-    assert (np.mean(rates, axis=0) <= [RATE + 0.005, RATE + error]).all()
+    assert (np.mean(rates, axis=0) <= [RATE + 0.005, RATE + (2 * np.std(rates, axis=0)[1] / np.sqrt(1500))]).all()
     plain = [(np.abs(truth + generator.normal(size=40)) > 1.96)[10:].mean() for _ in range(200)]
     assert np.mean(plain) > 0.04, "each on its own would find more"
 
@@ -92,16 +67,14 @@ def test_the_rate_is_held_for_means_over_few_seeds(seeds: int) -> None:
     """40 differences that are all zero, each with its own seeds: check the rate of any discovery."""
     generator, found = np.random.default_rng(0), np.zeros(2)
     for _ in range(400):
-        ends = [seeds_and_examples(x, 0.1)[:3] for x in generator.normal(size=(40, seeds))]
-        options = ({"seeds": np.full(40, seeds)}, {})
-        found += [discoveries(p_values(*np.array(ends).T, **more)).any() for more in options]
+        ends = np.array([seeds_and_examples(x, 0.1)[:3] for x in generator.normal(size=(40, seeds))]).T
+        found += [discoveries(p_values(*ends, **more)).any() for more in ({"seeds": np.full(40, seeds)}, {})]
     student, normal = found / 400
     assert student <= RATE + 2 * (RATE * (1 - RATE) / 400) ** 0.5
     assert normal > 4 * RATE, "the normal approximation would pass"
 
 
 def of_counts(gained: int, lost: int, n: int, **limits: float) -> tuple[float, float, float]:
-    """Return the p-value of a difference of predictions, and the ends of its score interval."""
     low, high = tango(gained, lost, n)
     counts = {"gained": [gained], "lost": [lost], "examples": [n]}
     return p_values([(gained - lost) / n], [low], [high], **counts, **limits)[0], low, high
@@ -126,8 +99,8 @@ def test_the_rate_is_held_on_small_slices() -> None:
 )
 def test_p_values_of_counts_have_the_tails_of_their_intervals(gained: int, lost: int, n: int) -> None:
     p, low, high = of_counts(gained, lost, n)
-    by_hand = math.erfc(abs(gained - lost) / math.sqrt(2 * (gained + lost)))
-    assert p == pytest.approx(by_hand, rel=1e-4) and (p < 0.05) == (low > 0 or high < 0)
+    wanted = math.erfc(abs(gained - lost) / math.sqrt(2 * (gained + lost)))
+    assert p == pytest.approx(wanted, rel=1e-4) and (p < 0.05) == (low > 0 or high < 0)
 
 
 @pytest.mark.parametrize(
@@ -142,18 +115,6 @@ def test_p_values_against_a_limit_have_the_tails_of_their_intervals(
     assert end == pytest.approx(limit, abs=1e-5) and (p < 0.05) == (low > limit or high < limit)
 
 
-def test_p_values_over_seeds_are_those_of_the_t_test() -> None:
-    three = np.array([1.0, 2.0, 4.5])
-    interval = seeds_and_examples(three, 0.0)
-    (p,) = p_values([interval.value], [interval.low], [interval.high], seeds=[3])
-    assert p == pytest.approx(ttest_1samp(three, 0).pvalue)
-    two, nan = ([0.3, 0.301], [0.1, 0.1], [0.5, 0.5]), np.nan
-    unknown = {"gained": [nan] * 2, "lost": [nan] * 2, "examples": [nan, 10], "seeds": [1, nan]}
-    assert np.array_equal(p_values(*two, **unknown), p_values(*two))
-    for same in ({"seeds": [3]}, {"gained": [0], "lost": [0], "examples": [10], "limits": 0.03}):
-        assert p_values([0.0], [0.0], [0.0], **same)[0] == 1, "the same model"
-
-
 def test_the_interval_of_the_best_of_a_path_holds_where_its_own_does_not() -> None:
     """61 estimates along one path, neighbors correlated 0.98: check the coverage for the best one."""
     generator, count, repeats, error = np.random.default_rng(0), 61, 4000, 0.015
@@ -161,11 +122,8 @@ def test_the_interval_of_the_best_of_a_path_holds_where_its_own_does_not() -> No
     for i in range(1, count):
         noise[:, i] = 0.98 * noise[:, i - 1] + (1 - 0.98**2) ** 0.5 * noise[:, i]
     found = truth + error * noise
-    off, least, half = (
-        np.abs(found.max(axis=1) - truth[found.argmax(axis=1)]),
-        found.max(axis=1).min(),
-        1.959964 * error,
-    )
+    off, half = np.abs(found.max(axis=1) - truth[found.argmax(axis=1)]), 1.959964 * error
+    least = found.max(axis=1).min()
     low, high = simultaneous(least - half, least + half, float(least), count)
     assert np.mean(off <= (high - low) / 2) > 0.98  # Bonferroni ignores the correlation
     assert np.mean(off <= half) < 0.93, "the plain interval would pass"
@@ -179,15 +137,44 @@ def test_of_few_predictions_that_differ_the_best_of_many_reaches_further(gained:
     ends, plain = (simultaneous(*interval, many, **counts) for counts in ({"examples": n}, {}))
     assert ends[1] == pytest.approx(tango(gained, 0, n, 1 - 0.05 / many)[1], rel=0.12)
     assert ends[0] <= plain[0] and ends[1] >= plain[1]
-    assert simultaneous(0.0, 0.0, 0.0, many, examples=n) == (0, 0), "the same model"
 
 
-def test_simultaneous_intervals_and_chance_by_hand() -> None:
-    ratio = NormalDist().inv_cdf(1 - 0.05 / 4) / NormalDist().inv_cdf(0.975)
-    assert simultaneous(0.1, 0.4, 0.2, 1) == pytest.approx((0.1, 0.4))
-    assert simultaneous(0.1, 0.4, 0.2, 2) == pytest.approx((0.2 - 0.1 * ratio, 0.2 + 0.2 * ratio))
-    assert simultaneous(0.1, 0.3, 0.9, 2) == pytest.approx((0.2 - 0.1 * ratio, 0.2 + 0.1 * ratio))
-    assert expected_by_chance(40) == pytest.approx(2)
+PAPER = [
+    0.0001, 0.0004, 0.0019, 0.0095, 0.0201, 0.0278, 0.0298, 0.0344, 0.0459, 0.324, 0.4262, 0.5719, 0.6528, 0.759, 1.0,
+]  # fmt: skip
+SOME = ([0.3, 0.3, 0.0, 0.1], [0.3, NAN, 0.0, 0.1], [0.3, NAN, 0.0, 0.4])
+WIDE = ([0.09, 0.09, 0.5], [0.01, 0.01, 0.1], [0.1, 0.1, 0.9])
+TWO, THREE = ([0.3, 0.301], [0.1, 0.1], [0.5, 0.5]), np.array([1.0, 2.0, 4.5])
+UNKNOWN = {"gained": [NAN] * 2, "lost": [NAN] * 2, "examples": [NAN, 10], "seeds": [1, NAN]}
+RATIO = NormalDist().inv_cdf(1 - 0.05 / 4) / NormalDist().inv_cdf(0.975)
+SAME = {"seeds": {"seeds": [3]}, "counts": {"gained": [0], "lost": [0], "examples": [10], "limits": 0.03}}
+
+
+def p_of(*interval: list[float], **more: object) -> list[float]:
+    return p_values(*interval, **more).tolist()
+
+
+test_by_hand = by_hand(
+    ("Benjamini and Hochberg (1995), 3.2", [True] * 4 + [False] * 11, lambda: discoveries(PAPER, 0.05).tolist()),
+    ("p-values", near(0.05, 0.0455, abs=1e-4), p_of,
+     [1.96, 2.0], [0.0, 2.0 - NormalDist().inv_cdf(0.975)], [3.92, 9.0]),
+    ("no width, no interval", near(1, NAN, 1), lambda: p_of(*SOME)[:3]),
+    ("a width on one side", True, lambda: 0 < p_of(*SOME)[3] < 1),
+    ("counts of decided ones", (3, 1, near(0.15)), lambda: attrgetter("n", "decided", "by_chance")(compared(*SOME))),
+    ("nothing to compare", (0, 0, 0, 0), lambda: tuple(compared([], [], []))),
+    ("the debiased difference", p_of([0.02, 0.09, 0.5], *WIDE[1:]), p_of, *WIDE, [0.02, NAN, 0.5]),
+    ("decided by the debiased difference", 3, lambda: compared(*WIDE, [0.02, NAN, 0.5]).decided),
+    ("over seeds, the t-test", near([ttest_1samp(THREE, 0).pvalue]),
+     lambda: p_of(*([end] for end in seeds_and_examples(THREE, 0.0)[:3]), seeds=[3])),
+    ("of unknown counts", p_of(*TWO), lambda: p_of(*TWO, **UNKNOWN)),
+    *((f"the same model, {name}", [1], lambda more=more: p_of([0.0], [0.0], [0.0], **more))
+      for name, more in SAME.items()),
+    ("the same model, the best of many", (0, 0), lambda: simultaneous(0.0, 0.0, 0.0, 61, examples=500)),
+    ("the best of one", near(0.1, 0.4), simultaneous, 0.1, 0.4, 0.2, 1),
+    ("the best of two", near(0.2 - 0.1 * RATIO, 0.2 + 0.2 * RATIO), simultaneous, 0.1, 0.4, 0.2, 2),
+    ("a value outside", near(0.2 - 0.1 * RATIO, 0.2 + 0.1 * RATIO), simultaneous, 0.1, 0.3, 0.9, 2),
+    ("expected by chance", near(2), expected_by_chance, 40),
+)  # fmt: skip
 
 
 test_what_is_out_of_range_is_refused = refused(

@@ -1,22 +1,26 @@
-"""Tests of the table of metrics: every row is computed, in range, shown in its unit, and refused if not applicable."""
+"""Tests of the table of metrics, of the scores of predictions and of temperatures: slow twins, ends, and bad input."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import get_args
 
 import numpy as np
 import pytest
 from hypothesis import given
+from scipy.optimize import minimize_scalar
 
 from skillviz.analysis.tables import task_metric
-from skillviz.core import metrics
+from skillviz.core import metrics, scores
 from skillviz.core.metrics import METRICS, metric_row
+from skillviz.core.temperature import COLDEST, HOTTEST, scaled, temperature_fit
 from skillviz.core.verdicts import NO_DIFFERENCE, NOT_MEASURED
 from skillviz.errors import BadInput
 from skillviz.runs.record import TaskNote
 from skillviz.tasks.task import Task
-from tests.core.drawn_predictions import PROPERTY, predictions
+from tests.core.by_hand import by_hand, near
+from tests.core.drawn_predictions import PROPERTY, logits_of, predictions
 from tests.reference import calibration as slow
 from tests.refused import refused
 
@@ -24,14 +28,12 @@ from tests.refused import refused
 @PROPERTY
 @given(predictions())
 def test_the_scores_are_the_rows_of_the_table(drawn: tuple) -> None:
-    scores = metrics.score(*drawn)
-    classes = drawn[0].shape[1]
+    found, classes = metrics.score(*drawn), drawn[0].shape[1]
     of_classes = [name for name in metrics.SCORED if not METRICS[name].of_text]
-    assert list(scores) == [name for name in of_classes if METRICS[name].classes in (None, classes)]
-    for name, twin in (("accuracy", slow.accuracy), ("brier", slow.brier), ("nll", slow.nll)):
-        assert scores[name] == pytest.approx(twin(*drawn), rel=1e-9, abs=1e-12)
-    assert scores["ece"] == metrics.ece(*drawn, bins=15)
-    for name, value in scores.items():
+    assert list(found) == [name for name in of_classes if METRICS[name].classes in (None, classes)]
+    assert found["brier"] == pytest.approx(slow.brier(*drawn), rel=1e-9, abs=1e-12)
+    assert found["ece"] == metrics.ece(*drawn, bins=15)
+    for name, value in found.items():
         whole = metrics.statistic(name, *drawn)(np.ones((1, len(drawn[1]))))[0]
         assert value == pytest.approx(whole, rel=1e-9, abs=1e-12, nan_ok=True)
         assert math.isnan(value) or METRICS[name].lowest - 1e-12 <= value <= METRICS[name].highest + 1e-12
@@ -44,50 +46,10 @@ def test_inputs_are_left_as_they_were() -> None:
     assert np.array_equal(logits, before) and not labels.any()
 
 
-test_bad_scores_are_refused = refused(
-    BadInput,
-    ("no predictions", lambda: metrics.ece(np.empty((0, 2)), np.empty(0, dtype=int))),
-    ("'auc'.* known: accuracy, f1", lambda: metrics.score(np.zeros((2, 2)), np.array([0, 1]), "auc")),
-    ("'agreement'.* known: accuracy, f1", lambda: metrics.score(np.zeros((2, 2)), np.array([0, 1]), "agreement")),
-    ("two classes", lambda: metrics.score(np.zeros((2, 3)), np.array([0, 1]), "f1")),
-)
-
-
-def test_a_tasks_own_metric_comes_first_and_f1_only_there() -> None:
+def test_the_lists_of_metrics_hold_each_other_and_have_help() -> None:
     assert metrics.HEADLINE[:3] == ("accuracy", "ece", "nll")
-    names = [metrics.metric_names(own) for own in ("accuracy", "f1")]
-    assert names == [list(metrics.HEADLINE), ["f1", *metrics.HEADLINE]]
-    assert metrics.panels("f1")[:3] == ["f1", "ece", "nll"] and "accuracy" not in metrics.panels("f1")
-    assert all(METRICS[name].help.endswith(".") for name in metrics.SCORED)  # the glossary uses them
+    assert [name for name in metrics.SCORED if not METRICS[name].help.endswith(".")] == []  # the glossary uses them
     assert set(metrics.HEADLINE) <= set(metrics.COMPARED) <= set(metrics.SCORED)
-
-
-CELLS = {
-    (0.083, 0.061, 0.079, 0.07): "7.0 (6.1–7.9), plug-in 8.3",
-    (0.083, None, None): "8.3",
-    (None, 0.1, 0.2): "n/a",
-    (0.083, 0.061, 0.096): "8.3 (6.1–9.6)",
-    (0.083, 0.061, 0.096, math.nan): "8.3 (6.1–9.6)",
-}
-"""Cells of a calibration error, by its value, ends and debiased value."""
-
-
-def test_values_are_shown_in_the_units_of_their_row() -> None:
-    texts = {("accuracy", 0.8012): "80.1%", ("nll", 0.4304): "0.430 nats", ("brier", 0.25): "0.250"}
-    texts |= {("ece", math.nan): "n/a", ("nll", None): "n/a", ("mcc", 0.5): "0.500"}
-    assert {key: metric_row(key[0]).text(key[1]) for key in texts} == texts
-    assert metric_row("nll").number(0.4304) == "0.430"
-    assert [metric_row(name).axis for name in ("ece", "brier", "mcc")] == ["ECE, %", "Brier score", "mcc"]
-
-
-def test_intervals_name_the_debiased_error() -> None:
-    row = METRICS["ece"]
-    assert {ends: row.cell(*ends) for ends in CELLS} == CELLS
-    assert METRICS["accuracy"].cell(0.825, 0.793, 0.853) == "82.5 (79.3–85.3)"
-    assert METRICS["accuracy"].difference(-0.029, -0.051, -0.008) == "−2.9 points (95%: −5.1 to −0.8)"
-    assert row.difference(-0.029, -0.051, -0.008, -0.026) == "−2.6 points (95%: −5.1 to −0.8)"
-    hover = row.hover({"value": 0.083, "debiased": 0.07, "low": 0.061, "high": 0.079})
-    assert hover == "7.0% ECE<br>95%: 6.1–7.9; plug-in 8.3%", "the plug-in value is one step behind"
 
 
 def test_a_difference_is_decided_only_where_its_interval_leaves_out_zero() -> None:
@@ -100,6 +62,124 @@ def test_a_difference_is_decided_only_where_its_interval_leaves_out_zero() -> No
 def test_a_task_and_a_record_know_the_metrics_that_may_be_a_task_s_own() -> None:
     own = {row.name for row in metrics.OWN}
     assert [set(get_args(model.model_fields["metric"].annotation)) for model in (Task, TaskNote)] == [own, own]
-    first = {("accuracy", "f1"): "f1", ("nll", "perplexity"): "perplexity", ("nll",): "accuracy"}
-    first |= {("perplexity", "exact_match"): "exact_match"}
-    assert {names: task_metric(names) for names in first} == first
+
+
+@PROPERTY
+@given(predictions())
+def test_scores_equal_their_slow_twins_and_confidences_are_those_of_a_distribution(drawn: tuple) -> None:
+    logits, labels = drawn
+    twins = {"accuracy": slow.accuracy, "nll": slow.nll, "f1": slow.f1}
+    wanted = pytest.approx({name: twin(*drawn) for name, twin in twins.items()}, rel=1e-9, abs=1e-12, nan_ok=True)
+    assert {name: getattr(scores, name)(*drawn) for name in twins} == wanted
+    for metric in (scores.accuracy, scores.nll):
+        shifted = metric(logits.astype(np.float64) + 8.0, labels)
+        assert shifted == pytest.approx(metric(logits.astype(np.float64), labels), rel=1e-9, abs=1e-9)
+    probs = scores.probabilities(logits)
+    np.testing.assert_allclose(probs.sum(axis=1), 1.0, rtol=1e-12)
+    sure, turned = scores.confidence(probs), logits[:, np.random.default_rng(0).permutation(logits.shape[1])]
+    assert probs.dtype == np.float64 and (sure >= 1 / logits.shape[1] - 1e-12).all() and (sure <= 1).all()
+    assert np.array_equal(sure, scores.confidence(scores.probabilities(turned))), "the order of classes counts"
+
+
+LARGE, HALVES = np.array([[1e30, -1e30], [-1e30, 1e30]], dtype=np.float32), np.array([[0.1, 0.2]], dtype=np.float16)
+GUESSED, FIVE = 4.0 * np.eye(3)[[1, 1, 1, 0, 0]], np.array([[5.0, 0.0]] * 4)
+FOUR, NAN = np.array([0, 0, 0, 1]), math.nan  # at one confidence three of four are right: the best one is 3/4
+test_by_hand = by_hand(
+    ("huge logits", [[1.0, 0.0], [0.0, 1.0]], lambda: scores.probabilities(LARGE).tolist()),
+    ("the NLL of huge logits", 0.0, scores.nll, LARGE, [0, 1]),
+    ("the NLL of a wrong one", 1000.0, scores.nll, np.array([[1000.0, 0.0]]), [1]),
+    ("float16 is summed in float64", near(slow.nll(HALVES, [1]), rel=1e-12), scores.nll, np.tile(HALVES, (5000, 1)),
+     np.ones(5000, dtype=int)),
+    ("F1", near(2 / 3), scores.f1, GUESSED, np.array([1, 1, 0, 1, 0])),
+    ("F1 of class 0", near(0.5), scores.f1, GUESSED, np.array([1, 1, 0, 1, 0]), 0),
+    ("F1 without a hit", near(0.0), scores.f1, GUESSED, np.array([0, 0, 0, 1, 1])),
+    ("F1 of an absent class", near(NAN), scores.f1, GUESSED, np.zeros(5, dtype=int), 2),
+    ("the first of equal logits", [0, 1], lambda: scores.predictions(np.array([[1.0, 1, 0], [0, 2, 2]])).tolist()),
+    ("a temperature", (near(5 / np.log(3), rel=1e-9), False), temperature_fit, FIVE, FOUR),
+    ("a temperature of an error of sign", (HOTTEST, True), temperature_fit, -FIVE, FOUR),
+    ("all right", (COLDEST, True), temperature_fit, logits_of([0.9, 0.8]), np.array([0, 0])),
+    ("worse than chance", (HOTTEST, True), temperature_fit, logits_of([0.9, 0.8]), np.array([1, 1])),
+    ("nothing to fit", (1.0, False), temperature_fit, np.full((3, 2), 7.0), np.array([0, 1, 0])),
+    ("the first panels", ["f1", "ece", "nll"], lambda: metrics.panels("f1")[:3]),
+    ("no panel of accuracy beside F1", False, lambda: "accuracy" in metrics.panels("f1")),
+    ("metrics of accuracy", list(metrics.HEADLINE), metrics.metric_names, "accuracy"),
+    ("metrics of F1", ["f1", *metrics.HEADLINE], metrics.metric_names, "f1"),
+    *((f"{name} as a text", text, lambda name=name, value=value: metric_row(name).text(value)) for name, value, text in
+      (("accuracy", 0.8012, "80.1%"), ("nll", 0.4304, "0.430 nats"), ("brier", 0.25, "0.250"), ("ece", NAN, "n/a"),
+       ("nll", None, "n/a"), ("mcc", 0.5, "0.500"))),
+    ("a number", "0.430", metric_row("nll").number, 0.4304),
+    *((f"axis of {name}", axis, lambda name=name: metric_row(name).axis) for name, axis in
+      (("ece", "ECE, %"), ("brier", "Brier score"), ("mcc", "mcc"))),
+    ("cell with the plug-in", "7.0 (6.1–7.9), plug-in 8.3", METRICS["ece"].cell, 0.083, 0.061, 0.079, 0.07),
+    ("cell without an interval", "8.3", METRICS["ece"].cell, 0.083, None, None),
+    ("cell without a value", "n/a", METRICS["ece"].cell, None, 0.1, 0.2),
+    ("cell", "8.3 (6.1–9.6)", METRICS["ece"].cell, 0.083, 0.061, 0.096),
+    ("cell not debiased", "8.3 (6.1–9.6)", METRICS["ece"].cell, 0.083, 0.061, 0.096, NAN),
+    ("cell of accuracy", "82.5 (79.3–85.3)", METRICS["accuracy"].cell, 0.825, 0.793, 0.853),
+    ("difference", "−2.9 points (95%: −5.1 to −0.8)", METRICS["accuracy"].difference, -0.029, -0.051, -0.008),
+    ("debiased difference", "−2.6 points (95%: −5.1 to −0.8)", METRICS["ece"].difference, -0.029, -0.051, -0.008,
+     -0.026),
+    ("hover", "7.0% ECE<br>95%: 6.1–7.9; plug-in 8.3%", METRICS["ece"].hover,
+     {"value": 0.083, "debiased": 0.07, "low": 0.061, "high": 0.079}),
+    *((f"own metric of {names}", own, task_metric, names) for names, own in
+      ((("accuracy", "f1"), "f1"), (("nll", "perplexity"), "perplexity"), (("nll",), "accuracy"),
+       (("perplexity", "exact_match"), "exact_match"))),
+)  # fmt: skip
+
+
+FUNCTIONS = (scores.accuracy, scores.nll, scores.f1)
+
+
+BAD = (
+    (np.empty((0, 2)), np.empty(0, dtype=int), "no predictions"),
+    (np.zeros(3), [0, 0, 0], r"\[examples, classes\]"),
+    (np.zeros((3, 2)), [0, 1], "one label for each of the 3"),
+    (np.zeros((2, 2)), [0, 2], "label 2 is not a class"),
+    (np.zeros((2, 2)), [-1, 0], "label -1 is not a class"),
+    (np.zeros((2, 2)), [0.0, 0.5], r"whole class numbers; got 0\.5"),
+    (np.zeros((2, 2)), [0.0, np.nan], "whole class numbers; got nan"),
+    (np.zeros((2, 2)), [0.0, 2.0], "label 2 is not a class"),
+    (np.zeros((2, 2)), ["0", "1"], "whole class numbers; got <U1"),
+    (np.array([[0.0, 1.0], [np.nan, 0.0]]), [0, 1], "example 1 are not finite; the model's numbers overflowed"),
+    (np.array([[0.0, 1.0], [-np.inf, np.inf]]), [0, 1], "overflowed"),
+    (np.array([[0.0, 1.0], [-np.inf, 0.0]]), [0, 1], "example 1 are not finite; -inf masks a class; use a low"),
+)
+test_bad_input_is_one_clear_sentence = refused(
+    BadInput,
+    *((words, metric, logits, labels) for logits, labels, words in BAD for metric in FUNCTIONS),
+    (r"0\.\.1; got 2", lambda: scores.f1(np.zeros((2, 2)), [0, 1], positive=2)),
+    ("no predictions", scores.predictions, np.empty((0, 3))),
+    ("no predictions", lambda: metrics.ece(np.empty((0, 2)), np.empty(0, dtype=int))),
+    ("'auc'.* known: accuracy, f1", lambda: metrics.score(np.zeros((2, 2)), np.array([0, 1]), "auc")),
+    ("'agreement'.* known: accuracy, f1", lambda: metrics.score(np.zeros((2, 2)), np.array([0, 1]), "agreement")),
+    ("two classes", lambda: metrics.score(np.zeros((2, 3)), np.array([0, 1]), "f1")),
+    *(("positive number", scaled, np.zeros((1, 2)), temperature) for temperature in (0.0, -1.0, NAN, math.inf)),
+    ("no predictions", temperature_fit, np.empty((0, 2)), np.empty(0, dtype=int)),
+)
+
+
+@pytest.mark.parametrize("kind", [bool, float, np.float32, np.uint8])
+@pytest.mark.parametrize("metric", FUNCTIONS)
+def test_labels_are_class_numbers_of_any_type(kind: type, metric: Callable[..., float]) -> None:
+    logits, labels = logits_of([0.9, 0.2, 0.7, 0.4]), np.array([0, 1, 0, 0])
+    assert metric(logits, labels.astype(kind)) == metric(logits, labels) != metric(logits, 1 - labels)
+
+
+@PROPERTY
+@given(predictions())
+def test_no_other_temperature_is_better_and_no_prediction_changes(drawn: tuple) -> None:
+    logits, labels = drawn
+    fit = temperature_fit(logits, labels)
+    cooled = scaled(logits, fit.value)
+    assert COLDEST <= fit.value <= HOTTEST and (scores.predictions(cooled) == scores.predictions(logits)).all()
+    others = [scores.nll(scaled(logits, other), labels) for other in (*np.geomspace(COLDEST, HOTTEST, 25), 1)]
+    assert scores.nll(cooled, labels) <= min(others) + 1e-9
+
+
+def test_the_temperature_equals_a_search_with_the_slow_nll() -> None:
+    random = np.random.default_rng(3)
+    logits = random.normal(size=(200, 3)) * 4
+    labels = np.array([random.choice(3, p=p) for p in scores.probabilities(logits / 3)])
+    options = {"bounds": np.log([COLDEST, HOTTEST]), "options": {"xatol": 1e-9}}
+    fitted = minimize_scalar(lambda log_t: slow.nll(logits / np.exp(log_t), labels), **options)
+    assert temperature_fit(logits, labels).value == pytest.approx(np.exp(fitted.x), rel=1e-6)

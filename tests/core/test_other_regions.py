@@ -26,10 +26,9 @@ from skillviz.core.region import Region
 from skillviz.errors import BadInput, BadSize
 from tests.core.localizers.test_searches import arrays, both, draws
 from tests.core.problems import examples, finish, model_of, problem_of, table_of, tiny_problem
-from tests.reference.gradient import PlainModel
-from tests.reference.other_regions import slow_adversarial, slow_minimal
-from tests.reference.purify import slow_purify
-from tests.reference.searches import slow_candidates
+from tests.reference.gradient import PlainModel, slow_purify
+from tests.reference.searches import slow_adversarial, slow_candidates, slow_minimal
+from tests.refused import refused
 
 
 def quadratic(seed: int, n: int = 40) -> tuple[Any, Any, np.ndarray]:
@@ -51,21 +50,17 @@ def test_what_suffices_is_the_twins_and_its_loss_is_never_higher(seed: int) -> N
     drops, kept = finish(minimal(entries, worth, loss, 1 / 32))
     wanted = slow_minimal(entries.tolist(), lambda k: dict(zip(k, worth(k), strict=True)), loss, 1 / 32)
     assert kept.tolist() == wanted and set(kept) <= set(entries) and loss(kept) <= loss(entries)
-    assert all(drop.is_dropped == (drop.loss <= loss(entries)) for drop in drops)
+    assert [drop.is_dropped for drop in drops] == [drop.loss <= loss(entries) for drop in drops]
     assert kept.size == ([drop.size for drop in drops if drop.is_dropped] or [len(entries)])[-1]
 
 
 def test_errors_in_what_suffices_are_caught() -> None:
     loss, worth, entries = quadratic(3)
-    kept, turned, all_needed, one = (
-        finish(minimal(*arguments))[1]
-        for arguments in (
-            (entries, worth, loss),
-            (entries, lambda k: -worth(k), lambda k: -loss(k)),
-            (entries, worth, lambda k: -float(len(k))),
-            (entries[:1], worth, loss),
-        )
-    )
+    cases = (
+        (entries, worth, loss), (entries, lambda k: -worth(k), lambda k: -loss(k)),
+        (entries, worth, lambda k: -float(len(k))), (entries[:1], worth, loss),
+    )  # fmt: skip
+    kept, turned, all_needed, one = (finish(minimal(*arguments))[1] for arguments in cases)
     assert len(kept) < len(entries) and loss(turned) > loss(entries), "a judge that is turned round raises the loss"
     assert all_needed.tolist() == entries.tolist() and one.tolist() == entries[:1].tolist(), "all of it stays"
 
@@ -136,7 +131,7 @@ def test_it_is_the_descent_of_the_slow_twin(delete_only: bool) -> None:
     # S is float32 here, so an entry whose score ends at the bias may fall on either side.
     assert len(mended ^ wanted) <= 1
     assert len(mended ^ planted) > found.removed, "a forgotten sign inside the union is caught"
-    assert all(torch.equal(p.flat.theta, p.base) for p in problems)
+    assert [torch.equal(p.flat.theta, p.base) for p in problems] == [True, True]
 
 
 @pytest.mark.slow
@@ -156,7 +151,7 @@ def test_one_step_of_the_scores_is_autograds() -> None:
     joint.reset()
 
 
-def test_published_and_calibrated_learning_rates() -> None:
+def test_published_and_calibrated_learning_rates_and_that_delete_only_brings_nothing_in() -> None:
     problems, _ = two_tasks()
     union = union_of(problems[0])
     calibrated, again, published, nothing = (
@@ -168,22 +163,15 @@ def test_published_and_calibrated_learning_rates() -> None:
     assert calibrated.history[-1].size == calibrated.region.size == union.size + calibrated.added - calibrated.removed
     assert again.region == calibrated.region and published.lr == 1e7
     assert nothing.region == union and nothing.added == nothing.removed == 0
-
-
-def test_delete_only_brings_nothing_in() -> None:
-    problems, _ = two_tasks()
-    union = union_of(problems[0])
-    found = purify(problems, union, options=PurifyOptions(batch_size=6, delete_only=True, switch_share=0.5))
-    assert found.removed and not found.added and (found.region - union).size == 0
+    deleted = purify(problems, union, options=PurifyOptions(batch_size=6, delete_only=True, switch_share=0.5))
+    assert deleted.removed and not deleted.added and (deleted.region - union).size == 0
 
 
 def loss_at(problems: list[Problem], region: Region) -> float:
-    total = 0.0
+    """Return the sum of the tasks' losses; the models stay grafted."""
     for problem in problems:
-        with problem.at_base_afterwards():
-            problem.set_region(torch.from_numpy(region.flat()))
-            total += problem.train.loss()
-    return total
+        problem.set_region(torch.from_numpy(region.flat()))
+    return sum(problem.train.loss() for problem in problems)
 
 
 @pytest.mark.slow
@@ -203,21 +191,21 @@ def test_tasks_may_share_one_model() -> None:
     torch.testing.assert_close(summed, 2 * first.flat.grad, rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("words", "tasks", "region"),
-    [
-        ("no entries", slice(2), lambda problem: Region.empty(problem.table.shapes)),
-        ("another architecture", slice(2), lambda problem: Region({"x": np.arange(2)}, {"x": (3,)})),
-        ("at least one task", slice(0), union_of),
-        ("one multi-task model", slice(3), union_of),
-    ],
-)
-def test_what_cannot_be_purified_is_refused(words: str, tasks: slice, region: Callable[[Problem], Region]) -> None:
+def purified(tasks: int, region: Callable[[Problem], Region] = union_of) -> None:
+    """Purify with so many of two tasks on one body and a third on another."""
     problems, _ = two_tasks()
     odd = problems[1]
     other = Problem(odd.flat, odd.base, odd.finetuned + (torch.arange(odd.d) == 3), odd.train)
-    with pytest.raises(BadInput, match=words):
-        purify([*problems, other][tasks], region(problems[0]))
+    purify([*problems, other][:tasks], region(problems[0]))
+
+
+test_what_cannot_be_purified_is_refused = refused(
+    BadInput,
+    ("no entries", purified, 2, lambda problem: Region.empty(problem.table.shapes)),
+    ("another architecture", purified, 2, lambda problem: Region({"x": np.arange(2)}, {"x": (3,)})),
+    ("at least one task", purified, 0),
+    ("one multi-task model", purified, 3),
+)
 
 
 def test_left_in_the_middle_every_model_is_at_base() -> None:
@@ -230,7 +218,6 @@ def test_left_in_the_middle_every_model_is_at_base() -> None:
 
 
 def test_a_purified_region_counts_what_changed() -> None:
-    shapes = {"w": (6,)}
-    one, other = Region({"w": np.array([0, 1, 2])}, shapes), Region({"w": np.array([1, 2, 4, 5])}, shapes)
+    one, other = (Region({"w": np.array(entries)}, {"w": (6,)}) for entries in ([0, 1, 2], [1, 2, 4, 5]))
     found = Purified(other, one, (), 1.0)
     assert (found.added, found.removed) == (2, 1)

@@ -1,10 +1,12 @@
-"""Tests of overlap and IoU matrices against sets, and of their chance levels against all possible regions."""
+"""Tests of overlap and IoU against sets and all possible regions, and of the overlap with a planted region."""
 
 from __future__ import annotations
 
 import math
+from unittest import mock
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,16 +14,17 @@ from hypothesis import strategies as st
 from skillviz.core import overlap
 from skillviz.core.region import Region
 from skillviz.errors import BadInput
+from skillviz.planted import recovery
+from tests.core.by_hand import by_hand, near
 from tests.core.drawn_predictions import PROPERTY
 from tests.reference import overlap as slow
 from tests.refused import refused
 
 SHAPES = {"a.weight": (3, 4), "a.bias": (3,), "b.weight": (2, 5)}
-D = 25
+D, NAN = 25, math.nan
 
 
 def region(flat: list[int]) -> Region:
-    """Return the region with these global indices of the toy shapes."""
     return Region.from_flat(np.array(flat, dtype=np.int64), SHAPES)
 
 
@@ -29,52 +32,44 @@ def region(flat: list[int]) -> Region:
 @given(st.lists(st.sets(st.integers(0, D - 1)), min_size=1, max_size=4))
 def test_matrices_equal_sets(chosen: list[set[int]]) -> None:
     regions = {f"task {i}": region(sorted(s)) for i, s in enumerate(chosen)}
-    shared = [[len(a & b) for b in chosen] for a in chosen]
-    assert overlap.shared_entries(regions).tolist() == shared
+    assert overlap.shared_entries(regions).tolist() == [[len(a & b) for b in chosen] for a in chosen]
     for matrix, twin in ((overlap.overlap_matrix, slow.overlap), (overlap.iou_matrix, slow.iou)):
-        found, expected = matrix(regions), [[twin(a, b) for b in regions.values()] for a in regions.values()]
-        np.testing.assert_allclose(found.to_numpy(), expected, rtol=1e-12)
-        assert list(found.index) == list(found.columns) == list(regions)
-
-
-UNLIKE = {"one": region([0]), "other": Region.from_flat(np.array([0]), {"a.weight": (5, 5)})}
-test_regions_of_unlike_models_cannot_be_laid_over_each_other = refused(
-    BadInput,
-    ("architectures", overlap.overlap_matrix, UNLIKE),
-    ("architectures", overlap.iou_matrix, UNLIKE),
-)
-
-
-def test_overlap_by_hand_is_asymmetric() -> None:
-    regions = {"small": region([0, 1]), "large": region([0, 1, 2, 24]), "apart": region([7]), "empty": region([])}
-    wanted = [[1, 0.5, 0, NAN], [1, 1, 0, NAN], [0, 0, 1, NAN], [0, 0, 0, NAN]]
-    np.testing.assert_array_equal(overlap.overlap_matrix(regions), wanted)
-    assert overlap.iou_matrix(regions).loc["small", "large"] == 0.5
+        wanted = {name: {other: twin(b, a) for other, b in regions.items()} for name, a in regions.items()}
+        pd.testing.assert_frame_equal(matrix(regions), pd.DataFrame(wanted), rtol=1e-12, check_dtype=False)
 
 
 TWO, FIVE, FAR, NONE = region([0, 1]), region([3, 4, 5, 6, 7]), region([14, 20]), region([])
-NAN = math.nan
+FOUR = {"small": region([0, 1]), "large": region([0, 1, 2, 24]), "apart": region([7]), "empty": region([])}
+FIXED = [[5000, 5000, 5000], [7, 3, 7]]  # without a choice
+UNLIKE = {"one": region([0]), "other": Region.from_flat(np.array([0]), {"a.weight": (5, 5)})}
+CHANCE = [
+    ("two of five", [(TWO, FIVE)], "overlap", (2 / 12, 0, 2 / 5)),  # 0, 1 or 2 of 5: 32, 53 and 15% of the draws
+    ("five of two", [(FIVE, TWO)], "overlap", (5 / 12, 0, 1)),
+    ("apart", [(FAR, TWO)], "overlap", (0, 0, 0)),
+    ("in two tensors", [(FAR, FAR)], "overlap", ((1 / 3 + 1 / 10) / 2, 0, 1)),
+    ("of nothing", [(TWO, NONE)], "overlap", (NAN, NAN, NAN)),
+    ("nothing", [(NONE, TWO)], "overlap", (0, 0, 0)),
+    ("no pairs", [], "overlap", (NAN, NAN, NAN)),
+    ("IoU", [(TWO, FIVE)], "iou", (slow.mean_iou(2, 5, 12), 0, 2 / 5)),
+    ("IoU, turned", [(FIVE, TWO)], "iou", (slow.mean_iou(2, 5, 12), 0, 2 / 5)),
+    ("IoU of nothing", [(NONE, NONE)], "iou", (NAN, NAN, NAN)),
+    ("IoU, nothing", [(NONE, TWO)], "iou", (0, 0, 0)),
+]
+"""Tensors of 12, 3 and 10 entries: {0, 1} and {3, ..., 7} are both in the first, {14, 20} in the others."""
 
 
-@pytest.mark.parametrize(
-    ("pairs", "kind", "wanted"),
-    [
-        ([(TWO, FIVE)], "overlap", (2 / 12, 0, 2 / 5)),  # 0, 1 or 2 of 5 entries: 32, 53 and 15% of the draws
-        ([(FIVE, TWO)], "overlap", (5 / 12, 0, 1)),
-        ([(FAR, TWO)], "overlap", (0, 0, 0)),
-        ([(FAR, FAR)], "overlap", ((1 / 3 + 1 / 10) / 2, 0, 1)),
-        ([(TWO, NONE)], "overlap", (NAN, NAN, NAN)),
-        ([(NONE, TWO)], "overlap", (0, 0, 0)),
-        ([], "overlap", (NAN, NAN, NAN)),
-        ([(TWO, FIVE)], "iou", (slow.mean_iou(2, 5, 12), 0, 2 / 5)),
-        ([(FIVE, TWO)], "iou", (slow.mean_iou(2, 5, 12), 0, 2 / 5)),
-        ([(NONE, NONE)], "iou", (NAN, NAN, NAN)),
-        ([(NONE, TWO)], "iou", (0, 0, 0)),
-    ],
-)
-def test_chance_by_hand(pairs: list[tuple[Region, Region]], kind: str, wanted: tuple[float, ...]) -> None:
-    """Tensors of 12, 3 and 10 entries: {0, 1} and {3, ..., 7} are both in the first, {14, 20} in the others."""
-    assert tuple(overlap.matched_chance(pairs, kind)) == pytest.approx(wanted, rel=1e-12, nan_ok=True)
+def range_of(counts: list | np.ndarray, few: int) -> tuple[int, int]:
+    """Return the range by chance of these counts, approximate if `few` is -1, else exact."""
+    with mock.patch.object(overlap, "FEW_COMMON", few):
+        return overlap.common_range(np.array(counts))
+
+
+def recovered(decoy: float, *region: int) -> tuple[float, ...]:
+    """Return the recovery of a region where tensor a holds the skill: 3 entries moved by 2, 1 and 2; two of b moved by
+    `decoy`. The region has the first entry. An unmoved entry counts neither for nor against."""
+    movement = np.zeros(ENTRIES)
+    movement[[0, 1, 2]], movement[[12, 13]] = (2.0, 1.0, 2.0), decoy
+    return recovery(of(*region), of(0, 1, 2), movement)
 
 
 SMALL = {"a": (2, 2), "b": (3,), "c": (2,)}
@@ -103,7 +98,7 @@ def test_the_range_by_chance_is_that_of_every_region_with_these_counts(a: set[in
 
 
 @pytest.mark.parametrize("share", [0.002, 0.02, 0.2], ids=lambda share: f"share {share}")
-def test_the_range_by_chance_holds_95_of_100_simulated_draws(share: float, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_range_by_chance_holds_95_of_100_simulated_draws(share: float) -> None:
     """A sum of hypergeometric counts over 40 tensors, 20,000 draws; exact and approximate ends differ by at most 1."""
     random = np.random.default_rng(3)
     d = random.integers(30, 20_000, 40)
@@ -112,17 +107,7 @@ def test_the_range_by_chance_holds_95_of_100_simulated_draws(share: float, monke
     low, high = overlap.common_range(counts)
     assert max((drawn < low).mean(), (drawn > high).mean()) < 0.025 + 4 * math.sqrt(0.025 * 0.975 / 20_000)
     assert 0.945 < ((drawn >= low) & (drawn <= high)).mean() < 0.99
-    ends = []
-    for few in (-1, 10**9):
-        monkeypatch.setattr(overlap, "FEW_COMMON", few)
-        ends.append(overlap.common_range(counts))
-    assert np.abs(np.subtract(*ends)).max() <= 1
-
-
-@pytest.mark.parametrize("few", [-1, 10**9], ids=["approximate", "exact"])
-def test_without_a_choice_the_range_is_one_number(few: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(overlap, "FEW_COMMON", few)
-    assert overlap.common_range(np.array([[5000, 5000, 5000], [7, 3, 7]])) == (5003, 5003)
+    assert np.abs(np.subtract(*(range_of(counts, few) for few in (-1, 10**9)))).max() <= 1
 
 
 def drawn_in(random: np.random.Generator, **counts: tuple[tuple[int, ...], int]) -> Region:
@@ -166,3 +151,63 @@ def test_regions_that_crowd_share_more_by_chance_than_their_sizes_say() -> None:
     assert np.mean(shares) == pytest.approx(overlap.matched_chance(pairs[:1]).mean, abs=4 * shares.std() / 20)
     assert np.mean(ious) == pytest.approx(overlap.matched_iou(*pairs[0]), abs=4 * ious.std() / 20)
     assert np.mean(shares) > 50 * 100 / 20_000
+
+
+TENSORS = {"a": (3, 4), "b": (5,), "c": (2, 3)}
+ENTRIES = 23
+seeds = st.integers(0, 10**6)
+
+
+def of(*flat: int) -> Region:
+    return Region.from_flat(np.array(flat, dtype=np.int64), TENSORS)
+
+
+def drawn(seed: int, share: float) -> Region:
+    return of(*np.flatnonzero(np.random.default_rng(seed).random(ENTRIES) < share))
+
+
+def moved(seed: int, true: Region) -> np.ndarray:
+    """Return a movement with zeros inside and outside the true region, in which the first entry moved."""
+    draw = np.random.default_rng((seed, 1))
+    movement = (draw.normal(size=ENTRIES) * (draw.random(ENTRIES) < 0.7)).astype(np.float32)
+    movement[true.flat()[0]] = 1.0
+    return movement
+
+
+@given(seeds, st.floats(0.0, 1.0), st.floats(0.2, 1.0))
+def test_it_is_what_loops_over_entries_count(seed: int, share: float, true_share: float) -> None:
+    region, true = drawn(seed, share), drawn(seed + 1, true_share) | of(seed % ENTRIES)
+    movement = moved(seed, true)
+    wanted = slow.recovery(slow.entries(region), slow.entries(true), TENSORS, movement)
+    np.testing.assert_allclose(recovery(region, true, movement), wanted, rtol=1e-9, equal_nan=True)
+
+
+@given(seeds)
+def test_the_true_region_is_found_whole_and_the_full_one_by_chance(seed: int) -> None:
+    true = drawn(seed, 0.4) | of(0)
+    whole, full, none = (recovery(r, true, moved(seed, true)) for r in (true, Region.full(TENSORS), of()))
+    assert whole[::2] == (1.0, 1.0) and np.isnan(none.precision) and none.recall == 0.0
+    assert (full.precision, full.recall, full.tensor) == (full.chance, 1.0, 2.0), "all three tensors are level"
+
+
+test_by_hand = by_hand(
+    ("shares", near(np.array([[1, 0.5, 0, NAN], [1, 1, 0, NAN], [0, 0, 1, NAN], [0, 0, 0, NAN]])),
+     lambda: overlap.overlap_matrix(FOUR).to_numpy()),
+    ("IoU of two", 0.5, lambda: overlap.iou_matrix(FOUR).loc["small", "large"]),
+    *((f"chance: {name}", near(*wanted, rel=1e-12), overlap.matched_chance, pairs, kind)
+      for name, pairs, kind, wanted in CHANCE),
+    ("one number, approximate", (5003, 5003), range_of, FIXED, -1),
+    ("one number, exact", (5003, 5003), range_of, FIXED, 10**9),
+    ("b has 1 of 5, c 1 of 6, a 1 of 12", near(1 / 2, 3 / 5, 4 / 9, 3), recovered, 5.0, 0, 12, 22),
+    ("not by counts, nor over all entries: 1/3", near(1.0, 1.0, 4 / 9, 1), recovered, 0.0, 0, 5, 6),
+)  # fmt: skip
+
+
+test_what_cannot_be_compared_is_refused = refused(
+    BadInput,
+    ("architectures", overlap.overlap_matrix, UNLIKE),
+    ("architectures", overlap.iou_matrix, UNLIKE),
+    ("of the same parameters", recovery, Region.empty({"a": (ENTRIES,)}), of(0), np.ones(ENTRIES)),
+    ("of the same parameters", recovery, of(0), of(0), np.ones(ENTRIES + 1)),
+    ("did not move", recovery, of(0), of(0), np.zeros(ENTRIES)),
+)

@@ -14,6 +14,7 @@ from skillviz.core.architectures import FAMILIES, UNKNOWN
 from skillviz.core.prefix import Change, blocks_of, logits_of, lowest_layer
 from skillviz.core.problem import Problem
 from skillviz.core.region import Region
+from tests.core.by_hand import by_hand
 from tests.core.problems import tiny_problem
 
 READOUTS = {"bert": "head", "roberta": "prompt", "distilbert": "head"}
@@ -42,8 +43,7 @@ def equals_whole_passes(problem: Problem) -> bool:
     problem.reset()
     found = list(logits_of(problem.train, changes))
     assert not np.array_equal(found[0], found[1]), "the change does nothing: the comparison would say nothing"
-    assert is_as_it_was(problem)
-    return all(np.array_equal(one, other) for one, other in zip(found, wanted, strict=True))
+    return is_as_it_was(problem) and np.array_equal(found, wanted)
 
 
 def is_as_it_was(problem: Problem) -> bool:
@@ -97,9 +97,13 @@ def test_other_families_make_whole_passes(monkeypatch: pytest.MonkeyPatch) -> No
     assert blocks_of(problem.flat.model, problem.table) == [] and equals_whole_passes(problem)
 
 
-@pytest.mark.parametrize(("layers", "lowest"), [((1,), 1), ((1, 0), 0), ((), 2)])
-def test_the_lowest_layer_of_a_region(layers: tuple[int, ...], lowest: int) -> None:
+def lowest_of(*layers: int) -> int:
     table = problem_of("bert").table
-    names = {layer: next(p.name for p in table.parameters if p.layer == layer) for layer in layers}
-    region = Region({name: np.array([0]) for name in names.values()}, table.shapes)
-    assert lowest_layer(region, table) == lowest
+    return lowest_layer(
+        Region({p.name: np.array([0]) for p in table.parameters if p.layer in layers}, table.shapes), table
+    )
+
+
+test_the_lowest_layer_of_a_region = by_hand(
+    ("one", 1, lowest_of, 1), ("both", 0, lowest_of, 1, 0), ("none", 2, lowest_of)
+)

@@ -17,6 +17,7 @@ from skillviz.core.batches import rounded_up
 from skillviz.core.localizers.table import LOCALIZERS
 from skillviz.core.problem import Problem
 from skillviz.core.recordings import Recordings
+from tests.core.by_hand import by_hand
 from tests.core.localizers.test_resume import cut_after, problem_for, told, whole
 from tests.core.problems import tiny_problem
 
@@ -39,7 +40,6 @@ RECORDABLE = [name for name, row in LOCALIZERS.items() if row.is_search and not 
 
 
 def recorded(problem: Problem, kind: type[Recordings] = Recordings) -> Problem:
-    """Return the problem with recorded passes."""
     for objective in filter(None, (problem.train, problem.selection)):
         objective.recordings = kind(problem.flat, objective.batches)
     return problem
@@ -55,8 +55,8 @@ def test_padded_passes_are_those_of_the_batch(family: str, readout: str, micro_t
     for seed in (0, 1, 0):
         rows = np.random.default_rng(seed).permutation(20)[:13]
         assert padded.train.backward(rows) == pytest.approx(plain.train.backward(rows), rel=1e-6)
-        off = float((padded.flat.grad - plain.flat.grad).norm() / plain.flat.grad.norm())
-        assert off < 1e-6  # float32: sums of other lengths
+        off = (padded.flat.grad - plain.flat.grad).norm()
+        assert off < 1e-6 * plain.flat.grad.norm()  # float32: sums of other lengths
         np.testing.assert_allclose(padded.train.logits(rows), plain.train.logits(rows), rtol=1e-5, atol=1e-6)
     kept = padded.train.recordings.kept  # type: ignore[union-attr]
     assert all(recording.batch.inputs["input_ids"].shape == key[-2:] for key, recording in kept.items())
@@ -92,8 +92,13 @@ def test_a_search_finds_the_region_of_plain_passes_and_resumes_exactly(name: str
     assert told(before + after) == told(steps) and np.array_equal(resumed.order, found.order)
 
 
-def test_shapes_are_few() -> None:
-    rounded = [rounded_up(n) for n in range(1, 1025)]
-    sizes = sorted(set(rounded))
-    assert all(size >= n for n, size in enumerate(rounded, 1)) and len(sizes) == 8 + 4 * 4
-    assert all(b <= 1.25 * a for a, b in pairwise(sizes) if a >= 64), "at most a quarter more"
+ROUNDED = [rounded_up(n) for n in range(1, 1025)]
+test_by_hand = by_hand(
+    ("room for all", [], lambda: [n for n, size in enumerate(ROUNDED, 1) if size < n]),
+    ("few shapes", 8 + 4 * 4, lambda: len(set(ROUNDED))),
+    (
+        "at most a quarter more",
+        [],
+        lambda: [(a, b) for a, b in pairwise(sorted(set(ROUNDED))) if a >= 64 and b > 1.25 * a],
+    ),
+)

@@ -1,8 +1,8 @@
-"""Tests of a region's parts: every entry is in the slow twin's part, and controls have equal size and location."""
+"""Tests of a region's parts and composition: every entry is in the slow twin's part, and controls match it."""
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from fractions import Fraction
 from itertools import product
 
@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from skillviz.core import region_parts
 from skillviz.core.architectures import KINDS
+from skillviz.core.composition import COLUMNS, composition, shared_composition
 from skillviz.core.parameters import ParameterTable, graftable
 from skillviz.core.region import Region
 from skillviz.core.region_parts import (
@@ -29,9 +30,11 @@ from skillviz.core.region_parts import (
     rest_of_region,
 )
 from skillviz.errors import BadInput
+from tests.core.by_hand import by_hand
 from tests.core.problems import model_of, table_of
-from tests.reference.region_parts import cell_of, heads_of, row_of
+from tests.reference.region_expression import cell_of, heads_of, row_of
 from tests.refused import refused
+from tests.tiny import FAMILIES
 from tests.tiny import FAMILIES as TINY
 from tests.tiny_families import family_model
 
@@ -41,7 +44,6 @@ regions = st.tuples(st.sampled_from(TINY), st.integers(0, 10**6), st.floats(0.00
 
 
 def drawn(family: str, seed: int, share: float) -> tuple[ParameterTable, Region]:
-    """Return a random region of a tiny model's parameters."""
     table = TABLES[family]
     flat = np.random.default_rng(seed).choice(table.d, max(1, int(share * table.d)), replace=False)
     return table, Region.from_flat(flat, table.shapes)
@@ -68,13 +70,13 @@ def test_cells_and_heads_are_those_of_the_twin_and_cells_divide_the_region(given
     table, region = drawn(family, seed, min(share, 0.2))
 
     def heads(parameter, flat: int):
-        heads = heads_of(parameter, flat, table.model_type, table.heads or 0, HEAD_WIDTH)
-        return [(parameter.layer, "", head) for head in heads]
+        found = heads_of(parameter, flat, table.model_type, table.heads or 0, HEAD_WIDTH)
+        return [(parameter.layer, "", head) for head in found]
 
-    for grouping, places in ((CELLS, lambda p, flat: [cell_of(p, flat)]), (HEADS, heads)):
-        assert as_lists(parts_of(region, table, grouping)) == by_entry(table, region, places)
-    together = np.concatenate([part.entries for part in parts_of(region, table, CELLS)])
-    assert np.array_equal(np.sort(together), region.flat())  # each entry once
+    cells = as_lists(parts_of(region, table, CELLS))
+    wanted = by_entry(table, region, lambda p, flat: [cell_of(p, flat)])
+    assert cells == wanted and sorted(sum(cells.values(), [])) == region.flat().tolist()  # each entry once
+    assert as_lists(parts_of(region, table, HEADS)) == by_entry(table, region, heads)
 
 
 @pytest.mark.parametrize("family", TINY)
@@ -82,20 +84,13 @@ def test_cells_and_heads_are_those_of_the_twin_and_cells_divide_the_region(given
 def test_rows_are_the_densest_of_the_twin_and_the_first_among_equals(family: str, share: float) -> None:
     table, region = drawn(family, 7, share)
     every = by_entry(table, region, row_of)
-    length = {place: 0 for place in every}
+    length = Counter[tuple]()
     for parameter in table.parameters:
-        for place in {place for flat in range(parameter.size) for place in row_of(parameter, flat)} & set(every):
-            length[place] += parameter.shape[1]
+        places = {place for flat in range(parameter.size) for place in row_of(parameter, flat)}
+        length.update(dict.fromkeys(places, parameter.shape[-1]))
     chosen = sorted(every, key=lambda place: -Fraction(len(every[place]), length[place]))[:MOST_ROWS]
     assert as_lists(parts_of(region, table, ROWS)) == {place: every[place] for place in chosen}
     assert len(chosen) == MOST_ROWS or share < 0.1
-
-
-@pytest.mark.parametrize("family", TINY)
-def test_whole_heads_have_equal_sizes(family: str) -> None:
-    table = TABLES[family]
-    sizes = [part.size for part in parts_of(Region.full(table.shapes), table, HEADS)]
-    assert len(set(sizes)) == 1 and len(sizes) == 2 * (table.heads or 0)
 
 
 @settings(max_examples=25, deadline=None)
@@ -116,15 +111,6 @@ def test_controls_have_the_parts_size_and_lie_where_they_should(given_region, gr
             assert len(np.unique(rest)) == part.size and np.isin(rest, np.setdiff1d(inside, part.entries)).all()
 
 
-def test_no_control_where_the_region_fills_the_place() -> None:
-    table, generator = TABLES["bert"], np.random.default_rng(0)
-    full = Region.full(table.shapes)
-    part = parts_of(full, table, CELLS)[0]
-    assert other_entries(full, table, part, generator) is None
-    alone = Region.from_flat(part.entries, table.shapes)
-    assert rest_of_region(alone, parts_of(alone, table, CELLS)[0], generator) is None
-
-
 def test_grafts_are_the_part_and_the_rest_of_the_region_and_repeat_themselves() -> None:
     table, region = drawn("bert", 3, 0.1)
     for part in parts_of(region, table, CELLS):
@@ -132,16 +118,24 @@ def test_grafts_are_the_part_and_the_rest_of_the_region_and_repeat_themselves() 
             {(c, k): entries.tolist() for c, k, entries in grafts_of(region, table, part, draws, seed=5)}
             for draws in (2, 1)
         )
-        without = grafts[WITHOUT, 0]
-        assert (
-            grafts[ALONE, 0] == part.entries.tolist() and sorted(grafts[ALONE, 0] + without) == region.flat().tolist()
-        )
-        assert len(without) == region.size - part.size == len(grafts[WITHOUT, 1])
-        assert set(grafts[WITHOUT, 1]) <= set(region.flat().tolist()) and grafts[ALONE, 1] != grafts[ALONE, 2]
-        assert again.items() <= grafts.items()
+        alone, without, flat = grafts[ALONE, 0], grafts[WITHOUT, 0], region.flat().tolist()
+        assert alone == part.entries.tolist() and sorted(alone + without) == flat and again.items() <= grafts.items()
+        assert len(grafts[WITHOUT, 1]) == len(without) == region.size - part.size
+        assert set(grafts[WITHOUT, 1]) <= set(flat) and grafts[ALONE, 1] != grafts[ALONE, 2]
 
 
 BERT, SOME = drawn("bert", 0, 0.1)
+FULL = Region.full(BERT.shapes)
+ALL_OF_IT = parts_of(FULL, BERT, CELLS)[0]
+CELL = Region.from_flat(ALL_OF_IT.entries, BERT.shapes)
+STORED = ("query", "key", "value", "attention output", "MLP in", "MLP out", "LayerNorm", "other", "bias", "")
+test_by_hand = by_hand(
+    ("no control of what fills its place", None, other_entries, FULL, BERT, ALL_OF_IT, np.random.default_rng(0)),
+    ("no control within a region of one part", None,
+     lambda: rest_of_region(CELL, parts_of(CELL, BERT, CELLS)[0], np.random.default_rng(0))),
+    ("kinds keep the numbers of stored draws", STORED, lambda: region_parts._SEED_NUMBERS[: len(STORED)]),
+    ("every kind has a number", sorted({*KINDS, "bias", "", "expert"}), lambda: sorted(region_parts._SEED_NUMBERS)),
+)  # fmt: skip
 
 
 test_what_cannot_be_divided_is_said = refused(
@@ -153,21 +147,12 @@ test_what_cannot_be_divided_is_said = refused(
 )
 
 
-def table_of_family(family: str) -> ParameterTable:
-    model = family_model(family)
-    shapes = {name: tuple(parameter.shape) for name, parameter in model.named_parameters()}
-    return graftable(family, shapes, model.config.to_dict())
-
-
-@pytest.mark.parametrize("family", ["phi3", "falcon", "gpt_bigcode", "deberta", "codegen", "xlnet", "bart"])
-def test_every_head_of_a_fused_or_grouped_attention_has_its_share(family: str) -> None:
-    table = table_of_family(family)
-    parts, wanted = (
-        parts_of(Region.full(table.shapes), table, HEADS),
-        product(range(table.layers), range(table.heads or 0)),
-    )
-    assert [part.place for part in parts] == [(layer, "", head) for layer, head in wanted]
-    assert len({part.size for part in parts}) == 1
+@pytest.mark.parametrize("family", [*TINY, "phi3", "falcon", "gpt_bigcode", "deberta", "codegen", "xlnet", "bart"])
+def test_every_head_also_of_a_fused_or_grouped_attention_has_its_share(family: str) -> None:
+    table = TABLES.get(family) or table_of(family_model(family))
+    parts = parts_of(Region.full(table.shapes), table, HEADS)
+    wanted = [(layer, "", head) for layer in range(table.layers) for head in range(table.heads or 0)]
+    assert [part.place for part in parts] == wanted and len({part.size for part in parts}) == 1
     attention = sum(
         int(np.prod(p.part_shape(number)))
         for p in table.parameters
@@ -180,7 +165,7 @@ def test_every_head_of_a_fused_or_grouped_attention_has_its_share(family: str) -
 @pytest.mark.parametrize(("family", "tensors"), [("mixtral", 2), ("gpt_oss", 4), ("jetmoe", 2), ("deepseek_v3", 2)])
 def test_an_expert_is_its_own_slice_of_each_tensor(family: str, tensors: int) -> None:
     """The entries that experts share (their bias, a shared expert, the router) belong to no expert."""
-    table, generator = table_of_family(family), np.random.default_rng(0)
+    table, generator = table_of(family_model(family)), np.random.default_rng(0)
     region = Region.from_flat(generator.choice(table.d, table.d // 5, replace=False), table.shapes)
     stacked = [p for p in table.parameters if "expert" in p.kind and p.shape[0] == 4 and "shared" not in p.name]
     layers = sorted({p.layer for p in stacked})
@@ -199,8 +184,44 @@ def test_an_expert_is_its_own_slice_of_each_tensor(family: str, tensors: int) ->
     assert same.place == parts[1].place and same.size == len(control) == parts[1].size
 
 
-def test_stored_draws_can_be_repeated() -> None:
-    """The first kinds keep the numbers used for stored draws, and every kind has a number."""
-    first = ("query", "key", "value", "attention output", "MLP in", "MLP out", "LayerNorm", "other", "bias", "")
-    numbers = region_parts._SEED_NUMBERS
-    assert numbers[: len(first)] == first and sorted(numbers) == sorted({*KINDS, "bias", "", "expert"})
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_parts_sum_to_the_region(family: str) -> None:
+    table = table_of(model_of(family))
+    flat = np.random.default_rng(0).choice(table.d, size=table.d // 3, replace=False)
+    for region in (Region.from_flat(flat, table.shapes), Region.empty(table.shapes), Region.full(table.shapes)):
+        frame = composition(region, table)
+        assert tuple(frame.columns) == COLUMNS and frame.total.sum() == table.d
+        assert (frame.rows * frame.cols == frame.total).all() and (frame.selected <= frame.total).all()
+        whole = frame.groupby("parameter", sort=False).selected.sum().to_dict()
+        assert list(whole.items()) == [(name, len(region.indices.get(name, ()))) for name in table.names]
+
+
+@pytest.mark.parametrize("family", ["gpt2", "gpt_neox"])
+def test_a_fused_tensor_gives_three_rows_and_its_entries_go_to_the_right_one(family: str) -> None:
+    table = table_of(model_of(family))
+    for parameter in (p for p in table.parameters if p.fused):
+        values = np.flatnonzero(parameter.kind_numbers(np.arange(parameter.size)) == 2)
+        right, off_by_one = (
+            composition(Region({parameter.name: entries}, table.shapes), table).query("selected > 0")
+            for entries in (values, values - 1)
+        )
+        wanted = [["value", parameter.size // 3]]
+        assert right[["kind", "selected"]].to_numpy().tolist() == wanted and len(off_by_one) > 1
+
+
+def test_what_two_regions_share_is_counted_part_by_part() -> None:
+    """Compare with sets over pairs of random regions of a model with a fused tensor."""
+    shapes = {"transformer.h.0.attn.c_attn.weight": (4, 12), "transformer.h.0.mlp.c_fc.weight": (4, 16)}
+    table, generator = graftable("gpt2", shapes, {"n_head": 2}), np.random.default_rng(0)
+    drawn = [np.sort(generator.choice(table.d, size, replace=False)) for size in (20, 30, 0)]
+    one, two, none = (Region.from_flat(flat, table.shapes) for flat in drawn)
+    rows = shared_composition([(one, two), (two, none)], table).set_index(["parameter", "kind"])
+    for parameter, start in zip(table.parameters, table.offsets[:-1], strict=True):
+        numbers = parameter.kind_numbers(np.arange(parameter.size))
+        for number, kind in enumerate(parameter.kinds):
+            part = {int(start) + int(i) for i in np.flatnonzero(numbers == number)}
+            a, b, _ = (part & set(flat.tolist()) for flat in drawn)
+            wanted = [len(a & b), len(a - b) + len(b), len(b - a), len(a) * len(b) / len(part)]
+            row = rows.loc[(parameter.name, kind), ["both", "only_a", "only_b", "expected"]]
+            assert (2 * row).tolist() == pytest.approx(wanted), (parameter.name, kind)
+    assert rows[["only_a", "both"]].to_numpy().sum() * 2 == 20 + 30

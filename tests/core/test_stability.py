@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from operator import attrgetter
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from skillviz.core.localizers.table import LinearizedOptions, localizer
 from skillviz.core.region import Region
 from skillviz.core.stability import bootstrap_regions, pairwise_iou, stability
 from skillviz.errors import BadInput
+from tests.core.by_hand import by_hand, near
 from tests.core.problems import examples, finish, learnable_problem, tiny_problem
 from tests.reference.convex import slow_loss
 from tests.reference.overlap import mean_iou
@@ -26,31 +28,29 @@ def region(*flat: int) -> Region:
     return Region.from_flat(np.array(flat, dtype=np.int64), SHAPES)
 
 
-def test_pairs_by_hand() -> None:
-    found = [region(0, 1, 2), region(1, 2, 3), region(9)]
-    told, chance = stability(found), np.mean([mean_iou(a, b, 20) for a, b in ((3, 3), (3, 1), (3, 1))])
-    assert pairwise_iou(found).tolist() == [0.5, 0.0, 0.0]
-    assert (told.iou, told.pairs, told.n, told.chance.mean) == pytest.approx((1 / 6, 3, 3, chance))
+def told(*names: str, of: list[Region]) -> tuple[float, ...]:
+    return attrgetter(*names)(stability(of))
+
+
+THREE = [region(0, 1, 2), region(1, 2, 3), region(9)]
+CHANCE = np.mean([mean_iou(a, b, 20) for a, b in ((3, 3), (3, 1), (3, 1))])
+test_by_hand = by_hand(
+    ("pairs", [0.5, 0.0, 0.0], lambda: pairwise_iou(THREE).tolist()),
+    ("three", near(1 / 6, 3, 3, CHANCE), lambda: told("iou", "pairs", "n", "chance.mean", of=THREE)),
+    ("the same", near(1, 1, 1), lambda: told("iou", "low", "high", of=[region(1, 2)] * 3)),
+    ("two", near(1 / 3, np.nan, np.nan), lambda: told("iou", "low", "high", of=[region(1, 2), region(2, 3)])),
+)
 
 
 def test_the_interval_is_the_jackknifes() -> None:
     rng = np.random.default_rng(0)
     found = [region(*rng.choice(20, 8, replace=False)) for _ in range(5)]
     told, means = stability(found), [pairwise_iou(found[:i] + found[i + 1 :]).mean() for i in range(5)]
-    half = student.ppf(0.975, 4) * np.sqrt(4 * np.var(means))
+    half, pairs = student.ppf(0.975, 4) * np.sqrt(4 * np.var(means)), pairwise_iou(found)
     assert (told.low, told.high) == pytest.approx((told.iou - half, told.iou + half))
-    naive = student.ppf(0.975, 9) * np.std(pairwise_iou(found), ddof=1) / 10**0.5
-    assert half > naive, "ten pairs of five regions are not ten independent values"
-
-
-@pytest.mark.parametrize(
-    ("found", "wanted"),
-    [([region(1, 2)] * 3, (1, 1, 1)), ([region(1, 2), region(2, 3)], (1 / 3, np.nan, np.nan))],
-    ids=["the same", "two"],
-)
-def test_the_ends_of_stability(found: list[Region], wanted: tuple[float, ...]) -> None:
-    told = stability(found)
-    assert (told.iou, told.low, told.high) == pytest.approx(wanted, nan_ok=True)
+    assert half > student.ppf(0.975, 9) * np.std(pairs, ddof=1) / 10**0.5, (
+        "ten pairs of five regions are not ten independent values"
+    )
 
 
 def test_random_regions_agree_as_chance_does() -> None:

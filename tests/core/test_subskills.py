@@ -17,7 +17,9 @@ from skillviz.core.subskills import (
     subskills,
 )
 from skillviz.errors import BadData
+from tests.core.by_hand import by_hand, near
 from tests.reference.subskills import slow_explained, slow_factorized, slow_margins, slow_matched
+from tests.refused import refused
 
 N, PARTS = 60, 12
 
@@ -35,7 +37,6 @@ def blocks(seed: int, count: int = 3) -> np.ndarray:
 
 @pytest.fixture(scope="module")
 def planted() -> Subskills:
-    """Return the sub-skills of planted blocks beside noise."""
     return subskills(blocks(0), noise(1, 10))
 
 
@@ -47,6 +48,9 @@ def test_planted_blocks_are_recovered_and_beyond_noise(planted: Subskills) -> No
     assert sum(share.value for share in planted.shares) == pytest.approx(1)
     assert all(one.low <= one.value <= one.high and one.low > 0.95 for one in planted.stability)
     assert (np.diff([share.value for share in planted.shares]) <= 0).all(), "the largest is first"
+    (lead, number), *others = slow_margins(planted.agreement.mean(axis=2).tolist())
+    margin = (planted.count, planted.margin.value, planted.margin.control)
+    assert margin == pytest.approx((planted.counts[number], lead, np.mean([other for other, _ in others])))
 
 
 def test_the_result_depends_on_arguments_and_seed_alone(planted: Subskills) -> None:
@@ -55,13 +59,6 @@ def test_the_result_depends_on_arguments_and_seed_alone(planted: Subskills) -> N
     assert not np.array_equal(subskills(blocks(0), noise(1, 10), seed=1).agreement, planted.agreement)
     scaled = subskills(1000 * blocks(0), noise(1, 10) / 1000)
     assert scaled.loadings == pytest.approx(planted.loadings, abs=1e-6), "the unit does not count"
-
-
-def test_the_number_has_the_largest_lead_and_controls_have_theirs(planted: Subskills) -> None:
-    leads = slow_margins(planted.agreement.mean(axis=2).tolist())
-    assert planted.counts[leads[0][1]] == planted.count
-    wanted = leads[0][0], np.mean([lead for lead, _ in leads[1:]])
-    assert (planted.margin.value, planted.margin.control) == pytest.approx(wanted)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -77,30 +74,10 @@ def test_every_step_is_the_twins(seed: int) -> None:
         assert uses[fit] == pytest.approx(np.array(w)) and loadings[fit] == pytest.approx(np.array(h))
         unweighted = slow_factorized(own[0], [1.0] * 7, *own[2:], 4)[1]
         assert loadings[fit] != pytest.approx(np.array(unweighted)), "weights left out would pass"
-        share = explained_share(effects, uses, loadings, weights)[fit]
-        assert share == pytest.approx(slow_explained(own[0], w, h, own[1]))
-    best = slow_matched(loadings[0].tolist(), loadings[1].tolist())
-    assert matched(*loadings) == pytest.approx(best) and mutual_agreement(loadings) == pytest.approx(
-        [np.mean(best)] * 2
-    )
-
-
-def test_matching_is_one_to_one() -> None:
-    loadings, others = np.eye(3), np.array([[0.8, 0.6, 0], [1, 0, 0], [0, 0, 1]])
-    assert matched(loadings, others).tolist() == [1.0, 0.6, 1.0], "the second may not take the first's match"
-    assert matched(loadings, np.eye(3)[::-1]).tolist() == [1.0, 1.0, 1.0]
-
-
-def test_exact_ends() -> None:
-    outer = np.outer([1.0, 2, 3, 0], [1.0, 0, 2])
-    ones = np.ones((1, 4))
-    uses, loadings = factorized(outer, 1, ones, 0)
-    assert explained_share(outer, uses, loadings, ones) == pytest.approx([1.0])
-    assert uses[0] @ loadings[0] == pytest.approx(outer)
-    nothing = factorized(np.zeros((4, 3)), 2, ones, 0)
-    assert not nothing[1].any() and explained_share(np.zeros((4, 3)), *nothing, ones).tolist() == [0.0]
-    whole = resampled_shares(np.array([[1.0, 3.0], [1.0, 3.0]]), np.array([[2.0, 0.0], [0.0, 2.0], [1.0, 1.0]]))
-    assert [one.value for one in whole] == [0.25, 0.75]
+        wanted = pytest.approx(slow_explained(own[0], w, h, own[1]))
+        assert explained_share(effects, uses, loadings, weights)[fit] == wanted
+    best = slow_matched(*loadings.tolist())
+    assert [*matched(*loadings), *mutual_agreement(loadings)] == pytest.approx([*best, *[np.mean(best)] * 2])
 
 
 def test_an_interval_for_one_more_draw() -> None:
@@ -121,17 +98,28 @@ def test_noise_is_seldom_beyond_noise() -> None:
     assert beyond < 8
 
 
-@pytest.mark.parametrize(
-    ("effects", "controls"),
-    [
-        (-blocks(0), noise(1, 3)),
-        (blocks(0) * np.nan, noise(1, 3)),
-        (blocks(0), noise(1, 1)),
-        (blocks(0)[:, :2], noise(1, 3)[:, :, :2]),
-        (blocks(0)[:1], noise(1, 3)[:, :1]),
-    ],
-    ids=["negative", "missing", "one draw", "two parts", "one example"],
+OTHERS, OUTER, ONES = (
+    np.array([[0.8, 0.6, 0], [1, 0, 0], [0, 0, 1]]),
+    np.outer([1.0, 2, 3, 0], [1.0, 0, 2]),
+    np.ones((1, 4)),
 )
-def test_effects_that_cannot_be_compared_are_refused(effects: np.ndarray, controls: np.ndarray) -> None:
-    with pytest.raises(BadData, match="at least three parts"):
-        subskills(effects, controls)
+SHARES = (np.array([[1.0, 3.0], [1.0, 3.0]]), np.array([[2.0, 0.0], [0.0, 2.0], [1.0, 1.0]]))
+test_by_hand = by_hand(
+    ("the second may not take the first's match", [1.0, 0.6, 1.0], lambda: matched(np.eye(3), OTHERS).tolist()),
+    ("the same, turned round", [1.0, 1.0, 1.0], lambda: matched(np.eye(3), np.eye(3)[::-1]).tolist()),
+    ("one factor explains all", near([1.0]),
+     lambda: explained_share(OUTER, *factorized(OUTER, 1, ONES, 0), ONES).tolist()),
+    ("one factor is the outer product", near(OUTER), lambda: np.matmul(*factorized(OUTER, 1, ONES, 0))[0]),
+    ("of nothing", [[[0.0] * 3] * 2], lambda: factorized(0 * OUTER, 2, ONES, 0)[1].tolist()),
+    ("of nothing, explained", [0.0],
+     lambda: explained_share(0 * OUTER, *factorized(0 * OUTER, 2, ONES, 0), ONES).tolist()),
+    ("shares", [0.25, 0.75], lambda: [one.value for one in resampled_shares(*SHARES)]),
+)  # fmt: skip
+FEW = (blocks(0)[:, :2], noise(1, 3)[:, :, :2])
+test_effects_that_cannot_be_compared_are_refused = refused(
+    BadData,
+    *(("at least three parts", subskills, *one) for one in (
+        (-blocks(0), noise(1, 3)), (blocks(0) * np.nan, noise(1, 3)), (blocks(0), noise(1, 1)), FEW,
+        (blocks(0)[:1], noise(1, 3)[:, :1]),
+    )),
+)  # fmt: skip

@@ -1,4 +1,4 @@
-"""Slow twins of agreement and McNemar's test: example by example, and over all outcomes of the coins."""
+"""Slow twins of agreement, McNemar's test, confusion and results by class: by example, over all falls of the coins."""
 
 from __future__ import annotations
 
@@ -24,5 +24,23 @@ def discordant(a, b, labels):
 def exact_p(n01, n10):
     """Share of all 2^n outcomes of n coins that are at least as uneven as the observed one."""
     n, seen = n01 + n10, abs(n01 - n10)
-    as_uneven = sum(abs(2 * sum(fall) - n) >= seen for fall in product((0, 1), repeat=n))
-    return as_uneven / 2**n
+    return sum(abs(2 * sum(fall) - n) >= seen for fall in product((0, 1), repeat=n)) / 2**n
+
+
+def confusion(logits, labels, classes):
+    """Counts [true class][predicted class]."""
+    counts = [[0] * classes for _ in range(classes)]
+    for row, label in zip(logits, labels, strict=True):
+        counts[label][largest(row)] += 1
+    return counts
+
+
+def results(logits, labels, c):
+    """(precision, recall, F1) of class c; None if undefined, and for F1 if all or no examples are of class c."""
+    predicted = [i for i, row in enumerate(logits) if largest(row) == c]
+    true = [i for i, label in enumerate(labels) if label == c]
+    right = [i for i in predicted if i in true]
+    precision = len(right) / len(predicted) if predicted else None
+    recall = len(right) / len(true) if true else None
+    f1 = 2 * len(right) / (len(predicted) + len(true)) if 0 < len(true) < len(labels) else None
+    return precision, recall, f1

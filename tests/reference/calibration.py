@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from itertools import pairwise
+from statistics import fmean
 
 from tests.reference.agreement import largest
 
@@ -70,14 +71,16 @@ def f1(logits, labels, positive=1):
     return 2 * pairs.count((True, True)) / (said + true) if said + true else math.nan
 
 
-def best_temperature(logits, labels, coldest, hottest):
-    """The temperature with the lowest NLL, by golden-section search over its logarithm."""
-    low, high, golden = math.log(coldest), math.log(hottest), (math.sqrt(5) - 1) / 2
+STEPS = 1000
 
-    def loss(log_t):
-        return nll([[v / math.exp(log_t) for v in row] for row in logits], labels)
 
-    for _ in range(60):
-        left, right = high - golden * (high - low), low + golden * (high - low)
-        low, high = (low, right) if loss(left) < loss(right) else (left, high)
-    return math.exp((low + high) / 2)
+def kernel(t, sure, width):
+    """The Gaussian density at t, around a confidence and its reflections at 0 and 1."""
+    images = [2 * k + side * sure for k in range(-4, 5) for side in (1, -1)]
+    return sum(math.exp(-(((t - image) / width) ** 2) / 2) for image in images) / (width * math.sqrt(2 * math.pi))
+
+
+def error_at(sure, right, width):
+    """The integral over t of |mean over examples of (confidence - right) times the kernel|."""
+    places, every = ((step + 0.5) / STEPS for step in range(STEPS)), list(zip(sure, right, strict=True))
+    return fmean(abs(fmean((s - r) * kernel(t, s, width) for s, r in every)) for t in places)

@@ -1,4 +1,4 @@
-"""Greedy decoding and perplexity with loops: one whole pass per token of one text, without padding or a cache."""
+"""Greedy decoding, likelihood and perplexity with loops: a whole pass per token of one text, no padding, no cache."""
 
 from __future__ import annotations
 
@@ -19,6 +19,17 @@ def slow_greedy(model: Any, prompt: np.ndarray, most: int, ends: Sequence[int]) 
         made.append(int(scores.argmax()))
         seen.append(made[-1])
     return made
+
+
+def slow_likelihood(model: Any, prompt: np.ndarray, answer: np.ndarray) -> float:
+    """Sum over the answer's tokens of log p(token | all earlier tokens), in nats."""
+    total, whole = 0.0, [int(token) for token in (*prompt, *answer)]
+    for place in range(len(prompt), len(whole)):
+        with torch.no_grad():
+            scores = model(input_ids=torch.tensor([whole[:place]])).logits[0, -1].double().numpy()
+        shifted = np.exp(scores - scores.max())
+        total += float(np.log(shifted[whole[place]] / shifted.sum()))
+    return total
 
 
 def slow_perplexity(log_likelihoods: Sequence[float], tokens: Sequence[int]) -> float:

@@ -1,9 +1,10 @@
-"""Loss and gradient of a task by plain autograd on an untouched copy of a model, one example at a time."""
+"""Loss, gradient, Fisher information and purification by plain autograd on an untouched copy, one example at a time."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -61,3 +62,43 @@ class PlainModel:
         at = torch.tensor(theta, dtype=torch.float64, requires_grad=True)
         first, *others = self.logits_at(at, [row])[0]
         return np.stack([torch.autograd.grad(z - first, at, retain_graph=True)[0].numpy() for z in others])
+
+
+def slow_fisher(model: PlainModel, theta: np.ndarray, rows: list[int]) -> np.ndarray:
+    """mean_x sum_y p(y|x) (d log p(y|x) / d theta)^2, float64 [d], with one backward pass per example and class."""
+    total = np.zeros(len(theta))
+    for row, label in product(rows, range(model.encoded.n_labels)):
+        at = torch.tensor(theta, dtype=torch.float64, requires_grad=True)
+        log_p = model.logits_at(at, [row])[0].log_softmax(-1)[label]  # a separate forward pass for each class
+        total += float(log_p.detach().exp()) * torch.autograd.grad(log_p, at)[0].numpy() ** 2 / len(rows)
+    return total
+
+
+def slow_purify(
+    models: Sequence[PlainModel],
+    base: np.ndarray,
+    tuned: np.ndarray,
+    union: Sequence[int],
+    scores: np.ndarray,
+    draws: Sequence[Sequence[np.ndarray]],
+    lr: float,
+    bias: float,
+    delete_only: bool = False,
+    sign: float = 1.0,
+) -> tuple[np.ndarray, set[int]]:
+    """The scores [d] after the steps, and the purified set. `sign` -1 ignores that gamma falls with S in the union.
+
+    The loss is the sum over the tasks of the mean cross-entropy of their rows.
+    """
+    start, s = torch.tensor(base), torch.tensor(scores, dtype=torch.float64)
+    inside = torch.zeros(len(base), dtype=torch.float64).index_fill_(0, torch.tensor(union), 1.0)
+    allowed = inside if delete_only else torch.ones_like(inside)
+    for rows in draws:
+        s = s.detach().requires_grad_(True)
+        u = torch.sigmoid(s - bias)
+        theta = start + (inside * (1 - u) + (1 - inside) * u) * allowed * torch.tensor(tuned - base)
+        loss = sum(model.loss_at(theta, chosen) for model, chosen in zip(models, rows, strict=True))
+        (slope,) = torch.autograd.grad(loss, s)
+        s = s.detach() - lr * torch.where(inside > 0, sign * slope, slope)
+    chosen = ((s > bias) & (allowed > 0)) ^ (inside > 0)
+    return s.numpy(), set(chosen.nonzero().squeeze(1).tolist())

@@ -63,11 +63,3 @@ def interval(value, values, level=0.95):
     """(value, low, high): percentiles, stretched to hold the value."""
     tail = (1 - level) / 2
     return value, min(value, percentile(values, tail)), max(value, percentile(values, 1 - tail))
-
-
-def t_central_mass(t, df, steps=20_000):
-    """Probability that |T| <= t, by Simpson's rule on the density."""
-    scale = math.exp(math.lgamma((df + 1) / 2) - math.lgamma(df / 2)) / math.sqrt(df * math.pi)
-    factors = [1, *[4, 2] * (steps // 2 - 1), 4, 1]
-    density = [(1 + (i * t / steps) ** 2 / df) ** (-(df + 1) / 2) for i in range(steps + 1)]
-    return 2 * scale * sum(f * p for f, p in zip(factors, density, strict=True)) * t / steps / 3

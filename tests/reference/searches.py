@@ -12,10 +12,30 @@ import numpy as np
 import torch
 
 from tests.reference.gradient import PlainModel
-from tests.reference.ranking import slow_top
 
 Gradient = Callable[[np.ndarray, np.ndarray], tuple[float, np.ndarray]]
 F = np.float32
+
+
+def slow_top(scores: Sequence[float], k: int) -> list[int]:
+    """The k best, best first; ties go to the earlier one."""
+    return [i for _, i in sorted((-float(score), i) for i, score in enumerate(scores))][:k]
+
+
+def slow_equal_shares(distance: Sequence[Sequence[float]], k: int) -> list[int]:
+    """The k entries of all tensors with the smallest rank over their tensor's entries, unmoved ones last."""
+    ranked, start = list[tuple[bool, float, int]](), 0
+    for tensor in distance:
+        for rank, entry in enumerate(slow_top(tensor, len(tensor))):
+            ranked.append((tensor[entry] == 0, (rank + 0.5) / len(tensor) if tensor[entry] else 0.0, start + entry))
+        start += len(tensor)
+    return [entry for _, _, entry in sorted(ranked)][:k]
+
+
+def slow_moved_top(scores: Sequence[float], movement: Sequence[float], k: int) -> list[int]:
+    """The k best moved entries, best first, followed by unmoved ones, by index."""
+    moved = [i for i in slow_top(scores, len(scores)) if movement[i] != 0]
+    return [*moved, *(i for i in range(len(scores)) if movement[i] == 0)][:k]
 
 
 def slow_candidates(tau: np.ndarray, share: float, size: int) -> list[int]:
@@ -200,3 +220,36 @@ def slow_learned(
 def rounded_mask(scores: np.ndarray, mask: set[int], bias: float) -> set[int]:
     """The entries whose score has not crossed the bias, if in the mask, or has crossed it, if not."""
     return {i for i, score in enumerate(scores) if (i in mask) != (score > bias)}
+
+
+def slow_minimal(
+    entries: list[int], worth: Callable[[list[int]], dict[int, float]], loss: Callable[[list[int]], float],
+    finest: float,
+) -> list[int]:  # fmt: skip
+    """The remaining entries after dropping blocks (halves, quarters and so on) that do not raise the loss."""
+    kept, most, count = list(entries), loss(list(entries)), 2
+    while count * finest <= 1:
+        by_worth = worth(kept)
+        queue = sorted(kept, key=lambda entry: (by_worth[entry], entry))
+        for blocks in range(min(count, len(queue)), 0, -1):
+            length = -(-len(queue) // blocks)
+            dropped, queue = set(queue[:length]), queue[length:]
+            rest = [entry for entry in kept if entry not in dropped]
+            kept = rest if rest and loss(rest) <= most else kept
+        count *= 2
+    return kept
+
+
+def slow_adversarial(
+    base: np.ndarray, tuned: np.ndarray, gradient: Gradient, draws: Sequence[np.ndarray], region: list[int],
+    candidates: list[int], size: int,
+) -> list[int]:  # fmt: skip
+    """The most harmful entries outside the region, from gradients at the graft with the entries chosen so far."""
+    harm, chosen = {entry: 0.0 for entry in candidates if entry not in set(region)}, list[int]()
+    for step, rows in enumerate(draws, start=1):
+        grafted = set(region) | set(chosen)
+        slope = gradient(np.array([tuned[i] if i in grafted else base[i] for i in range(len(base))]), rows)[1]
+        harm = {entry: h + float(slope[entry]) * float(tuned[entry] - base[entry]) for entry, h in harm.items()}
+        most = max(1, round(size * step / len(draws)))
+        chosen = sorted(harm, key=lambda entry: (-harm[entry], entry))[:most]
+    return sorted(chosen)

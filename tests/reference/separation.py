@@ -1,9 +1,10 @@
-"""AUROC and the variance of DeLong, DeLong and Clarke-Pearson (1988), pair by pair."""
+"""AUROC and the variance of DeLong, DeLong and Clarke-Pearson (1988) by pairs, and risk by coverage over all orders."""
 
 from __future__ import annotations
 
 import statistics
 from collections.abc import Iterable, Sequence
+from itertools import pairwise, permutations
 
 Groups = tuple[Sequence[float], Sequence[float]]
 
@@ -30,3 +31,10 @@ def covariance(first: Groups, second: Groups) -> float:
         for inside, outside in (first, second)
     ]
     return sum(statistics.covariance(one, other) / len(one) for one, other in zip(*parts, strict=True))
+
+
+def risks(sure: Sequence[float], wrong: Sequence[bool]) -> list[float]:
+    """The mean share of wrong answers among the k surest examples, k = 1 to n."""
+    n = len(sure)
+    orders = [order for order in permutations(range(n)) if all(sure[a] >= sure[b] for a, b in pairwise(order))]
+    return [mean(mean(wrong[i] for i in order[:k]) for order in orders) for k in range(1, n + 1)]

@@ -1,11 +1,13 @@
-"""Tests of every localizer: the requested size, an unchanged base, and the same region for the same seed."""
+"""Tests of every localizer: its row, the requested size, an unchanged base, and the same region for the same seed."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
+from importlib import import_module
 from itertools import islice
+from operator import attrgetter
 from typing import Any
 from unittest.mock import Mock
 
@@ -19,9 +21,11 @@ from skillviz.core.localizers.table import DEFAULT_LOCALIZER, LOCALIZERS, Expres
 from skillviz.core.problem import Problem
 from skillviz.core.region import Region
 from skillviz.errors import BadInput, BadModel, UnknownLocalizer
+from tests.core.by_hand import by_hand
 from tests.core.problems import examples, finish, learnable_problem, model_of, problem_of, tiny_problem
 from tests.reference import region_expression as twin
 from tests.refused import refused
+from tests.test_torch_free import heavy_after
 from tests.tiers import first
 
 QUICK: dict[str, dict[str, Any]] = {
@@ -94,14 +98,13 @@ def test_exactly_the_size_asked_for(world: Problem, name: str) -> None:
     for size in (1, 7, d // 2, d - 1, d):
         steps, found = finish(start(name, world, size))
         order = found.order
-        assert order.shape == (size,) and order.dtype == np.int64
-        assert len(np.unique(order)) == size and order.min() >= 0 and order.max() < d
-        assert found.region(world.table).size == size
+        assert (order.shape, order.dtype, len(np.unique(order))) == ((size,), np.int64, size)
+        assert order.min() >= 0 and order.max() < d and found.region(world.table).size == size
         assert found.region(world.table, 1).flat().tolist() == [order[0]]
         assert torch.equal(world.flat.theta, world.base), "the model was not put back to base"
         assert [s.step for s in steps] == sorted({s.step for s in steps}) and steps[0].step >= 1
         most = d if name == "lottery" else size  # its mask starts at the requested size and is cut at the end
-        assert all(0 <= s.size <= most and s.added >= 0 and s.removed >= 0 for s in steps)
+        assert [s for s in steps if not 0 <= s.size <= most or s.added < 0 or s.removed < 0] == []
 
 
 def test_the_learned_mask_reports_a_size_of_its_own(world: Problem) -> None:
@@ -147,9 +150,8 @@ def test_the_seed_decides(name: str) -> None:
 @pytest.mark.parametrize("name", [n for n, row in LOCALIZERS.items() if row.nested])
 def test_nested_ones_answer_smaller_sizes_from_a_larger_ranking(name: str) -> None:
     problem = tiny_problem(quantum=0.1)
-    large = finish(start(name, problem, problem.d))[1].order
-    for size in (1, 33, problem.d // 2):
-        assert np.array_equal(finish(start(name, problem, size))[1].order, large[:size])
+    large, *smaller = (finish(start(name, problem, size))[1].order for size in (problem.d, 1, 33, problem.d // 2))
+    assert [order.tolist() for order in smaller] == [large[: len(order)].tolist() for order in smaller]
 
 
 @pytest.mark.parametrize("name", [n for n in BUDGETED if n not in NOT_OF_WEIGHTS])
@@ -161,13 +163,7 @@ def test_weights_that_overflow_are_told_in_a_sentence(name: str) -> None:
     assert torch.equal(problem.flat.theta, problem.base)
 
 
-@pytest.fixture(scope="module")
-def learned_pairs() -> list[Problem]:
-    return [learnable_problem(n=32, seed=seed) for seed in range(3)]
-
-
 def loss_of(problem: Problem, name: str, size: int) -> float:
-    """Return the training loss of the graft that a localizer finds."""
     row, searched = localizer(name), {"steps": 20} if "steps" in QUICK.get(name, {}) else {}
     found = finish(row.search(problem, size, seed=0, options=row.make_options(searched)))[1]
     with problem.at_base_afterwards():
@@ -177,43 +173,41 @@ def loss_of(problem: Problem, name: str, size: int) -> float:
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("size", [20, 200])
-def test_a_search_finds_what_chance_and_one_gradient_do_not(learned_pairs: list[Problem], size: int) -> None:
+def test_a_search_finds_what_chance_and_one_gradient_do_not(size: int) -> None:
     """On three pairs that learned a task, every search beats random on each and first-order on average."""
     names = ("random", "first-order", "stagewise", "frank-wolfe", "learned-ranked", "linearized")
-    losses = {name: np.array([loss_of(problem, name, size) for problem in learned_pairs]) for name in names}
+    problems = [learnable_problem(n=32, seed=seed) for seed in range(3)]
+    losses = {name: np.array([loss_of(problem, name, size) for problem in problems]) for name in names}
     for name in names[2:]:
         assert (losses[name] < losses["random"]).all(), (name, losses)
         most = 0.8 if name in ("stagewise", "frank-wolfe") else 1
         assert losses[name].mean() <= most * losses["first-order"].mean(), (name, losses)
 
 
-def test_an_unknown_localizer_is_refused_with_those_there_are() -> None:
-    assert DEFAULT_LOCALIZER in LOCALIZERS and LOCALIZERS[DEFAULT_LOCALIZER].budgeted
-    assert all(name == row.name for name, row in LOCALIZERS.items())
-    with pytest.raises(UnknownLocalizer, match="known: .*stagewise"):
-        localizer("stagewize")
-
-
-def test_options_are_cast() -> None:
-    row = localizer("stagewise")
-    options = row.make_options({"steps": "20", "start_share": "0.5"})
-    assert (options.steps, options.start_share, options.batch_size) == (20, 0.5, row.options().batch_size)
-    assert localizer("learned").make_options({"base_indices": (3, 4)}).base_indices == (3, 4)
-
-
-test_impossible_options_are_refused = refused(
-    BadInput,
-    *(
-        (option, localizer("stagewise").make_options, {option: value})
-        for option, value in (
-            ("steps", 0), ("steps", -3), ("steps", "many"), ("steps", 2.5), ("steps", None), ("batch_size", 0),
-            ("steps", float("inf")), ("start_share", 1.01), ("start_share", float("nan")),
-            ("candidate_share", -0.1), ("switch_share", "x"),
-        )
+STAGEWISE = localizer("stagewise").make_options({"steps": "20", "start_share": "0.5"})
+ALIKE = ({"layers": [1, 0, 1]}, '{"layers": [0,1]}')
+PUBLISHED = localizer("learned").shown_options
+test_by_hand = by_hand(
+    ("the default is budgeted", True, lambda: LOCALIZERS[DEFAULT_LOCALIZER].budgeted),
+    ("names", list(LOCALIZERS), lambda: [row.name for row in LOCALIZERS.values()]),
+    (
+        "cast",
+        (20, 0.5, localizer("stagewise").options().batch_size),
+        attrgetter("steps", "start_share", "batch_size"),
+        STAGEWISE,
     ),
-    ("'step'; it has: steps", localizer("stagewise").make_options, {"step": 3}),
-    ("'steps'; it has: none", localizer("random").make_options, {"steps": 3}),
-)  # fmt: skip
+    ("given entries", (3, 4), lambda: localizer("learned").make_options({"base_indices": (3, 4)}).base_indices),
+    (
+        "one canonical text",
+        ['{"layers":[0,1]}'] * 2,
+        lambda: [localizer("expression").make_options({"expression": one}).expression for one in ALIKE],
+    ),
+    ("it needs no torch", {}, heavy_after, "skillviz.core.localizers.table"),
+    # PAPER.md, section 4: only the selection rule and its interval differ from the defaults of the published mask.
+    ("other than published", {"selection", "score_every"}, lambda: {o.name for o in PUBLISHED if o.paper != o.default}),
+    ("without a published value", [], lambda: [o.name for o in PUBLISHED if o.paper is None]),
+)
+test_an_unknown_localizer_is_refused = refused(UnknownLocalizer, ("known: .*stagewise", localizer, "stagewize"))
 
 
 EXPRESSIONS: list[dict[str, Any]] = [
@@ -236,26 +230,22 @@ def found(problem: Problem, expression: Any, stored: Any = None) -> Selection:
     return selection
 
 
+@pytest.mark.parametrize("moved", [0.0, 1.0], ids=["unmoved", "moved"])
 @pytest.mark.parametrize("family", ["bert", "gpt2"])
 @pytest.mark.parametrize("expression", EXPRESSIONS, ids=json.dumps)
-def test_it_holds_what_the_twin_counts(expression: dict[str, Any], family: str) -> None:
-    problem = tiny_problem(family, "head" if family == "bert" else "causal", n=4)
+def test_it_holds_what_the_twin_counts_by_movement_and_then_by_place(
+    expression: dict[str, Any], family: str, moved: float
+) -> None:
+    problem = tiny_problem(family, "head" if family == "bert" else "causal", n=4, moved=moved)
     ranked, shapes = np.random.default_rng(0).permutation(problem.d), problem.table.shapes
     named = [(n, i) for n, s in shapes.items() for i in range(int(np.prod(s)))]
-    order = found(problem, expression, lambda run, size: Region.from_flat(ranked[: size or 40], shapes)).order
-    assert {named[i] for i in order} == twin.entries(
-        expression, problem.table, {"one": ([named[i] for i in ranked], 40)}
-    )
-    assert len(np.unique(order)) == len(order) and order.dtype == np.int64
-    moved = problem.tau.abs()[torch.from_numpy(order)]
-    assert torch.equal(moved, moved.sort(descending=True).values) and torch.equal(problem.flat.theta, problem.base)
-
-
-def test_equal_movements_are_ordered_by_place_and_unmoved_ones_are_counted() -> None:
-    result = found(tiny_problem(moved=0.0), {"layers": [0]})
-    assert result.order.tolist() == sorted(result.order.tolist())
-    assert result.notes == (f"Only 0 of the {len(result.order):,} chosen entries moved in fine-tuning.",)
-    assert found(tiny_problem(), {"layers": [0]}).notes == ()
+    result = found(problem, expression, lambda run, size: Region.from_flat(ranked[: size or 40], shapes))
+    wanted = twin.entries(expression, problem.table, {"one": ([named[i] for i in ranked], 40)})
+    places = np.array([i for i, entry in enumerate(named) if entry in wanted])
+    by_movement = torch.sort(problem.tau.abs()[places], descending=True, stable=True).indices
+    assert result.order.tolist() == places[by_movement].tolist() and result.order.dtype == np.int64
+    unmoved = f"Only 0 of the {len(places):,} chosen entries moved in fine-tuning."
+    assert result.notes == (() if moved else (unmoved,)) and torch.equal(problem.flat.theta, problem.base)
 
 
 def test_a_stored_region_whose_parameters_stand_in_another_order_is_the_same_region() -> None:
@@ -267,23 +257,44 @@ def test_a_stored_region_whose_parameters_stand_in_another_order_is_the_same_reg
     assert sorted(result.order) == [int(problem.table.offsets[-2]) + 2, int(problem.table.offsets[-2]) + 5]
 
 
-def test_the_option_is_kept_as_one_canonical_text() -> None:
-    row = localizer("expression")
-    given = {"layers": [1, 0, 1]}, '{"layers": [0,1]}'
-    one, other = (row.make_options({"expression": expression}) for expression in given)
-    assert one.expression == other.expression == '{"layers":[0,1]}'
+@pytest.mark.parametrize("row", LOCALIZERS.values(), ids=LOCALIZERS)
+def test_every_row_is_whole_and_what_lies_beyond_its_options_is_refused(row) -> None:  # type: ignore[no-untyped-def]
+    module, _, function = row.run.partition(":")
+    assert callable(getattr(import_module(module), function))
+    assert row.sentence.endswith(".") and row.title and row.source
+    assert all("option" in f.metadata or "instead" in f.metadata for f in fields(row.options))
+    for option in row.shown_options:
+        default = getattr(row.options(), option.name)
+        assert option.sentence.endswith(".") and option.title
+        assert option.read(default) == default and type(option.read(default)) is type(default)
+        assert [option.read(choice) for choice in option.choices] == list(option.choices)
+        if option.high is not None:
+            row.make_options({option.name: option.high})
+            with pytest.raises(BadInput, match=f"between {option.low:g} and {option.high:g}"):
+                row.make_options({option.name: option.high * 1.01})
+        if option.choices:
+            with pytest.raises(BadInput, match=f"use one of {option.choices[0]}"):
+                row.make_options({option.name: "luck"})
 
 
-def made(expression: Any) -> Selection:
-    return found(tiny_problem(), expression)
-
-
-test_what_cannot_be_made_is_one_sentence = refused(
+TINY = tiny_problem()
+test_impossible_options_are_refused = refused(
     BadInput,
-    ("not JSON", made, "layers 0"),
-    ("an object such as", made, [0]),
-    ("'layer' is not a part", made, {"layer": [0]}),
-    ("no layer '7'", made, {"layers": [7]}),
-    ("without entries", made, {"layers": []}),
-    ("no stored runs are available", made, {"run": "one"}),
-)
+    *(
+        (option, localizer("stagewise").make_options, {option: value})
+        for option, value in (
+            ("steps", 0), ("steps", -3), ("steps", "many"), ("steps", 2.5), ("steps", None), ("batch_size", 0),
+            ("steps", float("inf")), ("start_share", 1.01), ("start_share", float("nan")),
+            ("candidate_share", -0.1), ("switch_share", "x"),
+        )
+    ),
+    ("learned, magnitude", localizer("lottery").make_options, {"by": "luck"}),
+    ("'step'; it has: steps", localizer("stagewise").make_options, {"step": 3}),
+    ("'steps'; it has: none", localizer("random").make_options, {"steps": 3}),
+    ("not JSON", found, TINY, "layers 0"),
+    ("an object such as", found, TINY, [0]),
+    ("'layer' is not a part", found, TINY, {"layer": [0]}),
+    ("no layer '7'", found, TINY, {"layers": [7]}),
+    ("without entries", found, TINY, {"layers": []}),
+    ("no stored runs are available", found, TINY, {"run": "one"}),
+)  # fmt: skip

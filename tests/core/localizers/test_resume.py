@@ -47,8 +47,7 @@ def reports_often(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def problem_for(**changes: Any) -> Problem:
-    labels = changes.get("labels", 2)
-    return tiny_problem(n=16, selection=examples(n=10, labels=labels, seed=3), **changes)
+    return tiny_problem(n=16, selection=examples(n=10, labels=changes.get("labels", 2), seed=3), **changes)
 
 
 def run(problem: Problem, name: str, size: int, resume: State | None = None) -> Any:
@@ -64,12 +63,8 @@ def cut_after(
     problem: Problem, name: str, size: int, k: int, resume: State | None = None
 ) -> tuple[list[LocalizerStep], State]:
     """Return the first k steps, and a copy of the state after them in the form of a file."""
-    search = run(problem, name, size, resume)
-    steps = list(islice(search, k))
-    assert steps[-1].state is not None
-    state = {key: value.detach().cpu().clone() for key, value in steps[-1].state.items()}
-    search.close()
-    return steps, state
+    steps = list(islice(run(problem, name, size, resume), k))
+    return steps, {key: value.detach().cpu().clone() for key, value in steps[-1].state.items()}  # type: ignore[union-attr]
 
 
 def told(steps: list[LocalizerStep]) -> list[tuple[Any, ...]]:
@@ -140,7 +135,3 @@ def test_the_best_mask_of_before_the_cut_is_kept() -> None:
     for state in states:
         _, again = searched(state)
         assert np.array_equal(again.order, found.order) and again.notes == found.notes
-
-
-PLANTED = ("scores", "score", "member", "gamma", "gained", "settled", "chosen", "lr", "summed")
-"""The parts of a state in which an error is planted."""
