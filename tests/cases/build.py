@@ -63,12 +63,17 @@ def saved(folder: Path, model: PreTrainedModel, tokenizer: Any = None) -> Path:
     return folder
 
 
+def fitted_pair(folder: Path, rows: Rows, tokenizer: Any = None, **training: Any) -> tuple[Path, Path, PreTrainedModel]:
+    """Return a base, the same model fitted to the rows with its tokenizer (or this one), and the latter loaded."""
+    model, tokenizer = bert(), tokenizer or tiny_tokenizer("bert")
+    base = saved(folder / "base", model, tiny_tokenizer("bert"))
+    fit(model, tokenizer, rows, **training)
+    return base, saved(folder / "tuned", model, tokenizer), model
+
+
 def trained_pair(folder: Path, rows: Rows, steps: int = 40) -> Path:
     """Return the folder with `base` and `tuned`, which was trained outside skillviz on all of the rows."""
-    tokenizer, model = tiny_tokenizer("bert"), bert()
-    saved(folder / "base", model, tokenizer)
-    fit(model, tokenizer, rows, steps=steps)
-    saved(folder / "tuned", model, tokenizer)
+    fitted_pair(folder, rows, steps=steps)
     return folder
 
 
@@ -92,4 +97,15 @@ def evaluated(base: Path, finetuned: Path, task: Path, **options: Any) -> tuple[
     return float(result.headline()["metrics"]["finetuned"]["accuracy"]), result
 
 
-__all__ = ["Rows", "bert", "evaluated", "fit", "own_accuracy", "saved", "task_file", "tiny_rows", "trained_pair"]
+__all__ = [
+    "Rows",
+    "bert",
+    "evaluated",
+    "fit",
+    "fitted_pair",
+    "own_accuracy",
+    "saved",
+    "task_file",
+    "tiny_rows",
+    "trained_pair",
+]

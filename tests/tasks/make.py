@@ -2,33 +2,54 @@
 
 from __future__ import annotations
 
+import io
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import pyarrow as pa
 import yaml
+from pyarrow import parquet
 
 from skillviz.tasks.task import Files, LabelWords, Task, Template
 
 ROWS = [{"text": f"story {i} was {'good' if i % 2 else 'bad'}", "label": i % 2} for i in range(30)]
 
 
+def as_parquet(table: pa.Table) -> bytes:
+    """Return the table as a Parquet file."""
+    parquet.write_table(table, file := io.BytesIO())
+    return file.getvalue()
+
+
+def as_lines(rows: Sequence[dict[str, Any]]) -> bytes:
+    """Return the rows as JSONL."""
+    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode()
+
+
+WRITERS: dict[str, Callable[[Sequence[dict[str, Any]]], bytes]] = {
+    ".jsonl": as_lines,
+    ".ndjson": as_lines,
+    ".json": lambda rows: json.dumps(list(rows)).encode(),
+    ".csv": lambda rows: pd.DataFrame(list(rows)).to_csv(index=False).encode(),
+    ".tsv": lambda rows: pd.DataFrame(list(rows)).to_csv(index=False, sep="\t").encode(),
+    ".txt": lambda rows: pd.DataFrame(list(rows)).to_csv(index=False, sep="\t").encode(),
+    ".parquet": lambda rows: as_parquet(pa.Table.from_pandas(pd.DataFrame(list(rows)), preserve_index=False)),
+}
+"""(the ending of a file's name, its content for these rows)."""
+
+
 def write_rows(path: Path, rows: Sequence[dict[str, Any]]) -> Path:
-    """Write the rows to a JSONL, CSV or Parquet file; return its path."""
-    frame = pd.DataFrame(list(rows))
-    if path.suffix == ".jsonl":
-        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    elif path.suffix == ".csv":
-        frame.to_csv(path, index=False)
-    else:
-        frame.to_parquet(path, index=False)
+    """Write the rows to a file of the format of its ending; return its path."""
+    path.write_bytes(WRITERS[path.suffix](rows))
     return path
 
 
 def write_task(folder: Path, rows: Sequence[dict[str, Any]] = ROWS, suffix: str = ".jsonl", **changes: Any) -> Path:
     """Write a task file with the same rows as train and test; a change to None omits a key. Return its path."""
+    folder.mkdir(parents=True, exist_ok=True)
     for split in ("train", "test"):
         write_rows(folder / f"{split}{suffix}", rows)
     values = {

@@ -28,10 +28,6 @@ BASIC: dict[str, Any] = {
 ALL = frozenset(KINDS)
 
 
-def is_same(stored: str, now: str) -> bool:
-    return compared(stored, now) is Comparison.SAME
-
-
 CHANGES: list[tuple[dict[str, Any], frozenset[str]]] = [
     ({"template": Template(masked="{text} All in all {mask}.", causal="{text} It was")}, frozenset({"prompt"})),
     ({"template": Template(masked="{text} It was {mask}.", causal="{text} All in all")}, frozenset({"causal"})),
@@ -66,8 +62,7 @@ def of(change: dict[str, Any]) -> Task:
 
 @pytest.mark.parametrize(("change", "readouts"), CHANGES)
 def test_a_change_counts_for_the_readouts_that_look_at_it(change: dict[str, Any], readouts: frozenset[str]) -> None:
-    found = {readout for readout in KINDS if definition(of(change), readout) != definition(of({}), readout)}
-    assert found == readouts
+    assert {kind for kind in KINDS if definition(of(change), kind) != definition(of({}), kind)} == readouts
 
 
 @pytest.mark.parametrize("readout", KINDS)
@@ -93,30 +88,37 @@ def test_every_field_is_told_of_once() -> None:
     asked = {name for change, _ in CHANGES for name in change}
     assert asked | OF_DATA | DESCRIPTIVE == set(Task.model_fields) and not OF_DATA & DESCRIPTIVE
     assert frozenset.union(APART, *OTHERS.values()) <= asked
-
-
-def test_every_readout_has_a_definition() -> None:
     assert set(KINDS) == set(OTHERS) == set(get_args(Readout))
 
 
-def test_a_readout_that_is_added_changes_nothing_for_the_others() -> None:
-    before = of({"template": Template(masked="{text} It was {mask}."), "label_words": LabelWords(masked=("a", "b"))})
-    after = of({"template": BASIC["template"], "label_words": LabelWords(masked=("a", "b"), causal=("c", "d"))})
-    told, now = definition(before), definition(after)
-    assert told != now and is_same(told, now) and is_same(now, told)
-    assert "causal" not in told and "causal" in now
-    assert not is_same(definition(of({})), definition(of({"max_length": 64})))
+MASKED_ONLY = {"template": Template(masked="{text} It was {mask}."), "label_words": LabelWords(masked=("a", "b"))}
+WITH_CAUSAL = {"template": BASIC["template"], "label_words": LabelWords(masked=("a", "b"), causal=("c", "d"))}
+BARE = {"template": Template(), "label_words": LabelWords()}
 
 
-def test_a_note_of_all_readouts_is_compared_by_the_one_that_is_asked() -> None:
-    told, after = definition(of({})), of(CHANGES[1][0])
-    assert is_same(told, definition(after, "head")) and is_same(told, definition(after, "prompt"))
-    assert not is_same(told, definition(after, "causal")) and not is_same(told, definition(after))
-
-
-def test_a_readout_whose_words_are_gone_is_another() -> None:
-    told, after = definition(of({}), "prompt"), of({"template": Template(), "label_words": LabelWords()})
-    assert not is_same(told, definition(after, "prompt")) and not is_same(told, definition(after))
+@pytest.mark.parametrize(
+    ("stored", "now", "is_same"),
+    [
+        (definition(of(MASKED_ONLY)), definition(of(WITH_CAUSAL)), True),  # a readout that is added
+        (definition(of(WITH_CAUSAL)), definition(of(MASKED_ONLY)), True),
+        (definition(of({})), definition(of({"max_length": 64})), False),
+        # a note of all readouts is compared by the one that is asked
+        (definition(of({})), definition(of(CHANGES[1][0]), "head"), True),
+        (definition(of({})), definition(of(CHANGES[1][0]), "prompt"), True),
+        (definition(of({})), definition(of(CHANGES[1][0]), "causal"), False),
+        (definition(of({})), definition(of(CHANGES[1][0])), False),
+        (definition(of({}), "prompt"), definition(of(BARE), "prompt"), False),  # its words are gone
+        (definition(of({}), "prompt"), definition(of(BARE)), False),
+        ("a", "a", True),
+        ("a", "b", False),
+        ("a", "head=a", False),
+        *((stored, now, None) for stored, now in (("", "a"), (None, "a"), ("", ""), ("a", ""))),  # never the same
+    ],
+)
+def test_definitions_are_the_same_another_or_unknown(stored: str | None, now: str, is_same: bool | None) -> None:
+    wanted = {True: Comparison.SAME, False: Comparison.DIFFERENT, None: Comparison.UNKNOWN}
+    assert compared(stored, now) is wanted[is_same]
+    assert "causal" not in definition(of(MASKED_ONLY)) and "causal" in definition(of(WITH_CAUSAL))
 
 
 def test_a_note_of_one_readout_tells_of_that_one() -> None:
@@ -126,13 +128,6 @@ def test_a_note_of_one_readout_tells_of_that_one() -> None:
     assert task_note(of({}), splits).definition == definition(of({}))
 
 
-def test_a_definition_that_is_not_stored_is_never_the_same() -> None:
-    for stored, now in (("", "a"), (None, "a"), ("", ""), ("a", "")):
-        assert compared(stored, now) is Comparison.UNKNOWN
-    assert compared("a", "a") is Comparison.SAME
-    assert compared("a", "b") is compared("a", "head=a") is Comparison.DIFFERENT
-
-
 def test_a_definition_that_is_not_known_is_not_written() -> None:
-    assert "definition" not in TaskNote(name="mine", labels=("a", "b")).model_dump(mode="json")
-    assert TaskNote(name="mine", labels=("a", "b"), definition="x").model_dump(mode="json")["definition"] == "x"
+    notes = [TaskNote(name="mine", labels=("a", "b"), **more) for more in ({}, {"definition": "x"})]
+    assert [note.model_dump(mode="json").get("definition", "absent") for note in notes] == ["absent", "x"]

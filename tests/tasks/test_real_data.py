@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from transformers import AutoTokenizer
 
 from skillviz.tasks.encode import encode
 from skillviz.tasks.registry import TASKS, task
@@ -29,8 +30,7 @@ def test_files_ask_like_the_registry(path: Path) -> None:
 
 
 def test_every_task_of_the_paper_has_real_data() -> None:
-    names = {SAME.get(path.stem, path.stem) for path in FILES}
-    assert names == set(TASKS)
+    assert {SAME.get(path.stem, path.stem) for path in FILES} == set(TASKS)
 
 
 @pytest.mark.cases(7, 6)
@@ -42,8 +42,8 @@ def test_files_load(path: Path, real: Path) -> None:
     for frame in (splits.train, splits.validation, splits.test):
         assert len(frame) and set(frame["label"]) == set(range(len(found.labels)))
     assert not set(splits.train["example_id"]) & set(splits.validation["example_id"])
-    if path.stem in SIZES:
-        assert (len(splits.train), len(splits.validation), len(splits.test)) == SIZES[path.stem]
+    sizes = (len(splits.train), len(splits.validation), len(splits.test))
+    assert sizes == SIZES.get(path.stem, sizes)
 
 
 @pytest.mark.real
@@ -60,8 +60,6 @@ def test_small_classes_give_what_they_have(real: Path) -> None:
 @pytest.mark.real
 @pytest.mark.parametrize("readout", ["head", "prompt"])
 def test_a_real_wordpiece_tokenizer(real: Path, readout: str) -> None:
-    from transformers import AutoTokenizer
-
     tokenizer = AutoTokenizer.from_pretrained(real / "models" / "minilm-l6")
     for name in ("sst2_sentences", "mnli", "trec", "mrpc"):
         found = task(FOLDER / f"{name}.yaml")
@@ -75,8 +73,6 @@ def test_a_real_wordpiece_tokenizer(real: Path, readout: str) -> None:
 @pytest.mark.parametrize("model", ["stories260k", "babyllama-105"])
 def test_real_causal_tokenizers_join_prompt_and_answer(real: Path, model: str) -> None:
     """The token ids of prompt and answer together equal the ids of the whole text, for every label."""
-    from transformers import AutoTokenizer
-
     tokenizer = AutoTokenizer.from_pretrained(real / "models" / model)
     for name in ("sst2_sentences", "rte", "ag_news"):
         found = task(FOLDER / f"{name}.yaml")
@@ -93,8 +89,6 @@ def test_real_causal_tokenizers_join_prompt_and_answer(real: Path, model: str) -
 @pytest.mark.real
 @pytest.mark.bench
 def test_ten_thousand_pairs_of_real_texts_take_seconds(real: Path) -> None:
-    from transformers import AutoTokenizer
-
     tokenizer = AutoTokenizer.from_pretrained(real / "models" / "minilm-l6")
     found = task(FOLDER / "mnli.yaml")
     train = load(found).train

@@ -1,17 +1,27 @@
-"""Tests of sampling: seeded, disjoint, in the source's order, and reported."""
+"""Tests of sampling: seeded, disjoint, in the source's order, and reported; and of test texts that others train on."""
 
+from __future__ import annotations
+
+import itertools
+import json
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skillviz.errors import BadData, BadInput
+from skillviz.runs.transfer import other_examples
+from skillviz.tasks.leaks import digests, plain, training_texts, unseen
 from skillviz.tasks.registry import task
 from skillviz.tasks.splits import capped, fingerprint, k_shot_rows, load, load_test, tenth
 from skillviz.tasks.task import Task
 from tests.tasks.make import ROWS, write_rows, write_task
+
+ROOT = Path(__file__).resolve().parents[2]
+TASKS, EXAMPLES = ROOT / "benchmarks" / "tasks", ROOT / "examples" / "tasks"
 
 
 @pytest.fixture
@@ -19,32 +29,23 @@ def found(tmp_path: Path) -> Task:
     return task(write_task(tmp_path))
 
 
-def rows_of(frame) -> list[int]:
-    return [int(name.rpartition("-")[2]) for name in frame["example_id"]]
-
-
 def test_without_validation_a_tenth_of_train_is_taken_and_said(found: Task) -> None:
     splits = load(found)
     assert (len(splits.train), len(splits.validation), len(splits.test)) == (27, 3, 30)
-    assert not set(splits.train["example_id"]) & set(splits.validation["example_id"])
-    assert all(name.startswith("train-") for name in splits.validation["example_id"])
+    assert {*splits.train["example_id"], *splits.validation["example_id"]} == {f"train-{n}" for n in range(30)}
     first, only = splits.notes
     assert first == "validation: 3 of the 30 train rows, drawn with seed 0, because the task has no validation split."
     assert only.startswith("validation: all 3 rows have the label 'positive'")
 
 
-def test_the_tasks_own_validation_is_taken(tmp_path: Path) -> None:
+def test_the_tasks_own_validation_is_taken_but_k_shot_takes_both_from_train(tmp_path: Path) -> None:
     data = {"train": "train.jsonl", "validation": "dev.jsonl", "test": "test.jsonl"}
     write_rows(tmp_path / "dev.jsonl", ROWS[:7])
-    splits = load(task(write_task(tmp_path, data=data)))
+    found = task(write_task(tmp_path, data=data))
+    splits = load(found)
     assert (len(splits.train), len(splits.validation), splits.notes) == (30, 7, ())
     assert splits.validation["example_id"][0] == "validation-0"
-
-
-def test_k_shot_takes_both_from_train_even_beside_a_validation_file(tmp_path: Path) -> None:
-    data = {"train": "train.jsonl", "validation": "dev.jsonl", "test": "test.jsonl"}
-    write_rows(tmp_path / "dev.jsonl", ROWS[:7])
-    splits = load(task(write_task(tmp_path, data=data)), k_shot=4, seed=13)
+    splits = load(found, k_shot=4, seed=13)
     assert list(np.bincount(splits.train["label"])) == list(np.bincount(splits.validation["label"])) == [4, 4]
     assert not set(splits.train["example_id"]) & set(splits.validation["example_id"])
     assert splits.notes[0] == (
@@ -53,41 +54,28 @@ def test_k_shot_takes_both_from_train_even_beside_a_validation_file(tmp_path: Pa
     )
 
 
-def test_the_seed_decides(found: Task) -> None:
-    for arguments in ({"k_shot": 4}, {}, {"max_test": 5}):
-        first, again, other = (load(found, seed=seed, **arguments).fingerprint for seed in (21, 21, 42))
-        assert first == again != other
+@pytest.mark.parametrize("arguments", [{"k_shot": 4}, {}, {"max_test": 5}])
+def test_the_seed_decides(found: Task, arguments: dict[str, int]) -> None:
+    first, again, other = (load(found, seed=seed, **arguments).fingerprint for seed in (21, 21, 42))
+    assert first == again != other
 
 
 def test_caps_keep_the_order_and_are_said(found: Task) -> None:
     splits = load(found, max_train=10, max_validation=2, max_test=5)
     for frame, size in ((splits.train, 10), (splits.validation, 2), (splits.test, 5)):
-        assert len(frame) == size and rows_of(frame) == sorted(rows_of(frame))
-        assert list(frame.index) == list(range(size))
-    assert "test: 5 of 30 rows, drawn with seed 0." in splits.notes
-
-
-def test_a_cap_above_the_size_changes_nothing(found: Task) -> None:
-    assert load(found, max_train=1000).fingerprint == load(found).fingerprint
-
-
-def test_the_test_frame_alone_is_the_same(found: Task) -> None:
-    frame, notes = load_test(found, seed=3, max_test=5)
-    assert frame.equals(load(found, seed=3, max_test=5).test)
-    assert notes == ("test: 5 of 30 rows, drawn with seed 3.",)
-
-
-def test_a_class_without_train_rows_is_said(tmp_path: Path) -> None:
-    found = task(write_task(tmp_path, labels=["negative", "positive", "mixed"], label_words=None))
-    assert "train has no row with the label 'mixed'." in load(found).notes
+        rows = [int(name.rpartition("-")[2]) for name in frame["example_id"]]
+        assert len(rows) == size and rows == sorted(rows) and list(frame.index) == list(range(size))
+    frame, notes = load_test(found, max_test=5)
+    assert frame.equals(splits.test), "the test frame alone is the same"
+    assert notes == ("test: 5 of 30 rows, drawn with seed 0.",) and notes[0] in splits.notes
+    assert load(found, max_train=1000).fingerprint == load(found).fingerprint, "a cap above the size"
 
 
 def test_one_row_is_not_enough(tmp_path: Path) -> None:
     found = task(write_task(tmp_path, ROWS[:1]))
-    with pytest.raises(BadData, match="has one row"):
-        load(found)
-    with pytest.raises(BadData, match="none is left for validation"):
-        load(found, k_shot=1)
+    for arguments, said in (({}, "has one row"), ({"k_shot": 1}, "none is left for validation")):
+        with pytest.raises(BadData, match=said):
+            load(found, **arguments)
 
 
 @pytest.mark.parametrize("wrong", [{"k_shot": 0}, {"max_train": 0}, {"max_test": -1}, {"seed": -1}])
@@ -96,14 +84,13 @@ def test_counts_must_be_positive(found: Task, wrong: dict) -> None:
         load(found, **wrong)
 
 
-def test_the_fingerprint_sees_ids_texts_and_labels(found: Task) -> None:
+def test_the_fingerprint_sees_splits_ids_texts_and_labels(found: Task) -> None:
     frame = load(found).test
-    whole = fingerprint({"test": frame})
+    parts = [{"test": frame}, {"train": frame}]
     for column, value in (("example_id", "test-99"), ("text_a", "other"), ("label", 1)):
-        changed = frame.copy()
-        changed.loc[0, column] = value
-        assert fingerprint({"test": changed}) != whole
-    assert fingerprint({"train": frame}) != whole and len(whole) == 64
+        parts.append({"test": frame.copy()})
+        parts[-1]["test"].loc[0, column] = value
+    assert len({fingerprint(part) for part in parts}) == 5 and len(fingerprint(parts[0])) == 64
 
 
 @given(counts=st.lists(st.integers(1, 40), min_size=2, max_size=4), k=st.integers(1, 20), seed=st.integers(0, 99))
@@ -120,13 +107,78 @@ def test_k_shot_is_exact_disjoint_and_sorted(counts: list[int], k: int, seed: in
 
 
 def test_k_shot_takes_the_first_of_each_class_of_one_shuffle() -> None:
-    labels = np.array([0, 1] * 50)
-    small, large = k_shot_rows(labels, 4, 7)[0], k_shot_rows(labels, 8, 7)[0]
-    assert set(small) < set(large)
+    small, large = (set(k_shot_rows(np.array([0, 1] * 50), k, 7)[0]) for k in (4, 8))
+    assert small < large
 
 
 def test_tenth_and_cap_partition() -> None:
     rest, held = tenth(25, 0)
     assert len(held) == 2 and sorted([*rest, *held]) == list(range(25))
     assert len(tenth(2, 0)[0]) == len(tenth(2, 0)[1]) == 1
-    assert capped(np.arange(5), None, 0) is not None and list(capped(np.arange(5), 5, 0)) == [0, 1, 2, 3, 4]
+    assert [capped(np.arange(5), most, 0).tolist() for most in (None, 5)] == [[0, 1, 2, 3, 4]] * 2
+
+
+def leaked_rows(source: Task, other: Task) -> list[int]:
+    """Return the line numbers of the other task's test examples that are in the source's training data."""
+    return sorted(int(name.rpartition("-")[2]) for name in unseen([source, other])[other.name].leaked)
+
+
+def of_texts(folder: Path, name: str, train: list[str], test: list[str]) -> Task:
+    """Return a task of these texts; labels alternate."""
+    for split, texts in (("train", train), ("test", test)):
+        write_rows(folder / f"{name}-{split}.jsonl", [{"text": text, "label": n % 2} for n, text in enumerate(texts)])
+    return task(write_task(folder, name=name, data={split: f"{name}-{split}.jsonl" for split in ("train", "test")}))
+
+
+@pytest.fixture
+def three(tmp_path: Path) -> list[Task]:
+    """Return three tasks; `b` tests on two texts of `a`'s training data, and `c` also trains on one of them."""
+    return [
+        of_texts(tmp_path, "a", ["A fine film .", "dull", "It's 9 of 10!"], ["alone", "too"]),
+        of_texts(tmp_path, "b", ["own", "words"], ["a FINE film", "new", "its 9 of 10", "own words"]),
+        of_texts(tmp_path, "c", ["a fine film!", "else"], ["dull.", "dull, not"]),
+    ]
+
+
+def test_texts_are_compared_by_letters_and_digits() -> None:
+    assert plain("It's  9 of 10!") == plain("its 9 OF 10") == "its9of10"
+    assert plain("??") == "??", "a text without letters is itself"
+    assert plain("naïve") == plain("nave") != plain("naive"), "sources write accents in different ways"
+    assert plain("Очень хорошо!") == "оченьхорошо" and plain("很好 2024") != plain("不好 2024"), "every script counts"
+
+
+def test_pairs_are_compared_text_by_text() -> None:
+    one, two = digests(pd.DataFrame({"text_a": ["ab", "a"], "text_b": ["c", "bc"]}))
+    assert one != two, "where one text ends counts"
+
+
+def test_what_others_trained_on_is_found_and_counted(three: list[Task]) -> None:
+    found = unseen(three)
+    assert {name: row.leaked for name, row in found.items()} == {"a": set(), "b": {"test-0", "test-2"}, "c": {"test-0"}}
+    assert found["a"].sentence == "" and unseen(three[:1])["a"].leaked == frozenset(), "its own training data"
+    assert dict(found["b"].by) == {"a": 2, "c": 1}, "a row that two tasks hold counts for both"
+    assert "b: 2 of 4 test examples are left out" in found["b"].sentence and "2 of a, 1 of c" in found["b"].sentence
+    assert leaked_rows(three[0], three[1]) == [0, 2] and leaked_rows(three[1], three[0]) == []
+
+
+@pytest.mark.cases(2, 3)
+@pytest.mark.parametrize(
+    ("name", "dropped"), [("cr", 0), ("uci_yelp", 0), ("uci_amazon", 3), ("uci_imdb", 1), ("subj", 696)]
+)
+def test_what_the_movie_reviews_were_trained_on_is_left_out_of_the_other_examples(name: str, dropped: int) -> None:
+    """In the shipped files, sources write the same sentence with other punctuation and capitals."""
+    source, other = (task(EXAMPLES / f"{one}.yaml") for one in ("mr", name))
+    mapping = {"subjective": "negative", "objective": "positive"} if name == "subj" else None
+    found = other_examples(source, other, "head", training_texts(source), mapping)
+    assert found.dropped == dropped == found.rows - len(found.frame)
+
+
+@pytest.mark.nightly
+@pytest.mark.real
+def test_the_list_that_came_with_the_data_is_found_again(real: Path) -> None:
+    told = json.loads((real / "data" / "overlap.json").read_text(encoding="utf-8"))
+    names = ("sst2", "mr", "subj", "mpqa", "cr", "qnli", "mnli", "snli", "ag_news")
+    tasks = {name: task(TASKS / f"{name}.yaml") for name in names}
+    for a, b in itertools.permutations(names, 2):
+        if f"{a}->{b}" in told or {a, b} <= {"qnli", "mnli", "snli", "cr"}:
+            assert leaked_rows(tasks[a], tasks[b]) == told.get(f"{a}->{b}", []), (a, b)

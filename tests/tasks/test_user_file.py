@@ -1,14 +1,23 @@
-"""Tests of task files: the allowed content, and one sentence for each error."""
+"""Tests of task files and of fields of other inputs: the allowed content, and one sentence for each error."""
+
+from __future__ import annotations
 
 import os
 import re
+from operator import attrgetter
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
+from skillviz.core.draws import LARGEST_SEED
 from skillviz.errors import BadData, BadInput
 from skillviz.live import operations, request
+from skillviz.models.finetune.training_config import TrainingConfig
+from skillviz.runs.score import read_score_spec
+from skillviz.runs.spec import RunSpec, read_spec
+from skillviz.studies.finetuned_model import read_finetuned
 from skillviz.tasks import registry, user_file
 from skillviz.tasks.registry import task
 from skillviz.tasks.splits import load, load_test, load_to_score
@@ -17,88 +26,68 @@ from tests.tasks.make import ROWS, write_rows, write_task
 from tests.tiny import tiny_task
 
 ROOT = Path(__file__).parents[2]
+BY_NAME = {"positive": "great", "negative": "bad"}
 
 
-def test_a_file_gives_the_task_it_says(tmp_path: Path) -> None:
-    found = task(write_task(tmp_path, title="Made up", metric="f1", positive="negative", max_length=20))
-    assert (found.name, found.title, found.text) == ("made", "Made up", ("text",))
-    assert found.labels == ("negative", "positive")
-    assert (found.metric, found.positive, found.max_length) == ("f1", 0, 20)
-    assert found.label_words.masked == found.label_words.causal == ("terrible", "great")
+@pytest.mark.parametrize(
+    ("changes", "facts"),
+    [
+        (
+            {"title": "Made up", "metric": "f1", "positive": "negative", "max_length": 20},
+            {"name": "made", "title": "Made up", "text": ("text",), "labels": ("negative", "positive"), "metric": "f1",
+             "positive": 0, "max_length": 20, "label_words.masked": ("terrible", "great"),
+             "label_words.causal": ("terrible", "great"), "path.name": "task.yaml"},
+        ),
+        ({"template": None, "label_words": None, "label": None}, {"label": "label", "template.masked": None}),
+        ({"template": "{text} <mask>"}, {"template.masked": "{text} <mask>"}),
+        ({"template": "{text} is"}, {"template.causal": "{text} is"}),
+        ({"label_words": BY_NAME}, {"label_words.masked": ("bad", "great")}),
+        ({"label_words": {"masked": BY_NAME, "causal": ["sad", "glad"]}},
+         {"label_words.masked": ("bad", "great"), "label_words.causal": ("sad", "glad")}),
+        ({"labels": ["masked", "causal"], "label_words": {"masked": "hidden", "causal": "open"}},
+         {"label_words.masked": ("hidden", "open")}),
+    ],
+    ids=["every field", "four keys", "masked template", "causal template", "words by name", "words by readout and name",
+         "labels called masked and causal"],
+)  # fmt: skip
+def test_a_file_gives_the_task_it_says(tmp_path: Path, changes: dict[str, Any], facts: dict[str, Any]) -> None:
+    found = task(write_task(tmp_path, **changes))
+    assert {name: attrgetter(name)(found) for name in facts} == facts
     assert found.path == tmp_path / "task.yaml"
 
 
-def test_only_four_keys_are_needed(tmp_path: Path) -> None:
-    found = task(write_task(tmp_path, template=None, label_words=None, label=None))
-    assert found.label == "label" and found.template.masked is None
-    with pytest.raises(BadInput, match="has no masked template, which the prompt readout needs"):
-        found.wording("prompt")
-
-
-def test_one_template_text_is_masked_where_it_has_a_mask(tmp_path: Path) -> None:
-    assert task(write_task(tmp_path, template="{text} <mask>")).template.masked == "{text} <mask>"
-    assert task(write_task(tmp_path, template="{text} is")).template.causal == "{text} is"
-
-
-def test_label_words_by_name_are_put_in_the_order_of_the_labels(tmp_path: Path) -> None:
-    by_name = {"positive": "great", "negative": "bad"}
-    assert task(write_task(tmp_path, label_words=by_name)).label_words.masked == ("bad", "great")
-    nested = {"masked": by_name, "causal": ["sad", "glad"]}
-    words = task(write_task(tmp_path, label_words=nested)).label_words
-    assert (words.masked, words.causal) == (("bad", "great"), ("sad", "glad"))
-
-
-def test_source_labels_are_mapped_by_classes_and_others_dropped(tmp_path: Path) -> None:
-    """Three source labels: the second is dropped, and the last maps to the second class."""
-    lines = [f'{{"text": "row {n}", "label": {n % 3}}}' for n in range(12)]
-    for name in ("a", "b"):
-        (tmp_path / f"{name}.jsonl").write_text("\n".join(lines) + "\n")
-    data = {"train": "a.jsonl", "test": "b.jsonl"}
-    path = write_task(tmp_path, data=data, labels=["yes", "no"], classes={"0": "yes", "2": "no"}, drop=["1"],
-                      label_words={"masked": ["great", "terrible"]}, metric="accuracy")  # fmt: skip
-    found = load(task(path))
-    assert found.test["label"].tolist() == [0, 1] * 4 and "4 rows with the label '1' left out" in "".join(found.notes)
-
-
-def test_a_task_may_have_test_examples_only(tmp_path: Path) -> None:
-    path = write_task(tmp_path, data={"test": "test.jsonl"})
-    alone = task(path)
+def test_a_task_may_have_test_examples_only_and_no_template(tmp_path: Path) -> None:
+    alone = task(write_task(tmp_path, data={"test": "test.jsonl"}, template=None))
     assert data_files(alone) == {"test": tmp_path / "test.jsonl"} and not alone.has_training
     scored = load_to_score(alone, seed=0, max_test=None)
     assert len(scored.test) == len(load_test(alone)[0]) > 0 and scored.train.empty and scored.validation.empty
     with pytest.raises(BadData, match=r"task 'made' has test examples only.*score it beside another task \(--also\)"):
         load(alone)
+    with pytest.raises(BadInput, match="has no masked template, which the prompt readout needs"):
+        alone.wording("prompt")
     whole = task(write_task(tmp_path))
     assert load_to_score(whole, seed=0).fingerprint == load(whole).fingerprint
-
-
-def test_labels_may_be_called_masked_and_causal(tmp_path: Path) -> None:
-    words = {"masked": "hidden", "causal": "open"}
-    found = task(write_task(tmp_path, labels=["masked", "causal"], label_words=words))
-    assert found.label_words.masked == ("hidden", "open")
 
 
 def test_yes_and_no_stay_words(tmp_path: Path) -> None:
     path = write_task(tmp_path)
     path.write_text(path.read_text().replace("- terrible\n- great", "- No\n- Yes"))
-    assert "- No\n" in path.read_text()
-    assert task(path).label_words.masked == ("No", "Yes")
+    assert "- No\n" in path.read_text() and task(path).label_words.masked == ("No", "Yes")
 
 
 def test_paths_are_relative_to_the_file_and_variables_expanded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_task(tmp_path)
-    (tmp_path / "deep").mkdir()
     monkeypatch.setenv("MADE_UP_FOLDER", str(tmp_path))
     data = {"train": "../train.jsonl", "test": "${MADE_UP_FOLDER}/test.jsonl"}
     path = tmp_path / "deep" / "task.yaml"
-    path.write_text(yaml.safe_dump({"name": "x", "data": data, "text": "text", "labels": ["a", "b"]}))
+    path.parent.mkdir()
+    write_task(tmp_path, data=data).rename(path)
     assert {s: p.resolve() for s, p in data_files(task(path)).items()} == {
         "train": tmp_path / "train.jsonl",
         "test": tmp_path / "test.jsonl",
     }
     monkeypatch.delenv("MADE_UP_FOLDER")
-    assert read_task(path).name == "x"
-    with pytest.raises(BadInput, match=r"data.test of task 'x'\) names .* MADE_UP_FOLDER, which is not set"):
+    assert read_task(path).name == "made"
+    with pytest.raises(BadInput, match=r"data.test of task 'made'\) names .* MADE_UP_FOLDER, which is not set"):
         task(path)
 
 
@@ -138,67 +127,55 @@ def test_a_wrong_file_gives_one_sentence(tmp_path: Path, changes: dict, says: st
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("content", "says"),
     [
-        ("name: x\nlabels: [a, b\ntext: y\n", "cannot be read as YAML: .* in line 3"),
-        ("name: x\nname: y\n", "the key name is given twice in line 2"),
-        ("- a\n- b\n", "must be a mapping"),
-        ("", "must be a mapping"),
-        (
-            "name: !!python/object/apply:os.system ['true']\n",
-            "as YAML: could not determine a constructor",
-        ),
+        (b"name: x\nlabels: [a, b\ntext: y\n", "cannot be read as YAML: .* in line 3"),
+        (b"name: x\nname: y\n", "the key name is given twice in line 2"),
+        (b"- a\n- b\n", "must be a mapping"),
+        (b"", "must be a mapping"),
+        (b"name: !!python/object/apply:os.system ['true']\n", "as YAML: could not determine a constructor"),
+        (b"\xff\xfe\x00name", "is not UTF-8 text"),
     ],
 )
-def test_what_is_not_a_task_file_is_refused(tmp_path: Path, text: str, says: str) -> None:
-    (tmp_path / "task.yaml").write_text(text)
+def test_what_is_not_a_task_file_is_refused(tmp_path: Path, content: bytes, says: str) -> None:
+    (tmp_path / "task.yaml").write_bytes(content)
     with pytest.raises(BadInput, match=says):
         task(tmp_path / "task.yaml")
 
 
-def test_a_file_that_is_not_text_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "task.yaml").write_bytes(b"\xff\xfe\x00name")
-    with pytest.raises(BadInput, match="is not UTF-8 text"):
-        task(tmp_path / "task.yaml")
-
-
-def test_a_missing_data_file_is_named(tmp_path: Path) -> None:
-    path = write_task(tmp_path, data={"train": "train.jsonl", "test": "tset.jsonl"})
-    with pytest.raises(BadData, match=r"there is no file .*tset\.jsonl \(data\.test\)"):
-        task(path)
-
-
-@pytest.mark.parametrize("written", ["${MADE_UP_SECRET}", "$MADE_UP_SECRET.jsonl"])
-def test_what_a_variable_holds_is_in_no_refusal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("tset.jsonl", r"there is no file .*tset\.jsonl \(data\.test\)"),
+        ("test.pkl", r"data\.test is test\.pkl; allowed: \.jsonl, \.json, \.csv, \.tsv"),
+        ("${MADE_UP_SECRET}", r"\$\{MADE_UP_SECRET\}"),
+        ("$MADE_UP_SECRET.jsonl", r"\$MADE_UP_SECRET\.jsonl"),
+    ],
+)
+def test_a_data_file_that_cannot_be_read_is_named_without_what_variables_hold(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, says: str
+) -> None:
     monkeypatch.setenv("MADE_UP_SECRET", "hunter2")
-    path = write_task(tmp_path, data={"train": "train.jsonl", "test": written})
-    with pytest.raises(BadData) as caught:
-        task(path)
-    assert written in str(caught.value) and "hunter2" not in str(caught.value)
-
-
-def test_only_known_formats_are_read(tmp_path: Path) -> None:
     (tmp_path / "test.pkl").write_bytes(b"")
-    with pytest.raises(BadData, match=r"data\.test is test\.pkl; allowed: \.jsonl, \.json, \.csv, \.tsv"):
-        task(write_task(tmp_path, data={"train": "train.jsonl", "test": "test.pkl"}))
+    with pytest.raises(BadData, match=says) as caught:
+        task(write_task(tmp_path, data={"train": "train.jsonl", "test": name}))
+    assert "hunter2" not in str(caught.value)
 
 
-def test_the_tiny_tasks_of_the_other_tests_are_read(tmp_path: Path) -> None:
-    for pair in (False, True):
-        splits = load(task(tiny_task(tmp_path / str(pair), rows=8, labels=3, pair=pair)))
-        assert len(splits.train) == 8 and ("text_b" in splits.train) == pair
+@pytest.mark.parametrize("pair", [False, True])
+def test_the_tiny_tasks_of_the_other_tests_are_read(tmp_path: Path, pair: bool) -> None:
+    train = load(task(tiny_task(tmp_path, rows=8, labels=3, pair=pair))).train
+    assert len(train) == 8 and ("text_b" in train) == pair
 
 
 def test_the_documents_example_is_true(tmp_path: Path) -> None:
-    page = (ROOT / "docs" / "add-a-task.md").read_text()
-    example = re.search(r"```yaml\n(.*?)```", page, re.DOTALL)
+    example = re.search(r"```yaml\n(.*?)```", (ROOT / "docs" / "add-a-task.md").read_text(), re.DOTALL)
     assert example is not None
     (tmp_path / "reviews.yaml").write_text(example[1])
     rows = [{"review": row["text"], "stars": row["label"]} for row in ROWS]
     named = [{**row, "stars": ("negative", "positive")[row["stars"]]} for row in rows]
-    write_rows(tmp_path / "train.jsonl", rows)
-    write_rows(tmp_path / "dev.csv", named)
-    write_rows(tmp_path / "test.parquet", rows)
+    for name, content in (("train.jsonl", rows), ("dev.csv", named), ("test.parquet", rows)):
+        write_rows(tmp_path / name, content)
     found = task(tmp_path / "reviews.yaml")
     splits = load(found)
     assert list(splits.train["label"]) == list(splits.validation["label"]) == list(splits.test["label"])
@@ -207,22 +184,63 @@ def test_the_documents_example_is_true(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["task.yaml", "train.jsonl", "test.jsonl"])
 def test_every_file_of_a_task_counts_by_size_and_time(tmp_path: Path, name: str) -> None:
-    path = tiny_task(tmp_path)
-    before = task_stamp(registry.task(path))
+    path, file = tiny_task(tmp_path), tmp_path / name
+    before, time = task_stamp(registry.task(path)), file.stat().st_mtime_ns
     assert task_stamp(registry.task(path)) == before and len(before) == 4
-    time = (tmp_path / name).stat().st_mtime_ns
-    (tmp_path / name).write_text((tmp_path / name).read_text() + "\n")
-    os.utime(tmp_path / name, ns=(time, time))
+    file.write_text(file.read_text() + "\n")
+    os.utime(file, ns=(time, time))
     longer = task_stamp(registry.task(path))
     assert longer != before, "its size alone"
-    os.utime(tmp_path / name, ns=(time + 1, time + 1))
+    os.utime(file, ns=(time + 1, time + 1))
     assert task_stamp(registry.task(path)) != longer, "its time alone"
 
 
-def test_data_of_a_hub_are_told_by_name() -> None:
+def test_data_of_a_hub_are_told_by_name_and_the_worker_has_no_rule_of_its_own() -> None:
     assert task_stamp(registry.task("sst2")) == [["sst2"]]
+    assert request.task_stamp is operations.task_stamp is task_stamp and request.file_stamp is user_file.file_stamp
 
 
-def test_the_worker_has_no_rule_of_its_own() -> None:
-    assert all(module.task_stamp is task_stamp for module in (request, operations))
-    assert request.file_stamp is user_file.file_stamp
+RUN = {"base": "b", "finetuned": "f", "task": "t"}
+MEMBER = {"base": "b", "tasks": ("t",)}
+
+WRONG: list[tuple[Any, dict[str, Any], dict[str, Any], str]] = [
+    (read_finetuned, MEMBER, {"lr": 0}, "'lr' of the fine-tuned model cannot be used: it is 0, and must be above 0."),
+    (read_finetuned, MEMBER, {"lr": float("nan")}, "it is nan, and must be a finite number."),
+    (read_finetuned, MEMBER, {"lr": "fast"}, "it is 'fast', and must be a number."),
+    (read_finetuned, MEMBER, {"seed": LARGEST_SEED + 1}, "must be 4,294,967,295 or less."),
+    (read_finetuned, MEMBER, {"tasks": ()}, "must not be empty."),
+    (read_finetuned, MEMBER, {"head": "linear", "readout": "prompt"}, "the prompt readout has no classification head"),
+    (read_finetuned, MEMBER, {"tasks": ("t", "t"), "recipe": "multi-task"}, "the task 't' is given twice"),
+    (read_spec, RUN, {"steps": 0}, "'steps' of the run cannot be used: it is 0, and must be 1 or more."),
+    (read_spec, RUN, {"steps": 1.5}, "it is 1.5, and must be a whole number."),
+    (read_spec, RUN, {"device": "gpu"}, "it is 'gpu', and must be auto, cpu, cuda"),
+    (read_spec, RUN, {"readout": "x" * 200}, "x..., and must be one of 'prompt', 'head' or 'causal'."),
+    (read_spec, RUN, {"sizes": []}, "give at least one size."),
+    (read_spec, {"base": "b", "task": "t"}, {}, "'finetuned' of the run cannot be used: it must be given."),
+    (read_spec, RUN, {"seed": LARGEST_SEED + 1}, "'seed' of the run cannot be used: it is 4294967296"),
+    (read_spec, RUN, {"data_seed": 2**70}, "must be 4,294,967,295 or less."),
+    (read_spec, RUN, {"interpolation": "perhaps"}, "must be true or false."),
+    (read_spec, RUN, {"options": [1]}, "must be a mapping of names to values."),
+    (
+        read_score_spec,
+        RUN,
+        {"max_test": -1},
+        "'max_test' of the scores cannot be used: it is -1, and must be 1 or more",
+    ),
+]
+
+
+@pytest.mark.parametrize(("read", "good", "bad", "says"), WRONG, ids=[says[:50] for *_, says in WRONG])
+def test_a_wrong_field_is_one_sentence_of_ours(read: Any, good: Any, bad: Any, says: str) -> None:
+    with pytest.raises(BadInput, match=re.escape(says)) as caught:
+        read({**good, **bad})
+    assert re.fullmatch(r"(?!.*Input should).*\.", str(caught.value))
+
+
+def test_the_largest_seed_can_be_used_and_no_larger_one() -> None:
+    assert read_spec({**RUN, "seed": LARGEST_SEED}).seed == read_finetuned({**MEMBER, "seed": LARGEST_SEED}).seed
+    assert TrainingConfig(seed=LARGEST_SEED).settings().seed == LARGEST_SEED
+    for seed in (-1, LARGEST_SEED + 1, 9223372036854775):
+        with pytest.raises(BadInput, match="give a whole number from 0 to 4,294,967,295"):
+            TrainingConfig(seed=seed).settings()
+    assert RunSpec(**RUN, seed=LARGEST_SEED + 1).seed == LARGEST_SEED + 1, "a run that is stored can still be read"

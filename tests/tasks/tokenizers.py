@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
+from skillviz.core.encoded import Encoded
+from skillviz.tasks.encode import encode
+from tests.tasks.make import frame, made
 from tests.tiny import tiny_tokenizer, words
 
 MASKED = ("wordpiece", "bytes", "unigram")
 CAUSAL = ("gpt2", "llama", "opt")
+POLARITY = "{text} It was <mask>."
 
 
 @cache
@@ -19,6 +24,13 @@ def tokenizer(kind: str) -> PreTrainedTokenizerFast:
     if kind in OWN:
         return OWN[kind]()
     return tiny_tokenizer({"wordpiece": "bert", "bytes": "roberta"}.get(kind, kind))
+
+
+def read(tok: Any, readout: str, *texts: Any, limit: int | None = None, **changes: Any) -> Encoded:
+    """Return these texts, or pairs of texts, as a tokenizer, or one of this kind, encodes them for the readout."""
+    asked = {} if "pair" in changes else {"masked": POLARITY, "causal": "{text} It was"}
+    tok = tokenizer(tok) if isinstance(tok, str) else tok
+    return encode(made(**{**asked, **changes}), frame(*texts), tok, readout, limit)
 
 
 def _unigram() -> PreTrainedTokenizerFast:
