@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import random
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
-import yaml
 from transformers import BertConfig, BertForSequenceClassification, PreTrainedModel
 
 from skillviz.runs.evaluation import Evaluation, evaluate
+from tests.tasks.make import write_rows, write_task
 from tests.tiny import tiny_rows, tiny_tokenizer
 
 Rows = Sequence[dict[str, Any]]
@@ -71,23 +70,13 @@ def fitted_pair(folder: Path, rows: Rows, tokenizer: Any = None, **training: Any
     return base, saved(folder / "tuned", model, tokenizer), model
 
 
-def trained_pair(folder: Path, rows: Rows, steps: int = 40) -> Path:
-    """Return the folder with `base` and `tuned`, which was trained outside skillviz on all of the rows."""
-    fitted_pair(folder, rows, steps=steps)
-    return folder
-
-
-def task_file(folder: Path, train: Rows, test: Rows, **changes: Any) -> Path:
+def task_file(folder: Path, train: Rows, test: Rows, validation: Rows = (), **changes: Any) -> Path:
     """The path of a YAML task of two classes with JSONL data."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for split, rows in (("train", train), ("test", test)):
-        (folder / f"{split}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    values = {
-        "name": folder.name, "data": {"train": "train.jsonl", "test": "test.jsonl"}, "text": "text", "label": "label",
-        "labels": ["negative", "positive"],
-    }  # fmt: skip
-    path = folder / "task.yaml"
-    path.write_text(yaml.safe_dump({**values, **changes}, sort_keys=False), encoding="utf-8")
+    splits = {"train": train, **({"validation": validation} if validation else {}), "test": test}
+    values = {"name": folder.name, "data": {split: f"{split}.jsonl" for split in splits}, "template": None}
+    path = write_task(folder, train, **{**values, "label_words": None, **changes})
+    for split, rows in splits.items():
+        write_rows(folder / f"{split}.jsonl", rows)
     return path
 
 
@@ -97,15 +86,4 @@ def evaluated(base: Path, finetuned: Path, task: Path, **options: Any) -> tuple[
     return float(result.headline()["metrics"]["finetuned"]["accuracy"]), result
 
 
-__all__ = [
-    "Rows",
-    "bert",
-    "evaluated",
-    "fit",
-    "fitted_pair",
-    "own_accuracy",
-    "saved",
-    "task_file",
-    "tiny_rows",
-    "trained_pair",
-]
+__all__ = ["Rows", "bert", "evaluated", "fit", "fitted_pair", "own_accuracy", "saved", "task_file", "tiny_rows"]

@@ -20,7 +20,7 @@ import pytest
 from skillviz.errors import BadData
 from skillviz.tasks.reading import FORMATS, quiet
 from skillviz.tasks.registry import TASKS, task
-from skillviz.tasks.splits import load, load_test
+from skillviz.tasks.splits import Splits, load, load_test
 from skillviz.tasks.upload_reader import Limits, limited
 from skillviz.tasks.uploaded import Columns, Draft, Upload, classes_of, guessed, read, rows_of, save
 from tests.tasks.make import ROWS, WRITERS, as_lines, as_parquet, write_rows, write_task
@@ -257,7 +257,8 @@ ASKED = [
     *((suffix, values, {}, [0, 1]) for suffix in (".jsonl", ".csv", ".parquet")
       for values in (("negative", "positive"), ("0", "1"), (0, 1), (0.0, 1.0), (False, True))),
     *((".csv", values, {}, [1, 0])
-      for values in (("1", "0"), ("1.0", "0.0"), (" 1 ", "0"), ("positive", "negative"), ("positive ", " negative"))),
+      for values in (("1", "0"), ("1.0", "0.0"), (" 1 ", "0"), ("positive", "negative"), ("positive ", " negative"),
+                     ("Positive", "NEGATIVE"), (" positive", "negative "))),
     (".csv", ("1", "0.0"), {"classes": {"1.0": "positive", "0": "negative"}}, [1, 0]),
     *((".jsonl", names, {"labels": list(names)}, [0, 1])
       for names in (("2020-01-01", "2021-01-01"), ("007", "008"), ("1e5", "NA"), ("null", "None"))),
@@ -325,12 +326,40 @@ def test_one_text_of_a_pair_may_be_blank_or_missing(tmp_path: Path, name: str, c
     assert test[["text_a", "text_b"]].to_numpy().tolist() == [["a", ""], ["", "b"], ["c", "d"]]
 
 
-def test_class_names_in_a_parquet_file_count(tmp_path: Path) -> None:
-    path = write_task(tmp_path, suffix=".parquet")
-    names = datasets.ClassLabel(names=["positive", "negative"])
-    features = datasets.Features({"text": datasets.Value("string"), "label": names})
-    datasets.Dataset.from_list(ROWS, features=features).to_parquet(tmp_path / "test.parquet")
-    assert list(load(task(path)).test["label"]) == [1 - row["label"] for row in ROWS]
+def named_classes(folder: Path, names: list[str], labels: list[int], **changes: Any) -> Splits:
+    """Return a task's data in a Parquet file that names its classes, as `datasets` writes it."""
+    features = datasets.Features({"text": datasets.Value("string"), "label": datasets.ClassLabel(names=names)})
+    rows = datasets.Dataset.from_dict({"text": [f"t{i}" for i in range(len(labels))], "label": labels}, features)
+    rows.to_parquet(folder / "rows.parquet")
+    return load(task(write_task(folder, data=dict.fromkeys(("train", "test"), "rows.parquet"), **changes)))
+
+
+@pytest.mark.parametrize(
+    ("names", "changes", "wanted", "said"),
+    [
+        (["Positive", "Negative"], {}, [1, 0], None),
+        (["positive", "negative"], {}, [1, 0], None),
+        (["pos", "neg"], {}, [1, 0], "'pos' as 'positive'"),
+        (["good", "bad"], {}, [0, 1], "good, bad"),
+        (["0", "1"], {}, [0, 1], "0, 1"),
+        (["good", "bad"], {"classes": {"Good ": "positive", "Bad": "negative"}}, [1, 0], None),
+        (["good", "bad"], {"classes": {"0": "positive", "1": "negative"}}, [1, 0], None),
+    ],
+)
+def test_class_names_in_a_parquet_file_count(
+    tmp_path: Path, names: list[str], changes: dict[str, Any], wanted: list[int], said: str | None
+) -> None:
+    splits = named_classes(tmp_path, names, [0, 1] * 2, **changes)
+    assert splits.test["label"].tolist() == wanted * 2
+    notes = "".join(note for note in splits.notes if "name their classes" in note)
+    assert bool(notes) is (said is not None) and (said or "") in notes
+
+
+def test_a_class_that_the_task_does_not_know_is_refused_by_its_name(tmp_path: Path) -> None:
+    names = ["negative", "neutral", "positive"]
+    with pytest.raises(BadData, match="the label 'neutral' in row 2"):
+        named_classes(tmp_path, names, [0, 1, 0, 1])
+    assert named_classes(tmp_path, names, [0, 1, 2, 2], drop=["Neutral"]).test["label"].tolist() == [0, 1, 1]
 
 
 def test_dropped_labels_are_left_out_and_rows_keep_their_numbers(tmp_path: Path) -> None:
