@@ -1,39 +1,212 @@
-"""Tests of missing intervals: without one, the verdict is *not measured*, never "no clear difference"."""
+"""Tests of what data cannot tell: without an interval, or on a single class, the word is *not measured*, never "no
+clear difference", and degenerate data get a note."""
 
 from __future__ import annotations
 
+import json
+import math
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
 from skillviz.analysis.observations import leak_sentences
-from skillviz.core.metrics import METRICS, metric_row
+from skillviz.api import finetune
+from skillviz.core.confusion import class_results
+from skillviz.core.intervals import bootstrap, metric_difference, metric_interval, recovered_gain
+from skillviz.core.metrics import METRICS, metric_row, score
 from skillviz.core.verdicts import CONFIRMED, CONTRADICTED, INCONCLUSIVE, NO_DIFFERENCE, NOT_MEASURED
-from skillviz.runs.record import Estimate, Scores, TransferNote
+from skillviz.plots.figure import span
+from skillviz.plots.overview import state_comparison
+from skillviz.runs.metrics import metrics, split_scores
+from skillviz.runs.record import Estimate, Scores, TaskNote, TransferNote
+from skillviz.runs.session import Session
+from skillviz.runs.spec import RunSpec
+from skillviz.runs.transfer import other_examples
 from skillviz.show import sentences, slices, surgery, transfer
 from skillviz.show.comparisons import counted_rows
 from skillviz.show.paper import evidence
 from skillviz.studies.paper.claims import Comparison, StudyTables, Verdict, within
 from skillviz.studies.paper.comparisons import less
+from skillviz.tasks import registry
+from skillviz.tasks.splits import class_notes, load
 from skillviz.ui import paper_words
 from skillviz.ui.chip import SIGNS, chip_text, lead_words, verdict_line
 from skillviz.ui.pages import continual, tasks
 from skillviz.ui.pages.tour import questions
+from tests.cases.build import bert, evaluated, fitted_pair, saved, task_file, tiny_rows
 from tests.scripts import script
+from tests.tiny import tiny_pair, tiny_tokenizer
 from tests.ui.test_chip import chips
 
 NAN = float("nan")
 BARE, OPEN = Estimate(value=-0.053), Estimate(value=-0.053, low=-0.12, high=0.02)
+F1 = TaskNote(name="t", labels=("no", "yes"), metric="f1", positive=1)
+HALF = np.array([0, 1] * 20)
+
+
+def said(*classes: int, sure: float = 2.0) -> np.ndarray:
+    """Return logits that predict these classes, out of two."""
+    return sure * np.eye(2)[list(classes)]
+
+
+@pytest.mark.parametrize(
+    ("predicted", "labels"),
+    [
+        ((1, 1, 1, 1), (1, 1, 1, 1)),  # only positives, all found: 100% by the formula
+        ((1, 0, 1, 1), (1, 1, 1, 1)),  # only positives
+        ((0, 1, 0, 0), (0, 0, 0, 0)),  # no positive: 0% by the formula
+        ((0, 0, 0, 0), (0, 0, 0, 0)),  # no positive, none predicted: 0 / 0
+        ((1,), (1,)),
+    ],
+)
+def test_f1_of_one_class_is_not_measured(predicted: tuple[int, ...], labels: tuple[int, ...]) -> None:
+    z, y = said(*predicted), np.array(labels)
+    np.testing.assert_equal([score(z, y, "f1", 1)["f1"], *metric_interval(z, y, "f1")], NAN)
+    assert metrics(z, y, F1)["f1"].columns() == {"value": None, "debiased": None, "low": None, "high": None}
+
+
+@pytest.mark.parametrize(
+    ("predicted", "value"), [((1, 1, 0, 0), 0.5), ((0, 0, 0, 0), 0.0), ((1, 0, 1, 0), 1.0)], ids=str
+)
+def test_f1_of_two_classes_is_what_it_was(predicted: tuple[int, ...], value: float) -> None:
+    assert score(said(*predicted), np.array([1, 0, 1, 0]), "f1", 1)["f1"] == value
+
+
+def test_a_difference_and_a_gain_in_it_are_not_measured_either() -> None:
+    logits = {"pretrained": said(*[0] * 30), "finetuned": said(*[1] * 30), "grafted": said(*[1, 0] * 15)}
+    found = split_scores(logits, np.ones(30, dtype=int), F1)
+    assert found.differences["f1"].value is None and found.recovered is not None and found.recovered.value is None
+    assert sentences.verdict("f1", found.differences["f1"]) == NOT_MEASURED
+    said_of_gain = sentences.no_gain(found, "f1")
+    assert NOT_MEASURED in said_of_gain and sentences.NO_GAIN not in said_of_gain
+    assert found.states["finetuned"]["accuracy"].value == 1.0  # supported metrics are kept
+
+
+def test_classes_that_no_example_has_or_every_one_has_have_no_f1() -> None:
+    found = class_results({"grafted": said(1, 1, 0)}, np.array([1, 1, 1]), resamples=20)
+    f1 = found[found["metric"] == "f1"]
+    assert f1[["value", "low", "high"]].isna().all(axis=None) and len(f1) == 2
+    assert found[(found["metric"] == "recall") & (found["class"] == 1)]["value"].item() == pytest.approx(2 / 3)
+
+
+@pytest.mark.parametrize("metric", ["nll", "brier"])
+def test_one_example_has_a_value_and_no_interval(metric: str) -> None:
+    one, other, y = said(1), said(1, sure=1.0), np.array([1])
+    found, less = metric_interval(one, y, metric), metric_difference(one, other, y, metric)
+    assert found.value > 0 > less.value
+    np.testing.assert_equal([found.low, found.high, less.low, less.high], NAN)
+    assert metric_difference(one, one, y, metric)[:3] == (0.0, 0.0, 0.0)  # a model does not differ from itself
+
+
+def test_resamples_without_spread_give_no_interval() -> None:
+    perfect = bootstrap(said(*HALF), HALF, "f1", resamples=50)
+    assert perfect.value == 1.0 and math.isnan(perfect.low) and math.isnan(perfect.high)
+    some = bootstrap(said(*HALF[:-1], 0), HALF, "f1", resamples=200)
+    assert some.low < some.value <= some.high
+
+
+def test_the_same_model_has_all_of_the_gain_and_another_needs_examples() -> None:
+    base, tuned = said(*[0] * 40), said(*HALF)
+    assert recovered_gain(tuned, base, tuned, HALF)[:3] == (1.0, 1.0, 1.0)
+    assert recovered_gain(base, base, tuned, HALF)[0] == 0.0
+    # a different model, right on the same examples: no resample differs, but 40 examples are few
+    found = recovered_gain(tuned * 1.5, base, tuned, HALF)
+    assert found.value == 1.0 and found.low < 1.0 < found.high
+
+
+BOTH = tiny_rows(60, seed=1)
+POSITIVE = [row for row in BOTH if row["label"] == 1]
+MIXED = BOTH + [{"text": "so so film", "label": 2}] * 12
+THREE = {"labels": ["negative", "positive", "mixed"]}
+
+
+@pytest.mark.parametrize(
+    ("train", "test", "changes", "words", "absent"),
+    [
+        (BOTH, POSITIVE, {}, ("test: all 30 rows have the label 'positive'", "F1 is not measured"), "train: all"),
+        (POSITIVE, BOTH, {}, ("train: all 27 rows have the label 'positive'",), "test: all"),
+        (BOTH, POSITIVE[:1], {}, ("test: its only row has the label",), "train: all"),
+        (BOTH, BOTH, {}, (), "have the label"),
+        (MIXED, tiny_rows(30, seed=2), THREE, ("test has no row with the label 'mixed'.",), "train has no row"),
+        (BOTH, BOTH, THREE, ("train has no row with the label 'mixed'.",), "have the label"),
+    ],
+    ids=["test of one class", "train of one class", "one test row", "both", "test lacks one", "train lacks one"],
+)
+def test_a_split_that_lacks_classes_is_said(
+    train: Any, test: Any, changes: dict[str, Any], words: tuple[str, ...], absent: str, tmp_path: Path
+) -> None:
+    found = " ".join(load(registry.task(str(task_file(tmp_path, train, test, **changes)))).notes)
+    assert [word for word in (*words, absent) if word not in found] == [absent]
+
+
+def test_what_is_left_of_another_task_may_be_one_class_and_a_frame_may_have_none(tmp_path: Path) -> None:
+    own, other = (
+        registry.task(str(task_file(tmp_path / name, BOTH, test)))
+        for name, test in (("own", BOTH), ("other", tiny_rows(30, seed=5)))
+    )
+    found = other_examples(own, other, "head", frozenset(), {"negative": None, "positive": "positive"})
+    assert any(note.startswith("test: all 15 rows have the label 'positive'") for note in found.notes)
+    unknown = other_examples(own, other, "head", None)
+    assert unknown.dropped is None and not any("have the label" in note for note in unknown.notes)
+    assert class_notes(own, "test", pd.Series([], dtype=int)) == []
+
+
+def test_a_test_set_of_one_class_gives_no_f1_from_files_to_scores(tmp_path: Path) -> None:
+    """Regression: an F1 of 100% was reported without a note."""
+    train, positive = tiny_rows(120, seed=1), [row for row in tiny_rows(60, seed=2) if row["label"] == 1]
+    base, tuned, _ = fitted_pair(tmp_path, train, steps=60)
+    task = task_file(tmp_path / "task", train, positive, metric="f1", positive="positive")
+    accuracy, found = evaluated(base, tuned, task)
+    assert accuracy > 0.9 and found.headline()["metrics"]["finetuned"]["f1"] is None
+    assert any("have the label 'positive'" in note and "F1 is not measured" in note for note in found.notes)
+
+
+def test_fine_tuning_keeps_the_last_step_where_validation_cannot_choose(tmp_path: Path) -> None:
+    """Regression: an F1 that was always NaN made fine-tuning keep the initial parameters, so training had no effect."""
+    good = [{"text": "good film", "label": 1}] * 12
+    task = registry.task(str(task_file(tmp_path / "task", BOTH, BOTH, good, metric="f1", positive="positive")))
+    base = saved(tmp_path / "base", bert(), tiny_tokenizer("bert"))
+    made = finetune(str(base), task, out=tmp_path / "out", steps=3, lr=0.1, device="cpu")
+    assert made.best_step == 3 and made.touched > 0
+    record = json.loads((tmp_path / "out" / "finetune.json").read_text(), parse_constant=pytest.fail)  # no NaN
+    assert record["scores"]["validation"]["f1"] is None and record["scores"]["validation"]["accuracy"] is not None
+
+
+def test_a_panel_of_a_metric_that_is_not_measured_is_empty_and_labelled() -> None:
+    states = ("pretrained", "grafted", "finetuned")
+    frame = pd.DataFrame(
+        [(state, "f1", NAN, NAN, NAN) for state in states] + [(state, "nll", 0.4, 0.3, 0.5) for state in states],
+        columns=["state", "metric", "value", "low", "high"],
+    )
+    figure = state_comparison(frame, ["f1", "nll"], height=400)  # a warning is an error in tests
+    assert figure.layout.xaxis.title.text == "F1, %" and np.isfinite(figure.layout.xaxis.range).all()
+    assert span(np.array([NAN, math.inf])) == (0.0, 1.0) and span([3.0, NAN, 1.0]) == (1.0, 3.0)
+
+
+@pytest.mark.parametrize(("caps", "count"), [({}, 20), ({"max_train": 5}, 20), ({"k_shot": 4}, 8)])
+def test_test_rows_that_fine_tuning_saw_are_all_counted(tmp_path: Path, caps: dict[str, int], count: int) -> None:
+    """Validation rows and rows over the cap here may have been training rows when the model was made."""
+    rows = [{"text": f"a good one {n}", "label": n % 2} for n in range(20)]
+    task, (base, finetuned) = task_file(tmp_path / "own", rows, rows), tiny_pair(tmp_path)
+    note = f"{count} of 20 test examples have the text of a training example"
+    spec = RunSpec(base=str(base), finetuned=str(finetuned), task=str(task), device="cpu", **caps)
+    (said,) = Session().overlap(spec)
+    told = said if "max_train" in caps else "\n".join(evaluated(base, finetuned, task, **caps)[1].notes)
+    assert said.startswith(note) and note in told
 
 
 @pytest.mark.parametrize("metric", [name for name, row in METRICS.items() if row.better])
 def test_every_metric_has_a_fourth_word(metric: str) -> None:
     verdict = metric_row(metric).verdict
-    assert [verdict(*ends) for ends in ((None, None), (NAN, NAN), (None, 0.1), (-0.1, NAN))] == [NOT_MEASURED] * 4
-    assert verdict(0.1, 0.1) == verdict(-0.1, -0.1) == NOT_MEASURED  # no width: one example, resampled
-    assert verdict(0.0, 0.0) == verdict(-0.1, 0.1) == NO_DIFFERENCE  # the same predictions twice
-    assert verdict(0.1, 0.2) in ("better", "worse")
+    ends = {
+        (None, None): NOT_MEASURED, (NAN, NAN): NOT_MEASURED, (None, 0.1): NOT_MEASURED, (-0.1, NAN): NOT_MEASURED,
+        (0.1, 0.1): NOT_MEASURED, (-0.1, -0.1): NOT_MEASURED,  # no width: one example, resampled
+        (0.0, 0.0): NO_DIFFERENCE, (-0.1, 0.1): NO_DIFFERENCE,  # the same predictions twice
+    }  # fmt: skip
+    assert {pair: verdict(*pair) for pair in ends} == ends and verdict(0.1, 0.2) in ("better", "worse")
     assert sentences.verdict(metric, None) == sentences.verdict(metric, BARE) == NOT_MEASURED
 
 
@@ -47,28 +220,25 @@ def scores(difference: Estimate | None) -> Scores:
     return Scores(n=9, states=states, differences={"ece": difference} if difference else {})
 
 
-@pytest.mark.parametrize("difference", [BARE, None])
-def test_the_sentence_on_calibration_claims_nothing(difference: Estimate | None) -> None:
+@pytest.mark.parametrize(("difference", "verdict"), [(BARE, NOT_MEASURED), (None, NOT_MEASURED), (OPEN, NO_DIFFERENCE)])
+def test_the_sentence_on_calibration_claims_nothing(difference: Estimate | None, verdict: str) -> None:
     said = sentences.calibration(scores(difference))
-    assert NOT_MEASURED in said and NO_DIFFERENCE not in said and "1.8%" in said
-    measured = sentences.calibration(scores(OPEN))
-    assert NO_DIFFERENCE in measured and NOT_MEASURED not in measured
+    assert {word for word in (NOT_MEASURED, NO_DIFFERENCE) if word in said} == {verdict}
+    assert verdict != NOT_MEASURED or "1.8%" in said
     asked = questions.calibrated(scores(difference))
-    assert asked.answer is None and NOT_MEASURED in asked.why  # no choice is marked as right
-    assert questions.calibrated(scores(OPEN)).answer == questions.UNTOLD
+    # no choice is marked as right
+    assert asked.answer == (None if verdict == NOT_MEASURED else questions.UNTOLD)
+    assert verdict != NOT_MEASURED or NOT_MEASURED in asked.why
 
 
-def test_the_docs_table_of_calibration_says_it() -> None:
+def test_the_docs_tables_say_it_and_count_it_apart() -> None:
     """Regression: `−5.3, no clear difference` was shown without an interval."""
-    tables = script("docs/results.py").results_tables
+    results = script("docs/results.py")
     row = {"ece_less_ft": -0.053, "ece_less_ft_debiased": NAN, "ece_less_ft_low": NAN, "ece_less_ft_high": NAN}
-    assert tables._ece_less(row, "ft") == f"−5.3, {NOT_MEASURED}"
+    assert results.results_tables._ece_less(row, "ft") == f"−5.3, {NOT_MEASURED}"
     known = {**row, "ece_less_ft_low": -0.1, "ece_less_ft_high": 0.02, "ece_less_ft_debiased": -0.05}
-    assert tables._ece_less(known, "ft").endswith(NO_DIFFERENCE)
-
-
-def test_the_docs_count_what_has_no_interval_apart() -> None:
-    count = script("docs/results.py").headline_claims.counts([0.1, -0.2, -0.1, NAN], [0.2, -0.1, 0.1, NAN])
+    assert results.results_tables._ece_less(known, "ft").endswith(NO_DIFFERENCE)
+    count = results.headline_claims.counts([0.1, -0.2, -0.1, NAN], [0.2, -0.1, 0.1, NAN])
     assert (count.supporting, count.against, count.open, count.unmeasured, count.total) == (1, 1, 1, 1, 3)
 
 
@@ -97,16 +267,12 @@ def test_a_claim_is_judged_on_what_has_an_interval(comparisons: tuple[Comparison
     assert verdict.supporting + verdict.against + verdict.open + bare == len(comparisons)
     said = paper_words.support(verdict) if comparisons else paper_words.verdict_line(verdict)
     assert f"of {len(comparisons)} comparison" not in said or bare in (0, len(comparisons))
-    if 0 < bare < len(comparisons):
-        assert f"{bare} more " in said and NOT_MEASURED in said
+    assert bare in (0, len(comparisons)) or f"{bare} more " in said and NOT_MEASURED in said
     assert NOT_MEASURED in paper_words.verdict_counts([verdict]) or outcome != NOT_MEASURED
 
 
-def test_an_interval_without_width_is_no_proof_of_equality() -> None:
-    assert within(0.01, 0.01, 0.03) is None and within(0.0, 0.0, 0.03) is True and within(-0.01, 0.01, 0.03) is True
-
-
-def test_the_figure_of_a_claim_marks_what_has_no_interval() -> None:
+def test_an_interval_without_width_is_no_proof_of_equality_and_a_figure_marks_what_has_none() -> None:
+    assert [within(*ends, 0.03) for ends in ((0.01, 0.01), (0.0, 0.0), (-0.01, 0.01))] == [None, True, True]
     rows = evidence(Verdict("claim", (one(None), BARE_ONE)), Verdict("claim", ()))
     assert rows["says"].tolist()[-2:] == ["leaves open", NOT_MEASURED]
 
@@ -118,10 +284,10 @@ def test_a_task_without_a_gain_does_not_count_for_a_claim_on_grafts() -> None:
         "share": 0.01, "a": "graft", "b": "ft", "metric": "ece", "value": -0.1, "low": -0.2, "high": -0.05, "n": 100,
         "seeds": 3, "over": "", "debiased": -0.1,
     }  # fmt: skip
-    differences = pd.DataFrame([{**row, "id_task": task, "task": task} for task in ("cr", "rte")])
+    tables = {"differences": pd.DataFrame([{**row, "id_task": task, "task": task} for task in ("cr", "rte")])}
     compare = less("graft", "ft", "ece", sign=-1)
-    assert len(compare(StudyTables({"differences": differences}))) == 2
-    gained = {"differences": differences, "recovered": pd.DataFrame({"id_task": ["cr"]})}
+    assert len(compare(StudyTables(tables))) == 2
+    gained = {**tables, "recovered": pd.DataFrame({"id_task": ["cr"]})}
     assert [found.where for found in compare(StudyTables(gained))] == ["cr"]
 
 
@@ -131,18 +297,17 @@ def test_a_line_of_verdicts_names_what_was_not_measured() -> None:
         + [(name, "accuracy", 0.1, NAN, NAN, None) for name in ("c", "d")],
         columns=["name", "metric", "value", "low", "high", "debiased"],
     )
-    said = chips(verdict_line(rows, "accuracy"))
-    assert f"**b** {NO_DIFFERENCE}; **c** and **d** {NOT_MEASURED}" in said
+    assert f"**b** {NO_DIFFERENCE}; **c** and **d** {NOT_MEASURED}" in chips(verdict_line(rows, "accuracy"))
     assert f"**c** {NOT_MEASURED} +10.0 points (no interval)" in chips(lead_words(rows.iloc[2]))
     assert counted_rows(rows).endswith("2 more are not measured.")
     assert "not measured" not in counted_rows(rows.head(2))
 
 
-def test_a_change_without_an_interval_is_neither_lost_nor_gained() -> None:
-    row = {"task": "qnli", "at_end": 0.8, "value": -0.06, "low": NAN, "high": NAN}
-    said = continual._change(row, "accuracy")
-    assert NOT_MEASURED in said and "lost" not in said and "gained" not in said
-    assert "**lost**" in continual._change({**row, "low": -0.1, "high": -0.02}, "accuracy")
+@pytest.mark.parametrize(("low", "high", "word"), [(NAN, NAN, NOT_MEASURED), (-0.1, -0.02, "**lost**")])
+def test_a_change_without_an_interval_is_neither_lost_nor_gained(low: float, high: float, word: str) -> None:
+    row = {"task": "qnli", "at_end": 0.8, "value": -0.06, "low": low, "high": high}
+    told = continual._change(row, "accuracy")
+    assert word in told and "gained" not in told and ("lost" in told) is (word != NOT_MEASURED)
 
 
 def test_pairs_of_tasks_without_an_interval_are_counted_apart() -> None:
@@ -167,8 +332,8 @@ def test_other_tasks_are_not_told_to_be_alike() -> None:
 
 
 def test_training_data_that_were_not_at_hand_leave_it_unknown_what_was_seen() -> None:
-    assert "skipped (seen in training)" in transfer.counted(note(OPEN)) and "0 skipped" in transfer.counted(note(OPEN))
-    unknown = transfer.counted(note(OPEN, dropped=None))
+    known, unknown = (transfer.counted(note(OPEN, dropped=dropped)) for dropped in (0, None))
+    assert "skipped (seen in training)" in known and "0 skipped" in known
     assert "may have been seen in training" in unknown and "0 skipped (seen" not in unknown
     assert leak_sentences(note(OPEN), "sst2") == ()
     assert "not checked" in leak_sentences(note(OPEN, dropped=None), "sst2")[0]
@@ -176,8 +341,7 @@ def test_training_data_that_were_not_at_hand_leave_it_unknown_what_was_seen() ->
 
 def test_slices_too_small_for_an_interval_are_not_level() -> None:
     table = pd.DataFrame({"column": ["class"] * 2, "name": ["a", "b"], "n": [5, 6], "value": [-0.2, 0.1]})
-    table = table.assign(low=NAN, high=NAN, verdict=[NOT_MEASURED] * 2)
-    said = slices.finding(table, "accuracy")
+    said = slices.finding(table.assign(low=NAN, high=NAN, verdict=[NOT_MEASURED] * 2), "accuracy")
     assert NOT_MEASURED in said and "neither worse nor better" not in said and "2 slices" in said
 
 
@@ -185,14 +349,12 @@ class Built:
     """A hand-built graft beside the run's region, with this difference between them."""
 
     def __init__(self, difference: Estimate) -> None:
-        self.found = difference
-        self.scores = {surgery.REGION: {"accuracy": Estimate(value=0.8)}}
+        self.found, self.scores = difference, {surgery.REGION: {"accuracy": Estimate(value=0.8)}}
 
     def difference(self, metric: str, task: Any, against: str = "") -> Estimate:
         return self.found
 
 
 def test_a_region_built_by_hand_is_not_told_to_be_alike() -> None:
-    task: Any = None
-    assert NOT_MEASURED in surgery.compared(Built(BARE), task, "accuracy")  # type: ignore[arg-type]
-    assert surgery.compared(Built(OPEN), task, "accuracy").startswith("No clear difference")  # type: ignore[arg-type]
+    bare, open_ = (surgery.compared(Built(found), None, "accuracy") for found in (BARE, OPEN))  # type: ignore[arg-type]
+    assert NOT_MEASURED in bare and open_.startswith("No clear difference")
