@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from pathlib import Path
-from types import ModuleType
 
 import pandas as pd
 import pytest
@@ -29,33 +28,27 @@ def flat(text: str) -> str:
     return " ".join(text.split())
 
 
-@pytest.fixture(scope="module")
-def results() -> ModuleType:
-    return script("docs/results.py")
-
-
 def test_the_default_localizer_has_the_counts_of_its_table() -> None:
     """Regression: the sentence said 7 comparisons and the table 4, at a false discovery rate of 5%."""
     text = page("localizers.md")
-    compared = (
-        r"than the learned mask in (\d+) of (\d+) comparisons and worse in (\d+).*?(\d+) of these differences hold"
+    said = re.search(
+        r"than the learned mask in (\d+) of (\d+) comparisons and worse in (\d+).*?(\d+) of these differences hold",
+        flat(text),
     )
-    said = re.search(compared, flat(text))
     counted = re.search(r"- stagewise − learned: Of (\d+) comparisons, (\d+) exclude zero;.*? (\d+) holds? at a", text)
     assert said and counted
     better, n, worse, held = map(int, said.groups())
     assert (n, better + worse, held) == tuple(map(int, counted.groups()))
     rows = re.findall(r"^\| stagewise − learned \| \S+ \| (\d+) \| (\d+) \| (\d+) \|", text, re.MULTILINE)
-    assert [better, worse, n] == [
-        sum(int(row[0]) for row in rows), sum(int(row[1]) for row in rows), sum(sum(map(int, row)) for row in rows)
-    ]  # fmt: skip
+    columns = [sum(map(int, column)) for column in zip(*rows, strict=True)]
+    assert [better, worse, n] == [*columns[:2], sum(columns)]
 
 
 @pytest.mark.parametrize("planted", ["Both are confirmed.", "So it is not Confirmed here.", "Accuracy agrees.",
                                      "Calibration is inconclusive.", "All four claims are open."])  # fmt: skip
-def test_no_verdict_is_typed(results: ModuleType, tmp_path: Path, planted: str) -> None:
+def test_no_verdict_is_typed(tmp_path: Path, planted: str) -> None:
     """Regression: Figure 4b was confirmed in the table, and `not confirmed` in the text below it."""
-    path = tmp_path / "words.yaml"
+    results, path = script("docs/results.py"), tmp_path / "words.yaml"
     path.write_text(f"studies: {{figure4-small: '{planted}'}}\n")
     with pytest.raises(BadInput, match=r"studies\.figure4-small: .* is a verdict"):
         results.read_words(path)
@@ -64,30 +57,21 @@ def test_no_verdict_is_typed(results: ModuleType, tmp_path: Path, planted: str) 
 
 def sections() -> dict[str, str]:
     """Return the section of each experiment on the page of results, by title."""
-    text = page("results.md")
-    parts = re.split(r"^## (.+)$", text, flags=re.MULTILINE)
+    parts = re.split(r"^## (.+)$", page("results.md"), flags=re.MULTILINE)
     titles = {row.title for row in EXPERIMENTS.values()}
     return {title: body for title, body in zip(parts[1::2], parts[2::2], strict=True) if title in titles}
-
-
-def outcomes(text: str) -> Counter[str]:
-    """Count the claims with each outcome in a part of the page."""
-    return Counter(re.findall(rf"^- \*\*({'|'.join(OUTCOMES)})\*\*: ", text, re.MULTILINE))
 
 
 def test_the_overview_has_the_verdicts_of_every_section() -> None:
     table = re.findall(r"^\| ((?:Table|Figure) \d+: .+?) \| ([^|]+?) \|$", page("results.md"), re.MULTILINE)
     assert len(table) > 10
     for title, cell in table:
-        part = sections()[title]
-        confirmed = sum(map(int, re.findall(r"(\d+) of \d+ confirmed", cell)))
-        said = Counter({CONFIRMED: confirmed}) + Counter(
-            {
-                outcome: sum(map(int, re.findall(rf"(\d+) {outcome}", cell)))
-                for outcome in (INCONCLUSIVE, CONTRADICTED, NOT_MEASURED)
-            }
-        )
-        assert said == +outcomes(part), title
+        said = {
+            outcome: sum(map(int, re.findall(rf"(\d+) {'of [0-9]+ ' * (outcome == CONFIRMED)}{outcome}", cell)))
+            for outcome in OUTCOMES
+        }
+        counted = Counter(re.findall(rf"^- \*\*({'|'.join(OUTCOMES)})\*\*: ", sections()[title], re.MULTILINE))
+        assert said == {outcome: counted[outcome] for outcome in OUTCOMES}, title
 
 
 def test_no_difference_without_an_interval_is_called_unclear() -> None:
@@ -115,16 +99,19 @@ def test_a_claim_counts_the_tasks_whose_rows_say_something() -> None:
 def test_baselines_on_minilm_say_what_their_verdicts_say() -> None:
     text = page("research/baselines.md")
     lines = re.findall(r"^- (?:mrpc|sst2_sentences|trec), ([\d,]+) entries: (.*)$", text, re.MULTILINE)
-    better = [line.partition("better than")[2].partition(";")[0] for _, line in lines]
-    worse = [line.partition("worse than")[2].partition(";")[0] for _, line in lines]
-    open_ = [line.partition(f"{NO_DIFFERENCE} from")[2].partition(";")[0] for _, line in lines]
+    better, worse, open_ = (
+        [line.partition(word)[2].partition(";")[0] for _, line in lines]
+        for word in ("better than", "worse than", f"{NO_DIFFERENCE} from")
+    )
+    said, ahead = flat(text), sum("`movement`" in line for line in better)
     assert len(lines) == 9
-    said = flat(text)
-    ahead = sum("`movement`" in line for line in better)
     assert f"and of top movement in {WORDS[ahead]} of {WORDS[len(lines)]} comparisons" in said
-    assert "`localize-and-stitch` at any size" in said and all("`localize-and-stitch`" in line for line in open_)
-    assert "ahead of random draws and of the largest weights everywhere" in said
-    assert all(f"`{name}`" in line for line in better for name in ("random", "random-matched", "magnitude"))
+    assert (
+        "`localize-and-stitch` at any size" in said and "ahead of random draws and of the largest weights every" in said
+    )
+    assert [line for line in open_ if "`localize-and-stitch`" not in line] == []
+    others = ("`random`", "`random-matched`", "`magnitude`")
+    assert [line for line in better if not {*others} <= {*re.findall("`.*?`", line)}] == []
     sizes = [size for (size, _), line in zip(lines, worse, strict=True) if "LoRA" in line]
     assert Counter(sizes) == {"9,216": 3, "768": 1} and "on all three tasks at 0.1%" in said
 
@@ -133,12 +120,8 @@ def test_minilm_says_what_its_table_says() -> None:
     text = page("research/minilm.md").partition("<!-- others")[0]
     cell = r"([\d.]+) \(([\d.]+)–([\d.]+)\), plug-in [\d.]+"
     tuned = re.search(rf"^\| \*fine-tuned\* .*?\| {cell} \|", text, re.MULTILINE)
-    grafts = {
-        share: tuple(map(float, ends))
-        for share, *ends in re.findall(
-            rf"^\| \*\*stagewise\*\* \| [\d,]+ \(([\d.]+%)\) .*?\| {cell} \|", text, re.MULTILINE
-        )
-    }
+    found = re.findall(rf"^\| \*\*stagewise\*\* \| [\d,]+ \(([\d.]+%)\) .*?\| {cell} \|", text, re.MULTILINE)
+    grafts = {share: tuple(map(float, ends)) for share, *ends in found}
     assert tuned and set(grafts) == {"0.01%", "0.032%", "0.1%", "1%"}
     value, low, _ = map(float, tuned.groups())
     assert "At 0.1% and 1% the calibration error of `stagewise` grafts is far below" in flat(text)

@@ -1,4 +1,5 @@
-"""Tests of what a model is given of a text: special tokens, stored padding, other texts, positions, the length."""
+"""Tests of what a model is given of a text: special tokens, stored padding, other texts, positions, the length;
+and of the words of a text that count most."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers
@@ -19,6 +21,8 @@ from skillviz.core.batches import Batches
 from skillviz.core.encoded import Encoded, encoding_notes
 from skillviz.core.readout import HeadReadout
 from skillviz.errors import BadInput
+from skillviz.live.operations import attribute
+from skillviz.live.request import PairRequest, Worker
 from skillviz.models.finetune.run import finetune
 from skillviz.models.finetune.training_config import DataSettings, TrainingConfig
 from skillviz.models.pair import load_pair
@@ -28,6 +32,7 @@ from skillviz.runs.evaluation import evaluate
 from skillviz.runs.produce import produce
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store
+from skillviz.show import attribution as shown
 from skillviz.tasks import registry
 from skillviz.tasks.splits import load
 from skillviz.tasks.user_file import read_task
@@ -35,7 +40,7 @@ from tests.cases.build import bert, evaluated, fit, fitted_pair, own_accuracy, s
 from tests.tasks.make import frame, made
 from tests.tasks.tokenizers import read, tokenizer
 from tests.tiers import first
-from tests.tiny import LABEL_WORDS, tiny_pair, tiny_tokenizer
+from tests.tiny import LABEL_WORDS, tiny_pair, tiny_task, tiny_tokenizer
 from tests.tiny_families import family_model, family_pair
 from tests.tiny_tokenizers import NEUTRAL, POSITIONS
 
@@ -457,3 +462,73 @@ def test_one_length_from_fine_tuning_to_the_graft_alone(tmp_path: Path) -> None:
     assert run.record.task.max_length == 24 and wanted in run.record.notes
     graft = load_pair(base, tuned, device="cpu").graft(run.region())
     assert wanted in evaluate(base, task=unstated, graft=graft, device="cpu").notes
+
+
+TOKENS = ("[CLS]", "dull", "un", "speakably", "good", "it", "was", "[MASK]", "[SEP]")
+PLACES_OF_WORDS = (-1, 0, 1, 1, 2, -1, -1, -1, -1)
+
+
+def attributed(**values: list[float]) -> pd.DataFrame:
+    """Return the rows of one example by state; the template is "it was [MASK]"."""
+    special = [token.startswith("[") for token in TOKENS]
+    states = {state: {"values": np.array(numbers)} for state, numbers in values.items()}
+    return shown.token_rows({"tokens": TOKENS, "special": special, "word": PLACES_OF_WORDS, "states": states})
+
+
+@pytest.mark.parametrize(
+    ("values", "named"),
+    [
+        ([0, -3.0, 0.1, 0.1, 1.0, 0.2, 0.2, 0, 0], "“good” in the fine-tuned model (+1.00 nats)"),
+        ([0, 0.1, 0.1, 0.1, 0.3, 2.0, 0.2, 0, 0], "“good” in the fine-tuned model (+0.30 nats)"),
+        ([0, 0.1, 0.4, 0.5, 0.6, 0.0, 0.0, 0, 0], "“unspeakably” in the fine-tuned model (+0.90 nats)"),
+        ([0, 0.5, 2.0, -1.9, 0.1, 0.0, 0.0, 0, 0], "“dull” in the fine-tuned model (+0.50 nats)"),
+        ([0, -0.5, -2.0, -1, -0.1, 3.0, 0.0, 0, 0], ""),
+    ],
+    ids=["against", "the template", "a whole word", "a word's sum", "none"],
+)
+def test_the_word_that_is_named(values: list[float], named: str) -> None:
+    said = shown.tokens_words(attributed(finetuned=values), "positive")
+    none = "No word speaks for **positive** in the fine-tuned model."
+    assert said == (f"What counts most for **positive**: {named}." if named else none)
+
+
+def test_every_model_is_named_even_where_no_word_speaks_for_the_class() -> None:
+    for_it, against = [0, 0, 0, 0, 0.7, 0, 0, 0, 0], [0, -1, 0, 0, -0.2, 0.4, 0, 0, 0]
+    said = shown.tokens_words(attributed(pretrained=against, finetuned=for_it), "positive")
+    assert "no word in the pre-trained model; “good” in the fine-tuned model (+0.70 nats)" in said
+    said = shown.tokens_words(attributed(pretrained=against, finetuned=against), "positive")
+    assert said == "No word speaks for **positive** in any of the models."
+
+
+def test_a_layer_that_speaks_against_the_class_is_not_named() -> None:
+    parts = pd.DataFrame([("grafted", "MLP out", 0, -4.0), ("grafted", "attention output", 1, 0.2)],
+                         columns=["state", "part", "layer", "value"])  # fmt: skip
+    assert "layer 1's attention output in the grafted model (+0.20 nats)" in shown.parts_words(parts, "positive")
+    assert shown.parts_words(parts.iloc[:1], "positive") == "No layer speaks for **positive** in the grafted model."
+
+
+def attributed_words(folder: Path, family: str, readout: str, given: Any) -> list[str]:
+    """Return the words that the tokens of a text, or a pair of texts, are put together to."""
+    base, tuned = tiny_pair(folder, family, readout)
+    task = tiny_task(folder / "task", pair=isinstance(given, list))
+    asked = {"base": str(base), "finetuned": str(tuned), "task": str(task), "readout": readout, "device": "cpu"}
+    found = attribute(PairRequest(Worker(folder / "runs"), asked), given, states=["finetuned"], steps=4)
+    numbers, tokens = found["word"], found["tokens"]
+    assert {-1}.issuperset(n for n, is_special in zip(numbers, found["special"], strict=True) if is_special)
+    return ["".join(t for t, n in zip(tokens, numbers, strict=True) if n == k) for k in range(max(numbers) + 1)]
+
+
+@pytest.mark.cases(6, 5)
+@pytest.mark.parametrize(
+    ("family", "readout"), [("bert", "head"), ("bert", "prompt"), ("roberta", "prompt"), ("gpt2", "causal")]
+)
+@pytest.mark.parametrize("text", ["the film was great", "it was great it was", "a", "1 it was"])
+def test_words_are_those_of_the_text(tmp_path: Path, family: str, readout: str, text: str) -> None:
+    """This holds even if the text contains the template's own words or a filler word."""
+    assert attributed_words(tmp_path, family, readout, text) == text.split()
+
+
+@pytest.mark.parametrize(("family", "readout"), [("bert", "head"), ("roberta", "prompt"), ("llama", "causal")])
+def test_words_are_those_of_both_texts(tmp_path: Path, family: str, readout: str) -> None:
+    texts = ["the film was great", "it was a great plot"]
+    assert attributed_words(tmp_path, family, readout, texts) == " ".join(texts).split()
