@@ -1,10 +1,12 @@
 """Tests of what data cannot tell: without an interval, or on a single class, the word is *not measured*, never "no
-clear difference", and degenerate data get a note."""
+clear difference"; a temperature is fitted on unseen data of the own task only; and the docs agree with their tables."""
 
 from __future__ import annotations
 
 import json
 import math
+import re
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -15,28 +17,43 @@ import pytest
 from skillviz.analysis.observations import leak_sentences
 from skillviz.api import finetune
 from skillviz.core.confusion import class_results
+from skillviz.core.graft import Graft
 from skillviz.core.intervals import bootstrap, metric_difference, metric_interval, recovered_gain
 from skillviz.core.metrics import METRICS, metric_row, score
 from skillviz.core.verdicts import CONFIRMED, CONTRADICTED, INCONCLUSIVE, NO_DIFFERENCE, NOT_MEASURED
+from skillviz.errors import BadInput
+from skillviz.layout import KEY, LAYOUT
 from skillviz.plots.figure import span
 from skillviz.plots.overview import state_comparison
-from skillviz.runs.metrics import metrics, split_scores
+from skillviz.runs import held_out
+from skillviz.runs.evaluation import Evaluation, evaluate
+from skillviz.runs.graft_of_run import graft_of_run
+from skillviz.runs.held_out import against_fitting, fitted, why_not
+from skillviz.runs.metrics import SCALED, metrics, split_scores
+from skillviz.runs.produce import produce
 from skillviz.runs.record import Estimate, Scores, TaskNote, TransferNote
+from skillviz.runs.run import Run
+from skillviz.runs.score import ScoreSpec, make_score
 from skillviz.runs.session import Session
 from skillviz.runs.spec import RunSpec
+from skillviz.runs.store import Store
 from skillviz.runs.transfer import other_examples
-from skillviz.show import sentences, slices, surgery, transfer
+from skillviz.show import measures, sentences, slices, surgery, transfer
 from skillviz.show.comparisons import counted_rows
 from skillviz.show.paper import evidence
+from skillviz.show.report import sections
 from skillviz.studies.paper.claims import Comparison, StudyTables, Verdict, within
 from skillviz.studies.paper.comparisons import less
+from skillviz.studies.paper.experiments import EXPERIMENTS
 from skillviz.tasks import registry
+from skillviz.tasks.leaks import digests
 from skillviz.tasks.splits import class_notes, load
 from skillviz.ui import paper_words
 from skillviz.ui.chip import SIGNS, chip_text, lead_words, verdict_line
 from skillviz.ui.pages import continual, tasks
 from skillviz.ui.pages.tour import questions
 from tests.cases.build import bert, evaluated, fitted_pair, saved, task_file, tiny_rows
+from tests.cli.calls import call
 from tests.scripts import script
 from tests.tiny import tiny_pair, tiny_tokenizer
 from tests.ui.test_chip import chips
@@ -358,3 +375,364 @@ class Built:
 def test_a_region_built_by_hand_is_not_told_to_be_alike() -> None:
     bare, open_ = (surgery.compared(Built(found), None, "accuracy") for found in (BARE, OPEN))  # type: ignore[arg-type]
     assert NOT_MEASURED in bare and open_.startswith("No clear difference")
+
+
+TRAIN, HELD, TEST = tiny_rows(120, seed=1), tiny_rows(40, seed=2), tiny_rows(40, seed=3)
+NOISY = [{**row, "label": 1 - row["label"]} if n % 4 == 0 else row for n, row in enumerate(HELD)]
+OTHERS = tiny_rows(60, seed=11), tiny_rows(40, seed=13), tiny_rows(40, seed=12)
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Make base, tuned (trained elsewhere on all train rows of `own`) and tasks; return the folder. The tasks `own` and
+    `other` have validation files, and `cut` has none."""
+    folder = tmp_path_factory.mktemp("world")
+    fitted_pair(folder, TRAIN, steps=40)
+    task_file(folder / "own", TRAIN, TEST, NOISY)
+    task_file(folder / "other", *OTHERS)
+    task_file(folder / "cut", TRAIN, TEST)
+    return folder
+
+
+def members(world: Path, task: str) -> dict[str, Any]:
+    return {"base": str(world / "base"), "finetuned": str(world / "tuned"), "task": str(world / task / "task.yaml")}
+
+
+def made(world: Path, task: str, runs: Path, **changes: Any) -> Run:
+    """Make a run of top movement at 5% on the task."""
+    spec = RunSpec(**members(world, task), localizer="movement", sizes=("5%",), device="cpu", **changes)
+    return produce(spec, Store(runs))
+
+
+@pytest.fixture(scope="module")
+def run(world: Path) -> Run:
+    """Return a run on the task `own`, also scored on the task `other`."""
+    return made(world, "own", world / "runs", max_test=30, others=(str(world / "other" / "task.yaml"),))
+
+
+def scored(world: Path, task: str, **options: Any) -> Evaluation:
+    return evaluate(world / "base", world / "tuned", world / task / "task.yaml", device="cpu", **options)
+
+
+def is_scaled(found: Evaluation) -> bool:
+    """Return whether any split has a temperature-scaled model; check that the note and the temperature agree."""
+    states = {SCALED in scores.states for scores in found.scores.values()}
+    assert states == {found.temperature is not None}
+    assert any("No comparison with temperature" in note for note in found.notes) != any(states)
+    return any(states)
+
+
+def test_rows_that_the_model_has_seen_judge_nothing(world: Path, tmp_path: Path) -> None:
+    """Regression: without a validation file, the split is cut from rows that the model was trained on."""
+    run = made(world, "cut", tmp_path / "runs")
+    record, scores = run.record, run.record.metrics["test"]
+    assert record.temperature is None and record.unfitted == held_out.PROBABLY_SEEN
+    assert SCALED not in scores.states and not scores.scaled_differences
+    assert "finetuned" in scores.states and "ece" in scores.differences  # the fine-tuned model itself is still a rival
+    said = sentences.temperature(record)
+    assert "No comparison with temperature scaling" in said and "validation file" in said and said in record.notes
+    assert measures.TEMPERATURE not in measures.levels(record, "test", "nll")
+    asked = ("finetuned", measures.TEMPERATURE)
+    assert list(measures.state_logits(run.predictions(), record, "test", asked)[0]) == ["finetuned"]
+    report = repr(sections.calibration(run))
+    assert why_not(held_out.PROBABLY_SEEN) in report and "for temperature scaling" not in report
+    # scores apart from grafts follow the same rule
+    score = make_score(ScoreSpec(**members(world, "cut")), Store(tmp_path / "runs"), Session(), device="cpu")
+    assert score.record.temperature is None and score.record.unfitted == held_out.PROBABLY_SEEN
+    assert set(score.metrics) == {"pretrained", "finetuned"}
+
+
+def test_an_unseen_validation_file_is_fitted_on_and_the_rival_stands(run: Run) -> None:
+    (elsewhere,) = run.record.transfers
+    for scores in (elsewhere.scores, run.record.metrics["test"]):
+        assert SCALED in scores.states and "ece" in scores.scaled_differences
+    assert run.record.temperature is not None and run.record.unfitted == ""
+    assert not any("No comparison with temperature" in note for note in run.record.notes)
+
+
+def test_other_data_choose_no_temperature(world: Path, run: Run) -> None:
+    """Regression: a temperature is fitted for the region's own task, but not for another with a validation split."""
+    region = run.path / "region.safetensors"
+    other = scored(world, "other", region=region)
+    assert not is_scaled(other) and why_not(held_out.UNKNOWN_TASK) in other.notes
+    assert not other.scores["test"].scaled_differences and other.scores["test"].differences
+    own = scored(world, "own", region=region)
+    assert is_scaled(own) and own.temperature == pytest.approx(run.record.temperature)
+    assert is_scaled(scored(world, "own", region=region, max_test=20))  # the same data with another cap
+
+
+def test_without_a_word_on_the_models_data_nothing_is_fitted(world: Path, run: Run, tmp_path: Path) -> None:
+    task_file(tmp_path / "own", *OTHERS)  # other rows under the same name
+    assert [
+        is_scaled(scored(world, "own")),
+        is_scaled(scored(world, "own", region=run.region())),  # an object does not record its task
+        is_scaled(scored(world, str(tmp_path / "own"), region=run.path / "region.safetensors")),
+    ] == [False] * 3
+
+
+def test_a_graft_says_which_data_are_its_own(world: Path, run: Run, tmp_path: Path) -> None:
+    graft_of_run(run)[0].save(tmp_path / "graft.safetensors")
+    graft = Graft.load(tmp_path / "graft.safetensors")
+    assert [is_scaled(scored(world, task, graft=graft)) for task in ("own", "other")] == [True, False]
+
+
+def test_the_graft_is_compared_with_the_finetuned_model_by_a_paired_interval(world: Path, run: Run) -> None:
+    options = [word for name, value in members(world, "other").items() for word in (f"--{name}", value)]
+    region = run.path / "region.safetensors"
+    said = call("evaluate", *options, "--device", "cpu", "--region", region, "--json")
+    assert said.code == 0, said.err
+    found, states = said.json["differences"]["accuracy"], scored(world, "other", region=region).scores["test"].states
+    assert found["value"] == pytest.approx(states["grafted"]["accuracy"].value - states["finetuned"]["accuracy"].value)
+    assert found["low"] <= found["value"] <= found["high"] and found["low"] < found["high"]
+    lines = [line for line in said.out.splitlines() if "grafted − fine-tuned on test" in line]
+    assert [line.split(",")[0] for line in lines] == ["Accuracy", "ECE", "NLL"]
+    for line in lines:
+        assert any(word in line for word in ("better", "worse", NO_DIFFERENCE)) and "95%: " in line, line
+    assert why_not(held_out.UNKNOWN_TASK) in said.out.replace("\n", " ") and "fine-tuned, scaled" not in said.out
+    assert said.json["temperature"] is None and why_not(held_out.UNKNOWN_TASK) in said.json["notes"]
+
+
+def test_what_has_no_interval_is_said_not_to_be_measured(world: Path, run: Run) -> None:
+    options = [word for name, value in members(world, "own").items() for word in (f"--{name}", value)]
+    said = call("evaluate", *options, "--device", "cpu", "--max-test", 4, "--region", run.path / "region.safetensors")
+    assert said.code == 0, said.err
+    (ece,) = [line for line in said.out.splitlines() if line.startswith("ECE, grafted − fine-tuned")]
+    assert NOT_MEASURED in ece and NO_DIFFERENCE not in ece and "no interval" in ece
+
+
+def reason(task: Path, folder: Path, is_own: bool = True, drawn: Any = None, **sampling: Any) -> str:
+    """Return the reason why no temperature is fitted for the model in this folder."""
+    found = registry.task(str(task))
+    splits = load(found, **sampling)
+    training = frozenset(digests(splits.train))
+    return against_fitting(folder, found, splits, training=training, is_own=is_own, drawn=drawn)
+
+
+def recorded(folder: Path, task: Path, **draw: Any) -> Path:
+    """Return a folder whose finetune.json says that its model was trained on this draw of the task."""
+    found = registry.task(str(task))
+    splits = load(found, **draw)
+    record = {
+        KEY: LAYOUT, "task": found.name, "labels": list(found.labels), "k_shot": splits.k_shot,
+        "data_seed": splits.seed, "data_fingerprint": splits.fingerprint,
+        "examples": {name: len(getattr(splits, name)) for name in ("train", "validation", "test")},
+    }  # fmt: skip
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "finetune.json").write_text(json.dumps(record))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("recorded_draw", "draw", "why"),
+    [
+        (None, {}, held_out.PROBABLY_SEEN),
+        ({}, {}, ""),
+        ({}, {"max_validation": 8}, ""),  # from the same draw
+        ({}, {"max_train": 50}, ""),
+        ({}, {"seed": 1}, held_out.SEEN),  # a different tenth of the train rows
+        ({}, {"k_shot": 4}, held_out.SEEN),
+        ({"k_shot": 16}, {"k_shot": 16}, ""),
+        ({"k_shot": 16}, {"k_shot": 16, "seed": 3}, held_out.SEEN),
+        ({"k_shot": 16}, {}, held_out.SEEN),
+    ],
+)
+def test_the_same_cut_that_skillviz_trained_beside_was_held_out(
+    world: Path, recorded_draw: dict[str, int] | None, draw: dict[str, int], why: str, tmp_path: Path
+) -> None:
+    task = world / "cut" / "task.yaml"
+    model = tmp_path if recorded_draw is None else recorded(tmp_path, task, **recorded_draw)
+    assert reason(task, model, **draw) == why
+
+
+def test_other_rows_under_the_same_name_and_other_tasks_are_not_the_same_data(tmp_path: Path) -> None:
+    task = task_file(tmp_path / "task", TRAIN, TEST)
+    model = recorded(tmp_path / "model", task)
+    task_file(tmp_path / "task", tiny_rows(200, seed=8), TEST)
+    assert reason(task, model) == held_out.PROBABLY_SEEN and reason(task, model, is_own=False) == held_out.UNKNOWN_TASK
+    task = task_file(tmp_path / "task", TRAIN, TEST, HELD)
+    other = task_file(tmp_path / "other", tiny_rows(60, seed=9), TEST, HELD)
+    recorded(model, other)
+    assert reason(task, model) == held_out.OTHER_TASK and reason(other, model) == ""
+
+
+STRANGE = {KEY: LAYOUT, "examples": {"train": -3}, "task": "cut", "labels": ["negative", "positive"]}
+
+
+@pytest.mark.parametrize("content", ["{", "[]", json.dumps(STRANGE)])
+def test_a_record_that_cannot_be_read_is_unknown(world: Path, content: str, tmp_path: Path) -> None:
+    (tmp_path / "finetune.json").write_text(content)
+    assert reason(world / "cut" / "task.yaml", tmp_path) in (held_out.PROBABLY_SEEN, held_out.SEEN)
+
+
+@pytest.mark.parametrize("is_shouted", [False, True], ids=["as it is", "in other case, with other spaces"])
+@pytest.mark.parametrize(
+    ("rows", "why"), [(TRAIN[:40], held_out.SEEN), (TEST, held_out.TESTED), (HELD, ""), (HELD + TRAIN[:10], "")]
+)
+def test_a_validation_file_that_is_a_copy_is_not_held_out(
+    rows: Any, why: str, is_shouted: bool, tmp_path: Path
+) -> None:
+    rows = [{**row, "text": row["text"].upper() + " "} for row in rows] if is_shouted else rows
+    assert reason(task_file(tmp_path / "task", TRAIN, TEST, rows), tmp_path) == why
+
+
+def drawn(n: int, share_wrong: float, sure: float = 3.0, classes: int = 2) -> tuple[np.ndarray, np.ndarray]:
+    """Return logits of a fine-tuned model, all with confidence `sure` and wrong on this share; and the labels."""
+    labels = np.arange(n) % classes
+    said = np.where(np.arange(n) < share_wrong * n, (labels + 1) % classes, labels)
+    return sure * np.eye(classes)[said], labels
+
+
+def test_what_validation_examples_can_support_is_fitted() -> None:
+    logits, labels = drawn(40, 0.2)
+    fit = fitted({"finetuned": logits}, labels, True)
+    assert fit.value is not None and fit.reason == "" and 0.02 < fit.value < 50
+    z = logits / fit.value
+    chance = np.exp(z[np.arange(40), labels]) / np.exp(z).sum(1)
+    assert chance[labels == z.argmax(1)].mean() == pytest.approx(0.8)  # confidence of 80%, equal to its accuracy
+
+
+@pytest.mark.parametrize(
+    ("share_wrong", "rows", "known", "why"),
+    [
+        (0.2, slice(0, 9), (), held_out.FEW),
+        (0.2, slice(0, 40, 2), (), held_out.ONE_CLASS),
+        (0.0, slice(None), (), held_out.AT_END),  # no error: higher confidence is better
+        (0.9, slice(None), (), held_out.AT_END),  # worse than guessing: lower confidence is better
+        (0.2, slice(None), (held_out.SEEN,), held_out.SEEN),
+    ],
+)
+def test_what_validation_examples_cannot_support_is_not_fitted(
+    share_wrong: float, rows: slice, known: tuple[str, ...], why: str
+) -> None:
+    logits, labels = drawn(40, share_wrong)
+    assert fitted({"finetuned": logits[rows]}, labels[rows], True, *known) == (None, why)
+
+
+@pytest.mark.parametrize("why", held_out.WHY)
+def test_every_reason_says_why_and_what_to_do(why: str) -> None:
+    said = why_not(why)
+    assert said.startswith("No comparison with temperature scaling: ") and said.count(". ") >= 1 and "{" not in said
+    assert "Name a validation file" in said or "Score the task" in said
+    assert ("several classes" in said) is (why == held_out.ONE_CLASS) and why_not("") == ""
+
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+OUTCOMES = (CONFIRMED, INCONCLUSIVE, CONTRADICTED, NOT_MEASURED)
+WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
+
+
+def page(name: str) -> str:
+    return (DOCS / name).read_text(encoding="utf-8").replace("\N{NO-BREAK SPACE}", " ")
+
+
+def flat(text: str) -> str:
+    """Return the text on one line."""
+    return " ".join(text.split())
+
+
+def test_the_default_localizer_has_the_counts_of_its_table() -> None:
+    """Regression: the sentence said 7 comparisons and the table 4, at a false discovery rate of 5%."""
+    text = page("localizers.md")
+    said = re.search(
+        r"than the learned mask in (\d+) of (\d+) comparisons and worse in (\d+).*?(\d+) of these differences hold",
+        flat(text),
+    )
+    counted = re.search(r"- stagewise − learned: Of (\d+) comparisons, (\d+) exclude zero;.*? (\d+) holds? at a", text)
+    assert said and counted
+    better, n, worse, held = map(int, said.groups())
+    assert (n, better + worse, held) == tuple(map(int, counted.groups()))
+    rows = re.findall(r"^\| stagewise − learned \| \S+ \| (\d+) \| (\d+) \| (\d+) \|", text, re.MULTILINE)
+    columns = [sum(map(int, column)) for column in zip(*rows, strict=True)]
+    assert [better, worse, n] == [*columns[:2], sum(columns)]
+
+
+@pytest.mark.parametrize("planted", ["Both are confirmed.", "So it is not Confirmed here.", "Accuracy agrees.",
+                                     "Calibration is inconclusive.", "All four claims are open."])  # fmt: skip
+def test_no_verdict_is_typed(tmp_path: Path, planted: str) -> None:
+    """Regression: Figure 4b was confirmed in the table, and `not confirmed` in the text below it."""
+    results, path = script("docs/results.py"), tmp_path / "words.yaml"
+    path.write_text(f"studies: {{figure4-small: '{planted}'}}\n")
+    with pytest.raises(BadInput, match=r"studies\.figure4-small: .* is a verdict"):
+        results.read_words(path)
+    assert results.read_words()  # the page's own text contains no verdicts
+
+
+def parts_of_results() -> dict[str, str]:
+    """Return the section of each experiment on the page of results, by title."""
+    parts = re.split(r"^## (.+)$", page("results.md"), flags=re.MULTILINE)
+    titles = {row.title for row in EXPERIMENTS.values()}
+    return {title: body for title, body in zip(parts[1::2], parts[2::2], strict=True) if title in titles}
+
+
+def test_the_overview_has_the_verdicts_of_every_section() -> None:
+    table = re.findall(r"^\| ((?:Table|Figure) \d+: .+?) \| ([^|]+?) \|$", page("results.md"), re.MULTILINE)
+    assert len(table) > 10
+    for title, cell in table:
+        said = {
+            outcome: sum(map(int, re.findall(rf"(\d+) {'of [0-9]+ ' * (outcome == CONFIRMED)}{outcome}", cell)))
+            for outcome in OUTCOMES
+        }
+        counted = Counter(re.findall(rf"^- \*\*({'|'.join(OUTCOMES)})\*\*: ", parts_of_results()[title], re.MULTILINE))
+        assert said == {outcome: counted[outcome] for outcome in OUTCOMES}, title
+
+
+def test_no_difference_without_an_interval_is_called_unclear() -> None:
+    text = page("results.md")
+    bare = re.findall(r"\| (−?\d+\.\d), ([a-z ]+) (?=\|)", text)
+    assert len(bare) > 10 and {verdict for _, verdict in bare} == {NOT_MEASURED}
+    known = re.findall(rf"\), plug-in −?[\d.]+, ({NO_DIFFERENCE}|better|worse|{NOT_MEASURED}) \|", text)
+    assert known and NOT_MEASURED not in known
+    assert not re.search(r"\*\*(?:inconclusive|confirmed|contradicted)\*\*: [^\n]*None of", text)
+
+
+def test_a_claim_counts_the_tasks_whose_rows_say_something() -> None:
+    """Regression: "6 of 13" counted a task on which fine-tuning gains nothing."""
+    checked = 0
+    for part in re.split(r"^\*\*", parts_of_results()[EXPERIMENTS["table2"].title], flags=re.MULTILINE):
+        rows = re.findall(r"^\| ([\w-]+) \| .* \| (no gain|none|[\d.]+%[^|]*) \|.*$", part, re.MULTILINE)
+        claims = re.findall(r"\*\*: The graft (?:keeps|is better)[^\n]*? of (\d+) comparisons", part)
+        if rows and claims:
+            wanted = sum(size != "no gain" for _, size in rows)
+            assert {int(n) for n in claims} == {wanted}, part[:80]
+            checked += 1
+    assert checked
+
+
+def test_baselines_on_minilm_say_what_their_verdicts_say() -> None:
+    text = page("research/baselines.md")
+    lines = re.findall(r"^- (?:mrpc|sst2_sentences|trec), ([\d,]+) entries: (.*)$", text, re.MULTILINE)
+    better, worse, open_ = (
+        [line.partition(word)[2].partition(";")[0] for _, line in lines]
+        for word in ("better than", "worse than", f"{NO_DIFFERENCE} from")
+    )
+    said, ahead = flat(text), sum("`movement`" in line for line in better)
+    assert len(lines) == 9
+    assert f"and of top movement in {WORDS[ahead]} of {WORDS[len(lines)]} comparisons" in said
+    assert (
+        "`localize-and-stitch` at any size" in said and "ahead of random draws and of the largest weights every" in said
+    )
+    assert [line for line in open_ if "`localize-and-stitch`" not in line] == []
+    others = ("`random`", "`random-matched`", "`magnitude`")
+    assert [line for line in better if not {*others} <= {*re.findall("`.*?`", line)}] == []
+    sizes = [size for (size, _), line in zip(lines, worse, strict=True) if "LoRA" in line]
+    assert Counter(sizes) == {"9,216": 3, "768": 1} and "on all three tasks at 0.1%" in said
+
+
+def test_minilm_says_what_its_table_says() -> None:
+    text = page("research/minilm.md").partition("<!-- others")[0]
+    cell = r"([\d.]+) \(([\d.]+)–([\d.]+)\), plug-in [\d.]+"
+    tuned = re.search(rf"^\| \*fine-tuned\* .*?\| {cell} \|", text, re.MULTILINE)
+    found = re.findall(rf"^\| \*\*stagewise\*\* \| [\d,]+ \(([\d.]+%)\) .*?\| {cell} \|", text, re.MULTILINE)
+    grafts = {share: tuple(map(float, ends)) for share, *ends in found}
+    assert tuned and set(grafts) == {"0.01%", "0.032%", "0.1%", "1%"}
+    value, low, _ = map(float, tuned.groups())
+    assert "At 0.1% and 1% the calibration error of `stagewise` grafts is far below" in flat(text)
+    assert all(grafts[share][2] < low for share in ("0.1%", "1%"))  # the intervals do not overlap
+    assert "At 0.01% it is above it" in flat(text) and grafts["0.01%"][0] > value and grafts["0.032%"][0] < value
+
+
+def test_parts_say_what_their_table_says() -> None:
+    text = page("research/parts-and-slices.md")
+    ((alone, left_out),) = re.findall(r"^\| \d+ cells \| .*?(\d+) hold\) .*; (\d+) hold \|$", text, re.MULTILINE)
+    assert "Parts that help alone need not be necessary" in flat(text)
+    assert int(left_out) < int(alone)

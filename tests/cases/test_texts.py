@@ -37,8 +37,7 @@ from skillviz.tasks import registry
 from skillviz.tasks.splits import load
 from skillviz.tasks.user_file import read_task
 from tests.cases.build import bert, evaluated, fit, fitted_pair, own_accuracy, saved, task_file, tiny_rows
-from tests.tasks.make import frame, made
-from tests.tasks.tokenizers import read, tokenizer
+from tests.tasks.make import frame, made, read, tokenizer
 from tests.tiers import first
 from tests.tiny import LABEL_WORDS, tiny_pair, tiny_task, tiny_tokenizer
 from tests.tiny_families import family_model, family_pair

@@ -16,8 +16,7 @@ from skillviz.tasks.encode import encode
 from skillviz.tasks.registry import task
 from skillviz.tasks.splits import load
 from skillviz.tasks.task import Task
-from tests.tasks.make import write_task
-from tests.tasks.tokenizers import tokenizer
+from tests.tasks.make import tokenizer, write_task
 
 LISTS = [
     {"text": "which one barks", "choices": ["a small cat", "the dog"], "label": "B"},

@@ -17,8 +17,7 @@ from skillviz.tasks.encode import cut_lengths, encode, fitted
 from skillviz.tasks.template import Mask, Place, check_template, parse, places, rendered
 from skillviz.tasks.verbalizer import answer_ids, word_ids
 from tests.refused import refused
-from tests.tasks.make import frame, made
-from tests.tasks.tokenizers import CAUSAL, MASKED, POLARITY, read, tokenizer
+from tests.tasks.make import CAUSAL, MASKED, POLARITY, frame, made, read, tokenizer
 
 NLI = "{a-}? <mask>, {b~}"
 GPT = " {a}\n question: {b} true or false?\n answer:"
