@@ -1,7 +1,5 @@
 """Builders of models, data and calls for tests of user files; each case is built in code with its correct value."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Sequence
 from pathlib import Path
@@ -62,12 +60,15 @@ def saved(folder: Path, model: PreTrainedModel, tokenizer: Any = None) -> Path:
     return folder
 
 
-def fitted_pair(folder: Path, rows: Rows, tokenizer: Any = None, **training: Any) -> tuple[Path, Path, PreTrainedModel]:
-    """Return a base, the same model fitted to the rows with its tokenizer (or this one), and the latter loaded."""
-    model, tokenizer = bert(), tokenizer or tiny_tokenizer("bert")
-    base = saved(folder / "base", model, tiny_tokenizer("bert"))
+def fitted_pair(
+    folder: Path, rows: Rows, tokenizer: Any = None, model: Any = None, *, stores: bool = True, **training: Any
+) -> tuple[Path, Path, PreTrainedModel]:
+    """Return a base, the same model fitted to the rows with its tokenizer (or this one), and the latter loaded. Without
+    `stores`, the tokenizers are those that the folders have already."""
+    model, tokenizer = model or bert(), tokenizer or tiny_tokenizer("bert")
+    base = saved(folder / "base", model, tiny_tokenizer("bert") if stores else None)
     fit(model, tokenizer, rows, **training)
-    return base, saved(folder / "tuned", model, tokenizer), model
+    return base, saved(folder / "tuned", model, tokenizer if stores else None), model
 
 
 def task_file(folder: Path, train: Rows, test: Rows, validation: Rows = (), **changes: Any) -> Path:
@@ -84,6 +85,3 @@ def evaluated(base: Path, finetuned: Path, task: Path, **options: Any) -> tuple[
     """The fine-tuned model's accuracy on the test split as skillviz measures it, and the whole evaluation."""
     result = evaluate(base, finetuned, task, device="cpu", **options)
     return float(result.headline()["metrics"]["finetuned"]["accuracy"]), result
-
-
-__all__ = ["Rows", "bert", "evaluated", "fit", "fitted_pair", "own_accuracy", "saved", "task_file", "tiny_rows"]

@@ -1,16 +1,14 @@
 """Tests of Launch: a default follows what it depends on until it is touched, the form shows the run's notes before the
 start, and Enter takes the best match of a box, or else the typed text."""
 
-from __future__ import annotations
-
 import ast
 import json
 import shutil
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from streamlit.testing.v1 import AppTest
@@ -34,14 +32,11 @@ from tests.pages.test_launch import LABELS, alone, box, button, chosen, opened, 
 from tests.tiny import tiny_pair, tiny_task
 from tests.ui.conftest import nobody_waits
 
-__all__ = ["alone", "nobody_waits", "paper", "shipped", "small", "visit"]
-
 FILMS, GADGETS = (f"examples/tasks/{name}.yaml" for name in ("films", "gadgets"))
 with_examples = pytest.mark.usefixtures("shipped", "paper")
 
 
 def own_pair(test: AppTest, models: Path) -> AppTest:
-    """Open the form for own models and choose both."""
     box(test, "Models from").set_value("own").run()
     box(test, "Pre-trained").select(str(models / "base")).run()
     box(test, "Fine-tuned").select(str(models / "finetuned")).run()
@@ -130,8 +125,7 @@ def test_other_data_that_do_not_fit_the_task_are_refused(
 
 @with_examples
 def test_the_readout_follows_the_pair(small: Path) -> None:
-    query = {"from": "own", "source": "file", "file": small / "task" / "task.yaml"}
-    test = own_pair(opened(**query), small / "models")
+    test = own_pair(opened(**{"from": "own", "source": "file", "file": small / "task" / "task.yaml"}), small / "models")
     assert box(test, "How class").options[0] == "automatic: classification head"
     box(test, "How class").set_value("head").run()
     own_pair(test, small / "models" / "words")
@@ -228,7 +222,6 @@ def test_notes_on_the_pair_alone_come_before_a_task_is_chosen(small: Path) -> No
 
 @pytest.fixture
 def future(monkeypatch: pytest.MonkeyPatch) -> Future[dict[str, list[str]]]:
-    """Return what the worker will say of the texts."""
     future = Future[dict[str, list[str]]]()
     monkeypatch.setattr(cache, "encoding_notes", lambda spec, client: future)
     return future
@@ -259,17 +252,13 @@ def test_what_is_not_known_is_said_and_what_the_run_would_refuse_is_refused_befo
 
 
 def test_the_worker_is_asked_once_for_the_texts_of_one_pair_and_task(small: Path, task: Path) -> None:
-    asked: list[dict[str, Any]] = []
-
-    def ask(operation: str, pair: dict[str, Any]) -> dict[str, Any]:
-        asked.append(pair)
-        return {"notes": {"test": ["noted"]}, "pair": ["of the pair"]}
-
-    client: Any = SimpleNamespace(store=task.parent, ask=ask)
+    client = Mock(store=task.parent)
+    client.ask.return_value = {"notes": {"test": ["noted"]}, "pair": ["of the pair"]}
     for fields in ({}, {"sizes": ("1%",)}, {"localizer": "movement"}, {"seed": 3}, {"max_test": 10}):
         found = encoding_notes(spec_of(small, task, **fields), client).result(10)
         assert found == {"test": ["noted"], PAIR: ["of the pair"]}
-    assert [pair["max_test"] for pair in asked] == [None, 10], "a size, a localizer or a seed changes no text"
+    asked = [call.kwargs["pair"]["max_test"] for call in client.ask.call_args_list]
+    assert asked == [None, 10], "a size, a localizer or a seed changes no text"
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,5 @@
 """Tests of memory estimates: within a fifth of the peak of the run's process; a run that does not fit is refused."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from dataclasses import replace
@@ -66,7 +64,6 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def taken(spec: RunSpec, runs: Path) -> float:
-    """Return the peak memory of a process that makes the run."""
     words = [sys.executable, "-c", RUN, spec.json_text(), str(runs)]
     return float(subprocess.check_output(words, text=True, cwd=ROOT).splitlines()[-1])
 
@@ -142,8 +139,7 @@ def test_a_refusal_names_both_sizes_and_a_way_out() -> None:
 
 def test_free_memory_is_that_of_the_container(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "CGROUP", tmp_path)
-    whole = memory.free_memory()
-    assert whole > 2**20, "no container"
+    assert memory.free_memory() > 2**20, "no container"
     for name, content in (("max", str(2**30)), ("current", str(2**30)), ("stat", f"anon 1\ninactive_file {2**20}\n")):
         (tmp_path / f"memory.{name}").write_text(content)
     assert memory.free_memory() == 2**20, "cached files give way"

@@ -1,8 +1,6 @@
 """Tests of pairs as people store them: prefixes, folders, formats, tied matrices, settings, bases, class names; and of
 what moved, which rounding by a file's dtype does not count."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Iterator
@@ -47,8 +45,9 @@ from tests.cases.build import bert, evaluated, fit, own_accuracy, saved, task_fi
 from tests.core.localizers.test_every_localizer import finish, start
 from tests.core.problems import table_of, tiny_problem
 from tests.models.folders import change_config, change_weights
+from tests.tasks.make import refused_in
 from tests.tiers import first
-from tests.tiny import tiny_pair, tiny_rows, tiny_tokenizer
+from tests.tiny import tiny_pair, tiny_tokenizer
 from tests.tiny_families import family_model, family_pair
 
 SAME, DIFFERENT, UNKNOWN = Comparison.SAME, Comparison.DIFFERENT, Comparison.UNKNOWN
@@ -78,7 +77,6 @@ def pair_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def pair(tmp_path: Path, pair_folder: Path) -> tuple[Path, Path]:
-    """Return a copy of a base and its fine-tuned model."""
     shutil.copytree(pair_folder, tmp_path / "models")
     return tmp_path / "models" / "base", tmp_path / "models" / "finetuned"
 
@@ -118,8 +116,7 @@ def test_the_values_are_those_of_the_model_inside(pair: tuple[Path, Path], prefi
     wrapped = load_pair(base, tuned)
     assert torch.equal(wrapped.base, plain.base) and torch.equal(wrapped.finetuned, plain.finetuned)
     torch.testing.assert_close(dict(wrapped.head()), dict(plain.head()), rtol=0, atol=0)
-    lean = load_lean(base, tuned, dtype="float32")
-    assert lean.movement.counts().moved == int((plain.base != plain.finetuned).sum())
+    assert load_lean(base, tuned, dtype="float32").movement.counts().moved == int((plain.base != plain.finetuned).sum())
 
 
 @pytest.mark.parametrize("family", ["opt", "gpt2", "llama", "roberta", "distilbert", "gpt_neox"])
@@ -249,10 +246,14 @@ def test_nothing_at_all_is_no_loop_either(tmp_path: Path) -> None:
     assert ("--convert" in str(refused.value)) is (convert.wanted.get() is None)
 
 
-@pytest.mark.parametrize("name", ["pytorch_model.bin", "adapter_model.bin"])
-def test_only_what_can_be_converted_is_advised_to_be(tmp_path: Path, name: str) -> None:
-    with pytest.raises(BadModel, match=f"only as {name}.*--convert"):
-        resolve(folder_with(tmp_path / "model", name, "tf_model.h5", "model.onnx"))
+test_only_what_can_be_converted_is_advised_to_be = refused_in(
+    BadModel,
+    *(
+        (f"only as {name}.*--convert", lambda folder, *names: resolve(folder_with(folder, *names)), name, "tf_model.h5",
+         "model.onnx")
+        for name in ("pytorch_model.bin", "adapter_model.bin")
+    ),
+)  # fmt: skip
 
 
 EMBEDDINGS = {
@@ -469,7 +470,6 @@ def turned_pair(folder: Path, **finetuned: Any) -> tuple[Path, Path, float]:
 
 
 def of_graft(base: Path, tuned: Path | None, task: Any, graft: Graft) -> float:
-    """Return the accuracy of the graft on the test split."""
     return evaluate(base, tuned, task, graft=graft, device="cpu").headline()["metrics"]["grafted"]["accuracy"]
 
 
@@ -602,7 +602,6 @@ def test_a_bfloat16_base_saved_in_float16_is_no_fine_tuned_model(tmp_path: Path,
 @pytest.mark.parametrize("upcast", [False, True])
 @pytest.mark.parametrize("dtype", NARROW, ids=str)
 def test_only_what_moved_beyond_rounding_counts(tmp_path: Path, dtype: torch.dtype, upcast: bool) -> None:
-    """This includes a 16-bit file that was saved again as float32."""
     base, tuned = stored(tmp_path / "base", torch.float32), stored(tmp_path / "finetuned", dtype, moved=40)
     if upcast:
         path = tuned / "model.safetensors"

@@ -1,8 +1,6 @@
 """Tests of pages: they run no model until asked, name no task outside the folders, read a record once in large stores,
 and make a slow download once, one at a time, for an open tab."""
 
-from __future__ import annotations
-
 import io
 import json
 import os
@@ -13,6 +11,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile
 
 import pytest
@@ -41,8 +40,6 @@ from tests.tiny import LABEL_WORDS, tiny_task
 from tests.ui.conftest import ids, made, nobody_waits
 from tests.ui.shared_store import SMALL
 from tests.visitor import confirmed
-
-__all__ = ["a_run", "ids", "made", "nobody_waits", "outside"]
 
 Asked = list[tuple[str, dict[str, Any]]]
 
@@ -142,7 +139,6 @@ LABELS = tuple(f"class-{word}" for word in LABEL_WORDS[:2])
 
 
 def named_task(folder: Path, name: str) -> Path:
-    """Write a task of this name beside its data; return its path."""
     path = tiny_task(folder / f"{name}-data", rows=8)
     task = yaml.safe_load(path.read_text())
     data = {split: str(path.parent / file) for split, file in task["data"].items()}
@@ -168,7 +164,6 @@ ADDRESSES = {
 
 
 def opened_with(place: str, run: str, file: Path) -> AppTest:
-    """Return a page whose address names this file in a place, which refuses it."""
     query = {name: value.replace("FILE", str(file)) for name, value in ADDRESSES[place].items()}
     test = opened(place.partition(",")[0], run=run, **query)
     said = "\n".join(str(part.value) for part in (*test.error, *test.warning)).replace("\\", "")
@@ -262,7 +257,6 @@ def test_records_of_deleted_runs_are_not_kept(a_run: Run, tmp_path: Path) -> Non
 
 @pytest.fixture
 def own(a_run: Run, empty: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
-    """Return a store as the user's own, without shipped runs; each look checks all files."""
     monkeypatch.setattr(cache, "SCAN_SECONDS", -1)
     return copied(a_run, empty, 40)
 
@@ -361,7 +355,6 @@ Begin = Callable[..., Future[bytes]]
 
 @pytest.fixture
 def begin() -> Any:
-    """Start a download in a thread of its own; return its future outcome."""
     with ThreadPoolExecutor(8) as threads:
         yield lambda downloads, *asked: threads.submit(downloads.get, *asked)
 
@@ -395,7 +388,6 @@ def test_the_same_selection_is_made_once(begin: Begin) -> None:
 
 @pytest.mark.parametrize("is_first", [True, False])
 def test_what_a_closed_tab_asked_for_is_not_made(is_first: bool, begin: Begin) -> None:
-    """A closed tab ends its download, both while it is being made and while it waits."""
     downloads, slow, tabs = Downloads(), Slow(), (Tab("one"), Tab("two"))
     first = begin(downloads, "a", tabs[0], slow)
     assert slow.begun.acquire(timeout=10)
@@ -419,13 +411,9 @@ def test_memory_has_a_limit() -> None:
 
 def test_an_error_holds_up_nobody() -> None:
     downloads = Downloads()
-
-    def wrong(file: io.BytesIO) -> None:
-        raise ValueError
-
     for _ in range(2):
         with pytest.raises(ValueError):
-            downloads.get("a", Tab("t"), wrong)
+            downloads.get("a", Tab("t"), Mock(side_effect=ValueError))
     assert downloads.get("a", Tab("t"), lambda file: file.write(b"x")) == b"x"
 
 

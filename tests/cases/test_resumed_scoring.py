@@ -1,12 +1,11 @@
 """Tests of work that goes on and finished work: a run cut during scoring resumes bit for bit, and what is finished is
 kept and compared with its sources as same, different or unknown, never as "unchanged" when they cannot be read."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -91,8 +90,7 @@ def test_finished_passes_are_not_made_again(
     members: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: int
 ) -> None:
     whole = produce(spec_of(members), Store(tmp_path / "whole"))
-    folder = cut(spec_of(members), Store(tmp_path / "cut"), after, monkeypatch)
-    run, made = resumed(folder, monkeypatch)
+    run, made = resumed(cut(spec_of(members), Store(tmp_path / "cut"), after, monkeypatch), monkeypatch)
     assert len(made) == 16 - min(after, 16)
     files, wanted = ([one.record.files[f"{name}.parquet"] for name in TABLES] for one in (run, whole))
     assert files == wanted and run.region() == whole.region()
@@ -149,10 +147,7 @@ def test_a_kept_pass_belongs_to_its_examples(tmp_path: Path) -> None:
 def test_a_full_disk_does_not_end_the_run(
     members: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(path: Path, write: Any) -> None:
-        raise DiskFull("no room")
-
-    monkeypatch.setattr(scoring, "write_file", full)
+    monkeypatch.setattr(scoring, "write_file", Mock(side_effect=DiskFull("no room")))
     spec = spec_of(members, interpolation=False, others=(), sizes=("5%",))
     assert produce(spec, Store(tmp_path / "runs")).record.status == "finished"
 

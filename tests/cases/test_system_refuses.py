@@ -1,7 +1,5 @@
 """Tests of a system that refuses files, folders, names, locks and space: work goes on, or the user's path is named."""
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import io
@@ -14,6 +12,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from streamlit.testing.v1 import AppTest
@@ -56,14 +55,11 @@ from tests.runs.conftest import made
 from tests.studies.fake_study import fake_study
 from tests.tiny import tiny_pair
 
-__all__ = ["made"]
-
 BAD = os.fsdecode(b"bad-\xff")
 Refuse = Callable[[Path, int], None]
 
 
 def error(code: int, *places: object) -> OSError:
-    """Return the system's error of this number."""
     return OSError(code, os.strerror(code), *map(str, places))
 
 
@@ -104,7 +100,6 @@ def ids(store: Store) -> list[str]:
 
 
 def cures(found: Any) -> list[tuple[Path, str]]:
-    """Return the path of each finding of doctor, and what it does about it."""
     return [(finding.path, finding.cure) for finding in found]
 
 
@@ -186,7 +181,6 @@ def test_a_run_without_its_record_is_named_by_doctor(store: Store, make: Callabl
 
 
 def noted(store: Store, run: Run) -> Path:
-    """Write a note of the run that is not UTF-8; return its path."""
     place = store.root / NOTES / f"{run.id}.txt"
     place.parent.mkdir(exist_ok=True)
     place.write_bytes(b"caf\xe9")
@@ -243,8 +237,7 @@ def test_studies_that_cannot_be_read_are_named(store: Store, refuse: Refuse) -> 
     assert "figure5" in said.out and "Input/output error" in said.out
     assert any("Input/output error" in each.value for each in opened("studies").warning)
     refuse(store.root / FOLDER, errno.EACCES)
-    assert studies_in(store) == []
-    assert [entry.path for entry in unreadable_studies(store)] == [store.root / FOLDER]
+    assert studies_in(store) == [] and [entry.path for entry in unreadable_studies(store)] == [store.root / FOLDER]
 
 
 def test_folders_of_models_and_tasks_that_cannot_be_read_are_passed_over(tmp_path: Path, refuse: Refuse) -> None:
@@ -254,8 +247,7 @@ def test_folders_of_models_and_tasks_that_cannot_be_read_are_passed_over(tmp_pat
             if name != BAD:
                 (tmp_path / name / file).write_text(content)
     refuse(tmp_path / "a", errno.EIO)
-    assert find_models([tmp_path]).models == ()
-    assert saved(tmp_path) == [tmp_path / "b" / "task.yaml"]
+    assert find_models([tmp_path]).models == () and saved(tmp_path) == [tmp_path / "b" / "task.yaml"]
 
 
 @pytest.fixture(params=sorted(set(NO_LOCKS)), ids=errno.errorcode.get)
@@ -265,10 +257,7 @@ def without_locks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatc
 
 
 def no_flock(monkeypatch: pytest.MonkeyPatch, code: int) -> None:
-    def refused(*_: object) -> None:
-        raise error(code)
-
-    monkeypatch.setattr(fcntl, "flock", refused)
+    monkeypatch.setattr(fcntl, "flock", Mock(side_effect=error(code)))
     monkeypatch.setattr(locks, "_known", {})
 
 
@@ -284,20 +273,18 @@ def test_everything_that_takes_turns_goes_on_one_at_a_time(tmp_path: Path) -> No
         take_ticket(store.root, "cpu", folder.id)
     with device_for_run(store.root, "cpu", folder.id, lambda before: pytest.fail("nobody is before it")):
         assert queue(store.root, "cpu") == [folder.id]
-        with pytest.raises(InterruptedError), devices_for_study(store.root, ["cpu"], interrupted):
+        with (
+            pytest.raises(InterruptedError),
+            devices_for_study(store.root, ["cpu"], Mock(side_effect=InterruptedError)),
+        ):
             pass
     with devices_for_study(store.root, ["cpu"], lambda slot: pytest.fail("it is free")):
         pass
 
 
-def interrupted(slot: str) -> None:
-    raise InterruptedError
-
-
 @pytest.mark.usefixtures("without_locks")
 def test_whether_a_process_lives_is_unknown(tmp_path: Path) -> None:
-    assert life(tmp_path) == DEAD
-    assert hold(tmp_path) and life(tmp_path) == UNKNOWN and process_of(tmp_path) is None
+    assert life(tmp_path) == DEAD and hold(tmp_path) and life(tmp_path) == UNKNOWN and process_of(tmp_path) is None
     unname(tmp_path)
     assert life(tmp_path) == DEAD
 
@@ -339,8 +326,7 @@ def failing(draft: Path, kind: str) -> None:
     raise FAILURES[kind](draft)
 
 
-def full_disk(*_: object, **__: object) -> None:
-    raise error(errno.ENOSPC)
+full_disk = Mock(side_effect=error(errno.ENOSPC))
 
 
 def once(target: Path, kind: str) -> None:

@@ -1,7 +1,5 @@
 """Tests of what a run says: in odd terminals, at its end, of its notes and the time left, and as an object's repr."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -45,8 +43,6 @@ from tests.cases.build import Rows, bert, fit, saved, task_file, tiny_rows
 from tests.cli.calls import PROJECT, Said, call
 from tests.runs.conftest import made
 from tests.tiny import tiny_pair, tiny_task, tiny_tokenizer
-
-__all__ = ["made"]
 
 PYTHON = f"'{sys.executable}' -m skillviz"
 
@@ -153,7 +149,6 @@ def little(dense: tuple[list[object], Path]) -> Said:
 
 
 def are_in_order(out: str, *words: str) -> bool:
-    """Return whether the output has these words, which all must be present, in this order."""
     places = [out.index(word) for word in words]
     return places == sorted(places)
 
@@ -228,7 +223,6 @@ NOTES = {
 
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Return the models of a pair and where they run."""
     base, finetuned = tiny_pair(tmp_path_factory.mktemp("pair"), steps=5)
     return {"base": str(base), "finetuned": str(finetuned), "device": "cpu"}
 
@@ -276,7 +270,6 @@ class Clock:
 
 
 def long(rows: Rows) -> Rows:
-    """The rows with texts three times as long."""
     return [{"text": " ".join([row["text"]] * 3), "label": row["label"]} for row in rows]
 
 
@@ -373,7 +366,6 @@ FACTS = {
 
 @pytest.fixture(scope="module")
 def objects(pair: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """Return an object of each class of FACTS."""
     folder, base, finetuned = tmp_path_factory.mktemp("objects"), pair["base"], pair["finetuned"]
     file = task_file(folder / "own", tiny_rows(48), tiny_rows(24, seed=1))
     spec, session, task = RunSpec(**pair, task=str(file), localizer="movement"), Session(), read_task(file)

@@ -1,7 +1,5 @@
-"""Task files and frames for the tests, and tokenizers of every kind: WordPiece, byte-level BPE, Unigram (SentencePiece),
-Llama's BPE, words."""
-
-from __future__ import annotations
+"""Task files and frames for the tests, and tokenizers of every kind: WordPiece, byte-level BPE, Unigram, Llama's BPE,
+and whole words."""
 
 import io
 import json
@@ -12,6 +10,7 @@ from typing import Any
 
 import pandas as pd
 import pyarrow as pa
+import pytest
 import yaml
 from pyarrow import parquet
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
@@ -25,14 +24,25 @@ from tests.tiny import tiny_tokenizer, words
 ROWS = [{"text": f"story {i} was {'good' if i % 2 else 'bad'}", "label": i % 2} for i in range(30)]
 
 
+def refused_in(error: type[Exception], *cases: tuple[Any, ...]) -> Callable[..., None]:
+    """Return a test in which each call raises the error; a case has a regular expression, what is called with an empty
+    folder, and its other arguments."""
+
+    @pytest.mark.parametrize("case", cases, ids=lambda case: str(case[0]))
+    def test(case: tuple[Any, ...], tmp_path: Path) -> None:
+        words, call, *arguments = case
+        with pytest.raises(error, match=words):
+            call(tmp_path, *arguments)
+
+    return test
+
+
 def as_parquet(table: pa.Table) -> bytes:
-    """Return the table as a Parquet file."""
     parquet.write_table(table, file := io.BytesIO())
     return file.getvalue()
 
 
 def as_lines(rows: Sequence[dict[str, Any]]) -> bytes:
-    """Return the rows as JSONL."""
     return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode()
 
 
@@ -89,7 +99,6 @@ def made(masked: str | None = None, causal: str | None = None, pair: bool = Fals
 
 
 def frame(*texts: str | tuple[str, str]) -> pd.DataFrame:
-    """Return a frame of these texts or pairs of texts, with alternating labels."""
     rows = [(text,) if isinstance(text, str) else text for text in texts]
     columns = {name: list(column) for name, column in zip(("text_a", "text_b"), zip(*rows, strict=True), strict=False)}
     ids = [f"test-{i}" for i in range(len(rows))]
@@ -98,6 +107,7 @@ def frame(*texts: str | tuple[str, str]) -> pd.DataFrame:
 
 MASKED = ("wordpiece", "bytes", "unigram")
 CAUSAL = ("gpt2", "llama", "opt")
+NAMES, INPUTS = ("bos_token", "pad_token", "eos_token", "unk_token"), ["input_ids", "attention_mask"]
 POLARITY = "{text} It was <mask>."
 
 
@@ -127,12 +137,10 @@ def _unigram() -> PreTrainedTokenizerFast:
     built.post_processor = processors.TemplateProcessing(
         single="<s> $A </s>", pair="<s> $A </s> </s> $B </s>", special_tokens=[("<s>", 0), ("</s>", 2)]
     )
-    names = ("bos_token", "pad_token", "eos_token", "unk_token")
-    tokens = dict(zip(names, special, strict=False)) | {"cls_token": "<s>", "sep_token": "</s>"}
+    tokens = dict(zip(NAMES, special, strict=False)) | {"cls_token": "<s>", "sep_token": "</s>"}
     mask = AddedToken("<mask>", lstrip=True, special=True)
-    inputs = ["input_ids", "attention_mask"]
     return PreTrainedTokenizerFast(
-        tokenizer_object=built, mask_token=mask, model_max_length=64, model_input_names=inputs, **tokens
+        tokenizer_object=built, mask_token=mask, model_max_length=64, model_input_names=INPUTS, **tokens
     )
 
 
@@ -143,10 +151,8 @@ def _words() -> PreTrainedTokenizerFast:
     built = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
     built.normalizer = normalizers.Lowercase()
     built.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    names = ("bos_token", "pad_token", "eos_token", "unk_token")
-    inputs = ["input_ids", "attention_mask"]
     return PreTrainedTokenizerFast(
-        tokenizer_object=built, model_max_length=64, model_input_names=inputs, **dict(zip(names, special, strict=True))
+        tokenizer_object=built, model_max_length=64, model_input_names=INPUTS, **dict(zip(NAMES, special, strict=True))
     )
 
 

@@ -1,8 +1,6 @@
 """Tests of rows in users' files: each is read as it is meant, from an upload and a task file, or refused by its row;
 and of uploads, which become ordinary tasks that are guessed, checked and written once."""
 
-from __future__ import annotations
-
 import codecs
 import csv
 import gzip
@@ -10,6 +8,7 @@ import io
 import json
 import shutil
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +41,8 @@ from skillviz.tasks.uploaded import (
     saved,
     set_aside,
 )
-from tests.tasks.make import ROWS, WRITERS, as_lines, as_parquet, write_rows, write_task
+from tests.refused import refused
+from tests.tasks.make import ROWS, WRITERS, as_lines, as_parquet, refused_in, write_rows, write_task
 
 
 def encoded(content: str | bytes) -> bytes:
@@ -50,18 +50,15 @@ def encoded(content: str | bytes) -> bytes:
 
 
 def as_upload(folder: Path, name: str, content: str | bytes) -> pd.DataFrame:
-    """Return all rows of an uploaded file."""
     return rows_of(Upload(name, encoded(content)))
 
 
 def as_task_file(folder: Path, name: str, content: str | bytes, **changes: Any) -> pd.DataFrame:
-    """Return the test split of a task whose files have this name and content."""
     (folder / name).write_bytes(encoded(content))
     return load(task(write_task(folder, **{"data": dict.fromkeys(("train", "test"), name), **changes}))).test
 
 
 def as_test_file(folder: Path, name: str, content: str | bytes) -> pd.DataFrame:
-    """Return the test split of a task whose test file has this name and content."""
     return as_task_file(folder, name, content, data={"train": "train.jsonl", "test": name})
 
 
@@ -80,10 +77,13 @@ def test_every_format_is_taken_as_an_upload_and_in_a_task_file(ending: str, tmp_
     assert test.to_dict("list") == expected and test["label"].dtype == np.int64
 
 
-@pytest.mark.parametrize("name", ["a.xlsx", "a.gz", "a.parquet.gz", "csv", "a.csv.zip"])
-def test_another_format_is_refused_with_those_that_are_known(name: str) -> None:
-    with pytest.raises(BadData, match=f"{name} cannot be read; allowed: .jsonl, .json, .csv, .tsv, .parquet"):
-        rows_of(Upload(name, b"x"))
+test_another_format_is_refused_with_those_that_are_known = refused_in(
+    BadData,
+    *(
+        (f"{name} cannot be read; allowed: .jsonl, .json, .csv, .tsv, .parquet", as_upload, name, b"x")
+        for name in ("a.xlsx", "a.gz", "a.parquet.gz", "csv", "a.csv.zip")
+    ),
+)
 
 
 PLAIN = "text,label\na good one,1\na bad one,0\n"
@@ -171,8 +171,7 @@ def test_an_odd_file_keeps_its_rows(name: str, content: str, expected: dict[str,
 
 
 def test_an_index_that_pandas_wrote_is_no_part_of_the_data(tmp_path: Path) -> None:
-    numbered = FRAME.set_axis([0, 1], axis=1).to_csv()
-    assert list(as_upload(tmp_path, "a.csv", numbered)) == ["Unnamed: 0", "0", "1"]
+    assert list(as_upload(tmp_path, "a.csv", FRAME.set_axis([0, 1], axis=1).to_csv())) == ["Unnamed: 0", "0", "1"]
     path = write_task(tmp_path, suffix=".csv")
     plain = load(task(path)).fingerprint
     for split in ("train", "test"):
@@ -303,10 +302,14 @@ def test_labels_are_names_or_indices_however_they_are_spelled(
     )
 
 
-@pytest.mark.parametrize("labels", [["1.0", "2.0"], ["1", "2"]])
-def test_a_number_among_numbers_is_a_name_and_no_index(tmp_path: Path, labels: list[str]) -> None:
-    with pytest.raises(BadData, match=rf"the label '0' in row 1 .* allows '{labels[0]}', '{labels[1]}'\.$"):
-        as_task_file(tmp_path, "a.jsonl", as_lines(ROWS_4), labels=labels)
+test_a_number_among_numbers_is_a_name_and_no_index = refused_in(
+    BadData,
+    *(
+        (rf"the label '0' in row 1 .* allows '{labels[0]}', '{labels[1]}'\.$",
+         partial(as_task_file, labels=labels), "a.jsonl", as_lines(ROWS_4))
+        for labels in (["1.0", "2.0"], ["1", "2"])
+    ),
+)  # fmt: skip
 
 
 AS_WRITTEN = ["2020-01-01", "2020-01-01T10:00:00Z", "1e5", "007", "NaN", "NA", "null", "None", "True", "1.50",
@@ -391,7 +394,6 @@ def test_dropped_labels_are_left_out_and_rows_keep_their_numbers(tmp_path: Path)
 
 
 def x(column: pa.Array) -> bytes:
-    """Return a Parquet file with a text, a label, and this column under the name x."""
     return as_parquet(pa.table({"text": ["hello"] * 2, "label": [0, 1], "x": pa.concat_arrays([column] * 2)}))
 
 
@@ -413,8 +415,7 @@ def test_a_column_that_no_task_can_use_is_left_out_and_refused_where_it_is_wante
 ) -> None:
     upload = Upload(name, content)
     rows = read(upload)
-    assert list(rows.frame) == ["text", "label"]
-    assert rows.left_out.keys() == {"x"} and reason in rows.left_out["x"]
+    assert list(rows.frame) == ["text", "label"] and rows.left_out.keys() == {"x"} and reason in rows.left_out["x"]
     assert list(as_task_file(tmp_path, name, content)["label"]) == [0, 1] * (len(rows.frame) // 2)
     with pytest.raises(BadData, match=f"column 'x' of .*{name} .*save it as text"):
         as_task_file(tmp_path, name, content, text="x")
@@ -457,18 +458,18 @@ def test_600_000_rows_are_read(ending: str, tmp_path: Path) -> None:
 TIGHT = Limits(rows=10, columns=3, cells=24, within=6, size=400)
 
 
-@pytest.mark.parametrize(
-    ("rows", "said"),
-    [
-        ([{"text": "a"}] * 11, "more than 10 rows"),
-        ([{"text": "a", "x": 1, "y": 2, "z": 3}], "more than 3 columns"),
-        ([{"text": "a", "x": 1, "y": 2}] * 9, "more than 24 cells"),
-    ],
+test_a_file_over_a_limit_is_refused = refused(
+    BadData,
+    *(
+        (said, limited, f"a{ending}", WRITERS[ending](rows), TIGHT)
+        for ending in (".jsonl", ".parquet")
+        for rows, said in (
+            ([{"text": "a"}] * 11, "more than 10 rows"),
+            ([{"text": "a", "x": 1, "y": 2, "z": 3}], "more than 3 columns"),
+            ([{"text": "a", "x": 1, "y": 2}] * 9, "more than 24 cells"),
+        )
+    ),
 )
-@pytest.mark.parametrize("ending", [".jsonl", ".parquet"])
-def test_a_file_over_a_limit_is_refused(rows: list[dict[str, object]], said: str, ending: str) -> None:
-    with pytest.raises(BadData, match=said):
-        limited(f"a{ending}", WRITERS[ending](rows), TIGHT)
 
 
 @pytest.mark.parametrize(
@@ -561,9 +562,9 @@ def test_progress_bars_are_as_before_afterwards() -> None:
         assert datasets.are_progress_bars_disabled() is not shown
 
 
-def test_a_hub_set_that_cannot_be_had_is_one_sentence() -> None:
-    with pytest.raises(BadData, match=r"nyu-mll/glue \(rte\) could not be downloaded .* HF_HUB_OFFLINE is set[^\n]*$"):
-        load(TASKS["rte"])
+test_a_hub_set_that_cannot_be_had_is_one_sentence = refused(
+    BadData, (r"nyu-mll/glue \(rte\) could not be downloaded .* HF_HUB_OFFLINE is set[^\n]*$", load, TASKS["rte"])
+)
 
 
 def test_hub_class_names_are_mapped(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,5 @@
 """Tests of the process that reads an upload: it starts from any folder, refuses what expands, and says why it ended."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import json
@@ -37,8 +35,7 @@ def test_an_upload_is_read_from_any_folder(folder: Path) -> None:
         f"print(upload_reader.read('a.csv', {CSV!r}).table.num_rows)"
     )
     clean = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    command = [sys.executable, "-c", code, str(PROJECT)]
-    assert subprocess.check_output(command, cwd=folder, env=clean) == b"2\n"
+    assert subprocess.check_output([sys.executable, "-c", code, str(PROJECT)], cwd=folder, env=clean) == b"2\n"
 
 
 @pytest.mark.slow
@@ -139,14 +136,6 @@ def lists_of(elements: pa.Array) -> bytes:
     return as_parquet(pa.table({"text": ["x"] * 10, "y": pa.ListArray.from_arrays(parts, elements)}))
 
 
-def fields(count: int) -> pa.Array:
-    return pa.StructArray.from_arrays([pa.array(np.zeros(count, bool))], ["a"])
-
-
-def empty_lists(count: int) -> pa.Array:
-    return pa.ListArray.from_arrays(pa.array(np.zeros(count + 1, np.int32)), pa.array([], pa.bool_()))
-
-
 BOMBS: dict[str, tuple[Callable[[], str | bytes], str]] = {
     "repeated.parquet": (lambda: repeated(2**21, 1000), "more than 2 GiB of memory"),
     "one long.parquet": (lambda: repeated(2**26, 100), "more than 2 GiB of memory"),
@@ -172,13 +161,16 @@ BOMBS: dict[str, tuple[Callable[[], str | bytes], str]] = {
     "later null.jsonl": (lambda: " \n\nnull\n", "holds a single value and no rows"),
     "nested.jsonl": (lambda: '{"a": ' + "[" * 200_000 + "]" * 200_000 + "}", "nested too deeply"),
 }  # fmt: skip
+NO_BITS, NO_LISTS = np.zeros(600_000, bool), np.zeros(1_200_001, np.int32)
 UNUSABLE: dict[str, tuple[Callable[[], str | bytes], str, str]] = {
-    "fields.parquet": (lambda: lists_of(fields(600_000)), "y", "lists of the type struct"),
-    "lists.parquet": (lambda: lists_of(empty_lists(1_200_000)), "y", "lists of the type list"),
+    "fields.parquet": (
+        lambda: lists_of(pa.StructArray.from_arrays([pa.array(NO_BITS)], ["a"])), "y", "lists of the type struct"),
+    "lists.parquet": (
+        lambda: lists_of(pa.ListArray.from_arrays(NO_LISTS, pa.array([], pa.bool_()))), "y", "lists of the type list"),
     "bits in lists.parquet": (lambda: lists_of(pa.array(np.zeros(1_200_000, bool))), "y", "1,000,000 values"),
     "list.parquet": (in_a_list, "text", "lists of the type dictionary"),
     "deep.json": (lambda: json.dumps([{"b": 1, "a": {n: i}} for i, n in enumerate(NAMES)]), "a", "objects"),
-}
+}  # fmt: skip
 """Files with one column that is too large: no task can use it, and it is not decoded."""
 
 
@@ -199,7 +191,6 @@ def test_a_column_that_is_too_much_is_not_read(name: str) -> None:
 
 @pytest.mark.slow
 def test_lines_within_cells_are_no_rows() -> None:
-    """A review has several lines: 50,000 lines of 120 columns are 500 rows."""
     row = '"' + "good\n" * 100 + '"' + ",1" * 119 + "\n"
     header = ",".join(f"c{i}" for i in range(120)) + "\n"
     assert len(rows_of(upload("reviews.csv", header + row * 500))) == 500

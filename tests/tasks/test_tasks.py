@@ -1,19 +1,25 @@
-"""Tests of task files, names and definitions: the allowed content, one sentence for each error, untrusted YAML."""
+"""Tests of tasks: files, names and definitions, with one sentence for each error; untrusted YAML; sampling that is
+seeded, disjoint and reported; test texts that others train on; and the real data sets (benchmarks/tasks)."""
 
 from __future__ import annotations
 
+import itertools
+import json
 import os
 import re
+import time
 from operator import attrgetter
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, get_args
 
+import numpy as np
 import pandas as pd
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from transformers import AutoTokenizer
 
 from skillviz.core.comparison import Comparison
 from skillviz.core.draws import LARGEST_SEED
@@ -25,20 +31,23 @@ from skillviz.runs.provenance import task_note
 from skillviz.runs.record import TaskNote
 from skillviz.runs.score import read_score_spec
 from skillviz.runs.spec import Readout, RunSpec, read_spec
+from skillviz.runs.transfer import other_examples
 from skillviz.serving.visitor import refuse_variables
 from skillviz.studies.finetuned_model import read_finetuned
 from skillviz.tasks import registry, user_file
 from skillviz.tasks.definition import APART, DESCRIPTIVE, KINDS, OF_DATA, OTHERS, compared, definition
+from skillviz.tasks.encode import encode
+from skillviz.tasks.leaks import digests, plain, training_texts, unseen
 from skillviz.tasks.project import expanded, located
 from skillviz.tasks.readable_names import SHIPPED, readable, readable_name
 from skillviz.tasks.registry import TASKS, task
-from skillviz.tasks.splits import load, load_test, load_to_score
+from skillviz.tasks.splits import capped, fingerprint, k_shot_rows, load, load_test, load_to_score, tenth
 from skillviz.tasks.task import Files, Hub, LabelWords, Task, Template
 from skillviz.tasks.template import parse, places
 from skillviz.tasks.user_file import data_files, read_task, task_stamp
 from skillviz.tasks.yaml_files import MOST_DEPTH, MOST_VALUES, parsed, read_yaml
 from tests.refused import refused
-from tests.tasks.make import ROWS, write_rows, write_task
+from tests.tasks.make import ROWS, refused_in, write_rows, write_task
 from tests.tiny import tiny_task
 
 ROOT = Path(__file__).parents[2]
@@ -68,8 +77,7 @@ BY_NAME = {"positive": "great", "negative": "bad"}
 )  # fmt: skip
 def test_a_file_gives_the_task_it_says(tmp_path: Path, changes: dict[str, Any], facts: dict[str, Any]) -> None:
     found = task(write_task(tmp_path, **changes))
-    assert {name: attrgetter(name)(found) for name in facts} == facts
-    assert found.path == tmp_path / "task.yaml"
+    assert {name: attrgetter(name)(found) for name in facts} == facts and found.path == tmp_path / "task.yaml"
 
 
 def test_a_task_may_have_test_examples_only_and_no_template(tmp_path: Path) -> None:
@@ -107,9 +115,14 @@ def test_paths_are_relative_to_the_file_and_variables_expanded(tmp_path: Path, m
         task(path)
 
 
-@pytest.mark.parametrize(
-    ("changes", "says"),
-    [
+def made_of(folder: Path, content: bytes) -> Task:
+    (folder / "task.yaml").write_bytes(content)
+    return task(folder / "task.yaml")
+
+
+test_a_wrong_file_gives_one_sentence = refused_in(
+    BadInput,
+    *((rf"\A.*{says}.*\Z", lambda folder, changes: task(write_task(folder, **changes)), changes) for changes, says in (
         ({"lables": ["a", "b"]}, "unknown key 'lables'; known: name, title, data"),
         ({"labels": None}, "has no 'labels'; needed are name, data, text, labels"),
         ({"reference": "answer", "labels": None, "data": None}, r"has no 'data'; needed are name, data, text \(see"),
@@ -134,29 +147,16 @@ def test_paths_are_relative_to_the_file_and_variables_expanded(tmp_path: Path, m
         ({"max_length": "long"}, "'max_length' cannot be used"),
         ({"max_length": 2}, "'max_length' cannot be used"),
         ({"name": "my task"}, "a name has no spaces"),
-    ],
-)
-def test_a_wrong_file_gives_one_sentence(tmp_path: Path, changes: dict, says: str) -> None:
-    with pytest.raises(BadInput, match=re.compile(says)) as error:
-        task(write_task(tmp_path, **changes))
-    assert "\n" not in str(error.value)
-
-
-@pytest.mark.parametrize(
-    ("content", "says"),
-    [
+    )),
+    *((says, made_of, content) for content, says in (
         (b"name: x\nlabels: [a, b\ntext: y\n", "cannot be read as YAML: .* in line 3"),
         (b"name: x\nname: y\n", "the key name is given twice in line 2"),
         (b"- a\n- b\n", "must be a mapping"),
         (b"", "must be a mapping"),
         (b"name: !!python/object/apply:os.system ['true']\n", "as YAML: could not determine a constructor"),
         (b"\xff\xfe\x00name", "is not UTF-8 text"),
-    ],
-)
-def test_what_is_not_a_task_file_is_refused(tmp_path: Path, content: bytes, says: str) -> None:
-    (tmp_path / "task.yaml").write_bytes(content)
-    with pytest.raises(BadInput, match=says):
-        task(tmp_path / "task.yaml")
+    )),
+)  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -514,12 +514,6 @@ def test_every_change_that_counts_has_a_hash_of_its_own(readout: str) -> None:
     assert len(set(found)) == len(found)
 
 
-def test_the_longest_input_of_the_causal_readout_may_be_its_own() -> None:
-    one, other = (of({"max_length_causal": 64, "max_length": most}) for most in (128, 256))
-    assert definition(one, "causal") == definition(other, "causal")
-    assert definition(one, "prompt") != definition(other, "prompt")
-
-
 @pytest.mark.parametrize("readout", [None, *KINDS])
 @pytest.mark.parametrize("change", SAME)
 def test_what_only_names_or_describes_leaves_it(change: dict[str, Any], readout: str | None) -> None:
@@ -530,13 +524,13 @@ def test_every_field_is_told_of_once() -> None:
     """A new field of a task is part of the definition unless it is listed as not."""
     asked = {name for change, _ in CHANGES for name in change}
     assert asked | OF_DATA | DESCRIPTIVE == set(Task.model_fields) and not OF_DATA & DESCRIPTIVE
-    assert frozenset.union(APART, *OTHERS.values()) <= asked
-    assert set(KINDS) == set(OTHERS) == set(get_args(Readout))
+    assert frozenset.union(APART, *OTHERS.values()) <= asked and set(KINDS) == set(OTHERS) == set(get_args(Readout))
 
 
 MASKED_ONLY = {"template": Template(masked="{text} It was {mask}."), "label_words": LabelWords(masked=("a", "b"))}
 WITH_CAUSAL = {"template": BASIC["template"], "label_words": LabelWords(masked=("a", "b"), causal=("c", "d"))}
 BARE = {"template": Template(), "label_words": LabelWords()}
+SHORT, LONG = ({"max_length_causal": 64, "max_length": most} for most in (128, 256))
 
 
 @pytest.mark.parametrize(
@@ -552,6 +546,8 @@ BARE = {"template": Template(), "label_words": LabelWords()}
         (definition(of({})), definition(of(CHANGES[1][0])), False),
         (definition(of({}), "prompt"), definition(of(BARE), "prompt"), False),  # its words are gone
         (definition(of({}), "prompt"), definition(of(BARE)), False),
+        (definition(of(SHORT), "causal"), definition(of(LONG), "causal"), True),  # its longest input is its own
+        (definition(of(SHORT), "prompt"), definition(of(LONG), "prompt"), False),
         ("a", "a", True),
         ("a", "b", False),
         ("a", "head=a", False),
@@ -574,3 +570,245 @@ def test_a_note_of_one_readout_tells_of_that_one() -> None:
 def test_a_definition_that_is_not_known_is_not_written() -> None:
     notes = [TaskNote(name="mine", labels=("a", "b"), **more) for more in ({}, {"definition": "x"})]
     assert [note.model_dump(mode="json").get("definition", "absent") for note in notes] == ["absent", "x"]
+
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "tasks"
+
+
+@pytest.fixture
+def found(tmp_path: Path) -> Task:
+    return task(write_task(tmp_path))
+
+
+def test_without_validation_a_tenth_of_train_is_taken_and_said(found: Task) -> None:
+    splits = load(found)
+    assert (len(splits.train), len(splits.validation), len(splits.test)) == (27, 3, 30)
+    assert {*splits.train["example_id"], *splits.validation["example_id"]} == {f"train-{n}" for n in range(30)}
+    first, only = splits.notes
+    assert first == "validation: 3 of the 30 train rows, drawn with seed 0, because the task has no validation split."
+    assert only.startswith("validation: all 3 rows have the label 'positive'")
+
+
+def test_the_tasks_own_validation_is_taken_but_k_shot_takes_both_from_train(tmp_path: Path) -> None:
+    data = {"train": "train.jsonl", "validation": "dev.jsonl", "test": "test.jsonl"}
+    write_rows(tmp_path / "dev.jsonl", ROWS[:7])
+    found = task(write_task(tmp_path, data=data))
+    splits = load(found)
+    assert (len(splits.train), [*splits.validation["example_id"]]) == (30, [f"validation-{n}" for n in range(7)])
+    assert splits.notes == ()
+    splits = load(found, k_shot=4, seed=13)
+    assert list(np.bincount(splits.train["label"])) == list(np.bincount(splits.validation["label"])) == [4, 4]
+    assert not set(splits.train["example_id"]) & set(splits.validation["example_id"])
+    assert splits.notes[0] == (
+        "4-shot, seed 13, both out of the train split: train 8 (negative 4, positive 4), "
+        "validation 8 (negative 4, positive 4)."
+    )
+
+
+@pytest.mark.parametrize("arguments", [{"k_shot": 4}, {}, {"max_test": 5}])
+def test_the_seed_decides(found: Task, arguments: dict[str, int]) -> None:
+    first, again, other = (load(found, seed=seed, **arguments).fingerprint for seed in (21, 21, 42))
+    assert first == again != other
+
+
+def test_caps_keep_the_order_and_are_said(found: Task) -> None:
+    splits = load(found, seed=3, max_train=10, max_validation=2, max_test=5)
+    for frame, size in ((splits.train, 10), (splits.validation, 2), (splits.test, 5)):
+        rows = [int(name.rpartition("-")[2]) for name in frame["example_id"]]
+        assert len(rows) == size and rows == sorted(rows) and list(frame.index) == list(range(size))
+    frame, notes = load_test(found, seed=3, max_test=5)
+    assert frame.equals(splits.test), "the test frame alone is the same"
+    assert notes == ("test: 5 of 30 rows, drawn with seed 3.",) and notes[0] in splits.notes
+    assert load(found, max_train=1000).fingerprint == load(found).fingerprint, "a cap above the size"
+
+
+test_one_row_is_not_enough = refused_in(
+    BadData,
+    ("has one row", lambda folder: load(task(write_task(folder, ROWS[:1])))),
+    ("none is left for validation", lambda folder: load(task(write_task(folder, ROWS[:1])), k_shot=1)),
+)
+test_counts_must_be_positive = refused_in(
+    BadInput,
+    *(
+        ("must be", lambda folder, wrong: load(task(write_task(folder)), **wrong), wrong)
+        for wrong in ({"k_shot": 0}, {"max_train": 0}, {"max_test": -1}, {"seed": -1})
+    ),
+)
+
+
+def test_the_fingerprint_sees_splits_ids_texts_and_labels(found: Task) -> None:
+    frame = load(found).test
+    parts = [{"test": frame}, {"train": frame}]
+    for column, value in (("example_id", "test-99"), ("text_a", "other"), ("label", 1)):
+        parts.append({"test": frame.copy()})
+        parts[-1]["test"].loc[0, column] = value
+    assert len({fingerprint(part) for part in parts}) == 5 and len(fingerprint(parts[0])) == 64
+
+
+@given(counts=st.lists(st.integers(1, 40), min_size=2, max_size=4), k=st.integers(1, 20), seed=st.integers(0, 99))
+@settings(max_examples=60, deadline=None)
+def test_k_shot_is_exact_disjoint_and_sorted(counts: list[int], k: int, seed: int) -> None:
+    labels = np.random.default_rng(seed).permutation(np.repeat(np.arange(len(counts)), counts))
+    train, validation = k_shot_rows(labels, k, seed)
+    assert not set(train) & set(validation) and np.all(np.diff(train) > 0) and np.all(np.diff(validation) > 0)
+    for label, m in enumerate(counts):
+        wanted = min(k, max(1, int(0.8 * m + 1e-9)))
+        assert np.sum(labels[train] == label) == wanted and np.sum(labels[validation] == label) == min(k, m - wanted)
+
+
+def test_k_shot_takes_the_first_of_each_class_of_one_shuffle() -> None:
+    small, large = (set(k_shot_rows(np.array([0, 1] * 50), k, 7)[0]) for k in (4, 8))
+    assert small < large
+
+
+def test_tenth_and_cap_partition() -> None:
+    rest, held = tenth(25, 0)
+    assert len(held) == 2 and sorted([*rest, *held]) == list(range(25))
+    assert len(tenth(2, 0)[0]) == len(tenth(2, 0)[1]) == 1
+    assert [capped(np.arange(5), most, 0).tolist() for most in (None, 5)] == [[0, 1, 2, 3, 4]] * 2
+
+
+def leaked_rows(source: Task, other: Task) -> list[int]:
+    return sorted(int(name.rpartition("-")[2]) for name in unseen([source, other])[other.name].leaked)
+
+
+def of_texts(folder: Path, name: str, train: list[str], test: list[str]) -> Task:
+    for split, texts in (("train", train), ("test", test)):
+        write_rows(folder / f"{name}-{split}.jsonl", [{"text": text, "label": n % 2} for n, text in enumerate(texts)])
+    return task(write_task(folder, name=name, data={split: f"{name}-{split}.jsonl" for split in ("train", "test")}))
+
+
+@pytest.fixture
+def three(tmp_path: Path) -> list[Task]:
+    """Return three tasks; `b` tests on two texts of `a`'s training data, and `c` also trains on one of them."""
+    return [
+        of_texts(tmp_path, "a", ["A fine film .", "dull", "It's 9 of 10!"], ["alone", "too"]),
+        of_texts(tmp_path, "b", ["own", "words"], ["a FINE film", "new", "its 9 of 10", "own words"]),
+        of_texts(tmp_path, "c", ["a fine film!", "else"], ["dull.", "dull, not"]),
+    ]
+
+
+def test_texts_are_compared_one_by_one_by_letters_and_digits() -> None:
+    assert plain("It's  9 of 10!") == plain("its 9 OF 10") == "its9of10"
+    assert plain("??") == "??", "a text without letters is itself"
+    assert plain("naïve") == plain("nave") != plain("naive"), "sources write accents in different ways"
+    assert plain("Очень хорошо!") == "оченьхорошо" and plain("很好 2024") != plain("不好 2024"), "every script counts"
+    assert len({*digests(pd.DataFrame({"text_a": ["ab", "a"], "text_b": ["c", "bc"]}))}) == 2, (
+        "where one text ends counts"
+    )
+
+
+def test_what_others_trained_on_is_found_and_counted(three: list[Task]) -> None:
+    found = unseen(three)
+    assert {name: row.leaked for name, row in found.items()} == {"a": set(), "b": {"test-0", "test-2"}, "c": {"test-0"}}
+    assert found["a"].sentence == "" and unseen(three[:1])["a"].leaked == frozenset(), "its own training data"
+    assert dict(found["b"].by) == {"a": 2, "c": 1}, "a row that two tasks hold counts for both"
+    assert "b: 2 of 4 test examples are left out" in found["b"].sentence and "2 of a, 1 of c" in found["b"].sentence
+    assert leaked_rows(three[0], three[1]) == [0, 2] and leaked_rows(three[1], three[0]) == []
+
+
+@pytest.mark.cases(2, 3)
+@pytest.mark.parametrize(
+    ("name", "dropped"), [("cr", 0), ("uci_yelp", 0), ("uci_amazon", 3), ("uci_imdb", 1), ("subj", 696)]
+)
+def test_what_the_movie_reviews_were_trained_on_is_left_out_of_the_other_examples(name: str, dropped: int) -> None:
+    """In the shipped files, sources write the same sentence with other punctuation and capitals."""
+    source, other = (task(EXAMPLES / f"{one}.yaml") for one in ("mr", name))
+    mapping = {"subjective": "negative", "objective": "positive"} if name == "subj" else None
+    found = other_examples(source, other, "head", training_texts(source), mapping)
+    assert found.dropped == dropped == found.rows - len(found.frame)
+
+
+@pytest.mark.nightly
+@pytest.mark.real
+def test_the_list_that_came_with_the_data_is_found_again(real: Path) -> None:
+    told = json.loads((real / "data" / "overlap.json").read_text(encoding="utf-8"))
+    names = ("sst2", "mr", "subj", "mpqa", "cr", "qnli", "mnli", "snli", "ag_news")
+    tasks = {name: task(FOLDER / f"{name}.yaml") for name in names}
+    for a, b in itertools.permutations(names, 2):
+        if f"{a}->{b}" in told or {a, b} <= {"qnli", "mnli", "snli", "cr"}:
+            assert leaked_rows(tasks[a], tasks[b]) == told.get(f"{a}->{b}", []), (a, b)
+
+
+FOLDER = Path(__file__).parents[2] / "benchmarks" / "tasks"
+FILES = sorted(FOLDER.glob("*.yaml"))
+NAMES_OF_REAL = {"sst2_sentences": "sst2", "yelp_reviews": "yelp"}
+SIZES = {"sst2_sentences": (6908, 872, 1821), "trec": (4833, 536, 500), "snli": (9999, 2000, 2000)}
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_files_ask_like_the_registry(path: Path) -> None:
+    found, row = read_task(path), TASKS[NAMES_OF_REAL.get(path.stem, path.stem)]
+    assert found.name == path.stem and found.template == row.template and found.metric == row.metric
+    assert found.labels[found.positive] == row.labels[row.positive]
+    for kind in ("masked", "causal"):
+        by_label = dict(zip(found.labels, getattr(found.label_words, kind), strict=True))
+        assert by_label == dict(zip(row.labels, getattr(row.label_words, kind), strict=True))
+
+
+def test_every_task_of_the_paper_has_real_data() -> None:
+    assert {NAMES_OF_REAL.get(path.stem, path.stem) for path in FILES} == set(TASKS)
+
+
+@pytest.mark.cases(7, 6)
+@pytest.mark.real
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_files_load(path: Path, real: Path) -> None:
+    found = task(path)
+    splits = load(found)
+    for frame in (splits.train, splits.validation, splits.test):
+        assert len(frame) and set(frame["label"]) == set(range(len(found.labels)))
+    assert not set(splits.train["example_id"]) & set(splits.validation["example_id"])
+    sizes = (len(splits.train), len(splits.validation), len(splits.test))
+    assert sizes == SIZES.get(path.stem, sizes)
+
+
+@pytest.mark.real
+def test_small_classes_give_what_they_have(real: Path) -> None:
+    """TREC has 84 abbreviations: 67 to train, 17 to validate; the other classes give 128 each."""
+    splits = load(task(FOLDER / "trec.yaml"), k_shot=128, seed=13)
+    assert np.bincount(splits.train["label"]).tolist() == [128, 128, 67, 128, 128, 128]
+    assert np.bincount(splits.validation["label"]).tolist() == [128, 128, 17, 128, 128, 128]
+    assert "classes with too few rows give fewer" in splits.notes[0]
+
+
+@pytest.mark.cases(0, 1)
+@pytest.mark.slow
+@pytest.mark.real
+@pytest.mark.parametrize("readout", ["head", "prompt"])
+def test_a_real_wordpiece_tokenizer(real: Path, readout: str) -> None:
+    tokenizer = AutoTokenizer.from_pretrained(real / "models" / "minilm-l6")
+    for name in ("sst2_sentences", "mnli", "trec", "mrpc"):
+        found = task(FOLDER / f"{name}.yaml")
+        encoded = encode(found, load(found, max_test=300).test, tokenizer, readout, max_length=48)
+        assert encoded.lengths.max() == 48 if name in ("mnli", "mrpc") else encoded.lengths.max() <= 48
+        assert readout == "head" or len(encoded.label_ids) == len(found.labels)
+
+
+@pytest.mark.nightly
+@pytest.mark.real
+@pytest.mark.parametrize("model", ["stories260k", "babyllama-105"])
+def test_real_causal_tokenizers_join_prompt_and_answer(real: Path, model: str) -> None:
+    """The token ids of prompt and answer together equal the ids of the whole text, for every label."""
+    tokenizer = AutoTokenizer.from_pretrained(real / "models" / model)
+    for name in ("sst2_sentences", "rte", "ag_news"):
+        found = task(FOLDER / f"{name}.yaml")
+        encoded = encode(found, load(found, max_test=40).test, tokenizer, "causal")
+        assert encoded.lengths.max() <= 256
+        for ids, answers in zip(encoded.input_ids, encoded.answers, strict=True):
+            end = tokenizer.decode(ids, skip_special_tokens=True)[-12:]
+            for word, answer in zip(found.label_words.causal, answers, strict=True):
+                whole = tokenizer(f"{end} {word}", add_special_tokens=False)["input_ids"]
+                assert answer.tolist() == whole[-len(answer) :]
+                assert tokenizer.decode(answer).strip().lower() == word.lower() or model == "babyllama-105"
+
+
+@pytest.mark.real
+@pytest.mark.bench
+def test_ten_thousand_pairs_of_real_texts_take_seconds(real: Path) -> None:
+    tokenizer = AutoTokenizer.from_pretrained(real / "models" / "minilm-l6")
+    found = task(FOLDER / "mnli.yaml")
+    train = load(found).train
+    start = time.perf_counter()
+    encode(found, train, tokenizer, "prompt", max_length=48)
+    assert time.perf_counter() - start < 20
