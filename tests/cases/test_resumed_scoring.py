@@ -126,17 +126,18 @@ def test_scores_of_something_else_are_made_again(
 
 
 def test_a_kept_pass_belongs_to_its_examples(tmp_path: Path) -> None:
-    def examples(*first: int) -> Encoded:
-        return Encoded(["a", "b"], [np.array([*first, 2]), np.array([3])], np.array([0, 1]), 2)
+    def examples(*first: int, second: tuple[int, ...] = (3,)) -> Encoded:
+        return Encoded(["a", "b"], [np.array(first), np.array(second)], np.array([0, 1]), 2)
 
-    scores, place = np.array([[0.1, 0.2], [0.3, 0.4]], dtype=np.float32), ("test", digest(examples(1)), "grafted")
+    scores, place = np.array([[0.1, 0.2], [0.3, 0.4]], dtype=np.float32), ("test", digest(examples(1, 2)), "grafted")
     passes = Passes(folder=tmp_path / FOLDER, stamp={"spec": "one"})
     passes.keep(scores, *place)
     found = passes.kept(2, *place)
     assert found is not None and found.dtype == np.float32 and np.array_equal(found, scores)
     others = {
-        "another token": passes.kept(2, "test", digest(examples(7)), "grafted"),
-        "another length": passes.kept(2, "test", digest(examples(1, 2)), "grafted"),
+        "another token": passes.kept(2, "test", digest(examples(7, 2)), "grafted"),
+        "another length": passes.kept(2, "test", digest(examples(1, 2, 2)), "grafted"),
+        "the same tokens, cut elsewhere": passes.kept(2, "test", digest(examples(1, second=(2, 3))), "grafted"),
         "another state": passes.kept(2, *place[:2], "complement"),
         "another stamp": Passes(folder=tmp_path / FOLDER, stamp={"spec": "two"}).kept(2, *place),
         "no folder": Passes().kept(2, "test"),
