@@ -326,13 +326,16 @@ def test_the_newest_minute_counts() -> None:
 def test_longer_texts_take_longer(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [0.0]
     monkeypatch.setattr(time, "perf_counter", lambda: clock[0])
-    scored = Scored(examples=110, tokens=100 * 10 + 10 * 500)
+    scored = Scored(examples=110, tokens=100 * 10 + 10 * 600)
     assert scored.left is None
     clock[0] = 1.0
     scored.add(100, 1000)
-    assert scored.left == 5.0, "a tenth of the examples, and five sixths of the tokens"
-    scored.add(10, 5000, is_new=False)
-    assert scored.left == 0.0 and scored.pace.work == 1000, "an earlier attempt's scores measure nothing"
+    assert scored.left == 6.0, "a tenth of the examples, and six sevenths of the tokens"
+    scored.add(4, 4000, is_new=False)
+    assert scored.left == 2.0 and scored.pace.work == 1000, "an earlier attempt's scores measure nothing"
+    clock[0] = 2.0
+    scored.add(3, 1000)
+    assert scored.left == pytest.approx(1.0), "each measurement starts where the last one ended"
 
 
 @pytest.mark.parametrize(
