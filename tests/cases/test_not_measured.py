@@ -79,7 +79,7 @@ def said(*classes: int, sure: float = 2.0) -> np.ndarray:
 )
 def test_f1_of_one_class_is_not_measured(predicted: tuple[int, ...], labels: tuple[int, ...]) -> None:
     z, y = said(*predicted), np.array(labels)
-    np.testing.assert_equal([score(z, y, "f1", 1)["f1"], *metric_interval(z, y, "f1")], NAN)
+    np.testing.assert_array_equal([score(z, y, "f1", 1)["f1"], *metric_interval(z, y, "f1")], NAN)
     assert metrics(z, y, F1)["f1"].columns() == {"value": None, "debiased": None, "low": None, "high": None}
 
 
@@ -112,7 +112,7 @@ def test_one_example_has_a_value_and_no_interval(metric: str) -> None:
     one, other, y = said(1), said(1, sure=1.0), np.array([1])
     found, less = metric_interval(one, y, metric), metric_difference(one, other, y, metric)
     assert found.value > 0 > less.value
-    np.testing.assert_equal([found.low, found.high, less.low, less.high], NAN)
+    np.testing.assert_array_equal([found.low, found.high, less.low, less.high], NAN)
     assert metric_difference(one, one, y, metric)[:3] == (0.0, 0.0, 0.0)  # a model does not differ from itself
 
 
