@@ -96,7 +96,7 @@ def real() -> Path:
 @pytest.fixture(autouse=True)
 def uploads_are_read_here(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Read uploads in this process: each process takes a second. Tests of the processes themselves start them."""
-    if request.node.path.name not in ("test_upload_reader.py", "test_upload_size.py"):
+    if request.node.path.name != "test_upload_reader.py":
         from skillviz.tasks import upload_reader
 
         monkeypatch.setattr(upload_reader, "in_a_process", upload_reader.output_of)

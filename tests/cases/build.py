@@ -1,18 +1,15 @@
 """Builders of models, data and calls for tests of user files; each case is built in code with its correct value."""
 
-from __future__ import annotations
-
-import json
 import random
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
-import yaml
 from transformers import BertConfig, BertForSequenceClassification, PreTrainedModel
 
 from skillviz.runs.evaluation import Evaluation, evaluate
+from tests.tasks.make import write_rows, write_task
 from tests.tiny import tiny_rows, tiny_tokenizer
 
 Rows = Sequence[dict[str, Any]]
@@ -63,26 +60,24 @@ def saved(folder: Path, model: PreTrainedModel, tokenizer: Any = None) -> Path:
     return folder
 
 
-def trained_pair(folder: Path, rows: Rows, steps: int = 40) -> Path:
-    """Return the folder with `base` and `tuned`, which was trained outside skillviz on all of the rows."""
-    tokenizer, model = tiny_tokenizer("bert"), bert()
-    saved(folder / "base", model, tokenizer)
-    fit(model, tokenizer, rows, steps=steps)
-    saved(folder / "tuned", model, tokenizer)
-    return folder
+def fitted_pair(
+    folder: Path, rows: Rows, tokenizer: Any = None, model: Any = None, *, stores: bool = True, **training: Any
+) -> tuple[Path, Path, PreTrainedModel]:
+    """Return a base, the same model fitted to the rows with its tokenizer (or this one), and the latter loaded. Without
+    `stores`, the tokenizers are those that the folders have already."""
+    model, tokenizer = model or bert(), tokenizer or tiny_tokenizer("bert")
+    base = saved(folder / "base", model, tiny_tokenizer("bert") if stores else None)
+    fit(model, tokenizer, rows, **training)
+    return base, saved(folder / "tuned", model, tokenizer if stores else None), model
 
 
-def task_file(folder: Path, train: Rows, test: Rows, **changes: Any) -> Path:
+def task_file(folder: Path, train: Rows, test: Rows, validation: Rows = (), **changes: Any) -> Path:
     """The path of a YAML task of two classes with JSONL data."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for split, rows in (("train", train), ("test", test)):
-        (folder / f"{split}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    values = {
-        "name": folder.name, "data": {"train": "train.jsonl", "test": "test.jsonl"}, "text": "text", "label": "label",
-        "labels": ["negative", "positive"],
-    }  # fmt: skip
-    path = folder / "task.yaml"
-    path.write_text(yaml.safe_dump({**values, **changes}, sort_keys=False), encoding="utf-8")
+    splits = {"train": train, **({"validation": validation} if validation else {}), "test": test}
+    values = {"name": folder.name, "data": {split: f"{split}.jsonl" for split in splits}, "template": None}
+    path = write_task(folder, train, **{**values, "label_words": None, **changes})
+    for split, rows in splits.items():
+        write_rows(folder / f"{split}.jsonl", rows)
     return path
 
 
@@ -90,6 +85,3 @@ def evaluated(base: Path, finetuned: Path, task: Path, **options: Any) -> tuple[
     """The fine-tuned model's accuracy on the test split as skillviz measures it, and the whole evaluation."""
     result = evaluate(base, finetuned, task, device="cpu", **options)
     return float(result.headline()["metrics"]["finetuned"]["accuracy"]), result
-
-
-__all__ = ["Rows", "bert", "evaluated", "fit", "own_accuracy", "saved", "task_file", "tiny_rows", "trained_pair"]

@@ -1,24 +1,35 @@
-"""Tests of a run cut during scoring: it resumes bit for bit, and scores with another stamp are not used."""
+"""Tests of work that goes on and finished work: a run cut during scoring resumes bit for bit, and what is finished is
+kept and compared with its sources as same, different or unknown, never as "unchanged" when they cannot be read."""
 
-from __future__ import annotations
-
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 
+from skillviz.commands import finetune
+from skillviz.commands.finetune import RegionSource, check_bases
+from skillviz.core.comparison import Comparison
 from skillviz.core.encoded import Encoded
+from skillviz.core.region import Region
+from skillviz.errors import DiskFull
 from skillviz.runs import passes as scoring
+from skillviz.runs.artifact import CURRENT, RunArtifact
 from skillviz.runs.folder import RunFolder
 from skillviz.runs.passes import FOLDER, Passes, digest
-from skillviz.runs.process import Progress
 from skillviz.runs.produce import carry_on, produce
 from skillviz.runs.run import Run
+from skillviz.runs.session import Session
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store
+from skillviz.studies.step import SKIPPED, attempt
+from skillviz.ui.pages.compare import Side, unlike
 from tests.cases.build import task_file, tiny_rows
-from tests.tiny import tiny_pair
+from tests.runs.tiny_world import spec_of as tiny_spec
+from tests.tiny import tiny_pair, tiny_task
 
 TABLES = ("predictions", "curve", "complement", "interpolation", "interpolation_bins")
 
@@ -79,13 +90,11 @@ def test_finished_passes_are_not_made_again(
     members: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: int
 ) -> None:
     whole = produce(spec_of(members), Store(tmp_path / "whole"))
-    folder = cut(spec_of(members), Store(tmp_path / "cut"), after, monkeypatch)
-    run, made = resumed(folder, monkeypatch)
+    run, made = resumed(cut(spec_of(members), Store(tmp_path / "cut"), after, monkeypatch), monkeypatch)
     assert len(made) == 16 - min(after, 16)
-    for name in TABLES:
-        assert run.record.files[f"{name}.parquet"] == whole.record.files[f"{name}.parquet"], name
+    files, wanted = ([one.record.files[f"{name}.parquet"] for name in TABLES] for one in (run, whole))
+    assert files == wanted and run.region() == whole.region()
     assert run.record.metrics == whole.record.metrics and run.record.transfers == whole.record.transfers
-    assert run.region() == whole.region()
     assert [path.name for path in (run.path / "work").iterdir()] == ["log.txt"], "the scores are gone"
 
 
@@ -98,9 +107,8 @@ def test_scores_of_something_else_are_made_again(
     folder = cut(spec_of(members), Store(tmp_path / "cut"), 8, monkeypatch)
     if change == "damaged":
         for path in (folder.work / FOLDER).iterdir():
-            content = bytearray(path.read_bytes())
-            content[-1] ^= 1
-            path.write_bytes(bytes(content))
+            *content, last = path.read_bytes()
+            path.write_bytes(bytes([*content, last ^ 1]))
     else:
         stamp = Passes.__init__
 
@@ -118,32 +126,106 @@ def test_scores_of_something_else_are_made_again(
 
 
 def test_a_kept_pass_belongs_to_its_examples(tmp_path: Path) -> None:
-    def examples(*first: int) -> Encoded:
-        return Encoded(["a", "b"], [np.array([*first, 2]), np.array([3])], np.array([0, 1]), 2)
+    def examples(*first: int, second: tuple[int, ...] = (3,)) -> Encoded:
+        return Encoded(["a", "b"], [np.array(first), np.array(second)], np.array([0, 1]), 2)
 
-    scores = np.array([[0.1, 0.2], [0.3, 0.4]], dtype=np.float32)
+    scores, place = np.array([[0.1, 0.2], [0.3, 0.4]], dtype=np.float32), ("test", digest(examples(1, 2)), "grafted")
     passes = Passes(folder=tmp_path / FOLDER, stamp={"spec": "one"})
-    passes.keep(scores, "test", digest(examples(1)), "grafted")
-    found = passes.kept(2, "test", digest(examples(1)), "grafted")
+    passes.keep(scores, *place)
+    found = passes.kept(2, *place)
     assert found is not None and found.dtype == np.float32 and np.array_equal(found, scores)
-    assert passes.kept(2, "test", digest(examples(7)), "grafted") is None, "another token"
-    assert passes.kept(2, "test", digest(examples(1, 2)), "grafted") is None, "another length"
-    assert passes.kept(2, "test", digest(examples(1)), "complement") is None
-    assert (
-        Passes(folder=tmp_path / FOLDER, stamp={"spec": "two"}).kept(2, "test", digest(examples(1)), "grafted") is None
-    )
-    assert Passes().kept(2, "test") is None, "nothing is kept without a folder"
+    others = {
+        "another token": passes.kept(2, "test", digest(examples(7, 2)), "grafted"),
+        "another length": passes.kept(2, "test", digest(examples(1, 2, 2)), "grafted"),
+        "the same tokens, cut elsewhere": passes.kept(2, "test", digest(examples(1, second=(2, 3))), "grafted"),
+        "another state": passes.kept(2, *place[:2], "complement"),
+        "another stamp": Passes(folder=tmp_path / FOLDER, stamp={"spec": "two"}).kept(2, *place),
+        "no folder": Passes().kept(2, "test"),
+    }
+    assert others == dict.fromkeys(others)
 
 
 def test_a_full_disk_does_not_end_the_run(
     members: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from skillviz.errors import DiskFull
-
-    def full(path: Path, write: Any) -> None:
-        raise DiskFull("no room")
-
-    monkeypatch.setattr(scoring, "write_file", full)
-    told: list[Progress] = []
+    monkeypatch.setattr(scoring, "write_file", Mock(side_effect=DiskFull("no room")))
     spec = spec_of(members, interpolation=False, others=(), sizes=("5%",))
-    assert produce(spec, Store(tmp_path / "runs"), told.append).record.status == "finished"
+    assert produce(spec, Store(tmp_path / "runs")).record.status == "finished"
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Run, Store]:
+    """Make a tiny pair with its task, and a finished run of it."""
+    folder = tmp_path_factory.mktemp("sources")
+    tiny_pair(folder)
+    tiny_task(folder)
+    store = Store(folder / "runs")
+    return folder, produce(tiny_spec(folder), store), store
+
+
+def changes_of(finished: tuple[Path, Run, Store]) -> Any:
+    """Return how the sources of the run compare now."""
+    _, run, store = finished
+    return RunArtifact(run.spec).changes(run, store, Session())
+
+
+def test_unchanged_sources_are_the_same(finished: tuple[Path, Run, Store]) -> None:
+    assert changes_of(finished) == CURRENT
+
+
+@pytest.mark.parametrize(
+    ("source", "wanted", "why"),
+    [
+        ("base/model.safetensors", Comparison.UNKNOWN, ""),
+        ("finetuned/config.json", Comparison.UNKNOWN, ""),
+        ("test.jsonl", Comparison.UNKNOWN, ""),
+        ("test.jsonl", Comparison.DIFFERENT, "data"),
+    ],
+)
+def test_a_source_that_is_gone_is_unknown_and_a_changed_one_different(
+    finished: tuple[Path, Run, Store], source: str, wanted: Comparison, why: str
+) -> None:
+    file = finished[0] / source
+    before = file.read_bytes()
+    if wanted is Comparison.UNKNOWN:
+        file.unlink()
+    else:
+        file.write_bytes(before.replace(b'"label": 0', b'"label": 1', 1))
+    try:
+        change = changes_of(finished)
+    finally:
+        file.write_bytes(before)
+    assert change.comparison is wanted and change.why and why in change.why
+
+
+def with_record(run: Run, **changes: Any) -> Any:
+    """Return a stand-in of the run with these fields of its record changed."""
+    return SimpleNamespace(record=run.record.model_copy(update=changes), spec=changes.get("spec", run.spec))
+
+
+def test_a_skipped_step_says_that_it_was_not_compared(finished: tuple[Path, Run, Store]) -> None:
+    folder, run, store = finished
+    gone = tiny_spec(folder).model_copy(update={"base": str(folder / "absent")})
+    change = RunArtifact(gone).changes(with_record(run, spec=gone), store, Session())
+    assert change.comparison is Comparison.UNKNOWN and "absent" in change.why
+    assert attempt(lambda: (SKIPPED, change), workshop=None).change == change  # type: ignore[arg-type]
+
+
+def test_a_region_without_a_base_is_noted(
+    finished: tuple[Path, Run, Store], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, run, _ = finished
+    Region(run.region().indices, run.region().shapes).save(tmp_path / "region.safetensors")
+    notes: list[str] = []
+    monkeypatch.setattr(finetune, "note", notes.append)
+    check_bases(str(folder / "base"), [RegionSource("region.safetensors", tmp_path / "region.safetensors", None)])
+    assert len(notes) == 1 and "cannot be compared" in notes[0]
+
+
+def test_runs_that_do_not_name_their_data_are_not_compared(finished: tuple[Path, Run, Store]) -> None:
+    _, run, _ = finished
+    one, two = (Side(name, SimpleNamespace(), run) for name in ("one", "two"))  # type: ignore[arg-type]
+    task = run.record.task
+    assert unlike(two, one) == "" and task is not None
+    silent = with_record(run, task=task.model_copy(update={"fingerprint": ""}))
+    assert "which data" in unlike(replace(two, run=silent), replace(one, run=silent))

@@ -1,10 +1,14 @@
-"""Tests of encoding: the input of each readout with every kind of tokenizer, and the parts that are never truncated."""
+"""Tests of templates, label words and encoding: each readout's input with every kind of tokenizer, and what is cut;
+and of tasks whose examples have their own options, or a reference to write."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
 import time
+from functools import partial
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,167 +17,232 @@ from hypothesis import strategies as st
 
 from skillviz.core.encoded import Encoded
 from skillviz.core.readout import CausalReadout, make_readout
-from skillviz.errors import BadInput, BadLabelWord
+from skillviz.errors import BadData, BadInput, BadLabelWord
+from skillviz.runs.transfer import label_mapping
+from skillviz.tasks.definition import definition
 from skillviz.tasks.encode import cut_lengths, encode, fitted
-from tests.tasks.make import frame, made
-from tests.tasks.tokenizers import CAUSAL, MASKED, tokenizer
+from skillviz.tasks.registry import task
+from skillviz.tasks.splits import load
+from skillviz.tasks.task import Task
+from skillviz.tasks.template import Mask, Place, check_template, parse, places, rendered
+from skillviz.tasks.verbalizer import answer_ids, word_ids
+from tests.refused import refused
+from tests.tasks.make import CAUSAL, MASKED, POLARITY, frame, made, read, refused_in, tokenizer, write_task
 
-POLARITY = "{text} It was <mask>."
 NLI = "{a-}? <mask>, {b~}"
-SPLIT_WORDS = {"masked": ("bad", "superb")}
 GPT = " {a}\n question: {b} true or false?\n answer:"
+PAIR = ("premise", "hypothesis")
+TWO = ("terrible", "great")
 
 
-def shown(encoded: Encoded, row: int, kind: str) -> str:
-    return tokenizer(kind).decode(encoded.input_ids[row])
+def fill(template: str, *texts: str, lmbff_exact: bool = False) -> str:
+    parts = parse(template, PAIR if len(texts) == 2 else ("text",))
+    return rendered(parts, [place.filled(texts[place.field], lmbff_exact) for place in places(parts)], "[MASK]")
 
 
-@pytest.mark.parametrize("kind", [*MASKED, *CAUSAL])
+def ids_of(template: str, words: tuple[str, ...], kind: str) -> np.ndarray:
+    task = made(masked=template)
+    return word_ids(task, parse(template, task.text), words, tokenizer(kind))
+
+
+def test_places_and_mask_are_told_apart() -> None:
+    assert [type(part) for part in parse("{a-}? <mask>, {b~}", PAIR)] == [Place, str, Mask, str, Place]
+
+
+@pytest.mark.parametrize(
+    ("template", "texts", "exact", "filled"),
+    [
+        *((template, ["Fine film."], False, "Fine film. It was [MASK].")
+          for template in ("{text} It was <mask>.", "{a} It was {mask}.", "{text_a} It was [MASK].")),
+        ("{premise} / {hypothesis~}", ["One", "Two"], False, "One / two"),
+        *((NLI, [text, "So it is"], False, f"{shown}? [MASK], so it is")
+          for text, shown in (("Right.", "Right"), ("Right!", "Right"), ("Right?", "Right"), ("Right", "Right"),
+                              ("right,", "right,"), ("", ""))),
+        (NLI, ["Right", "So"], True, "Righ? [MASK], so"),
+        ("{b-~}", ["One.", "Two."], False, "two"),
+        ("{text}: <mask>", ["{text} {b} {{"], False, "{text} {b} {{: [MASK]"),
+        ("{{{text}}} <mask>", ["x"], False, "{x} [MASK]"),
+    ],
+)  # fmt: skip
+def test_a_template_is_filled_with_its_texts(template: str, texts: list[str], exact: bool, filled: str) -> None:
+    """A minus drops a final stop only, or any last character as LM-BFF does; a tilde writes the first letter small."""
+    assert fill(template, *texts, lmbff_exact=exact) == filled
+
+
+test_templates_that_cannot_be_asked_are_refused = refused(
+    BadInput,
+    *(
+        (r"is not a place; allowed are \{text\}", parse, template, ("text",))
+        for template in ("{txt} <mask>", "{} <mask>", "{text <mask>", "{text} } <mask>", "{-} <mask>")
+    ),
+    ("exactly one <mask>; it has 0", check_template, "{text} was good", "masked", ("text",), "task 'x'"),
+    ("exactly one <mask>; it has 2", check_template, "<mask> {text} <mask>", "masked", ("text",), "task 'x'"),
+    ("must end where the answer begins", check_template, "{text} was <mask>", "causal", ("text",), "task 'x'"),
+    ("no place for a text", check_template, "It was <mask>", "masked", ("text",), "task 'x'"),
+)
+test_label_words_without_a_token_of_their_own_are_refused = refused(
+    BadLabelWord,
+    *(
+        (
+            r"the label word 'superb' \(label 'positive'\) is \d tokens .*'.*u.*'.* a single token, or use the causal",
+            *(ids_of, POLARITY, ("terrible", "superb"), kind),
+        )
+        for kind in MASKED
+    ),
+    ("'ж' .* is not in this tokenizer's vocabulary", ids_of, POLARITY, ("terrible", "ж"), "wordpiece"),
+    ("'Great' and 'great' are the same token 'great'", ids_of, POLARITY, ("Great", "great"), "wordpiece"),
+    ("'superb'", lambda: read("bytes", "prompt", "x", label_words={"masked": ("bad", "superb")})),
+)
+test_what_cannot_be_asked_is_said = refused(
+    BadInput,
+    ("'probe' is not a readout; known: prompt, head, causal", lambda: read("bytes", "probe", "x")),
+    ("no mask token", lambda: read("gpt2", "prompt", "x")),
+    ("no causal template", lambda: read("gpt2", "causal", "x", causal=None)),
+    ("the longest answer has", lambda: read("gpt2", "causal", "x", limit=1)),
+    ("alone are .* tokens", lambda: read("bytes", "prompt", "film", limit=4)),
+    (r"template and special tokens alone are 4 tokens .* and 3 fit", lambda: run([["film", "plot"]], 3)),
+)
+
+
+@pytest.mark.parametrize(
+    ("kind", "template", "piece"),
+    [
+        *((kind, template, piece) for kind, piece in (("wordpiece", "{}"), ("bytes", "Ġ{}"), ("unigram", "▁{}"))
+          for template in ("{text} It was <mask>.", "<mask>: {text}", "{text}<mask>", "{text}? <mask>, yes")),
+        ("bytes", "{text} “<mask>”", "{}"),  # glued to the quotation mark
+    ],
+)  # fmt: skip
+def test_words_are_the_piece_that_follows_a_space(kind: str, template: str, piece: str) -> None:
+    ids = ids_of(template, TWO, kind)
+    assert tokenizer(kind).convert_ids_to_tokens(ids.tolist()) == [piece.format(word) for word in TWO]
+    assert ids.dtype == np.int64 and len(set(ids_of(POLARITY, ("It", "great"), "bytes"))) == 2
+
+
+@pytest.mark.parametrize("kind", MASKED)
+def test_a_word_in_its_place_gives_that_token(kind: str) -> None:
+    tok = tokenizer(kind)
+    place = tok(f"the plot It was {tok.mask_token} .")["input_ids"].index(tok.mask_token_id)
+    whole = [tok(f"the plot It was {word} .")["input_ids"][place] for word in TWO]
+    assert whole == ids_of("{text} It was <mask> .", TWO, kind).tolist()
+
+
+TAILS = [" It was", '" has a tone that is', "\n topic:", "\nanswer:\n", "", '"', " true, false, or neither?\n answer:"]
+WORDS = ("great", "a description.", "not so good", "x")
+
+
+@pytest.mark.parametrize("tail", TAILS)
+@pytest.mark.parametrize("kind", [*CAUSAL, "bytes"])
+def test_an_answer_is_what_the_whole_text_has_behind_the_prompt(kind: str, tail: str) -> None:
+    tok = tokenizer(kind)
+    prompts = [text + tail for text in ("the plot was dull", "it is fun.", "Überraschung 7", "a")]
+    for prompt, row in zip(prompts, answer_ids(prompts, tail, WORDS, tok), strict=True):
+        space, ids = "" if prompt.endswith("\n") else " ", tok(prompt, add_special_tokens=False)["input_ids"]
+        wholes = [tok(prompt + space + word, add_special_tokens=False)["input_ids"] for word in WORDS]
+        assert [[*ids, *answer] for answer in row] == wholes
+
+
+def test_ends_are_tokenised_once() -> None:
+    found = answer_ids(["one two It was", "three It was"], " It was", WORDS, tokenizer("gpt2"))
+    assert found[0] is found[1] and len(found[0]) == len(WORDS)
+
+
+@pytest.mark.parametrize("kind", [*MASKED, *CAUSAL, "distilbert"])
 def test_head_is_the_tokenizers_own_encoding(kind: str) -> None:
-    tok, texts = tokenizer(kind), ["the film was good", "a dull plot"]
-    encoded = encode(made(), frame(*texts), tok, "head")
-    assert [row.tolist() for row in encoded.input_ids] == tok(texts)["input_ids"]
-    assert encoded.ids == ["test-0", "test-1"] and encoded.labels.tolist() == [0, 1] and encoded.n_labels == 2
-    assert all(row.dtype == np.int64 for row in encoded.input_ids)
+    tok = tokenizer(kind)
+    special = [f"{token} a film {token}the plot" for token in tok.all_special_tokens if token]
+    texts = ["the film was good", "a dull plot", *special]
+    encoded = read(kind, "head", *texts)
+    assert [row.tolist() for row in encoded.input_ids] == tok(texts)["input_ids"] and encoded.notes == ()
+    assert encoded.ids[:2] == ["test-0", "test-1"] and encoded.labels.tolist()[:2] == [0, 1] and encoded.n_labels == 2
+    assert {row.dtype for row in encoded.input_ids} == {np.dtype(np.int64)}
     assert encoded.positions is encoded.label_ids is encoded.answers is None
+    empty = [read(kind, "head", "", "film"), read(kind, "causal", "", "film", causal="{text}")]
+    assert [len(one.input_ids[0]) >= 1 for one in empty] == [True, True]
 
 
 def test_pairs_have_segments_where_the_tokenizer_has_them() -> None:
-    pairs = frame(("the film", "a plot"), ("story", "it was good"))
-    encoded = encode(made(pair=True), pairs, tokenizer("wordpiece"), "head")
-    assert encoded.token_type_ids is not None and encoded.token_type_ids[0].tolist() == [0, 0, 0, 0, 1, 1, 1]
-    assert encode(made(pair=True), pairs, tokenizer("bytes"), "head").token_type_ids is None
+    pairs = ("the film", "a plot"), ("story", "it was good")
+    segments = read("wordpiece", "head", *pairs, pair=True).token_type_ids
+    assert segments is not None and segments[0].tolist() == [0, 0, 0, 0, 1, 1, 1]
+    assert read("bytes", "head", *pairs, pair=True).token_type_ids is None
 
 
-@pytest.mark.parametrize("kind", MASKED)
-def test_prompt_has_the_mask_where_positions_say(kind: str) -> None:
-    encoded = encode(made(masked=POLARITY), frame("the film", "a dull plot"), tokenizer(kind), "prompt")
-    assert encoded.positions is not None and encoded.label_ids is not None
-    for ids, place in zip(encoded.input_ids, encoded.positions, strict=True):
-        assert np.flatnonzero(ids == tokenizer(kind).mask_token_id).tolist() == [place]
-    assert tokenizer(kind).convert_ids_to_tokens(encoded.label_ids.tolist())[1].endswith("great")
-
-
-def test_prompt_fills_the_template() -> None:
-    encoded = encode(made(masked=NLI, pair=True), frame(("The film.", "A plot.")), tokenizer("bytes"), "prompt")
-    assert shown(encoded, 0, "bytes") == "<s>The film?<mask>, a plot.</s>"
-
-
-def test_causal_ends_where_the_answer_begins() -> None:
-    encoded = encode(made(causal=GPT, pair=True), frame(("The film.", "A plot.")), tokenizer("gpt2"), "causal")
+def test_a_prompt_is_the_filled_template_and_a_causal_one_ends_where_the_answer_begins() -> None:
+    pair = ("The film.", "A plot.")
+    filled = read("bytes", "prompt", pair, masked=NLI, pair=True)
+    assert tokenizer("bytes").decode(filled.input_ids[0]) == "<s>The film?<mask>, a plot.</s>"
+    encoded = read("gpt2", "causal", pair, causal=GPT, pair=True)
     assert encoded.answers is not None
     whole = [tokenizer("gpt2").decode([*encoded.input_ids[0], *answer]) for answer in encoded.answers[0]]
-    assert whole == [f" The film.\n question: A plot. true or false?\n answer: {w}" for w in ("terrible", "great")]
-
-
-@pytest.mark.parametrize("kind", ["bytes", "wordpiece"])
-def test_causal_has_no_closing_token_before_the_answer(kind: str) -> None:
-    encoded = encode(made(causal="{text} It was"), frame("the film"), tokenizer(kind), "causal")
-    assert encoded.input_ids[0][-1] not in (tokenizer(kind).sep_token_id, tokenizer(kind).eos_token_id)
-    assert encoded.input_ids[0][0] == tokenizer(kind).cls_token_id
+    assert whole == [f" The film.\n question: A plot. true or false?\n answer: {word}" for word in TWO]
 
 
 def test_padding_is_named_even_where_the_tokenizer_has_none() -> None:
-    assert encode(made(), frame("film"), tokenizer("wordpiece"), "head").pad_id == 0
-    assert encode(made(), frame("film"), tokenizer("llama"), "head").pad_id == tokenizer("llama").eos_token_id
+    assert read("wordpiece", "head", "film").pad_id == 0
+    assert read("llama", "head", "film").pad_id == tokenizer("llama").eos_token_id
 
 
-@pytest.mark.parametrize("kind", [*MASKED, *CAUSAL])
-def test_an_empty_text_is_at_least_one_token(kind: str) -> None:
-    assert len(encode(made(), frame("", "film"), tokenizer(kind), "head").input_ids[0]) >= 1
-    assert len(encode(made(causal="{text}"), frame("", "film"), tokenizer(kind), "causal").input_ids[0]) >= 1
-
-
-def test_no_rows_give_no_examples() -> None:
-    empty = frame("film").head(0)
-    for readout in ("head", "prompt", "causal"):
-        task = made(masked=POLARITY, causal="{text} It was")
-        assert len(encode(task, empty, tokenizer("bytes"), readout)) == 0
-
-
-@pytest.mark.parametrize("kind", MASKED)
-def test_data_cannot_place_a_mask_in_a_prompt_and_are_else_read_as_they_are(kind: str) -> None:
-    tok = tokenizer(kind)
-    text = f"the {tok.mask_token} film {tok.sep_token} {tok.mask_token}"
-    encoded = encode(made(masked=POLARITY), frame(text, "a film"), tok, "prompt")
-    assert (encoded.input_ids[0] == tok.mask_token_id).sum() == 1
-    assert (encoded.input_ids[0] == tok.sep_token_id).sum() == 2
-    assert [note.split(" the mask")[0] for note in encoded.notes] == ["1 of 2 texts contains"]
-    head = encode(made(), frame(text), tok, "head")
-    assert head.input_ids[0].tolist() == tok(text)["input_ids"] and head.notes == ()
-
-
-def test_what_cannot_be_asked_is_said() -> None:
+@pytest.mark.parametrize("readout", ["head", "prompt", "causal"])
+def test_no_rows_give_no_examples(readout: str) -> None:
     task = made(masked=POLARITY, causal="{text} It was")
-    with pytest.raises(BadInput, match="'probe' is not a readout; known: prompt, head, causal"):
-        encode(task, frame("x"), tokenizer("bytes"), "probe")
-    with pytest.raises(BadInput, match="no mask token"):
-        encode(task, frame("x"), tokenizer("gpt2"), "prompt")
-    with pytest.raises(BadInput, match="no causal template"):
-        encode(made(masked=POLARITY), frame("x"), tokenizer("gpt2"), "causal")
-    with pytest.raises(BadLabelWord, match="'superb'"):
-        encode(made(masked=POLARITY, label_words=SPLIT_WORDS), frame("x"), tokenizer("bytes"), "prompt")
-    with pytest.raises(BadInput, match="the longest answer has"):
-        encode(task, frame("x"), tokenizer("gpt2"), "causal", max_length=1)
-    with pytest.raises(BadInput, match="alone are .* tokens"):
-        encode(task, frame("film"), tokenizer("bytes"), "prompt", max_length=4)
+    assert len(encode(task, frame("film").head(0), tokenizer("bytes"), readout)) == 0
+
+
+@pytest.mark.parametrize("asked", [False, True])
+def test_a_task_may_ask_for_answers_per_token(asked: bool) -> None:
+    encoded = read("gpt2", "causal", "the film", length_normalised=asked)
+    assert make_readout("causal", encoded.take([0])) == CausalReadout(by_length=asked)
 
 
 PARTS = ["film", "The", "good.", "xyz", "é", "日本", "\N{GRINNING FACE}", ".", "?", "{", "<s>"]
-TEXT = st.lists(st.sampled_from(PARTS), max_size=40)
+TEXT = st.lists(st.sampled_from(PARTS), max_size=40).map(" ".join)
 
 
 @given(first=TEXT, second=TEXT, limit=st.integers(20, 40), kind=st.sampled_from(MASKED))
 @settings(max_examples=40, deadline=None)
-def test_template_and_mask_survive_and_the_bound_holds(first: list, second: list, limit: int, kind: str) -> None:
-    tok, texts = tokenizer(kind), (" ".join(first), " ".join(second))
-    encoded = encode(made(masked=NLI, pair=True), frame(texts), tok, "prompt", max_length=limit)
-    ids = encoded.input_ids[0]
-    assert len(ids) <= limit and ids[encoded.positions[0]] == tok.mask_token_id
-    place = int(encoded.positions[0])
+def test_template_and_mask_survive_and_the_bound_holds(first: str, second: str, limit: int, kind: str) -> None:
+    tok = tokenizer(kind)
+    encoded = read(kind, "prompt", (first, second), masked=NLI, pair=True, limit=limit)
+    ids, place = encoded.input_ids[0], int(encoded.positions[0])
+    assert len(ids) <= limit and ids[place] == tok.mask_token_id
     assert tok.decode(ids[:place]).endswith("?") and tok.decode(ids[place + 1 :]).lstrip().startswith(",")
     assert ids[0] == tok.cls_token_id and ids[-1] == tok.sep_token_id
 
 
 @given(text=TEXT, limit=st.integers(16, 40), kind=st.sampled_from(CAUSAL))
 @settings(max_examples=40, deadline=None)
-def test_causal_tail_and_answers_survive(text: list, limit: int, kind: str) -> None:
-    encoded = encode(made(causal="{text} It was"), frame(" ".join(text)), tokenizer(kind), "causal", max_length=limit)
-    assert encoded.lengths[0] <= limit
-    assert tokenizer(kind).decode(encoded.input_ids[0]).endswith("It was")
+def test_causal_tail_and_answers_survive(text: str, limit: int, kind: str) -> None:
+    encoded = read(kind, "causal", text, limit=limit)
+    assert encoded.lengths[0] <= limit and tokenizer(kind).decode(encoded.input_ids[0]).endswith("It was")
 
 
 @given(first=TEXT, second=TEXT, limit=st.integers(8, 40), kind=st.sampled_from([*MASKED, *CAUSAL]))
 @settings(max_examples=40, deadline=None)
-def test_head_pairs_keep_their_frame(first: list, second: list, limit: int, kind: str) -> None:
-    tok = tokenizer(kind)
-    encoded = encode(made(pair=True), frame((" ".join(first), " ".join(second))), tok, "head", max_length=limit)
-    ids = encoded.input_ids[0]
+def test_head_pairs_keep_their_frame(first: str, second: str, limit: int, kind: str) -> None:
+    tok, ids = tokenizer(kind), read(kind, "head", (first, second), pair=True, limit=limit).input_ids[0]
     assert len(ids) <= limit
-    if kind in MASKED:
-        assert ids[0] == tok.cls_token_id and (ids == tok.sep_token_id).sum() >= 2
+    assert kind in CAUSAL or ids[0] == tok.cls_token_id and (ids == tok.sep_token_id).sum() >= 2
 
 
 def test_a_text_is_cut_at_its_end_and_as_little_as_can_be() -> None:
-    text = "the film was good and the plot was dull " * 4
-    encoded = encode(made(masked=POLARITY), frame(text), tokenizer("wordpiece"), "prompt", max_length=20)
-    assert len(encoded.input_ids[0]) == 20
-    assert shown(encoded, 0, "wordpiece").startswith("[CLS] the film was good and the plot")
+    ids = read("wordpiece", "prompt", "the film was good and the plot was dull " * 4, limit=20).input_ids[0]
+    assert len(ids) == 20 and tokenizer("wordpiece").decode(ids).startswith("[CLS] the film was good and the plot")
 
 
-def test_a_given_limit_stands_in_for_the_tasks_and_none_is_above_the_models() -> None:
-    text = "film " * 100
-    lengths = [
-        len(encode(made(max_length=task), frame(text), tokenizer("wordpiece"), "head", given).input_ids[0])
-        for task, given in ((64, None), (32, None), (32, 16), (16, 32), (500, None), (None, None), (None, 500))
-    ]
-    assert lengths == [64, 32, 16, 32, 64, 64, 64]
-
-
-def test_the_causal_limit_may_be_its_own() -> None:
-    task = made(causal="{text} It was", max_length=16, max_length_causal=32)
-    assert encode(task, frame("film " * 60), tokenizer("gpt2"), "causal").lengths[0] == 32
-    assert len(encode(task, frame("film " * 60), tokenizer("gpt2"), "head").input_ids[0]) == 16
+@pytest.mark.parametrize(
+    ("kind", "readout", "own", "given", "length"),
+    [
+        *(("wordpiece", "head", {"max_length": own}, given, length) for own, given, length in (
+            (64, None, 64), (32, None, 32), (32, 16, 16), (16, 32, 32), (500, None, 64), (None, None, 64),
+            (None, 500, 64))),
+        ("gpt2", "causal", {"max_length": 16, "max_length_causal": 32}, None, 32),
+        ("gpt2", "head", {"max_length": 16, "max_length_causal": 32}, None, 16),
+    ],
+)  # fmt: skip
+def test_a_given_limit_stands_in_for_the_tasks_and_none_is_above_the_models(
+    kind: str, readout: str, own: dict[str, int], given: int | None, length: int
+) -> None:
+    assert read(kind, readout, "film " * 100, limit=given, **own).lengths[0] == length
 
 
 @pytest.mark.bench
@@ -194,21 +263,11 @@ def test_the_layer_needs_no_torch() -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_a_task_may_ask_for_answers_per_token() -> None:
-    task = made(causal="{text} It was")
-    for asked in (False, True):
-        changed = task.model_copy(update={"length_normalised": asked})
-        encoded = encode(changed, frame("the film"), tokenizer("gpt2"), "causal")
-        assert make_readout("causal", encoded.take([0])) == CausalReadout(by_length=asked)
-
-
 def slow_kept(lengths: list[int], total: int) -> list[int]:
     """Remove one token at a time from the longest text; ties go to the last one."""
     lengths = list(lengths)
     while sum(lengths) > max(0, total):
-        longest = max(lengths)
-        place = max(i for i, length in enumerate(lengths) if length == longest)
-        lengths[place] -= 1
+        lengths[max(range(len(lengths)), key=lambda i: (lengths[i], i))] -= 1
     return lengths
 
 
@@ -224,9 +283,9 @@ def test_kept_lengths_by_hand(lengths: list[int], total: int, kept: list[int]) -
     assert cut_lengths(lengths, total) == kept
 
 
-def run(rows: list[list[str]], limit: int, kind: str = "wordpiece"):
-    tok = tokenizer(kind)
-    calls = []
+def run(rows: list[list[str]], limit: int, kind: str = "wordpiece") -> tuple[list[list[str]], list[list[int]], list]:
+    """Return the texts that fit, their ids, and how many rows each call of the tokenizer had."""
+    tok, calls = tokenizer(kind), []
 
     def tokenized(texts: list[list[str]]) -> dict:
         calls.append(len(texts))
@@ -234,33 +293,256 @@ def run(rows: list[list[str]], limit: int, kind: str = "wordpiece"):
 
     texts, inputs, shortened = fitted(rows, [limit] * len(rows), tokenized, tok)
     assert shortened == sum(kept != row for kept, row in zip(texts, rows, strict=True))
-    return texts, inputs, calls
+    return texts, inputs["input_ids"], calls
 
 
-def test_rows_that_fit_are_left_alone_and_tokenised_once() -> None:
+def test_rows_that_fit_are_left_alone_and_the_longest_text_of_others_gives_way() -> None:
     rows = [["a film", "a plot"], ["the film was the film " * 5, "a plot"]]
-    texts, inputs, calls = run(rows, 12)
-    assert texts[0] == rows[0] and calls == [2, 1]
-    assert len(inputs["input_ids"][1]) == 12 and rows[1][0].startswith(texts[1][0]) and texts[1][1] == "a plot"
-
-
-def test_the_longest_text_gives_way_first() -> None:
-    texts, _, _ = run([["film " * 20, "plot story"]], 11)
-    assert [len(text.split()) for text in texts[0]] == [5, 2]
+    texts, ids, calls = run(rows, 12)
+    assert texts[0] == rows[0] and calls == [2, 1], "what fits is tokenized once"
+    assert len(ids[1]) == 12 and rows[1][0].startswith(texts[1][0]) and texts[1][1] == "a plot"
+    (both,), _, _ = run([["film " * 20, "plot story"]], 11)
+    assert [len(text.split()) for text in both] == [5, 2]
 
 
 def test_one_character_of_many_tokens_goes_whole() -> None:
-    """A character of several byte tokens cannot be cut in the middle; the loop still ends."""
-    texts, inputs, _ = run([["\N{GRINNING FACE}" * 6, "film"]], 20, "bytes")
-    assert len(inputs["input_ids"][0]) <= 20 and set(texts[0][0]) <= {"\N{GRINNING FACE}"}
+    texts, ids, _ = run([["\N{GRINNING FACE}" * 6, "film"]], 20, "bytes")
+    assert len(ids[0]) <= 20 and set(texts[0][0]) <= {"\N{GRINNING FACE}"}
 
 
 def test_a_tokenizer_without_offsets_is_served_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(type(tokenizer("wordpiece")), "is_fast", property(lambda self: False))
-    texts, inputs, _ = run([["the film was the film " * 5, "a plot"]], 12)
-    assert len(inputs["input_ids"][0]) <= 12 and texts[0][1] == "a plot" and texts[0][0]
+    texts, ids, _ = run([["the film was the film " * 5, "a plot"]], 12)
+    assert len(ids[0]) <= 12 and texts[0][1] == "a plot" and texts[0][0]
 
 
-def test_no_room_is_said() -> None:
-    with pytest.raises(BadInput, match=r"template and special tokens alone are 4 tokens .* and 3 fit"):
-        run([["film", "plot"]], 3)
+LISTS = [
+    {"text": "which one barks", "choices": ["a small cat", "the dog"], "label": "B"},
+    {"text": "which one is red", "choices": ["grass", "snow", " rust "], "label": 2},
+    {"text": "what do we drink", "choices": ["water", "sand", None, ""], "label": "A"},
+] * 4
+COLUMNS = [
+    {"text": "which one barks", "one": "a cat", "two": "the dog", "three": "", "label": 1},
+    {"text": "which one is red", "one": "grass", "two": "snow", "three": "rust", "label": "C"},
+] * 4
+ANSWERS = [{"text": row["text"], "choices": row["choices"], "gold": "the dog"} for row in LISTS[:1]] * 4
+REFERENCES = [
+    {"text": "the dog barks", "gold": " at the cat "},
+    {"text": "what do we drink", "gold": "Water"},
+    {"text": "a", "gold": "an answer of some more words"},
+] * 4
+PLAIN = {"label_words": None, "metric": None, "template": {"causal": "{text} Answer:"}}
+SCORED = {"metric": "perplexity", "max_new_tokens": None}
+
+
+def choice(folder: Path, rows: Any = LISTS, suffix: str = ".jsonl", **changes: Any) -> Task:
+    """Return the task of these rows, with its options in the column `choices`."""
+    return task(write_task(folder, rows, suffix, **{**PLAIN, "options": "choices", "labels": list("ABC"), **changes}))
+
+
+def generated(folder: Path, rows: Any = REFERENCES, **changes: Any) -> Task:
+    """Return the task of these rows, with its reference in the column `gold`."""
+    values = {**PLAIN, "labels": None, "label": None, "reference": "gold", "max_new_tokens": 40}
+    return task(write_task(folder, rows, **{**values, **changes}))
+
+
+def answered(made: Task, kind: str = "gpt2", readout: str = "causal") -> Encoded:
+    return encode(made, load(made).test, tokenizer(kind), readout)
+
+
+def test_a_list_may_be_shorter_than_the_labels(tmp_path: Path) -> None:
+    made = choice(tmp_path)
+    frame = load(made).test
+    assert made.kind == "choice" and not made.has_classes
+    assert frame["options"].tolist()[:3] == [("a small cat", "the dog"), ("grass", "snow", "rust"), ("water", "sand")]
+    assert frame["label"].tolist()[:3] == [1, 2, 0]
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".parquet"])
+def test_columns_are_called_by_letter_and_the_last_may_be_empty(tmp_path: Path, suffix: str) -> None:
+    rows = [{**row, "label": {"C": 2}.get(str(row["label"]), row["label"])} for row in COLUMNS]
+    made = choice(tmp_path, rows, suffix, options=["one", "two", "three"], labels=None)
+    frame = load(made).test[:2]
+    assert made.labels == ("A", "B", "C") and frame["label"].tolist() == [1, 2]
+    assert frame["options"].tolist() == [("a cat", "the dog"), ("grass", "snow", "rust")]
+
+
+def test_the_right_one_may_be_written_out(tmp_path: Path) -> None:
+    assert load(choice(tmp_path, ANSWERS, answer="gold")).test["label"].tolist() == [1] * 4
+
+
+def test_an_absent_option_has_no_token_and_the_others_theirs(tmp_path: Path) -> None:
+    made, tok = choice(tmp_path), tokenizer("gpt2")
+    encoded, frame = answered(made), load(made).test
+    assert encoded.answers is not None and encoded.n_labels == 3
+    assert [[bool(len(option)) for option in row] for row in encoded.answers[:2]] == [[True, True, False], [True] * 3]
+    for ids, row, options in zip(encoded.input_ids, encoded.answers, frame["options"], strict=True):
+        for option, text in zip(row, options, strict=False):
+            assert tok.decode([*ids, *option]).endswith(f" {text}")
+    assert np.array_equal(encoded.labels, frame["label"])
+
+
+def test_k_shot_draws_examples_whatever_their_right_option(tmp_path: Path) -> None:
+    splits = load(choice(tmp_path), k_shot=3)
+    assert len(splits.train) == len(splits.validation) == len(load(generated(tmp_path), k_shot=3).train) == 3
+    assert any("examples in all, as the task has no classes" in note for note in splits.notes)
+
+
+def test_options_and_references_belong_to_the_fingerprint(tmp_path: Path) -> None:
+    rows = [{**row, "choices": [*row["choices"][:1], "a cow", *row["choices"][2:]]} for row in LISTS]
+    tasks = (choice(tmp_path / "a"), choice(tmp_path / "b", rows), generated(tmp_path / "c"),
+             generated(tmp_path / "d", [{**REFERENCES[0], "gold": "no"}, *REFERENCES[1:]]))  # fmt: skip
+    assert len({load(made).fingerprint for made in tasks}) == 4
+
+
+def test_a_definition_is_of_the_causal_readout_alone(tmp_path: Path) -> None:
+    made, written = choice(tmp_path / "a"), generated(tmp_path / "b")
+    scored = generated(tmp_path / "c", **SCORED)
+    told = [definition(made.model_copy(update={"length_normalised": each})) for each in (False, True)]
+    told += [definition(written), definition(scored)]
+    assert len(set(told)) == 4 and {(one[:7], " " in one) for one in told} == {("causal=", False)}
+
+
+def mapped(folder: Path, **changes: Any) -> None:
+    made = generated(folder, **changes)
+    label_mapping(made, made)
+
+
+test_what_contradicts_options_or_a_reference_is_refused = refused_in(
+    BadInput,
+    *((f"the {readout} readout knows fixed classes only; use the causal readout",
+       lambda folder, readout: answered(choice(folder), readout=readout), readout) for readout in ("head", "prompt")),
+    *((f"which the {readout} readout cannot do; use the causal readout",
+       lambda folder, readout: answered(generated(folder), readout=readout), readout)
+      for readout in ("head", "prompt")),
+    ("takes the likelihood of references, which the head readout cannot",
+     lambda folder: answered(generated(folder, **SCORED), readout="head")),
+    (r"the longest reference has \d+ tokens .* generates 2; raise max_new_tokens",
+     lambda folder: answered(generated(folder, max_new_tokens=2))),
+    ("'made' generates its answer and has no classes", mapped),
+    ("'made' has a reference for each example and no classes", partial(mapped, **SCORED)),
+    ("'answer' names the right one of an example's 'options'", partial(choice, options=None, answer="gold")),
+    ("texts, options and the right answer must be in different columns", partial(choice, options="text")),
+    ("there are 2 columns of options and 3 labels", partial(choice, options=["one", "two"])),
+    ("'classes' and 'drop' belong to a label column", partial(choice, answer="gold", drop=["x"])),
+    ("f1 is of a class, and options are no classes; use accuracy", partial(choice, labels=list("AB"), metric="f1")),
+    ("leave label_words and the masked template out", partial(choice, label_words=["x", "y", "z"])),
+    ("leave label_words and the masked template out", partial(choice, template="{text} <mask>")),
+    ("labels must be two or more different names", partial(choice, labels=None)),
+    ("a 'reference' is generated, and 'options' are chosen from", partial(generated, options="choices")),
+    ("has no classes; leave labels, classes, drop and label_words out", partial(generated, labels=["a", "b"])),
+    ("has no classes; leave labels, classes, drop and label_words out", partial(generated, label_words=["a", "b"])),
+    ("the text columns and the reference column must be different", partial(generated, reference="text")),
+    ("f1 is of classes or options; a reference is scored by exact_match or perple", partial(generated, metric="f1")),
+    ("with the metric perplexity nothing is generated; leave max_new_tokens", partial(generated, metric="perplexity")),
+    ("generated by the causal readout; leave the masked template out", partial(generated, template="{text} <mask>")),
+    ("'stop' cannot be used", partial(generated, stop="period")),
+    ("'max_new_tokens' cannot be used", partial(generated, max_new_tokens=0)),
+    *((f"{metric} is of texts with a reference; name its column as 'reference'",
+       partial(choice, options=None, labels=["a", "b"], metric=metric)) for metric in ("exact_match", "perplexity")),
+    *((sentence, lambda folder, gold, changes: answered(
+        generated(folder, [{"text": "what", "gold": gold}] * 2, **changes), "words"), gold, changes)
+      for gold, changes, sentence in (
+        ("don't stop", {}, "has no tokens for the reference 'don't stop'"),
+        (".", {"ignore_punctuation": True}, "nothing is left to compare of the reference '.'"),
+        ("the", {"max_length": 40},
+         "generates 40 tokens .*, and 40 fit .*; lower max_new_tokens, or raise max_length"))),
+)  # fmt: skip
+
+
+def with_second(folder: Path, make: Any, row: dict[str, Any], **changes: Any) -> None:
+    first = {**LISTS[1], "gold": "snow"}
+    load(make(folder, [first, {**first, **row}], **changes))
+
+
+test_rows_that_cannot_be_scored_are_refused = refused_in(
+    BadData,
+    *((sentence, with_second, choice, row) for row, sentence in (
+        ({"choices": ["only one"], "label": 0}, "1 option in row 2; task 'made' takes 2 to 3"),
+        ({"choices": list("abcd")}, "4 options in row 2"),
+        ({"choices": ["a", "", "c"]}, "an empty option before others in row 2; move the empty ones to the end"),
+        ({"choices": ["a", "b"], "label": "C"}, "option C is right in row 2, which has only 2; correct the column"),
+        ({"label": "D"}, "the label 'D' in row 2"))),
+    (r"the answer 'a cow' in row 2 \(column 'gold'\), which is none of its options",
+     partial(with_second, answer="gold"), choice, {"gold": "a cow"}),
+    ("no text in the column 'gold' of row 2", with_second, generated, {"gold": " "}),
+    ("a line break inside the reference of row 2", partial(with_second, stop="newline"), generated, {"gold": "a\nb"}),
+    ("no list in the column 'choices' of row 1; put lists of texts",
+     lambda folder: load(choice(folder, [{**row, "choices": "a; b", "label": "A"} for row in LISTS], ".csv"))),
+)  # fmt: skip
+
+
+def test_a_reference_is_read_without_the_space_around_it(tmp_path: Path) -> None:
+    made = generated(tmp_path)
+    facts = (made.kind, made.metric, made.has_classes, made.labels)
+    assert facts == ("generation", "exact_match", False, ("other", "reference"))
+    test = load(made).test
+    assert test["reference"].tolist()[:2] == ["at the cat", "Water"] and set(test["label"]) == {1}
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "llama", "opt"])
+@pytest.mark.parametrize("stop", ["end_of_text", "newline"])
+def test_the_reference_goes_on_after_the_prompt_and_ends(kind: str, stop: str, tmp_path: Path) -> None:
+    made, tok = generated(tmp_path, stop=stop), tokenizer(kind)
+    if stop == "newline" and "\n" not in tok.decode(tok("a\n", add_special_tokens=False)["input_ids"]):
+        with pytest.raises(BadInput, match="no token for a line break.*write 'stop: end_of_text'"):
+            answered(made, kind)
+        return
+    encoded, end = answered(made, kind), "\n" if stop == "newline" else tok.eos_token
+    assert encoded.n_labels == 1 and encoded.answers is not None and encoded.generation is not None
+    assert encoded.generation.references[:2] == ("at the cat", "Water")
+    for ids, (reference,), text in zip(encoded.input_ids, encoded.answers, load(made).test["reference"], strict=True):
+        assert tok.decode([*ids, *reference]).endswith(f"Answer: {text}{end}")
+        assert encoded.generation.has_ended(reference.tolist())
+        assert not encoded.generation.has_ended(reference[:-1].tolist())
+        assert encoded.generation.text([one for one in reference if one != tok.eos_token_id]) == text
+    assert encoded.take([1]).generation.references == ("Water",)  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("is_loose", [False, True])
+def test_case_and_punctuation_count_unless_said_otherwise(tmp_path: Path, is_loose: bool) -> None:
+    made = answered(generated(tmp_path, ignore_case=is_loose, ignore_punctuation=is_loose)).generation
+    assert made is not None and (made.normalise("WATER!") == made.references[1]) is is_loose
+
+
+def test_a_prompt_is_shortened_for_the_text(tmp_path: Path) -> None:
+    rows = [{"text": "dog " * 60, "gold": "cat"}] * 4
+    assert max(map(len, answered(generated(tmp_path, rows, max_length=48, max_new_tokens=16)).input_ids)) <= 48 - 16
+
+
+def test_a_reference_is_compared_as_its_own_tokens_write_it(tmp_path: Path) -> None:
+    """If a tokenizer changes case and spaces, a model that writes the reference's tokens is still right."""
+    encoded = answered(generated(tmp_path, [{"text": "what", "gold": "The Kitchen."}] * 2), "words")
+    assert encoded.generation is not None and encoded.answers is not None
+    (reference,) = encoded.answers[0]
+    scores = encoded.take([0]).generation.scored([reference.tolist()], np.zeros(1), np.ones(1))  # type: ignore[union-attr]
+    assert encoded.generation.references[0] == "the kitchen ." and scores[0, 1] == 1
+
+
+def test_a_special_token_in_an_answer_is_read_as_it_is_and_said(tmp_path: Path) -> None:
+    tok = tokenizer("gpt2")
+    options = [f"great{tok.eos_token}", "terrible"]
+    chosen = answered(choice(tmp_path / "c", [{"text": "a film", "choices": options, "label": "A"}] * 4))
+    assert chosen.answers is not None and tok.eos_token_id in chosen.answers[0][0]
+    rows = [{"text": "a film", "gold": f"great{gold} film"} for gold in (tok.eos_token, "", "", "")]
+    written = answered(generated(tmp_path / "g", rows))
+    assert written.answers is not None and (written.answers[0][0] == tok.eos_token_id).sum() == 2
+    assert written.notes == (
+        f"1 of 4 references contains the token '{tok.eos_token}', at which a generated text ends: no text can match.",
+    )
+
+
+def test_a_column_called_label_may_be_a_text(tmp_path: Path) -> None:
+    rows = [{"label": "what", "gold": "water"}] * 2
+    assert generated(tmp_path, rows, text="label", template={"causal": "{label}:"}).text == ("label",)
+
+
+def test_references_that_are_only_scored_are_those_that_are_generated(tmp_path: Path) -> None:
+    """The tokens are equal, for any number of them; no space is reserved for a text."""
+    made, scored = generated(tmp_path), generated(tmp_path, **SCORED, max_length=60)
+    wanted, encoded = answered(made), answered(scored)
+    assert encoded.generation is None and encoded.has_reference and not scored.generates and made.generates
+    assert encoded.answers is not None and wanted.answers is not None
+    np.testing.assert_equal(encoded.answers, wanted.answers)
+    long = generated(tmp_path, [{"text": "dog " * 60, "gold": "cat " * 20}] * 2, **SCORED, max_length=128)
+    assert len(answered(long).answers[0][0]) > 32  # type: ignore[index]

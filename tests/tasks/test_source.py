@@ -1,210 +1,728 @@
-"""Tests of reading rows: the same result from every format, labels by name or index, and errors with their row."""
+"""Tests of rows in users' files: each is read as it is meant, from an upload and a task file, or refused by its row;
+and of uploads, which become ordinary tasks that are guessed, checked and written once."""
 
+import codecs
+import csv
+import gzip
+import io
 import json
+import shutil
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import datasets
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
-from skillviz.errors import BadData
-from skillviz.tasks.reading import quiet
+from skillviz.errors import BadData, BadInput
+from skillviz.tasks import registry
+from skillviz.tasks.reading import FORMATS, quiet
 from skillviz.tasks.registry import TASKS, task
-from skillviz.tasks.source import label_numbers
-from skillviz.tasks.splits import load, load_test
-from tests.tasks.make import ROWS, made, write_rows, write_task
+from skillviz.tasks.splits import Splits, load, load_test
+from skillviz.tasks.task import CHOICE, CLASSIFICATION, GENERATION
+from skillviz.tasks.upload_reader import Limits, limited
+from skillviz.tasks.uploaded import (
+    Columns,
+    Draft,
+    Upload,
+    are_indices,
+    classes_of,
+    guessed,
+    guessed_kind,
+    is_written_out,
+    read,
+    room_for,
+    rows_of,
+    save,
+    saved,
+    set_aside,
+)
+from tests.refused import refused
+from tests.tasks.make import ROWS, WRITERS, as_lines, as_parquet, refused_in, write_rows, write_task
+
+
+def encoded(content: str | bytes) -> bytes:
+    return content if isinstance(content, bytes) else content.encode()
+
+
+def as_upload(folder: Path, name: str, content: str | bytes) -> pd.DataFrame:
+    return rows_of(Upload(name, encoded(content)))
+
+
+def as_task_file(folder: Path, name: str, content: str | bytes, **changes: Any) -> pd.DataFrame:
+    (folder / name).write_bytes(encoded(content))
+    return load(task(write_task(folder, **{"data": dict.fromkeys(("train", "test"), name), **changes}))).test
+
+
+def as_test_file(folder: Path, name: str, content: str | bytes) -> pd.DataFrame:
+    return as_task_file(folder, name, content, data={"train": "train.jsonl", "test": name})
+
+
+MANY = [{"id": f"{n:03}", "text": f"a rather long review {n}", "label": n % 2} for n in range(20)]
+
+
+@pytest.mark.parametrize("ending", FORMATS)
+def test_every_format_is_taken_as_an_upload_and_in_a_task_file(ending: str, tmp_path: Path) -> None:
+    content = WRITERS[ending.removesuffix(".gz")](MANY)
+    content = gzip.compress(content) if ending.endswith(".gz") else content
+    rows = as_upload(tmp_path, f"Reviews.v2{ending.upper()}", content)
+    assert rows.to_dict("records") == [{**row, "label": str(row["label"])} for row in MANY]
+    assert guessed(rows) == Columns(("text",), "label") and classes_of(rows, "label") == ["0", "1"]
+    expected = {"example_id": [f"test-{n}" for n in range(20)], "text_a": list(rows["text"]), "label": [0, 1] * 10}
+    test = as_task_file(tmp_path, f"rows{ending}", content)
+    assert test.to_dict("list") == expected and test["label"].dtype == np.int64
+
+
+test_another_format_is_refused_with_those_that_are_known = refused_in(
+    BadData,
+    *(
+        (f"{name} cannot be read; allowed: .jsonl, .json, .csv, .tsv, .parquet", as_upload, name, b"x")
+        for name in ("a.xlsx", "a.gz", "a.parquet.gz", "csv", "a.csv.zip")
+    ),
+)
+
+
+PLAIN = "text,label\na good one,1\na bad one,0\n"
+CSV = {
+    "plain": PLAIN.encode(),
+    "Excel's separator line": b"sep=;\r\ntext;label\r\na good one;1\r\na bad one;0\r\n",
+    "a separator line of a tab": PLAIN.replace(",", "\t").join(["sep=\t\n", ""]).encode(),
+    "another separator, which the line names": PLAIN.replace(",", "|").join(['"sep=|"\n', ""]).encode(),
+    "byte order mark": codecs.BOM_UTF8 + PLAIN.encode(),
+    "mark and separator line": codecs.BOM_UTF8 + b"sep=,\n" + PLAIN.encode(),
+    "UTF-16, as Excel's Unicode text": PLAIN.replace(",", "\t").encode("utf-16"),
+    "old Mac": PLAIN.replace("\n", "\r").replace(",", ";").encode(),
+    "Windows": PLAIN.replace("\n", "\r\n").encode(),
+    "blank lines": PLAIN.replace("\n", "\n\n   \n").join(["\n\n", "\n"]).encode(),
+    "spaces after separators": PLAIN.replace(",", ", ").encode(),
+    "no line end at last": PLAIN.rstrip().encode(),
+}
+SEPARATED = {"Excel's separator line": "semicolons", "a separator line of a tab": "tabs", "old Mac": "semicolons",
+             "UTF-16, as Excel's Unicode text": "tabs", "another separator, which the line names": "'|'"}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", CSV)
+def test_csv_from_programs_and_people_is_read_and_how_its_cells_are_separated_is_said(kind: str) -> None:
+    found = read(Upload("a.csv", CSV[kind]))
+    assert found.frame.to_dict("list") == {"text": ["a good one", "a bad one"], "label": ["1", "0"]}
+    assert found.separated_by == SEPARATED.get(kind, "commas")
+
+
+@pytest.mark.cases(0, 3)
+@pytest.mark.parametrize("suffix", ["csv", "tsv", "CSV"])
+@pytest.mark.parametrize(("sign", "by"), [(",", "commas"), (";", "semicolons"), ("\t", "tabs")])
+def test_cells_may_be_separated_by_commas_semicolons_or_tabs(sign: str, by: str, suffix: str) -> None:
+    lines = [("review", "label"), ('"good, very; good\tindeed"', "1"), ("bad", "0")]
+    rows = read(Upload(f"a.{suffix}", "\n".join(sign.join(line) for line in lines).encode("utf-8-sig")))
+    assert rows.frame.to_dict("list") == {"review": ["good, very; good\tindeed", "bad"], "label": ["1", "0"]}
+    assert rows.separated_by == by
+
+
+def test_one_column_is_separated_by_what_the_ending_stands_for() -> None:
+    files = {"a.csv": b"text\na\n", "a.tsv": b"text\na\n", "a.jsonl": b'{"a": 1}'}
+    assert [read(Upload(name, files[name])).separated_by for name in files] == ["commas", "tabs", ""]
+
+
+ROWS_4 = [{"text": f"a good one {n}", "label": n % 2} for n in range(4)]
+FRAME = pd.DataFrame(ROWS_4)
+SHAPES = {
+    **{orient: FRAME.to_json(orient=orient) for orient in ("columns", "index", "split", "records", "table")},
+    "lines": FRAME.to_json(orient="records", lines=True),
+    "filtered": FRAME.set_index(pd.Index([3, 8, 9, 20])).to_json(),
+    "lists": json.dumps(FRAME.to_dict("list")),
+    "data": json.dumps({"version": "1.0", "data": ROWS_4}),
+    "only key": json.dumps({"reviews": ROWS_4}),
+    "indented": json.dumps(ROWS_4, indent=2),
+    "indented data": json.dumps({"data": ROWS_4}, indent=2),
+    "byte order mark": "\ufeff" + json.dumps(ROWS_4),
+}
+
+
+@pytest.mark.parametrize("ending", ["json", "jsonl", "ndjson"])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_json_is_read_in_each_shape(shape: str, ending: str, tmp_path: Path) -> None:
+    rows = as_upload(tmp_path, f"a.{ending}", SHAPES[shape])
+    assert list(rows["text"]) == list(FRAME["text"]) and list(rows["label"]) == ["0", "1", "0", "1"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "expected"),
+    [
+        ("a.csv", FRAME.set_axis([0, 1], axis=1).to_csv(index=False), {"0": list(FRAME["text"]), "1": list("0101")}),
+        ("a.csv", "text,label,\na,1,\nb,0,\n", {"text": ["a", "b"], "label": ["1", "0"], "Unnamed: 2": ["", ""]}),
+        # each line has two cells with either reading; a text in a numeric column decides
+        ("a.csv", 'text,label\n"Great, really.\nLoved it",1\nbad,0\n',
+         {"text": ["Great, really.\nLoved it", "bad"], "label": ["1", "0"]}),
+        ("a.txt", b'text\tlabel\n"good, fine"\t1\nbad\t0\n', {"text": ["good, fine", "bad"], "label": ["1", "0"]}),
+        ("a.csv", 'text,label\na 5" screen,1\n"good, cheap",0\n',
+         {"text": ['a 5" screen', "good, cheap"], "label": ["1", "0"]}),
+        ("a.jsonl", as_lines([{"text": f"a{sign}b"} for sign in "\u2028\x85\x0b"]).replace(b"\n", b"\r\n"),
+         {"text": ["a\u2028b", "a\x85b", "a\x0bb"]}),
+    ],
+    ids=["columns that pandas numbered", "a separator ends each line", "lines in a cell", "a comma beside tabs",
+         "a quote within a text", "only line feeds end lines"],
+)  # fmt: skip
+def test_an_odd_file_keeps_its_rows(name: str, content: str, expected: dict[str, list[str]], tmp_path: Path) -> None:
+    assert as_upload(tmp_path, name, content).to_dict("list") == expected
+
+
+def test_an_index_that_pandas_wrote_is_no_part_of_the_data(tmp_path: Path) -> None:
+    assert list(as_upload(tmp_path, "a.csv", FRAME.set_axis([0, 1], axis=1).to_csv())) == ["Unnamed: 0", "0", "1"]
+    path = write_task(tmp_path, suffix=".csv")
+    plain = load(task(path)).fingerprint
+    for split in ("train", "test"):
+        pd.read_csv(tmp_path / f"{split}.csv").to_csv(tmp_path / f"{split}.csv")
+    assert (tmp_path / "train.csv").read_text().startswith(",text,") and load(task(path)).fingerprint == plain
+
+
+AS_OBJECTS = "one object per row: with pandas, df.to_json"
+QUOTING = "(JSONL|in double quotes)"
+UNREADABLE: list[tuple[str, str | bytes, str]] = [
+    ("a.csv", "text,label\na,1\nb, c,0\n", "3 cells in row 2 and 2 columns, separated by commas; put texts"),
+    ("a.csv", "x;y\n1;2\n1;2;3\n", "3 cells in row 2 and 2 columns, separated by semicolons"),
+    ("a.csv", "text,label\na,1,\nb,0,\n", "3 cells in row 1 and 2 columns"),
+    ("a.csv", "text,label\nb\n", "has 1 cell in row 1 and 2 columns"),
+    ("a.csv", "# made by hand\ntext,label\na,1\n", "2 cells in row 1 and 1 column"),
+    ("a.csv", "text,label\na,1\n# b,0,\n", "3 cells in row 2"),
+    ("a.csv", "text,label,text\na,1,b\n", "must name the columns, each once, and 'text' is there twice"),
+    ("a.csv", "text,label\n", "has no rows"),
+    ("a.csv", "", "is empty"),
+    ("a.csv", "\n\n", "must name the columns"),
+    ("a.csv", "text,label\ncaf\xe9,1\n".encode("latin-1"), r"not UTF-8 text \(byte 0xe9\).*; save it as UTF-8"),
+    ("a.csv", "text,label\na,1\n".encode("utf-16-le"), "not UTF-8 text"),
+    ("a.csv", b"PK\x03\x04 and more", "a workbook or a zip file; unpack it, or save it as CSV"),
+    ("a.tsv", 'text\tlabel\n"the film\t1\nhated it "\t0\n', f"join lines .* both readings are possible.*{QUOTING}"),
+    ("a.csv", 'text,label\nfine,0\n"odd, one,1\nbad,0\n', f"do not close .* row 2, and 3 cells in row 2.*{QUOTING}"),
+    ("a.csv", 'text,label\n"he said \\"x\\" ok",1\nbad,0\n', f"backslash before them, in row 1.*{QUOTING}"),
+    ("a.tsv", 'text\tlabel\n"c\t0\n"a"\tb\t1\n', f"do not close .* in row 1, and 3 cells in row 2.*{QUOTING}"),
+    ("a.tsv", '"text"\t"label"\n"a "b" c"\t"1"\n"d"\t"0"\n', f"do not close .* in row 1. Write.*{QUOTING}"),
+    ("a.csv", 'text,label\n"a, b",1\n"c, d",0,1\n', f"3 cells in row 2 and 2 columns, separated by commas.*{QUOTING}"),
+    ("a.json", FRAME.to_json(orient="values"), f"element 1 of its list is not an object.*{AS_OBJECTS}"),
+    ("a.json", '{"text": {"x": "a", "y": "b"}, "label": {"x": 1, "y": 0}}', f"neither are clearly rows.*{AS_OBJECTS}"),
+    ("a.json", '{"0": {"0": "a", "1": 1}, "1": {"0": "b", "1": 0}}', f"neither are clearly rows.*{AS_OBJECTS}"),
+    ("a.json", '{"text": {"0": "a", "1": "b"}, "label": {"0": 1}}', f"neither are clearly rows.*{AS_OBJECTS}"),
+    ("a.json", '{"text": ["a", "b"], "label": [1]}', rf"several lengths \(text 2, label 1\).*{AS_OBJECTS}"),
+    ("a.json", '{"columns": ["text", "label"], "data": [["a", 1], ["b"]]}',
+     f"1 values in row 2 and 2 columns.*{AS_OBJECTS}"),
+    ("a.json", "5", f"holds a single value.*{AS_OBJECTS}"),
+    ("a.json", '{"text": "a", "label": 1},\n{"text": "b", "label": 0},\n', f"line 1 is not JSON.*{AS_OBJECTS}"),
+    ("a.json", '{"text": "a", "label": 1}\n["b", 0]\n', f"line 2 is not an object.*{AS_OBJECTS}"),
+    ("a.json", '{"text": "a", "label": 1}\n{"text": "b", "label": 0, "text": "c"}\n',
+     f"line 2 .*the key 'text' twice.*{AS_OBJECTS}"),
+    ("a.json", json.dumps({"one": ROWS_4, "two": ROWS_4}), "several lists of rows: one, two; save each in a file of"),
+    ("a.json", "{}", "has no rows"),
+    ("a.json", "[]", "has no rows"),
+    ("a.json", "\n", "has no rows"),
+    ("a.jsonl", "", "is empty"),
+    ("a.jsonl", "\n\n", "has no rows"),
+    ("a.jsonl", '{"text": "a", "label": 0}\n{oops\n', r"cannot be read as JSONL: line 2 is not JSON \("),
+    ("a.jsonl", '{"text": "a", "label": 0}\n"b"\n', "cannot be read as JSONL: line 2 is not an object"),
+    ("a.jsonl", '{"text": "café", "label": 0}\n'.encode("latin-1"), "is not UTF-8 text.*; save it as UTF-8"),
+    ("a.parquet", b"PAR1 and then nothing", "cannot be read as PARQUET"),
+    ("a.parquet", as_parquet(pa.Table.from_pandas(FRAME.head(0))), "has no rows"),
+]  # fmt: skip
+OF_UPLOADS: list[tuple[str, str | bytes, str]] = [
+    ("a.csv", "a good one,1\na bad one,0\nfine,1\nso so,0\n", "'1' in its first line and in rows below"),
+    ("a.csv", "positive\ta good one\nnegative\tbad\npositive\tfine\nnegative\tno\n", "'positive' in its first line"),
+    ("a.jsonl", '{"text": "\\ud800"}\n', "holds halves of characters"),
+]
+OF_TASKS: list[tuple[str, str | bytes, str]] = [
+    ("a.jsonl", '{"text": ["a"], "label": 0}\n' * 2, "has no text in the column 'text' of row"),
+    ("a.jsonl", '{"review": "a", "label": 0}\n',
+     "has no column 'text', which task 'made' names; its columns: review, label"),
+    ("a.jsonl", '{"text": "\\ud800", "label": 1}\n', "column 'text' .*holds halves of characters"),
+    ("a.jsonl", '{"text": "a", "class": 0}\n', "has no column 'label'"),
+    ("a.csv", "text|label\na|0\n", "has no column 'text', which task 'made' names; its columns: text\\|label"),
+    *(("a.csv", f'text,label\na,1\nb,"{label}"\n', f"has the label '{label}' in row 2")
+      for label in ("1,5", "2", "yes")),
+    *(("a.csv", f'text,label\na,1\nb,"{label}"\n', "has no label in row 2") for label in ("", " ")),
+    *(("a.csv", f"text,label\na,1\n{text},0\n", "has no text in the column 'text' of row 2; write one, or remove")
+      for text in ("", '""', '"  "')),
+    ("a.jsonl", as_lines([*ROWS_4, {"text": "x", "label": 2}]),
+     r"has the label '2' in row 5 \(column 'label'\); .*'positive', or the indices 0 to 1"),
+    ("a.jsonl", as_lines([*ROWS_4, {"text": "x", "label": None}]), "has no label in row 5"),
+]  # fmt: skip
+OF_TESTS = [
+    ("a.jsonl", f'{{"text": "a", "label": 1}}\n{{"text": {text}, "label": 1}}\n{{"text": {text}, "label": 1}}\n',
+     "has no text in .* 'text' of row 2 and 1 other row; write one") for text in ("null", "NaN", '""', '"  "')
+]  # fmt: skip
+REFUSED = [
+    *((as_upload, *case) for case in (*UNREADABLE, *OF_UPLOADS)),
+    *((as_task_file, *case) for case in (*UNREADABLE, *OF_TASKS)),
+    *((as_test_file, *case) for case in OF_TESTS),
+]
+
+
+@pytest.mark.parametrize(
+    ("way", "name", "content", "said"), REFUSED, ids=[f"{way.__name__}: {said[:50]}" for way, _, _, said in REFUSED]
+)
+def test_a_file_that_would_give_other_rows_is_refused_under_its_own_name(
+    way: Callable[..., Any], name: str, content: str | bytes, said: str, tmp_path: Path
+) -> None:
+    with pytest.raises(BadData, match=said) as caught:
+        way(tmp_path, name, content)
+    assert name in str(caught.value) and "\n" not in str(caught.value)
+    assert way is not as_upload or "/tmp" not in str(caught.value)
+
+
+TRUTH = ["false", "true"]
+BOTH = ((False, True), ("FALSE", "TRUE"), ("false", "true"), ("False ", " True"))
+ASKED = [
+    *((suffix, values, {}, [0, 1]) for suffix in (".jsonl", ".csv", ".parquet")
+      for values in (("negative", "positive"), ("0", "1"), (0, 1), (0.0, 1.0), (False, True))),
+    *((".csv", values, {}, [1, 0])
+      for values in (("1", "0"), ("1.0", "0.0"), (" 1 ", "0"), ("positive", "negative"), ("positive ", " negative"),
+                     ("Positive", "NEGATIVE"), (" positive", "negative "))),
+    (".csv", ("1", "0.0"), {"classes": {"1.0": "positive", "0": "negative"}}, [1, 0]),
+    *((".jsonl", names, {"labels": list(names)}, [0, 1])
+      for names in (("2020-01-01", "2021-01-01"), ("007", "008"), ("1e5", "NA"), ("null", "None"))),
+    *((".jsonl", values, {"classes": classes}, [0, 1]) for values in BOTH
+      for classes in ({True: "positive", False: "negative"}, {"True": "positive", "False": "negative"})),
+    *((".jsonl", values, {"labels": names}, [[name.lower() for name in names].index(one) for one in TRUTH])
+      for names in (["True", "False"], ["true", "false"], ["FALSE", "TRUE"])
+      for values in ((False, True), ("false", "true"), ("False", "True"), (0, 1), ("0.0", "1.0"))),
+    *((".jsonl", (1, 2.0), {"labels": labels}, [0, 1]) for labels in (["1.0", "2.0"], ["1", "2"])),
+    (".jsonl", ("3", "1", "2"), {"labels": ["1", "2", "3"], "label_words": None}, [2, 0, 1]),
+    (".jsonl", (True, 0, 1), {"drop": [True]}, [0, 1]),
+    (".jsonl", (0, 1, 2), {"labels": ["yes", "no"], "classes": {"0": "yes", "2": "no"}, "drop": ["1"]}, [0, 1]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("suffix", "values", "changes", "expected"), ASKED)
+def test_labels_are_names_or_indices_however_they_are_spelled(
+    tmp_path: Path, suffix: str, values: tuple[Any, ...], changes: dict[str, Any], expected: list[int]
+) -> None:
+    rows = [{"text": f"a {n}", "label": values[n % len(values)]} for n in range(12)]
+    assert list(load(task(write_task(tmp_path, rows, suffix, **changes))).test["label"]) == expected * (
+        12 // len(values)
+    )
+
+
+test_a_number_among_numbers_is_a_name_and_no_index = refused_in(
+    BadData,
+    *(
+        (rf"the label '0' in row 1 .* allows '{labels[0]}', '{labels[1]}'\.$",
+         partial(as_task_file, labels=labels), "a.jsonl", as_lines(ROWS_4))
+        for labels in (["1.0", "2.0"], ["1", "2"])
+    ),
+)  # fmt: skip
+
+
+AS_WRITTEN = ["2020-01-01", "2020-01-01T10:00:00Z", "1e5", "007", "NaN", "NA", "null", "None", "True", "1.50",
+              'a "b", c', "12345678901234567890"]  # fmt: skip
+KINDS = [
+    {"text": 5, "label": 1},
+    {"text": "5", "label": "0"},
+    {"text": 2.5, "label": 1.0},
+    {"text": 10**30, "label": 0},
+]
 
 
 @pytest.mark.parametrize("suffix", [".jsonl", ".csv", ".parquet"])
-def test_every_format_gives_the_same_rows(tmp_path: Path, suffix: str) -> None:
-    test = load(task(write_task(tmp_path, suffix=suffix))).test
-    assert list(test["text_a"]) == [row["text"] for row in ROWS]
-    assert list(test["label"]) == [row["label"] for row in ROWS]
-    assert list(test["example_id"]) == [f"test-{i}" for i in range(len(ROWS))]
-    assert test["label"].dtype == np.int64 and "text_b" not in test
+def test_texts_stay_as_they_are_written(tmp_path: Path, suffix: str) -> None:
+    rows = [{"text": text, "label": n % 2} for n, text in enumerate(AS_WRITTEN)]
+    assert list(load(task(write_task(tmp_path, rows, suffix))).test["text_a"]) == AS_WRITTEN
+    mixed = load(task(write_task(tmp_path, KINDS))).test
+    assert mixed[["text_a", "label"]].to_dict("list") == {
+        "text_a": ["5", "5", "2.5", "1" + "0" * 30],
+        "label": [1, 0] * 2,
+    }
 
 
-def test_a_json_array_and_a_tsv_are_read_too(tmp_path: Path) -> None:
-    path = write_task(tmp_path, data={"train": "rows.json", "test": "rows.tsv"})
-    (tmp_path / "rows.json").write_text(json.dumps(ROWS))
-    pd.DataFrame(ROWS).to_csv(tmp_path / "rows.tsv", sep="\t", index=False)
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.csv", "text,more,label\na,,1\n,b,0\nc,d,1\n"),
+        ("a.jsonl", '{"text": "a", "more": null, "label": 1}\n{"text": "", "more": "b", "label": 0}\n'
+         '{"text": "c", "more": "d", "label": 1}\n'),
+        ("b.jsonl", '{"text": "a", "more": "", "label": 1}\n{"text": null, "more": "b", "label": 0}\n'
+         '{"text": "c", "more": "d", "label": 1}\n'),
+    ],
+)  # fmt: skip
+def test_one_text_of_a_pair_may_be_blank_or_missing(tmp_path: Path, name: str, content: str) -> None:
+    test = as_task_file(tmp_path, name, content, text=["text", "more"], template=None, label_words=None)
+    assert test[["text_a", "text_b"]].to_numpy().tolist() == [["a", ""], ["", "b"], ["c", "d"]]
+
+
+def named_classes(folder: Path, names: list[str], labels: list[int], **changes: Any) -> Splits:
+    """Return a task's data in a Parquet file that names its classes, as `datasets` writes it."""
+    features = datasets.Features({"text": datasets.Value("string"), "label": datasets.ClassLabel(names=names)})
+    rows = datasets.Dataset.from_dict({"text": [f"t{i}" for i in range(len(labels))], "label": labels}, features)
+    rows.to_parquet(folder / "rows.parquet")
+    return load(task(write_task(folder, data=dict.fromkeys(("train", "test"), "rows.parquet"), **changes)))
+
+
+@pytest.mark.parametrize(
+    ("names", "changes", "wanted", "said"),
+    [
+        (["Positive", "Negative"], {}, [1, 0], None),
+        (["positive", "negative"], {}, [1, 0], None),
+        (["pos", "neg"], {}, [1, 0], "'pos' as 'positive'"),
+        (["good", "bad"], {}, [0, 1], "good, bad"),
+        (["0", "1"], {}, [0, 1], "0, 1"),
+        (["good", "bad"], {"classes": {"Good ": "positive", "Bad": "negative"}}, [1, 0], None),
+        (["good", "bad"], {"classes": {"0": "positive", "1": "negative"}}, [1, 0], None),
+    ],
+)
+def test_class_names_in_a_parquet_file_count(
+    tmp_path: Path, names: list[str], changes: dict[str, Any], wanted: list[int], said: str | None
+) -> None:
+    splits = named_classes(tmp_path, names, [0, 1] * 2, **changes)
+    assert splits.test["label"].tolist() == wanted * 2
+    notes = "".join(note for note in splits.notes if "name their classes" in note)
+    assert bool(notes) is (said is not None) and (said or "") in notes
+
+
+def test_a_class_that_the_task_does_not_know_is_refused_by_its_name(tmp_path: Path) -> None:
+    names = ["negative", "neutral", "positive"]
+    with pytest.raises(BadData, match="the label 'neutral' in row 2"):
+        named_classes(tmp_path, names, [0, 1, 0, 1])
+    assert named_classes(tmp_path, names, [0, 1, 2, 2], drop=["Neutral"]).test["label"].tolist() == [0, 1, 1]
+
+
+def test_dropped_labels_are_left_out_and_rows_keep_their_numbers(tmp_path: Path) -> None:
+    rows = [{"text": str(i), "label": ("no", "yes", "-1")[i % 3]} for i in range(30)]
+    splits = load(task(write_task(tmp_path, rows, labels=["no", "yes"], drop=[-1])))
+    assert splits.test[["example_id", "text_a"]][:4].to_numpy().tolist() == [
+        [f"test-{n}", f"{n}"] for n in (0, 1, 3, 4)
+    ]
+    assert "test: 10 rows with the label '-1' left out." in splits.notes
+
+
+def x(column: pa.Array) -> bytes:
+    return as_parquet(pa.table({"text": ["hello"] * 2, "label": [0, 1], "x": pa.concat_arrays([column] * 2)}))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "reason"),
+    [
+        ("a.parquet", x(pa.array([b"\xff"])), "holds bytes"),
+        ("a.parquet", x(pa.array([2**62], pa.duration("s"))), "cannot be written as text"),
+        ("a.parquet", x(pa.array([0], pa.timestamp("s", "Mars/Base"))), "cannot be written as text"),
+        ("a.parquet", x(pa.array([{"a": 1}])), "holds values of the type struct"),
+        ("a.parquet", x(pa.array([b"\xff"]).cast(pa.string(), safe=False)), "is not UTF-8 text"),
+        ("a.jsonl", as_lines([{**row, "x": {"id": 1}} for row in ROWS_4]), "holds objects"),
+        ("a.jsonl", as_lines([{**row, "x": [[1, 2]]} for row in ROWS_4]), "holds lists of lists or objects"),
+    ],
+    ids=["bytes", "long durations", "an odd time zone", "structs", "not UTF-8", "objects", "lists of lists"],
+)
+def test_a_column_that_no_task_can_use_is_left_out_and_refused_where_it_is_wanted(
+    name: str, content: bytes, reason: str, tmp_path: Path
+) -> None:
+    upload = Upload(name, content)
+    rows = read(upload)
+    assert list(rows.frame) == ["text", "label"] and rows.left_out.keys() == {"x"} and reason in rows.left_out["x"]
+    assert list(as_task_file(tmp_path, name, content)["label"]) == [0, 1] * (len(rows.frame) // 2)
+    with pytest.raises(BadData, match=f"column 'x' of .*{name} .*save it as text"):
+        as_task_file(tmp_path, name, content, text="x")
+    values = {"text": ("text",), "label": "x", "labels": ("bad", "good"), "template": {}, "label_words": ()}
+    with pytest.raises(BadData, match=f"column 'x' of {name} {reason}"):
+        save(Draft("mine", {"train": upload}, values), tmp_path)
+
+
+def test_an_embedding_is_not_read_until_a_task_names_it(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"text": [f"a review {n}" for n in range(4_000)], "label": [0, 1] * 2_000})
+    frame["embedding"] = list(np.zeros((4_000, 384), np.float32))
+    upload = Upload("a.parquet", as_parquet(pa.Table.from_pandas(frame)))
+    rows = read(upload)
+    assert list(rows.frame) == ["text", "label"] and len(rows.frame) == 4_000
+    assert rows.left_out == {"embedding": "holds more than 1,000,000 values in its lists"}
+    values = {"text": ("text",), "label": "label", "labels": ("bad", "good"), "template": {}, "label_words": ()}
+    assert len(save(Draft("mine", {"train": upload}, values), tmp_path)[1].test) == 800
+    with pytest.raises(BadData, match="column 'embedding' of a.parquet holds more than 1,000,000 values"):
+        save(Draft("other", {"train": upload}, {**values, "text": ("embedding",)}), tmp_path)
+
+
+@pytest.mark.parametrize("ending", [".csv", ".parquet", ".jsonl"])
+def test_770_columns_are_read(ending: str, tmp_path: Path) -> None:
+    frame = pd.DataFrame(np.zeros((50, 768), int)).rename(columns=str).assign(text="a review", label=[0, 1] * 25)
+    rows = as_upload(tmp_path, f"a{ending}", WRITERS[ending](frame.to_dict("records")))
+    assert rows.shape == (50, 770) and list(rows["label"]) == ["0", "1"] * 25
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("ending", ["parquet", "csv"])
+def test_600_000_rows_are_read(ending: str, tmp_path: Path) -> None:
+    count = 600_000
+    table = pa.table({"text": [f"a review {n}" for n in range(count)], "label": np.arange(count) % 2,
+                      **{f"score_{n}": np.zeros(count, np.int8) for n in range(8)}})  # fmt: skip
+    content = as_parquet(table) if ending == "parquet" else table.to_pandas().to_csv(index=False).encode()
+    rows = as_upload(tmp_path, f"a.{ending}", content)
+    assert rows.shape == (count, 10) and rows["text"].iloc[-1] == "a review 599999"
+
+
+TIGHT = Limits(rows=10, columns=3, cells=24, within=6, size=400)
+
+
+test_a_file_over_a_limit_is_refused = refused(
+    BadData,
+    *(
+        (said, limited, f"a{ending}", WRITERS[ending](rows), TIGHT)
+        for ending in (".jsonl", ".parquet")
+        for rows, said in (
+            ([{"text": "a"}] * 11, "more than 10 rows"),
+            ([{"text": "a", "x": 1, "y": 2, "z": 3}], "more than 3 columns"),
+            ([{"text": "a", "x": 1, "y": 2}] * 9, "more than 24 cells"),
+        )
+    ),
+)
+
+
+@pytest.mark.parametrize(
+    ("row", "column", "said"),
+    [
+        ({"text": "a" * 101}, "text", "most of more than 0 MiB"),
+        ({"text": "a", "html": "b" * 101}, "html", "most of more than 0 MiB"),
+        ({"text": "a", "x": [1, 2]}, "x", "more than 6 values in its lists"),
+        ({"text": "a", "u": 1, "v": 1, "x": [1, 2]}, "x", "more than 6 values in its lists"),
+    ],
+)
+@pytest.mark.parametrize("ending", [".jsonl", ".parquet"])
+def test_a_column_over_a_limit_is_left_out_and_does_not_count(
+    row: dict[str, object], column: str, said: str, ending: str
+) -> None:
+    rows = limited(f"a{ending}", WRITERS[ending]([row] * 4), TIGHT)
+    assert said in rows.left_out[column] and rows.table.column_names == [name for name in row if name != column]
+
+
+GLUE = [
+    ('"the film is great , he said', 1), ('i hated it "', 0), ("a fine word", 1), ("plain bad", 0),
+    ('"another opener', 1), ('ok and closes" here', 0),
+] * 5  # fmt: skip
+PAIRS = [('"the film is great', 1), ('i hated it "', 0), ("a fine word", 1), ("plain bad", 0)] * 5
+"""Read with CSV quoting, the quotes of two rows would also close: fewer rows, and none of a wrong length."""
+QUOTED = [
+    ("a\ttab, and\nlines", "1"), ('he said "x"', "0"), ("plain; text", "1"), ("Great movie, really.\nI liked", "0"),
+]  # fmt: skip
+SIGNS = {"tsv": "\t", "csv": ",", "txt": "\t"}
+
+
+def written(rows: list[tuple[str, int]], sign: str, order: int = 1) -> str:
+    """Return the rows without quoting; the label is first if the order is -1."""
+    return "".join(sign.join((text, str(label))[::order]) + "\n" for text, label in [("text", "label"), *rows])
+
+
+@pytest.mark.parametrize("order", [1, -1])
+@pytest.mark.parametrize("sign", ["\t", ";", ","])
+@pytest.mark.parametrize("rows", [GLUE, [*GLUE, ('"odd', 1)], PAIRS], ids=["glue", "odd", "pairs"])
+def test_quotes_that_are_letters_stay_letters(rows: list[tuple[str, int]], sign: str, order: int) -> None:
+    rows = [(text.replace(" ,", ""), label) for text, label in rows] if sign == "," else rows
+    got = read(Upload("a.tsv" if sign == "\t" else "a.csv", written(rows, sign, order).encode()))
+    assert [(text, int(label)) for text, label in zip(got.frame["text"], got.frame["label"], strict=True)] == rows
+    assert got.notes == ("double quotes are letters of the texts, as they do not quote cells consistently",)
+
+
+@pytest.mark.parametrize("quoting", [csv.QUOTE_MINIMAL, csv.QUOTE_ALL])
+@pytest.mark.parametrize("ending", SIGNS)
+def test_quotes_that_quote_are_taken_off(ending: str, quoting: int) -> None:
+    frame = pd.DataFrame(QUOTED, columns=["text", "label"])
+    got = read(Upload(f"a.{ending}", frame.to_csv(sep=SIGNS[ending], index=False, quoting=quoting).encode()))
+    pd.testing.assert_frame_equal(got.frame, frame)
+    assert got.notes == ()
+
+
+def test_a_task_file_reads_quotes_as_an_upload_does_and_says_so(tmp_path: Path) -> None:
+    path = write_task(tmp_path, data={"train": "test.tsv", "test": "test.tsv"})
+    (tmp_path / "test.tsv").write_text(written(GLUE, "\t"))
     splits = load(task(path))
-    assert len(splits.train) + len(splits.validation) == len(splits.test) == len(ROWS)
+    assert list(zip(splits.test["text_a"], splits.test["label"], strict=True)) == GLUE
+    assert any("quotes are letters" in note for note in splits.notes)
 
 
-def test_nothing_is_written_beside_the_users_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    home = tmp_path / "cache"
-    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", home)
-    path = write_task(tmp_path)
-    before = sorted(tmp_path.rglob("*"))
-    load(task(path))
-    assert sorted(tmp_path.rglob("*")) == before
+@pytest.mark.parametrize(("sign", "ending"), [("\t", "tsv"), (",", "csv"), (";", "csv")])
+def test_quoting_of_many_rows_is_read_as_pandas_reads_it(sign: str, ending: str, tmp_path: Path) -> None:
+    frame = pd.DataFrame({"text": [f'a "{n}", b\t{n}\nc' if n % 3 else f"plain {n}" for n in range(300)]})
+    content = frame.assign(label=[str(n % 2) for n in range(300)]).to_csv(sep=sign, index=False)
+    expected = pd.read_csv(io.StringIO(content), sep=sign, dtype=str)
+    pd.testing.assert_frame_equal(as_upload(tmp_path, f"a.{ending}", content), expected)
 
 
-def test_a_changed_file_is_read_anew(tmp_path: Path) -> None:
+def test_reading_writes_nothing_and_a_changed_file_is_read_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
     found = task(write_task(tmp_path))
+    before = sorted(tmp_path.rglob("*"))
     first = load(found)
+    assert sorted(tmp_path.rglob("*")) == before
     write_rows(tmp_path / "test.jsonl", [{**row, "text": "other"} for row in ROWS])
     second = load(found)
     assert set(second.test["text_a"]) == {"other"} and first.fingerprint != second.fingerprint
 
 
 def test_progress_bars_are_as_before_afterwards() -> None:
-    for shown in (False, True):
+    for shown in (True, False):
         (datasets.enable_progress_bars if shown else datasets.disable_progress_bars)()
         with quiet():
             assert datasets.are_progress_bars_disabled()
         assert datasets.are_progress_bars_disabled() is not shown
-    datasets.disable_progress_bars()
 
 
-@pytest.mark.parametrize("labels", [["negative", "positive"], ["0", "1"], [0, 1], [0.0, 1.0], [False, True]])
-@pytest.mark.parametrize("suffix", [".jsonl", ".csv", ".parquet"])
-def test_labels_are_names_or_indices(tmp_path: Path, labels: list, suffix: str) -> None:
-    rows = [{**row, "label": labels[row["label"]]} for row in ROWS]
-    test = load(task(write_task(tmp_path, rows, suffix=suffix))).test
-    assert list(test["label"]) == [row["label"] for row in ROWS]
-
-
-def test_numbers_are_names_where_the_names_are_numbers() -> None:
-    stars = made(labels=("1", "2", "3"), label_words={})
-    assert list(label_numbers(np.array(["3", "1", "2"], dtype=object), stars, "x")) == [2, 0, 1]
-    with pytest.raises(BadData, match=r"the label '0' in row 2 .* allows '1', '2', '3'\.$"):
-        label_numbers(np.array(["3", "0"], dtype=object), stars, "x")
-
-
-def test_true_and_false_may_be_names(tmp_path: Path) -> None:
-    rows = [{**row, "label": row["label"] == 0} for row in ROWS]
-    test = load(task(write_task(tmp_path, rows, labels=["True", "False"]))).test
-    assert list(test["label"]) == [row["label"] for row in ROWS]
-
-
-def test_class_names_in_a_parquet_file_count(tmp_path: Path) -> None:
-    path = write_task(tmp_path, suffix=".parquet")
-    names = datasets.ClassLabel(names=["positive", "negative"])
-    features = datasets.Features({"text": datasets.Value("string"), "label": names})
-    datasets.Dataset.from_list(ROWS, features=features).to_parquet(tmp_path / "test.parquet")
-    assert list(load(task(path)).test["label"]) == [1 - row["label"] for row in ROWS]
-
-
-def test_csv_text_stays_what_it_is(tmp_path: Path) -> None:
-    rows = [{"text": text, "label": i % 2} for i, text in enumerate(["NA", "None", "007", "1.50", "null", 'a "b", c'])]
-    test = load(task(write_task(tmp_path, rows, suffix=".csv"))).test
-    assert list(test["text_a"]) == ["NA", "None", "007", "1.50", "null", 'a "b", c']
-
-
-def test_a_label_outside_is_named_with_its_row(tmp_path: Path) -> None:
-    rows = [{**row, "label": 2 if i == 6 else row["label"]} for i, row in enumerate(ROWS)]
-    says = r"train\.jsonl has the label '2' in row 7 \(column 'label'\); .*'positive', or the indices 0 to 1"
-    with pytest.raises(BadData, match=says):
-        load(task(write_task(tmp_path, rows)))
-
-
-def test_a_missing_label_or_text_is_named_with_its_row(tmp_path: Path) -> None:
-    with pytest.raises(BadData, match="has no label in row 3"):
-        load(task(write_task(tmp_path, [*ROWS[:2], {"text": "x", "label": None}, *ROWS])))
-    with pytest.raises(BadData, match="has no text in the column 'text' of row 3"):
-        load(task(write_task(tmp_path, [*ROWS[:2], {"text": None, "label": 1}, *ROWS])))
-
-
-def test_dropped_labels_are_left_out_and_rows_keep_their_numbers(tmp_path: Path) -> None:
-    rows = [{"text": str(i), "label": ("no", "yes", "-1")[i % 3]} for i in range(30)]
-    splits = load(task(write_task(tmp_path, rows, labels=["no", "yes"], drop=[-1])))
-    assert list(splits.test["example_id"][:4]) == ["test-0", "test-1", "test-3", "test-4"]
-    assert list(splits.test["text_a"][:4]) == ["0", "1", "3", "4"]
-    assert "test: 10 rows with the label '-1' left out." in splits.notes
-
-
-@pytest.mark.parametrize(
-    ("content", "says"),
-    [
-        ("", r"train\.jsonl is empty"),
-        ('{"text": "a", "label": 0}\n{"text": "b", "lab\n', r"cannot be read as JSONL: line 2 is not JSON \("),
-        ('{"text": "a", "label": 0}\n"b"\n', "cannot be read as JSONL: line 2 is not an object"),
-        ('{"text": ["a"], "label": 0}\n' * 2, "has no text in the column 'text' of row"),
-        ("\n\n", "has no rows"),
-        ('{"review": "a", "label": 0}\n', "has no column 'text', which task 'made' names; its columns: review, label"),
-        ('{"text": "a", "class": 0}\n', "has no column 'label'"),
-    ],
+test_a_hub_set_that_cannot_be_had_is_one_sentence = refused(
+    BadData, (r"nyu-mll/glue \(rte\) could not be downloaded .* HF_HUB_OFFLINE is set[^\n]*$", load, TASKS["rte"])
 )
-def test_unreadable_files_and_missing_columns(tmp_path: Path, content: str, says: str) -> None:
-    path = write_task(tmp_path)
-    (tmp_path / "train.jsonl").write_text(content)
-    with pytest.raises(BadData, match=says) as error:
-        load(task(path))
-    assert "\n" not in str(error.value)
-
-
-@pytest.mark.parametrize(
-    ("content", "says"),
-    [
-        ("text,label\n", "has no rows"),
-        ("text,text\na,0\n", "must name the columns, each once"),
-        (
-            "text,label\nb,1\na, too,0\n",
-            "has 3 cells in row 2 and 2 columns, separated by commas; put texts .* in double quotes",
-        ),
-        ("text,label\nb\n", "has 1 cell in row 1 and 2 columns"),
-        ("text|label\na|0\n", "has no column 'text', which task 'made' names; its columns: text\\|label"),
-    ],
-)
-def test_csv_that_would_be_misread(tmp_path: Path, content: str, says: str) -> None:
-    path = write_task(tmp_path, suffix=".csv")
-    (tmp_path / "train.csv").write_text(content)
-    with pytest.raises(BadData, match=says):
-        load(task(path))
-
-
-def test_a_csv_with_the_index_of_pandas(tmp_path: Path) -> None:
-    path = write_task(tmp_path, suffix=".csv")
-    plain = load(task(path))
-    for split in ("train", "test"):
-        pd.read_csv(tmp_path / f"{split}.csv").to_csv(tmp_path / f"{split}.csv")
-    assert (tmp_path / "train.csv").read_text().startswith(",text,")
-    assert load(task(path)).fingerprint == plain.fingerprint
-
-
-@pytest.mark.parametrize("suffix", [".jsonl", ".csv"])
-def test_text_that_is_not_utf8_is_refused(tmp_path: Path, suffix: str) -> None:
-    path = write_task(tmp_path, suffix=suffix)
-    content = '{"text": "café", "label": 0}\n' if suffix == ".jsonl" else "text,label\ncafé,0\n"
-    (tmp_path / f"train{suffix}").write_bytes((content * 2).encode("latin-1"))
-    with pytest.raises(BadData, match="is not UTF-8 text.*; save it as UTF-8"):
-        load(task(path))
-
-
-def test_a_parquet_file_without_rows(tmp_path: Path) -> None:
-    path = write_task(tmp_path, suffix=".parquet")
-    pd.DataFrame(ROWS).head(0).to_parquet(tmp_path / "test.parquet", index=False)
-    with pytest.raises(BadData, match="has no rows"):
-        load(task(path))
-
-
-def test_a_broken_parquet_file_is_one_sentence(tmp_path: Path) -> None:
-    path = write_task(tmp_path, suffix=".parquet")
-    (tmp_path / "test.parquet").write_bytes(b"PAR1 and then nothing")
-    with pytest.raises(BadData, match="test.parquet cannot be read as PARQUET") as error:
-        load(task(path))
-    assert "\n" not in str(error.value)
-
-
-def test_a_hub_set_that_cannot_be_had_is_one_sentence() -> None:
-    with pytest.raises(
-        BadData, match=r"nyu-mll/glue \(rte\) could not be downloaded .* HF_HUB_OFFLINE is set"
-    ) as error:
-        load(TASKS["rte"])
-    assert "\n" not in str(error.value)
 
 
 def test_hub_class_names_are_mapped(monkeypatch: pytest.MonkeyPatch) -> None:
     names = datasets.ClassLabel(names=["entailment", "neutral", "contradiction"])
-    features = datasets.Features({"premise": datasets.Value("string"), "hypothesis": datasets.Value("string")})
+    text = datasets.Value("string")
+    features = datasets.Features({"premise": text, "hypothesis": text, "label": names})
     rows = [{"premise": f"p{i}", "hypothesis": f"h{i}", "label": i % 4 - 1} for i in range(40)]
-    whole = datasets.Dataset.from_list(rows, features=datasets.Features({**features, "label": names}))
-    asked = []
+    whole, asked = datasets.Dataset.from_list(rows, features=features), []
     monkeypatch.setattr(datasets, "load_dataset", lambda *a, **k: asked.append((*a, k["split"])) or whole)
     test, notes = load_test(TASKS["snli_01"])
     assert asked == [("stanfordnlp/snli", None, "test")]
-    assert list(test["label"][:2]) == [0, 1] and list(test["text_b"][:2]) == ["h1", "h3"]
+    assert test[["text_b", "label"]][:2].to_numpy().tolist() == [["h1", 0], ["h3", 1]]
     assert notes == ("test: 20 rows with the label 'neutral', '-1' left out.",)
+
+
+REVIEWS = [{"id": f"{n:03}", "review": f"a rather long text number {n}, so", "label": n % 2} for n in range(20)]
+
+
+def upload(rows: list[dict[str, Any]] = REVIEWS, name: str = "a.jsonl") -> Upload:
+    return Upload(name, WRITERS[Path(name).suffix](rows))
+
+
+def draft(name: str = "mine", files: dict[str, Upload] | None = None, **changes: Any) -> Draft:
+    values = {
+        "text": ("review",), "label": "label", "labels": ("bad", "good"), "template": "{text} It was <mask>.",
+        "label_words": ("terrible", "great"),
+    }  # fmt: skip
+    return Draft(name, files or {"train": upload(name="a.csv")}, {**values, **changes})
+
+
+NAMED_PAIRS = [
+    {"gold": gold, "premise": "a rather long one", "hypothesis": "another long one"} for gold in ("yes", "no") * 4
+]
+ODD = [{"a": text, "b": "xy"[n % 2]} for n, text in enumerate([*["some words of a text"] * 3, "other words"])]
+WRITTEN = [{"question": f"what is number {n} of these", "answer": f"It is {n}."} for n in range(20)]
+LISTED = [{"question": f"which is the animal, {n}", "choices": ["cat", "car", "cup"][: 2 + n % 2], "answer": "cat"}
+          for n in range(20)]  # fmt: skip
+OPTIONS = [{"question": f"which is the animal, {n}", "option_a": "car", "option_b": "cat", "right": "B"}
+           for n in range(20)]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("rows", "kind", "columns"),
+    [
+        (REVIEWS, CLASSIFICATION, Columns(("review",), "label")),
+        (NAMED_PAIRS, CLASSIFICATION, Columns(("premise", "hypothesis"), "gold")),
+        (ODD, CLASSIFICATION, Columns(("a",), "b")),
+        (WRITTEN, GENERATION, Columns(("question",), "answer")),
+        (LISTED, CHOICE, Columns(("question",), "answer", ("choices",))),
+        (OPTIONS, CHOICE, Columns(("question",), "right", ("option_a", "option_b"))),
+    ],
+)
+def test_what_rows_hold_is_guessed(rows: list[dict[str, Any]], kind: str, columns: Columns) -> None:
+    frame = rows_of(upload(rows))
+    assert guessed_kind(frame) == kind and guessed(frame, kind) == columns
+    assert is_written_out(frame, columns.options, columns.right) == (rows is LISTED)
+
+
+def test_a_long_reference_has_room() -> None:
+    assert [room_for(pd.DataFrame({"a": ["", "x" * size]}), "a") for size in (0, 64, 65, 1000)] == [32, 32, 48, 512]
+
+
+def test_an_answer_to_write_is_the_task_that_a_file_gives(tmp_path: Path) -> None:
+    values = {
+        "text": ("question",), "reference": "answer", "template": {"causal": "{text}"}, "stop": "newline",
+        "max_new_tokens": 8, "ignore_case": True, "ignore_punctuation": False,
+    }  # fmt: skip
+    path, splits = save(Draft("mine", {"train": upload(WRITTEN, "a.csv")}, values), tmp_path)
+    by_hand = shutil.copytree(path.parent, tmp_path / "by-hand") / "task.yaml"
+    by_hand.write_text(
+        "name: mine\ndata: {train: train.parquet, test: test.parquet}\ntext: question\nreference: answer\n"
+        "template: '{text}'\nstop: newline\nmax_new_tokens: 8\nignore_case: true\n"
+    )
+    uploaded, written = registry.task(path), registry.task(by_hand)
+    assert uploaded.model_dump(exclude={"path", "source"}) == written.model_dump(exclude={"path", "source"})
+    assert load(written).fingerprint == splits.fingerprint and splits.test["reference"].str.startswith("It is").all()
+
+
+@pytest.mark.parametrize(
+    ("rows", "options", "right", "labels"),
+    [(LISTED, ("choices",), "answer", ("A", "B", "C")), (OPTIONS, ("option_a", "option_b"), "label", ("A", "B"))],
+)
+def test_options_name_their_places(
+    rows: list[dict[str, Any]], options: tuple[str, ...], right: str, labels: tuple[str, ...], tmp_path: Path
+) -> None:
+    column = "right" if right == "label" else "answer"
+    files = {"train": upload(rows[:1] * 4), "test": upload(rows, "b.jsonl")}
+    values = {"text": ("question",), "options": options, right: column, "template": {"causal": "{text}"}}
+    path, splits = save(Draft("mine", files, values), tmp_path)
+    assert registry.task(path).labels == labels, "the longest list of all files"
+    assert set(splits.test["label"]) == {options.index("option_b") if right == "label" else 0}
+
+
+def test_classes_are_sorted_as_a_reader_expects_and_not_too_many() -> None:
+    assert classes_of(pd.DataFrame({"y": ["10", "9", None, "b", "1.5"]}), "y") == ["1.5", "9", "10", "b"]
+    with pytest.raises(BadData, match="has 60 different values"):
+        classes_of(pd.DataFrame({"y": range(60)}), "y")
+    assert are_indices(["0", "1", "2"]) and not are_indices(["1", "2"]) and not are_indices(["b", "a"])
+
+
+def test_a_task_is_written_with_its_rows_beside_it(tmp_path: Path) -> None:
+    files = {"train": upload(REVIEWS, "a.csv"), "test": upload(REVIEWS[:6], "t.parquet")}
+    path, splits = save(draft(files=files, metric="f1", positive="good"), tmp_path)
+    assert path == tmp_path / "mine" / "task.yaml" and saved(tmp_path) == [path]
+    pd.testing.assert_frame_equal(pd.read_parquet(path.parent / "train.parquet"), rows_of(files["train"]))
+    task = registry.task(path)
+    assert (task.labels, task.metric, task.positive) == (("bad", "good"), "f1", 1)
+    assert task.wording("prompt") == ("{text} It was <mask>.", ("terrible", "great"))
+    assert load(task).fingerprint == splits.fingerprint and len(splits.test) == 6
+    assert [p.name for p in tmp_path.iterdir()] == ["mine"]
+
+
+def test_without_a_test_set_a_fifth_is_set_aside_once(tmp_path: Path) -> None:
+    path, splits = save(draft(), tmp_path)
+    texts = {split: set(getattr(splits, split)["text_a"]) for split in ("train", "validation", "test")}
+    assert len(texts["test"]) == 4 == len(set_aside(20)) and not texts["test"] & (texts["train"] | texts["validation"])
+    assert "4 of its 20 rows were set aside" in registry.task(path).source
+    assert set(save(draft(name="again"), tmp_path)[1].test["text_a"]) == texts["test"]
+
+
+def test_names_of_classes_as_they_stand_and_rows_left_out(tmp_path: Path) -> None:
+    rows = [{**row, "label": ("no", "null", "-")[row["label"] if n else 2]} for n, row in enumerate(REVIEWS)]
+    _, splits = save(draft(files={"train": upload(rows)}, labels=("no", "null"), drop=("-",)), tmp_path)
+    assert sum(len(getattr(splits, split)) for split in ("train", "validation", "test")) == 19
+    assert set(splits.train["label"]) == {0, 1}
+
+
+@pytest.mark.cases(6, 4)
+@pytest.mark.parametrize(
+    ("changes", "error", "said"),
+    [
+        ({"name": "../out"}, BadInput, "cannot name a task"),
+        ({"name": ".new-x"}, BadInput, "cannot name a task"),
+        ({"text": ("nothing",)}, BadData, "has no column 'nothing'"),
+        ({"labels": ("bad",)}, BadInput, "two or more different names"),
+        ({"labels": ("x", "y", "z"), "label_words": ("a", "b")}, BadInput, "label words for 3 labels"),
+        ({"template": {"masked": "{text}"}}, BadInput, "exactly one <mask>"),
+        ({"text": ("label",), "label": "label"}, BadInput, "must be different columns"),
+        ({"options": ("id",)}, BadInput, "leave label_words and the masked template out"),
+        ({"options": ("id",), "template": "", "label_words": ()}, BadData, "no list in the column 'id'"),
+        ({"label": "id"}, BadData, "the label '"),
+        ({"files": {"train": upload(REVIEWS[:1], "a.csv")}}, BadData, "a.csv has one row"),
+        ({"files": {"train": upload(REVIEWS, "a.csv"), "test": Upload("t.csv", b"")}}, BadData, "t.csv is empty"),
+    ],
+)
+def test_what_is_wrong_is_said_and_leaves_nothing(
+    changes: dict[str, Any], error: type[Exception], said: str, tmp_path: Path
+) -> None:
+    with pytest.raises(error) as caught:
+        save(draft(**changes), tmp_path / "tasks")
+    assert said in str(caught.value) and ".new-" not in str(caught.value).replace("'.new-x'", "")
+    assert not list((tmp_path / "tasks").glob("*")) and not list((tmp_path / "tasks").glob(".*"))
+
+
+def test_a_task_is_never_overwritten_and_a_folder_that_cannot_be_written_is_said(tmp_path: Path) -> None:
+    path, _ = save(draft(), tmp_path)
+    before = path.read_text()
+    for root, said in ((tmp_path, "never overwritten"), (path, "cannot be written")):
+        with pytest.raises(BadInput, match=said):
+            save(draft(labels=("worse", "better")), root)
+    assert path.read_text() == before
