@@ -96,7 +96,6 @@ class SlurmCluster:
             time.sleep(0.2)
 
     def state(self, name: str) -> str:
-        """Return the state of a node."""
         words = ["sinfo", "--noheader", f"--nodes={name}", "--format=%t"]
         return subprocess.run(words, capture_output=True, text=True).stdout.strip()
 
@@ -139,12 +138,10 @@ class SlurmCluster:
 
 
 def run(*words: str) -> str:
-    """Return the output of a program."""
     return subprocess.run(words, capture_output=True, text=True, check=True, timeout=60).stdout
 
 
 def free_ports(count: int) -> list[int]:
-    """Return this many ports without a listener."""
     sockets = [socket.socket() for _ in range(count)]
     for one in sockets:
         one.bind(("127.0.0.1", 0))

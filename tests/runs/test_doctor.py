@@ -6,7 +6,10 @@ import json
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -37,21 +40,35 @@ def files(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
+def write(path: Path, content: bytes = b"mine") -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+    return path
+
+
+def edit_record(run: Run, **changes: object) -> None:
+    write(run.path / "run.json", json.dumps({**json.loads((run.path / "run.json").read_text()), **changes}).encode())
+
+
+@pytest.fixture
+def killed(store: Store, spec: RunSpec) -> RunFolder:
+    folder = store.create(spec)
+    folder.fail(Failure(kind="killed", message="It was killed.", hint="h"))
+    return folder
+
+
 def test_a_store_in_order_is_left_alone(store: Store, run: Run) -> None:
     before = files(store.root)
-    assert cures(store) == [] and files(store.root) == before
-    assert cures(Store(store.root / "nothing")) == []
+    assert (cures(store), cures(Store(store.root / "nothing"))) == ([], [])
+    assert files(store.root) == before
 
 
-def test_leftovers_of_killed_processes_go(store: Store, run: Run, spec: RunSpec) -> None:
-    folder = store.create(spec)
-    folder.fail(Failure(kind="killed", message="m.", hint="h"))
-    places = [store.root / hidden_name("run"), run.path / hidden_name("curve.parquet"), folder.work / hidden_name("x")]
+def test_leftovers_of_killed_processes_go(store: Store, run: Run, killed: RunFolder) -> None:
+    places = [store.root / hidden_name("run"), run.path / hidden_name("curve.parquet"), killed.work / hidden_name("x")]
     for place in places:
-        place.mkdir()
-        (place / "half").write_bytes(b"half")
+        write(place / "half")
     assert sorted(cures(store)) == ["cleaned"] * 3 + ["left"]
-    assert not any(place.exists() for place in places) and [r.id for r in store.list()] == [run.id]
+    assert [place for place in places if place.exists()] == [] and [r.id for r in store.list()] == [run.id]
 
 
 def test_a_draft_of_a_living_process_stays(store: Store, run: Run) -> None:
@@ -61,32 +78,28 @@ def test_a_draft_of_a_living_process_stays(store: Store, run: Run) -> None:
 
 def test_what_was_put_aside_for_a_draft_that_never_came_is_put_back(tmp_path: Path) -> None:
     old = tmp_path / hidden_name("model", atomic.REPLACED)
-    old.mkdir()
-    (old / "weights").write_text("old")
-    atomic.clear_abandoned(tmp_path)
-    assert (tmp_path / "model" / "weights").read_text() == "old" and not old.exists()
-    old.mkdir()
-    atomic.clear_abandoned(tmp_path)
-    assert (tmp_path / "model" / "weights").read_text() == "old" and not old.exists()
+    write(old / "weights")
+    for _ in range(2):
+        atomic.clear_abandoned(tmp_path)
+        assert files(tmp_path) == {"model/weights": b"mine"} and not old.exists()
+        old.mkdir()
 
 
 def test_a_run_that_differs_is_set_aside_and_said_how_to_make_again(store: Store, run: Run) -> None:
-    table = run.path / "curve.parquet"
-    content = bytearray(table.read_bytes())
-    content[-20] ^= 1
-    table.write_bytes(content)
+    table = (run.path / "curve.parquet").read_bytes()
+    changed = write(run.path / "curve.parquet", table[:-20] + bytes([table[-20] ^ 1]) + table[-19:]).read_bytes()
     (finding,) = mended(store)
     assert finding.cure == "quarantined" and "curve.parquet was changed" in finding.problem
     assert run.spec.command() in finding.problem
-    assert store.folders() == [] and (store.root / QUARANTINE / run.id / "curve.parquet").read_bytes() == content
+    assert store.folders() == [] and (store.root / QUARANTINE / run.id / "curve.parquet").read_bytes() == changed
 
 
 def test_a_file_of_nobody_is_set_aside_and_the_run_stays(store: Store, run: Run) -> None:
-    (run.path / "notes.txt").write_text("mine")
-    assert cures(store) == ["quarantined"] and store.verify(run.id) == []
-    assert (store.root / QUARANTINE / run.id / "notes.txt").read_text() == "mine"
-    (run.path / "notes.txt").write_text("again")
-    assert cures(store) == ["quarantined"] and len(list((store.root / QUARANTINE / run.id).iterdir())) == 2
+    aside = store.root / QUARANTINE / run.id
+    for content, kept in ((b"mine", [b"mine"]), (b"again", [b"again", b"mine"])):
+        write(run.path / "notes.txt", content)
+        assert (cures(store), store.verify(run.id)) == (["quarantined"], [])
+        assert sorted(files(aside).values()) == kept and (aside / "notes.txt").read_bytes() == b"mine"
 
 
 def test_a_renamed_run_gets_its_name_back(store: Store, run: Run) -> None:
@@ -96,26 +109,20 @@ def test_a_renamed_run_gets_its_name_back(store: Store, run: Run) -> None:
 
 @pytest.mark.parametrize("run_id", ["../out", ".hidden", "x" * 5000, "a/b", "\0", ""])
 def test_a_run_whose_id_is_no_name_is_set_aside(store: Store, run: Run, run_id: str) -> None:
-    record = json.loads((run.path / "run.json").read_text())
-    (run.path / "run.json").write_text(json.dumps({**record, "run_id": run_id}))
+    edit_record(run, run_id=run_id)
     assert cures(store) == ["quarantined"] and (store.root / QUARANTINE / run.id).is_dir()
 
 
-def test_a_run_of_another_version_and_a_failed_one_are_left(store: Store, run: Run, spec: RunSpec) -> None:
-    record = json.loads((run.path / "run.json").read_text())
-    (run.path / "run.json").write_text(json.dumps({**record, "layout": 99}))
-    failed = store.create(spec)
-    failed.fail(Failure(kind="killed", message="It was killed.", hint="h"))
+def test_a_run_of_another_version_and_a_failed_one_are_left(store: Store, run: Run, killed: RunFolder) -> None:
+    edit_record(run, layout=99)
     before = files(store.root)
-    problems = {finding.cure: finding.problem for finding in mended(store)}
-    assert set(problems) == {"left"} and files(store.root) == before
-    assert f"jobs resume {failed.id}" in " ".join(finding.problem for finding in findings(store))
+    assert (set(cures(store)), files(store.root)) == ({"left"}, before)
+    assert f"jobs resume {killed.id}" in " ".join(finding.problem for finding in findings(store))
 
 
 def test_work_of_a_finished_run_is_cleared(store: Store, run: Run) -> None:
-    (run.path / "work").mkdir(exist_ok=True)
-    (run.path / "work" / "checkpoint.safetensors").write_bytes(b"old")
-    assert cures(store) == ["cleaned"] and cures(store) == [] and store.verify(run.id) == []
+    write(run.path / WORK / "checkpoint.safetensors")
+    assert (cures(store), cures(store), store.verify(run.id)) == (["cleaned"], [], [])
 
 
 def test_the_command_says_what_it_would_do_and_does_it(store: Store, run: Run) -> None:
@@ -128,49 +135,42 @@ def test_the_command_says_what_it_would_do_and_does_it(store: Store, run: Run) -
 
 
 def test_what_cannot_be_mended_is_left_with_the_reason(store: Store, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refused(*_: object) -> None:
-        raise PermissionError(13, "Permission denied")
-
-    (run.path / "notes.txt").write_text("mine")
-    monkeypatch.setattr(doctor.os, "rename", refused)
+    notes = write(run.path / "notes.txt")
+    monkeypatch.setattr(doctor.os, "rename", Mock(side_effect=PermissionError(13, "Permission denied")))
     (finding,) = mended(store)
     assert finding.cure == "left" and "not be quarantined (Permission denied)" in finding.problem
-    assert (run.path / "notes.txt").read_text() == "mine"
+    assert notes.read_bytes() == b"mine"
 
 
-def test_nothing_behind_a_link_is_touched(store: Store, run: Run, spec: RunSpec, tmp_path: Path) -> None:
-    """A copied store may contain links: a work folder, run, quarantine or folder of part scores."""
-    outside = tmp_path / "outside"
-    (outside / ".ssh").mkdir(parents=True)
-    (outside / ".ssh" / "id").write_text("key")
-    (outside / "thesis.txt").write_text("precious")
-    before = files(outside)
-    shutil.rmtree(run.path / WORK, ignore_errors=True)
-    (run.path / WORK).symlink_to(outside)
-    assert cures(store) == ["cleaned"] and not (run.path / WORK).is_symlink() and files(outside) == before
+@pytest.mark.parametrize(
+    ("place", "act", "refusal"),
+    [
+        ("{run}/work", lambda store, run, killed: mended(store), None),
+        ("{killed}/work", lambda store, run, killed: RunFolder(killed.path).reopen(), "is a link"),
+        ("{killed}/.hidden", lambda store, run, killed: RunFolder(killed.path).reopen(), None),
+        (QUARANTINE, lambda store, run, killed: mended(store), "is or holds a link"),
+        (f"{PARTS}/{{run}}", lambda store, run, killed: store.delete(run.id), None),
+    ],
+    ids=["work", "work of a killed run", "leftover", "quarantine", "scores of parts"],
+)
+def test_nothing_behind_a_link_is_touched(
+    store: Store, run: Run, killed: RunFolder, tmp_path: Path,
+    place: str, act: Callable[[Store, Run, RunFolder], object], refusal: str | None,
+) -> None:  # fmt: skip
+    """A copied store may contain links; a link goes or is refused, and what it leads to stays."""
+    outside, link = tmp_path / "outside", store.root / place.format(run=run.id, killed=killed.id)
+    for path in (outside / ".ssh" / "id", outside / "thesis.txt", run.path / "notes.txt", link / "x"):
+        write(path)
+    shutil.rmtree(link)
+    link.symlink_to(outside)
+    with pytest.raises(StoreError, match=refusal) if refusal else nullcontext():
+        act(store, run, killed)
+    assert files(outside) == {".ssh/id": b"mine", "thesis.txt": b"mine"}
+    assert link.is_symlink() == bool(refusal) and (not refusal or (run.path / "notes.txt").exists())
 
-    stopped = store.create(spec)
-    stopped.fail(Failure(kind="killed", message="m.", hint="h"))
-    shutil.rmtree(stopped.work)
-    stopped.work.symlink_to(outside)
-    with pytest.raises(StoreError, match="is a link"):
-        RunFolder(stopped.path).reopen()
-    stopped.work.unlink()
-    (stopped.path / ".hidden").symlink_to(outside)
-    RunFolder(stopped.path).reopen()
-    assert files(outside) == before and not (stopped.path / ".hidden").is_symlink()
 
-    other = Store(tmp_path / "other")
+def test_a_link_in_place_of_a_run_is_no_run(run: Run, tmp_path: Path) -> None:
+    notes, other = write(run.path / "notes.txt"), Store(tmp_path / "other")
     other.root.mkdir()
-    (run.path / "mine.txt").write_text("my own")
     (other.root / run.id).symlink_to(run.path)
-    assert cures(other) == [] and (run.path / "mine.txt").exists()
-
-    (store.root / QUARANTINE).symlink_to(outside)
-    with pytest.raises(StoreError, match="is or holds a link"):
-        mended(store)
-    assert files(outside) == before and (run.path / "mine.txt").exists()
-    (store.root / PARTS).mkdir()
-    (store.root / PARTS / run.id).symlink_to(outside)
-    store.delete(run.id)
-    assert files(outside) == before and not list((store.root / PARTS).iterdir())
+    assert cures(other) == [] and notes.exists()

@@ -40,14 +40,12 @@ def other_task(folder: Path, name: str, rows: int = 40, seed: int = 70, **change
     path = tiny_task(folder, rows=16)
     told = {**yaml.safe_load(path.read_text()), "name": name, **changes}
     path.write_text(yaml.safe_dump(told, sort_keys=False))
-    lines = [json.dumps(row) for row in tiny_rows(rows, seed=seed)]
-    (folder / "test.jsonl").write_text("\n".join(lines) + "\n")
+    (folder / "test.jsonl").write_text("".join(json.dumps(row) + "\n" for row in tiny_rows(rows, seed=seed)))
     return path
 
 
 @pytest.fixture(scope="module")
 def others(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
-    """Return two tasks with the same labels as the world's."""
     folder = tmp_path_factory.mktemp("others")
     return str(other_task(folder / "near", "near")), str(other_task(folder / "far", "far", rows=24, seed=71))
 
@@ -61,11 +59,13 @@ def made(world: Path, session: Session, others: tuple[str, str], tmp_path_factor
 
 @pytest.mark.nightly
 def test_the_record_tells_what_was_scored(made: Run, others: tuple[str, str]) -> None:
-    near, far = made.record.transfers
-    assert (near.name, far.name) == ("near", "far") and (near.named, far.named) == others
+    near = made.record.transfers[0]
     assert made.datasets == ("tiny", "near", "far")
-    assert near.mapping == {name: name for name in made.labels} and near.unmapped == 0
-    assert near.rows == 40 and near.dropped + near.scores.n == near.rows
+    assert [(note.name, note.named) for note in made.record.transfers] == list(
+        zip(("near", "far"), others, strict=True)
+    )
+    assert (near.mapping, near.unmapped) == ({name: name for name in made.labels}, 0)
+    assert near.rows == near.dropped + near.scores.n == 40
     assert near.majority == pytest.approx(0.5, abs=0.1) and len(near.fingerprint) == 64
     assert set(STATES) == near.scores.states.keys()  # no temperature: the tiny pair makes no error on validation
     assert near.scores.differences["accuracy"].low is not None
@@ -75,14 +75,12 @@ def test_the_record_tells_what_was_scored(made: Run, others: tuple[str, str]) ->
 @pytest.mark.slow
 def test_stored_predictions_are_those_of_the_other_task(made: Run, session: Session, others: tuple[str, str]) -> None:
     pair, task = session.pair(made.spec), registry.task(others[0])
-    trained = {row["text"] for row in tiny_rows(64)}
-    frame = load_test(task)[0]
-    frame = frame[~frame["text_a"].isin(trained)].reset_index(drop=True)
-    encoded = encode(task, frame, pair.tokenizer, "head")
+    frame, trained = load_test(task)[0], {row["text"] for row in tiny_rows(64)}
+    encoded = encode(task, frame[~frame["text_a"].isin(trained)].reset_index(drop=True), pair.tokenizer, "head")
     for state in STATES:
         ids, labels, logits = made.logits(state, "test", "near")
-        assert np.array_equal(logits, predict(pair, encoded, state, made.region()))
-        assert list(ids) == encoded.ids and np.array_equal(labels, encoded.labels)
+        assert np.array_equal(logits, predict(pair, encoded, state, made.region())), state
+        assert list(ids) == encoded.ids and np.array_equal(labels, encoded.labels), state
     stored = made.record.transfers[0].scores.states["grafted"]
     assert stored == metrics(made.logits("grafted", "test", "near")[2], encoded.labels, made.record.task)
 
@@ -97,31 +95,39 @@ def test_its_own_tables_hold_its_own_examples_alone(made: Run, world: Path, sess
 
 
 @pytest.mark.slow
-def test_every_point_of_the_grid_is_what_evaluation_says(made: Run, session: Session) -> None:
-    grid, bins = made.interpolation(), made.interpolation_bins()
-    assert set(grid["dataset"]) == {"tiny", "near", "far"}
-    assert sorted(grid["size"].dropna().unique()) == sorted(made.record.sizes)
-    assert len(grid.groupby(["dataset", "path", "size", "alpha"], dropna=False)) == 3 * 11 * 4
-    pair, ends = session.pair(made.spec), session.other_ends(made.spec, made.record.task)
-    encoded = ends["far"].encoded
-    for path, size, alpha in (("wise-ft", None, 0.3), ("wise-graft", 889, 0.7), ("wise-graft", 44, 1.0)):
-        with on_path(pair, path, alpha, made.cut(size or 1)):
-            logits = pair.objective(encoded).logits()
-        at = (grid["path"] == path) & np.isclose(grid["alpha"], alpha) & (grid["dataset"] == "far")
-        at &= grid["size"].isna() if size is None else grid["size"].eq(size).fillna(False).astype(bool)
-        found = grid[at].set_index("metric")
-        for name, wanted in metrics(logits, encoded.labels, made.record.task).items():
-            row = found.loc[name, ["value", "low", "high"]].tolist()
-            assert [None if np.isnan(x) else x for x in row] == [wanted.value, wanted.low, wanted.high], name
-        own = bins[(bins["path"] == path) & np.isclose(bins["alpha"], alpha) & (bins["dataset"] == "far")]
-        own = own[own["size"].isna() if size is None else own["size"] == size].sort_values("bin")
-        told = reliability(logits, encoded.labels)
-        assert own["count"].tolist() == told["count"].tolist() and own["count"].sum() == len(encoded)
-        assert np.allclose(own["confidence"], told["confidence"], equal_nan=True)
-        share = own["correct"] / own["count"].where(own["count"] > 0)
-        assert np.allclose(share, told["accuracy"], equal_nan=True)
-        gap = (own["confidence"].fillna(0) * own["count"] - own["correct"]).abs().sum() / len(encoded)
-        assert gap == pytest.approx(found.loc["ece", "value"])
+@pytest.mark.parametrize(
+    ("path", "size", "alpha"), [("wise-ft", None, 0.3), ("wise-graft", 889, 0.7), ("wise-graft", 44, 1.0)]
+)
+def test_every_point_of_the_grid_is_what_evaluation_says(
+    made: Run, session: Session, path: str, size: int | None, alpha: float
+) -> None:
+    pair, encoded = session.pair(made.spec), session.other_ends(made.spec, made.record.task)["far"].encoded
+    with on_path(pair, path, alpha, made.cut(size or 1)):
+        logits = pair.objective(encoded).logits()
+
+    def at(frame: pd.DataFrame) -> pd.DataFrame:
+        found = frame[(frame["path"] == path) & np.isclose(frame["alpha"], alpha) & (frame["dataset"] == "far")]
+        return found[found["size"].isna() if size is None else found["size"].eq(size).fillna(False).astype(bool)]
+
+    found = at(made.interpolation()).set_index("metric")[["value", "low", "high"]].astype(object)
+    wanted = {
+        name: [one.value, one.low, one.high] for name, one in metrics(logits, encoded.labels, made.record.task).items()
+    }
+    assert found.where(found.notna(), None).loc[list(wanted)].T.to_dict("list") == wanted
+    own, told = at(made.interpolation_bins()).sort_values("bin"), reliability(logits, encoded.labels)
+    assert own["count"].tolist() == told["count"].tolist() and own["count"].sum() == len(encoded)
+    share = own["correct"] / own["count"].where(own["count"] > 0)
+    assert np.allclose([own["confidence"], share], [told["confidence"], told["accuracy"]], equal_nan=True)
+    gap = (own["confidence"].fillna(0) * own["count"] - own["correct"]).abs().sum() / len(encoded)
+    assert gap == pytest.approx(found.loc["ece", "value"])
+
+
+@pytest.mark.slow
+def test_the_grid_has_every_size_on_every_task(made: Run) -> None:
+    grid = made.interpolation()
+    points = grid[["dataset", "path", "size", "alpha"]].drop_duplicates()
+    assert points.groupby(["dataset", "path", "size"], dropna=False).size().tolist() == [11] * 3 * 4
+    assert set(grid["dataset"]) == {"tiny", "near", "far"} and set(grid["size"].dropna()) == set(made.record.sizes)
 
 
 @pytest.mark.slow
@@ -143,56 +149,51 @@ def test_the_grid_of_a_region_in_upper_layers_is_that_of_whole_passes(
 
 @pytest.mark.slow
 def test_differences_are_paired_with_the_fine_tuned_model(made: Run) -> None:
-    grid = made.interpolation().query("dataset == 'near'").set_index(["path", "metric"])
-    end = grid.loc[("wise-ft", "accuracy_difference")].query("alpha == 1")
-    assert end[["value", "low", "high"]].to_numpy().tolist() == [[0, 0, 0]]
-    main = grid.loc[("wise-graft", "accuracy_difference")].query(f"alpha == 1 and size == {made.record.size}")
     wanted = made.record.transfers[0].scores.differences["accuracy"]
-    assert main[["value", "low", "high"]].to_numpy().tolist() == [[wanted.value, wanted.low, wanted.high]]
+    grid = made.interpolation().query("dataset == 'near' and metric == 'accuracy_difference' and alpha == 1")
+    for rows, end in (
+        ("path == 'wise-ft'", [0, 0, 0]),
+        (f"path == 'wise-graft' and size == {made.record.size}", [wanted.value, wanted.low, wanted.high]),
+    ):
+        assert grid.query(rows)[["value", "low", "high"]].to_numpy().tolist() == [end]
 
 
 @pytest.mark.slow
-def test_the_ends_of_other_tasks_are_scored_once(made: Run, session: Session, others: tuple[str, str]) -> None:
+def test_the_ends_of_other_tasks_are_scored_once(made: Run, session: Session) -> None:
     first = session.other_ends(made.spec, made.record.task)
     spec = made.spec.model_copy(update={"localizer": "random", "interpolation": False})
     run = produce(spec, Store(made.path.parent), session=session)
     assert session.other_ends(run.spec, run.record.task) is first
-    assert len(run.record.transfers) == 2 and len(run.interpolation()) == 0
+    assert (len(run.record.transfers), len(run.interpolation())) == (2, 0)
 
 
 @pytest.mark.parametrize(
-    ("change", "word"),
+    ("change", "error", "word"),
     [
-        ({"labels": ["good", "bad"]}, "'good' is a label of 'strange' that 'tiny' does not have"),
-        ({"name": "tiny"}, "name each task once"),
+        ({"labels": ["good", "bad"]}, BadInput, "'good' is a label of 'strange' that 'tiny' does not have"),
+        ({"name": "tiny"}, BadInput, "name each task once"),
+        ({"pair": True}, BadInput, "differ in the number of texts; only tasks"),
+        ({"spelled": "nothing"}, UnknownTask, "nothing"),
+        ({"rows": 64, "seed": 0}, BadData, "no test example of 'strange' is left: of 64, 64 occur"),
     ],
+    ids=["labels", "name", "number of texts", "unknown", "only examples of the training"],
 )
-def test_other_labels_are_refused_before_anything_is_loaded(
-    world: Path, store: Store, tmp_path: Path, change: dict[str, Any], word: str
+def test_tasks_that_do_not_fit_are_refused_before_anything_is_loaded(
+    world: Path, store: Store, tmp_path: Path, change: dict[str, Any], error: type[Exception], word: str
 ) -> None:
-    path = other_task(tmp_path, **{"name": "strange", **change})
+    spelled = change.get("spelled") or (
+        tiny_task(tmp_path, pair=True) if "pair" in change else other_task(tmp_path, **{"name": "strange", **change})
+    )
     began = time.perf_counter()
-    with pytest.raises(BadInput, match=word) as caught:
-        produce(spec_of(world, others=(str(path),)), store)
-    assert time.perf_counter() - began < 1 and "\n" not in str(caught.value)
-    assert not store.root.exists() or not list(store.root.glob("*/run.json"))
-
-
-def test_tasks_that_do_not_fit_are_refused(world: Path, store: Store, tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="differ in the number of texts; only tasks"):
-        produce(spec_of(world, others=(str(tiny_task(tmp_path, pair=True)),)), store)
-    with pytest.raises(UnknownTask, match="nothing"):
-        produce(spec_of(world, others=("nothing",)), store)
-    same = other_task(tmp_path / "same", "same")
-    (tmp_path / "same" / "test.jsonl").write_text((world / "train.jsonl").read_text())
-    with pytest.raises(BadData, match="no test example of 'same' is left: of 64, 64 occur"):
-        produce(spec_of(world, others=(str(same),)), store)
+    with pytest.raises(error, match=word) as caught:
+        produce(spec_of(world, others=(str(spelled),)), store)
+    assert error is BadData or time.perf_counter() - began < 1
+    assert "\n" not in str(caught.value) and not list(store.root.glob("*/run.json"))
 
 
 @pytest.mark.slow
 def test_a_finished_run_counts_while_the_other_data_are_the_same(world: Path, store: Store, tmp_path: Path) -> None:
-    path = other_task(tmp_path, "near")
-    run = produce(spec_of(world, others=(str(path),), max_test=10), store)
+    run = produce(spec_of(world, others=(str(other_task(tmp_path, "near")),), max_test=10), store)
     assert run.record.transfers[0].scores.n == 10 and RunArtifact(run.spec).changes(run, store, Session()) == CURRENT
     other_task(tmp_path, "near", seed=99)
     assert "the data of the task 'near'" in RunArtifact(run.spec).changes(run, store, Session()).why
@@ -200,20 +201,19 @@ def test_a_finished_run_counts_while_the_other_data_are_the_same(world: Path, st
 
 def test_every_size_has_its_complement(world: Path, store: Store) -> None:
     session = Session()
-    run = produce(spec_of(world, localizer="movement", sizes=("10%", "50%", "1%")), store, session=session)
-    table = run.complement()
-    assert "complement.parquet" in run.files and set(table["size"]) == set(run.record.sizes)
-    test = table[table["split"] == "test"].set_index(["size", "metric"])["value"]
+    run = produce(spec_of(world, sizes=("10%", "50%", "1%")), store, session=session)
+    table = run.complement().query("split == 'test'")
+    values = table.set_index(["size", "metric"])["value"]
+    assert "complement.parquet" in run.files and set(run.complement()["size"]) == set(run.record.sizes)
     main = run.record.metrics["test"].states["complement"]["accuracy"].value
-    assert test[run.record.size, "accuracy"] == main
+    assert values[run.record.size, "accuracy"] == main
     pair, encoded = session.pair(run.spec), session.encoded(run.spec)["test"]
     for size in run.record.sizes:
         logits = {**session.ends(run.spec)["test"], "complement": predict(pair, encoded, "complement", run.cut(size))}
         row = complement_row(logits, encoded.labels, run.record.task)
-        assert test.loc[size].dropna().to_dict() == pytest.approx(
-            {name: e.value for name, e in row.items() if e.value is not None}
-        )
-    pd.testing.assert_frame_equal(without_region(run, "test"), table[table["split"] == "test"])
+        wanted = {name: e.value for name, e in row.items() if e.value is not None}
+        assert values.loc[size].dropna().to_dict() == pytest.approx(wanted)
+    pd.testing.assert_frame_equal(without_region(run, "test"), table)
 
 
 def test_a_control_whose_rest_is_zero_has_none(world: Path, tmp_path: Path) -> None:

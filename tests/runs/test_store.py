@@ -1,26 +1,36 @@
-"""Tests of the store: listing, opening, verifying, deleting, and refusals."""
+"""Tests of stored runs: listing, opening, reading, verifying, deleting, and refusals."""
 
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 
-from skillviz.errors import CorruptRun, OtherVersion, RunNotFound, StoreError
+from skillviz.errors import BadInput, CorruptRun, OtherVersion, RunNotFound, StoreError
+from skillviz.runs import tables
+from skillviz.runs.folder import RunFolder
 from skillviz.runs.record import Failure
-from skillviz.runs.run import CHECKSUM, RECORD, Run
+from skillviz.runs.run import CHECKSUM, RECORD, Run, read_record, with_checksum
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Library, Store, library, name_of, shipped_root, store_root
+from tests.fake_run import fake_run
+from tests.runs.conftest import SMALL
 
 
 def edit_record(run: Run, **changes: object) -> None:
     path = run.path / RECORD
     path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+
+
+@pytest.fixture
+def queued(store: Store, spec: RunSpec) -> RunFolder:
+    return store.create(spec)
 
 
 def test_a_root_that_does_not_exist_is_an_empty_store(store: Store) -> None:
@@ -30,10 +40,9 @@ def test_a_root_that_does_not_exist_is_an_empty_store(store: Store) -> None:
 
 
 def test_ids_can_be_read_and_never_repeat(store: Store, spec: RunSpec) -> None:
-    ids = {store.create(spec, size=10_646).id for _ in range(5)}
-    assert len(ids) == 5
-    assert all(i.startswith("sst2-minilm-l6-stagewise-10646-s0-") for i in ids)
-    assert all(len(i.rsplit("-", 1)[1]) == 6 for i in ids)
+    begun, ends = zip(*(store.create(spec, size=10_646).id.rsplit("-", 1) for _ in range(5)), strict=True)
+    assert set(begun) == {"sst2-minilm-l6-stagewise-10646-s0"}
+    assert len(set(ends)) == 5 and {len(end) for end in ends} == {6}
 
 
 @pytest.mark.parametrize(
@@ -49,29 +58,33 @@ def test_names_are_safe_whatever_the_spec_holds(spec: RunSpec, changes: dict[str
     assert name_of(spec.model_copy(update=changes)) == name
 
 
-def test_only_finished_runs_are_listed(store: Store, run: Run, spec: RunSpec) -> None:
-    queued = store.create(spec)
+def test_only_finished_runs_are_listed(store: Store, run: Run, queued: RunFolder, spec: RunSpec) -> None:
     failed, cancelled = store.create(spec), store.create(spec)
-    failed.start()
+    for folder in (failed, cancelled):
+        folder.start()
     failed.fail(Failure(kind="BadSize", message="m", hint="h"))
-    cancelled.start()
     cancelled.cancel()
-    assert [r.id for r in store.list()] == [run.id]
-    found = {entry.id: entry.record.status for entry in store.unfinished()}
-    assert found == {queued.id: "queued", failed.id: "failed", cancelled.id: "cancelled"}
-    assert store.unreadable() == []
+    statuses = {run.id: "finished", queued.id: "queued", failed.id: "failed", cancelled.id: "cancelled"}
+    assert [r.id for r in store.list()] == [run.id] and store.unreadable() == []
+    assert {entry.id: entry.record.status for entry in store.unfinished()} | {run.id: "finished"} == statuses
+    assert {name: store.look(name[:-1]).record.status for name in statuses} == statuses
+
+
+def test_a_look_at_what_cannot_be_read_says_why(store: Store, run: Run) -> None:
+    edit_record(run, layout=99)
+    assert "99" in store.look(run.id).reason
+    with pytest.raises(RunNotFound):
+        store.look("nothing")
 
 
 def test_broken_folders_are_never_listed_as_runs(store: Store, run: Run, made: Run) -> None:
-    cases = {"no-record": None, "half-record": '{"layout": 1, "run', "list": "[]", "empty": "{}"}
-    for name, text in cases.items():
+    for name, text in {"half-record": '{"layout": 1, "run', "list": "[]", "empty": "{}"}.items():
         (store.root / name).mkdir()
-        if text is not None:
-            (store.root / name / RECORD).write_text(text)
+        (store.root / name / RECORD).write_text(text)
+    (store.root / "no-record").mkdir()
     (store.root / "stray.txt").write_text("x")
     shutil.copytree(made.path, store.root / "copied-under-another-name")
-    assert [r.id for r in store.list()] == [run.id]
-    assert store.unfinished() == []
+    assert ([r.id for r in store.list()], store.unfinished()) == ([run.id], [])
     assert {e.path.name for e in store.unreadable()} == {
         "half-record", "list", "empty", "copied-under-another-name",
     }  # fmt: skip
@@ -81,51 +94,30 @@ def test_broken_folders_are_never_listed_as_runs(store: Store, run: Run, made: R
 def test_a_finished_run_that_lost_a_file_is_not_listed(store: Store, run: Run, damage: str) -> None:
     path = run.path / "curve.parquet"
     path.unlink() if damage == "missing" else path.write_bytes(path.read_bytes()[:-1])
-    assert store.list() == []
-    assert "curve.parquet" in store.unreadable()[0].reason
+    assert store.list() == [] and "curve.parquet" in store.unreadable()[0].reason
     with pytest.raises(CorruptRun, match="curve.parquet"):
         store.open(run.id)
 
 
-def test_an_id_or_a_unique_beginning_opens_a_run(store: Store, run: Run, spec: RunSpec) -> None:
-    assert store.open(run.id).id == run.id
-    assert store.open(run.id[:-3]).id == run.id
-    other = store.create(spec)
-    with pytest.raises(RunNotFound, match="beginning of 2 runs"):
-        store.open("sst2-")
-    with pytest.raises(RunNotFound, match="queued"):
-        store.open(other.id)
-    for nothing in ("", "zzz", "..", "../" + run.id, str(run.path)):
-        with pytest.raises(RunNotFound):
-            store.open(nothing)
-
-
-def test_a_look_tells_what_a_run_is_whatever_it_is(store: Store, run: Run, spec: RunSpec) -> None:
-    assert store.look(run.id[:-1]).record.status == "finished"
-    folder = store.create(spec)
-    assert store.look(folder.id).record.status == "queued"
-    folder.cancel()
-    assert store.look(folder.id).record.status == "cancelled"
-    edit_record(run, layout=99)
-    assert "99" in store.look(run.id).reason
-    with pytest.raises(RunNotFound):
-        store.look("nothing")
-
-
-def test_verify_is_silent_on_a_good_run(store: Store, run: Run) -> None:
-    assert store.verify(run.id) == []
+def test_an_id_or_a_unique_beginning_opens_a_run(store: Store, run: Run, queued: RunFolder) -> None:
+    assert store.open(run.id).id == store.open(run.id[:-3]).id == run.id
+    for name, words in (
+        ("sst2-", "beginning of 2 runs"), (queued.id, "queued"),
+        *((nothing, None) for nothing in ("", "zzz", "..", "../" + run.id, str(run.path))),
+    ):  # fmt: skip
+        with pytest.raises(RunNotFound, match=words):
+            store.open(name)
 
 
 def test_verify_finds_one_flipped_bit_in_any_file(store: Store, run: Run) -> None:
+    assert store.verify(run.id) == []
     for name in run.record.files:
-        content = bytearray((run.path / name).read_bytes())
-        content[len(content) // 2] ^= 1
-        (run.path / name).write_bytes(content)
-        problems = store.verify(run.id)
-        assert len(problems) == 1
-        assert name in problems[0] and "sha256" in problems[0]
-        content[len(content) // 2] ^= 1
-        (run.path / name).write_bytes(content)
+        path, content = run.path / name, (run.path / name).read_bytes()
+        middle = len(content) // 2
+        path.write_bytes(content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :])
+        (problem,) = store.verify(run.id)
+        assert name in problem and "sha256" in problem
+        path.write_bytes(content)
     assert store.verify(run.id) == []
 
 
@@ -134,28 +126,27 @@ def test_verify_finds_a_changed_number_in_run_json_however_it_is_laid_out(store:
     (run.path / RECORD).write_text(json.dumps(dict(reversed(content.items()))))
     assert store.verify(run.id) == []
     content["metrics"]["test"]["states"]["grafted"]["accuracy"]["value"] += 0.01
-    (run.path / RECORD).write_text(json.dumps(content))
-    assert [RECORD in problem and "sha256" in problem for problem in store.verify(run.id)] == [True]
-    del content[CHECKSUM]
-    (run.path / RECORD).write_text(json.dumps(content))
-    assert [RECORD in problem and "sha256" in problem for problem in store.verify(run.id)] == [True]
+    for changed in (content, {name: value for name, value in content.items() if name != CHECKSUM}):
+        (run.path / RECORD).write_text(json.dumps(changed))
+        (problem,) = store.verify(run.id)
+        assert RECORD in problem and "sha256" in problem
 
 
 def test_verify_finds_missing_longer_and_added_files(store: Store, run: Run) -> None:
     (run.path / "curve.parquet").unlink()
-    with (run.path / "layers.parquet").open("ab") as file:
-        file.write(b"x")
+    (run.path / "layers.parquet").write_bytes((run.path / "layers.parquet").read_bytes() + b"x")
     (run.path / "extra.bin").write_bytes(b"x")
-    found = " ".join(store.verify(run.id))
+    found = " ".join(sorted(store.verify(run.id)))
+    assert [found.count(name) for name in ("curve.parquet is missing", "layers.parquet has", "extra.bin is not")] == [
+        1, 1, 1,
+    ]  # fmt: skip
     assert len(store.verify(run.id)) == 3
-    assert all(name in found for name in ("curve.parquet is missing", "layers.parquet has", "extra.bin is not"))
 
 
-def test_delete_leaves_nothing(store: Store, run: Run, spec: RunSpec) -> None:
+def test_delete_leaves_nothing(store: Store, run: Run, queued: RunFolder) -> None:
     store.set_note(run.id, "good")
-    unfinished = store.create(spec)
-    store.delete(run.id)
-    store.delete(unfinished.id)
+    for name in (run.id, queued.id):
+        store.delete(name)
     assert [p for p in store.root.rglob("*") if p.is_file()] == []
     with pytest.raises(RunNotFound):
         store.delete(run.id)
@@ -164,80 +155,177 @@ def test_delete_leaves_nothing(store: Store, run: Run, spec: RunSpec) -> None:
 def test_delete_refuses_everything_that_is_not_a_run_inside_the_root(
     store: Store, run: Run, made: Run, tmp_path: Path
 ) -> None:
-    outside = tmp_path / "outside"
-    shutil.copytree(made.path, outside)
-    plain = store.root / "plain"
-    plain.mkdir()
+    outside = shutil.copytree(made.path, tmp_path / "outside")
+    hidden = shutil.copytree(made.path, store.root / ".hidden")
+    (store.root / "plain").mkdir()
     (store.root / "link").symlink_to(outside)
     (store.root / RECORD).write_text("{}")
-    hidden = store.root / ".hidden"
-    shutil.copytree(made.path, hidden)
     wrong = ["../outside", str(outside), "plain", "link", "", ".", "..", ".hidden", f"{run.id}/..", f"./{run.id}"]
     for name in [*wrong, f"{run.id}/", run.id[:-2]]:
         with pytest.raises(RunNotFound, match="nothing was deleted"):
             store.delete(name)
-    assert (outside / RECORD).is_file() and plain.is_dir() and hidden.is_dir()
+    assert (outside / RECORD).is_file() and (store.root / "plain").is_dir() and hidden.is_dir()
     assert store.open(run.id).id == run.id
 
 
-def test_a_living_run_is_not_deleted(store: Store, spec: RunSpec) -> None:
-    folder = store.create(spec)
-    folder.start()
+def test_a_living_run_is_not_deleted(store: Store, queued: RunFolder) -> None:
+    queued.start()
     with pytest.raises(StoreError, match="cancel it"):
-        store.delete(folder.id)
-    folder.cancel()
-    store.delete(folder.id)
+        store.delete(queued.id)
+    queued.cancel()
+    store.delete(queued.id)
 
 
 @pytest.mark.slow
-def test_a_run_whose_process_is_gone_counts_as_killed(store: Store, spec: RunSpec) -> None:
-    folder = store.create(spec)
+def test_a_run_whose_process_is_gone_counts_as_killed(store: Store, queued: RunFolder) -> None:
     code = "from skillviz.runs.folder import RunFolder; from pathlib import Path\n"
-    code += f"RunFolder(Path({str(folder.path)!r})).start()"
+    code += f"RunFolder(Path({str(queued.path)!r})).start()"
     subprocess.run([sys.executable, "-c", code], check=True)
-    entry = store.unfinished()[0]
-    assert entry.record.status == "failed"
-    assert entry.record.error is not None and entry.record.error.kind == "killed"
-    store.delete(folder.id)
+    (entry,) = store.unfinished()
+    assert (entry.record.status, entry.record.error and entry.record.error.kind) == ("failed", "killed")
+    store.delete(queued.id)
 
 
 def test_another_version_says_so(store: Store, run: Run) -> None:
     edit_record(run, layout=99, spec={"of": "the future"})
-    assert store.list() == []
-    assert "made by another version of skillviz" in store.unreadable()[0].reason
+    assert store.list() == [] and "made by another version of skillviz" in store.unreadable()[0].reason
     with pytest.raises(OtherVersion, match="99"):
         store.open(run.id)
 
 
 def test_notes_live_beside_the_run(store: Store, run: Run) -> None:
-    assert store.note(run.id) == ""
-    store.set_note(run.id, "the good one")
-    assert store.note(run.id) == "the good one"
-    assert store.verify(run.id) == []
-    store.set_note(run.id, " ")
-    assert store.note(run.id) == ""
+    notes = [store.note(run.id)]
+    for note in ("the good one", " "):
+        store.set_note(run.id, note)
+        notes.append(store.note(run.id))
+    assert (notes, store.verify(run.id)) == (["", "the good one", ""], [])
     with pytest.raises(RunNotFound):
         store.set_note("../x", "y")
 
 
 def test_the_root_is_the_argument_then_the_variable_then_local(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("SKILLVIZ_RUNS", str(tmp_path / "env"))
-    assert store_root(tmp_path / "arg") == tmp_path / "arg"
-    assert store_root() == tmp_path / "env"
+    assert (store_root(tmp_path / "arg"), store_root()) == (tmp_path / "arg", tmp_path / "env")
     monkeypatch.delenv("SKILLVIZ_RUNS")
     assert store_root() == shipped_root() / "local"
 
 
-def test_a_library_sees_several_stores(store: Store, run: Run, made: Run, spec: RunSpec) -> None:
+def test_a_library_sees_several_stores(store: Store, run: Run, made: Run, queued: RunFolder) -> None:
     both = Library([store, Store(made.path.parent)])
     assert [r.id for r in both.list()] == [run.id, made.id]
-    assert both.open(made.id).path == run.path  # the user's own store takes precedence
-    folder = store.create(spec)
-    assert [e.id for e in both.unfinished()] == [folder.id]
-    assert both.store_of(folder.id) is store
-    with pytest.raises(RunNotFound, match="beginning"):
-        both.open("sst2")
-    with pytest.raises(RunNotFound):
-        both.open("zzz")
-    assert both.unreadable() == []
+    assert both.open(made.id).path == run.path, "the user's own store takes precedence"
+    assert ([e.id for e in both.unfinished()], both.unreadable()) == ([queued.id], [])
+    assert both.store_of(queued.id) is store
+    for name, words in (("sst2", "beginning"), ("zzz", None)):
+        with pytest.raises(RunNotFound, match=words):
+            both.open(name)
     assert [s.root for s in library(store.root).stores] == [store.root.resolve(), shipped_root().resolve()]
+
+
+def test_logits_come_in_the_order_of_the_labels_with_the_accuracy_in_run_json(made: Run) -> None:
+    frame = made.predictions().set_index(["split", "state"])
+    for (split, state), rows in frame.groupby(level=[0, 1]):
+        ids, labels, logits = made.logits(state, split)
+        assert list(ids) == [f"{split}-{n}" for n in range(len(rows))] and np.array_equal(labels, rows["label"])
+        assert logits.dtype == np.float32 and np.array_equal(logits, rows[["logit_negative", "logit_positive"]])
+        stored = made.record.metrics[split].states[state]["accuracy"].value
+        assert stored == pytest.approx((logits.argmax(1) == labels).mean())
+    assert set(frame.index.get_level_values("state")) == {"pretrained", "finetuned", "grafted", "complement"}
+    assert len(made.logits("nothing", "test")[0]) == 0
+
+
+def test_scores_as_a_table(made: Run) -> None:
+    frame = made.scores()
+    assert set(frame["split"]) == {"validation", "test"} and "finetuned_scaled" in set(frame["state"])
+    (row,) = frame.query("split == 'test' and state == 'grafted' and metric == 'ece'").itertuples()
+    assert row.low <= row.value <= row.high
+
+
+def test_the_ranking_is_cut_to_smaller_regions(made: Run) -> None:
+    assert made.cut(0).size == 0 and made.cut(made.record.size) == made.region()
+    assert made.cut(5).overlap(made.region()) > 0
+    with pytest.raises(BadInput, match="ranking"):
+        made.cut(len(made.ranking()) + 1)
+
+
+def test_what_does_not_apply_is_an_empty_table(run: Run) -> None:
+    bare = Run(run.path, run.record.model_copy(update={"files": {}}))
+    for name in tables.TABLES.keys() - {"parts"}:  # they are stored beside the run
+        frame = getattr(bare, name)()
+        assert len(frame) == 0 and len(frame.columns), name
+    assert list(bare.predictions().columns)[-2:] == ["logit_negative", "logit_positive"]
+    assert len(bare.ranking()) == 0
+
+
+@pytest.mark.parametrize("name", ["predictions.parquet", "curve.parquet", "region.safetensors", "ranking.safetensors"])
+def test_a_cut_file_is_one_sentence(run: Run, name: str) -> None:
+    (run.path / name).write_bytes((run.path / name).read_bytes()[:40])
+    with pytest.raises(CorruptRun, match=name):
+        getattr(run, name.split(".")[0])()
+
+
+def test_tables_are_those_of_its_own_task_unless_another_is_named(store: Store) -> None:
+    run = fake_run(store, others=("imdb", "yelp"), **SMALL)
+    assert run.datasets == ("sst2", "imdb", "yelp")
+    assert set(run.predictions()["dataset"]) == set(run.curve()["dataset"]) == {"sst2"}
+    assert run.predictions("yelp")["split"].tolist() == ["test"] * 4 * 40 and run.predictions("nowhere").empty
+    found = run.logits("grafted", "test", "imdb")
+    assert [len(part) for part in found] == [40] * 3 and not np.array_equal(found[2], run.logits("grafted")[2])
+
+
+def test_logits_of_other_labels_are_refused(run: Run) -> None:
+    record = run.record.model_copy(update={"task": run.record.task.model_copy(update={"labels": ("a", "b")})})
+    with pytest.raises(CorruptRun, match="logit_a"):
+        Run(run.path, record).predictions()
+
+
+@pytest.mark.parametrize(
+    ("change", "word"),
+    [
+        ({"status": "done"}, "status"),
+        ({"surprise": 1, "metrics": 3}, "metrics"),
+        ({"spec": {}}, "spec"),
+        ({"metrics": 3}, "metrics"),
+    ],
+)
+def test_a_record_that_does_not_fit_says_where(run: Run, change: dict[str, object], word: str) -> None:
+    path = run.path / "run.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
+    with pytest.raises(CorruptRun, match=word) as caught:
+        read_record(run.path)
+    assert "\n" not in str(caught.value)
+
+
+def test_run_json_has_no_nan_and_reads_back_the_same(made: Run) -> None:
+    json.loads((made.path / "run.json").read_text(), parse_constant=lambda name: pytest.fail(f"{name} in run.json"))
+    assert read_record(made.path) == made.record
+
+
+@pytest.mark.nightly
+def test_reading_runs_does_not_import_torch(made: Run) -> None:
+    code = (
+        "import sys\n"
+        "from skillviz.runs.store import library\n"
+        "from skillviz.analysis import run_tables\n"
+        "from skillviz.runs import metrics, tables\n"
+        f"run = library({str(made.path.parent)!r}).open({made.id!r})\n"
+        "run.predictions(), run.region(), run.ranking(), run.layers(), run.headline()\n"
+        "heavy = {'torch', 'transformers', 'datasets', 'streamlit'} & set(sys.modules)\n"
+        "assert not heavy, heavy\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_stored_ends_of_the_equal_mass_error_are_not_read(run: Run) -> None:
+    """Shipped runs have them."""
+    path, curve = run.path / "run.json", pd.read_parquet(run.path / "curve.parquet")
+    written = json.loads(path.read_text())
+    written["metrics"]["test"]["states"]["grafted"]["ece_equal_mass"] |= {"low": 0.0, "high": 0.2, "debiased": 0.1}
+    path.write_text(json.dumps(with_checksum(written)))
+    curve.loc[curve["metric"] == "ece_equal_mass", ["low", "high", "debiased"]] = [0.0, 0.2, 0.1]
+    curve.to_parquet(run.path / "curve.parquet")
+    estimate = read_record(run.path).metrics["test"].states["grafted"]["ece_equal_mass"]
+    assert estimate.value is not None and estimate.low is estimate.high is estimate.debiased is None
+    missing = run.curve().set_index("metric")[["value", "low", "high", "debiased"]].isna()
+    assert set(map(tuple, missing.loc["ece_equal_mass"].to_numpy())) == {(False, True, True, True)}
+    assert not missing.loc["ece"].any(axis=None)

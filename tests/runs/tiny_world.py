@@ -1,10 +1,11 @@
-"""Specs on the trained tiny pair of the fixture `world`."""
+"""Specs on the trained tiny pair of the fixture `world`, and the checks of a run on it."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
+from skillviz.runs.run import Run
 from skillviz.runs.spec import RunSpec
 
 D = 4448  # graftable entries of the tiny BERT
@@ -17,3 +18,8 @@ def spec_of(world: Path, **changes: Any) -> RunSpec:
         "localizer": "movement", "sizes": ("5%",), "device": "cpu",
     }  # fmt: skip
     return RunSpec(**{**fields, **changes})
+
+
+def failed_checks(run: Run) -> list[str]:
+    """Return the names of the self-checks that a run failed."""
+    return [check.name for check in run.record.checks if not check.passed]
