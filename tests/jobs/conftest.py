@@ -11,11 +11,8 @@ from typing import Any
 import pytest
 
 from skillviz import jobs
-from skillviz.runs.run import Run
-from skillviz.runs.spec import RunSpec
-from skillviz.runs.store import Store
 from tests.runs.conftest import world
-from tests.runs.tiny_world import spec_of
+from tests.runs.tiny_world import Run, RunSpec, Store, spec_of
 
 LONG = 300.0  # seconds: processes are slow on a busy machine
 STEPS = 1500

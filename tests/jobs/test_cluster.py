@@ -20,12 +20,11 @@ from skillviz.runs.liveness import hold, is_alive, jobs_of, name_jobs
 from skillviz.runs.process import Progress, Suspended, gently, silent
 from skillviz.runs.record_failure import record_failure
 from skillviz.runs.slurm_queue import ahead, jobs_ahead, read, state_of
-from skillviz.runs.store import Store
 from skillviz.studies import array
 from skillviz.studies.plan import study_plan
 from skillviz.studies.status import Snapshot
 from tests.cli.calls import call
-from tests.runs.tiny_world import spec_of
+from tests.runs.tiny_world import Store, spec_of
 from tests.studies.conftest import tiny
 from tests.studies.tiny_study import few
 

@@ -19,11 +19,10 @@ from skillviz.jobs import control
 from skillviz.runs.folder import RunFolder
 from skillviz.runs.liveness import let_go
 from skillviz.runs.record import Failure
-from skillviz.runs.store import Store
 from skillviz.studies.store import FOLDER as STUDIES
 from skillviz.studies.store import list_studies
 from tests.patience import within
-from tests.runs.tiny_world import spec_of
+from tests.runs.tiny_world import Store, spec_of
 from tests.test_torch_free import heavy_after
 from tests.tiny import tiny_pair
 

@@ -20,11 +20,9 @@ from skillviz import jobs
 from skillviz.errors import StoreError
 from skillviz.models import state_file
 from skillviz.runs.checkpoint import CHECKPOINT
-from skillviz.runs.run import Run
-from skillviz.runs.store import Store
 from tests.cli.calls import call
 from tests.jobs.conftest import STEPS, ended, long_spec, stepped, until
-from tests.runs.tiny_world import spec_of
+from tests.runs.tiny_world import Run, Store, spec_of
 
 
 def process_of(job: jobs.Job) -> psutil.Process:

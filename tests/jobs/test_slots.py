@@ -154,19 +154,9 @@ def test_ten_jobs_of_one_user_do_not_hold_up_another_s_first(class_of_three: lis
         newcomer = queued(third)
         assert places(newcomer) == [5]
     for folder in (two[0], last, ten[1], two[1], newcomer, *ten[2:]):
-        assert line(many)[0] == folder.id
+        assert line(many)[0] == folder.id, "a turn ends when a job is served"
         served(folder)
     assert line(many) == []
-
-
-def test_the_order_is_kept_while_the_device_goes_from_hand_to_hand(class_of_three: list[Store]) -> None:
-    """A user's turn ends when a job is served; without this note, the first user's second job would be next."""
-    many, other, _ = class_of_three
-    first, second, theirs = queued(many), queued(many), queued(other)
-    served(first)
-    assert line(many) == ids(theirs, second)
-    served(theirs)
-    assert line(many) == [second.id]
 
 
 def test_runs_of_one_id_of_two_users_are_told_apart(class_of_three: list[Store]) -> None:

@@ -17,8 +17,6 @@ from skillviz.models import state_file
 from skillviz.runs import slurm_queue
 from skillviz.runs.folder import CHECKPOINT
 from skillviz.runs.liveness import jobs_of
-from skillviz.runs.run import Run
-from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store, Unfinished
 from skillviz.studies.engine import run_study
 from skillviz.studies.plan import study_plan
@@ -26,7 +24,7 @@ from skillviz.studies.store import open_study
 from tests.cli.calls import call
 from tests.jobs.conftest import LONG, ended, long_spec, stepped, until
 from tests.jobs.slurm_cluster import SlurmCluster, missing, run
-from tests.runs.tiny_world import spec_of
+from tests.runs.tiny_world import Run, RunSpec, spec_of
 from tests.studies.conftest import tiny
 from tests.studies.tiny_study import few
 

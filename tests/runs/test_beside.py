@@ -34,13 +34,10 @@ from skillviz.runs.part_scores import (
 )
 from skillviz.runs.produce import produce
 from skillviz.runs.rivals import score_rivals
-from skillviz.runs.run import Run
-from skillviz.runs.session import Session
-from skillviz.runs.store import Store
 from skillviz.runs.tables import score_matrix
 from skillviz.show import other_regions as shown
 from skillviz.show import rivals as compared
-from tests.runs.tiny_world import D, spec_of
+from tests.runs.tiny_world import D, Run, Session, Store, spec_of
 
 SEARCH = {"localizer": "stagewise", "steps": 3, "batch_size": 16, "sizes": ("5%",), "nulls": "shuffled"}
 

@@ -30,13 +30,9 @@ from skillviz.runs.folder import RunFolder
 from skillviz.runs.graft_of_run import graft_of_run
 from skillviz.runs.process import Progress
 from skillviz.runs.produce import carry_on, produce
-from skillviz.runs.run import Run
 from skillviz.runs.search import Searched
-from skillviz.runs.session import Session
-from skillviz.runs.spec import RunSpec
-from skillviz.runs.store import Store
 from tests.core.test_recordings import Repeated
-from tests.runs.tiny_world import failed_checks, spec_of
+from tests.runs.tiny_world import Run, RunSpec, Session, Store, failed_checks, spec_of
 from tests.tiers import USUAL, first
 
 OPTIONS: dict[str, dict[str, Any]] = {"learned": {"lr": 1e4, "base_share": 0.01}, "linearized": {"examples": 64}}

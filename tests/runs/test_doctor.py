@@ -94,17 +94,29 @@ def test_a_run_that_differs_is_set_aside_and_said_how_to_make_again(store: Store
     assert store.folders() == [] and (store.root / QUARANTINE / run.id / "curve.parquet").read_bytes() == changed
 
 
-def test_a_file_of_nobody_is_set_aside_and_the_run_stays(store: Store, run: Run) -> None:
-    aside = store.root / QUARANTINE / run.id
-    for content, kept in ((b"mine", [b"mine"]), (b"again", [b"again", b"mine"])):
+def test_files_of_nobody_are_set_aside_beside_each_other(store: Store, run: Run) -> None:
+    for content in (b"mine", b"again"):
         write(run.path / "notes.txt", content)
-        assert (cures(store), store.verify(run.id)) == (["quarantined"], [])
-        assert sorted(files(aside).values()) == kept and (aside / "notes.txt").read_bytes() == b"mine"
+        mended(store)
+    aside = files(store.root / QUARANTINE / run.id)
+    assert sorted(aside.values()) == [b"again", b"mine"] and aside["notes.txt"] == b"mine"
 
 
-def test_a_renamed_run_gets_its_name_back(store: Store, run: Run) -> None:
-    run.path.rename(store.root / "my best run")
-    assert cures(store) == ["repaired"] and [r.id for r in store.list()] == [run.id]
+@pytest.mark.parametrize(
+    ("damage", "cure"),
+    [
+        (lambda run: run.path.rename(run.root / "my best run"), "repaired"),
+        (lambda run: write(run.path / WORK / "checkpoint.safetensors"), "cleaned"),
+        (lambda run: write(run.path / "notes.txt"), "quarantined"),
+    ],
+    ids=["another name", "work", "a file of nobody"],
+)
+def test_a_run_is_mended_once_and_listed_again(
+    store: Store, run: Run, damage: Callable[[Run], object], cure: str
+) -> None:
+    damage(run)
+    assert (cures(store), cures(store)) == ([cure], [])
+    assert [one.id for one in store.list()] == [run.id] and store.verify(run.id) == []
 
 
 @pytest.mark.parametrize("run_id", ["../out", ".hidden", "x" * 5000, "a/b", "\0", ""])
@@ -118,11 +130,6 @@ def test_a_run_of_another_version_and_a_failed_one_are_left(store: Store, run: R
     before = files(store.root)
     assert (set(cures(store)), files(store.root)) == ({"left"}, before)
     assert f"jobs resume {killed.id}" in " ".join(finding.problem for finding in findings(store))
-
-
-def test_work_of_a_finished_run_is_cleared(store: Store, run: Run) -> None:
-    write(run.path / WORK / "checkpoint.safetensors")
-    assert (cures(store), cures(store), store.verify(run.id)) == (["cleaned"], [], [])
 
 
 def test_the_command_says_what_it_would_do_and_does_it(store: Store, run: Run) -> None:

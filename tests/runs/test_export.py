@@ -12,9 +12,8 @@ from skillviz.regular_file import MOST_BYTES
 from skillviz.runs.evaluation import evaluate
 from skillviz.runs.export import ExportRequest, Hub, _license, export
 from skillviz.runs.produce import produce
-from skillviz.runs.store import Store
 from tests.models.test_other_checkpoints import with_added_token
-from tests.runs.tiny_world import spec_of
+from tests.runs.tiny_world import Store, spec_of
 from tests.tiny import tiny_pair, tiny_task
 
 MERGES = "".join(f"a{k + 1}: &a{k + 1}\n  <<: [*a{k}, *a{k}]\n" for k in range(30))

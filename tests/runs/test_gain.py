@@ -27,13 +27,10 @@ from skillviz.runs.export import Origin, card
 from skillviz.runs.graft_of_run import graft_of_run
 from skillviz.runs.passes import UNKEPT
 from skillviz.runs.produce import produce
-from skillviz.runs.run import Run
-from skillviz.runs.session import Session
 from skillviz.runs.spec import FIT, KINDS
-from skillviz.runs.store import Store
 from skillviz.show import gain as shown
 from tests.cases.test_resumed_scoring import cut, resumed
-from tests.runs.tiny_world import failed_checks, spec_of
+from tests.runs.tiny_world import Run, Session, Store, failed_checks, spec_of
 
 BY_KIND = {"query": 0.5, "MLP in": 3.0, "bias": 12.0}
 
@@ -106,19 +103,22 @@ def test_the_gain_that_does_best_on_the_other_half_is_used(session: Session, by_
 
 
 def test_words_of_gains_by_kind(by_kind: Run) -> None:
-    record, kinds = by_kind.record, shown.kinds(by_kind.record)
+    record, kinds, graft = by_kind.record, shown.kinds(by_kind.record), graft_of_run(by_kind)[0]
     lowest, highest = (f"{end(record.gain.values()):.1f}" for end in (min, max))
-    said = shown.sentence(record, "test")
-    for words in (
-        f"Gain **{lowest} to {highest} by module kind** brings", "A single gain would be",
-        "by module kind is not measured",
-    ):  # fmt: skip
-        assert words in said
-    assert shown.table(record, "test")["gain factor"].iloc[-1].endswith("one for all kinds")
-    assert set(kinds["module kind"]) == set(record.gain) and "(used)" in shown.kinds_caption(record)
     note = record.gains[0].model_copy(update={"gain": record.gains[0].fitted})
     other = record.model_copy(update={"gains": (note, *record.gains[1:]), "gain": note.gain})
-    assert "was only fitted" in shown.sentence(other, "test") and "only fitted" in shown.kinds_caption(other)
+    text = card(by_kind, graft, "graft.safetensors", Origin(None, None))
+    for words, said in {
+        f"Gain **{lowest} to {highest} by module kind** brings": shown.sentence(record, "test"),
+        "A single gain would be": shown.sentence(record, "test"),
+        "by module kind is not measured": shown.sentence(record, "test"),
+        "(used)": shown.kinds_caption(record), "one for all kinds": shown.table(record, "test")["gain factor"].iloc[-1],
+        "was only fitted": shown.sentence(other, "test"), "only fitted": shown.kinds_caption(other),
+        **{f"{kind} {gain:.2f}": text for kind, gain in record.gain.items()},
+        "the gain of its module kind": text, "(gain 1) it reaches": text,
+    }.items():  # fmt: skip
+        assert words in said
+    assert set(kinds["module kind"]) == set(record.gain) and graft.header["gain"] == record.gain
     assert shown.kinds(record.model_copy(update={"gains": ()})).empty
 
 
@@ -183,15 +183,6 @@ def test_the_exported_values_are_those_that_were_scored(fitted: Run, files, tmp_
         applied = {name: parameter.detach().clone() for name, parameter in pair.model.named_parameters()}
     assert [name for name in region.indices if not torch.equal(scored[name], applied[name])] == []
     assert graft_of_run(fitted)[0].header.get("gain", 1.0) == fitted.record.gain
-
-
-def test_the_card_names_the_gain_of_each_kind(by_kind: Run) -> None:
-    graft, _ = graft_of_run(by_kind)
-    assert graft.header["gain"] == by_kind.record.gain
-    text = card(by_kind, graft, "graft.safetensors", Origin(None, None))
-    kinds = [f"{kind} {gain:.2f}" for kind, gain in by_kind.record.gain.items()]
-    for words in (*kinds, "the gain of its module kind", "(gain 1) it reaches"):
-        assert words in text
 
 
 @pytest.mark.parametrize("gain", [2.5, BY_KIND])

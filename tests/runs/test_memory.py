@@ -18,14 +18,11 @@ from skillviz.runs.pace import OTHERS, passes, work_words
 from skillviz.runs.process import Progress
 from skillviz.runs.produce import produce
 from skillviz.runs.scoring import Scoring
-from skillviz.runs.session import Session
-from skillviz.runs.spec import RunSpec
-from skillviz.runs.store import Store
 from skillviz.tasks.project import PROJECT
 from skillviz.tasks.registry import task
 from skillviz.tasks.splits import load
 from tests.runs.test_scoring import other_task
-from tests.runs.tiny_world import D, spec_of
+from tests.runs.tiny_world import D, RunSpec, Session, Store, spec_of
 from tests.test_torch_free import heavy_after
 
 MINILM = Facts(

@@ -48,8 +48,8 @@ def test_accuracy_has_wilsons_interval() -> None:
 
 
 def test_f1_is_there_for_two_labels_only() -> None:
-    logits, labels = data(classes=3)
-    assert "f1" not in metrics(logits["grafted"], labels, TaskNote(name="t", labels=("a", "b", "c")))
+    three, labels = data(classes=3)
+    assert "f1" not in metrics(three["grafted"], labels, TaskNote(name="t", labels=("a", "b", "c")))
     assert "f1" in metrics(GRAFTED, LABELS, TASK)
 
 
@@ -78,19 +78,26 @@ def test_what_is_known_is_not_scored_again() -> None:
     assert split_scores(LOGITS, LABELS, TASK, known=known).states["finetuned"] == known["finetuned"]
 
 
-def test_agreement_and_recovered_gain_of_the_ends() -> None:
-    same, none = (split_scores({**LOGITS, "grafted": LOGITS[end]}, LABELS, TASK) for end in ("finetuned", "pretrained"))
-    assert (same.agreement.value, same.recovered.value, none.recovered.value) == (1, 1, 0)
-    assert {(d.value, d.low, d.high) for d in same.differences.values()} == {(0, 0, 0)}
+@pytest.mark.parametrize(
+    ("changes", "agreement", "recovered"),
+    [
+        ({"grafted": LOGITS["finetuned"]}, 1, 1), ({"grafted": LOGITS["pretrained"]}, None, 0),
+        ({"pretrained": LOGITS["finetuned"]}, None, None),
+    ],
+    ids=["the fine-tuned model", "the base", "no gain of fine-tuning"],
+)  # fmt: skip
+def test_agreement_and_recovered_gain_of_the_ends(
+    changes: dict[str, np.ndarray], agreement: int | None, recovered: int | None
+) -> None:
+    found = split_scores({**LOGITS, **changes}, LABELS, TASK)
+    assert found.recovered.value == recovered and (recovered is not None or found.recovered.low is None)
+    assert agreement is None or found.agreement.value == agreement
+    differences = {(d.value, d.low, d.high) for d in found.differences.values()}
+    assert (differences == {(0, 0, 0)}) == (agreement == 1)
 
 
-def test_a_gain_of_nothing_is_undefined_and_not_a_number() -> None:
-    flat = split_scores({**LOGITS, "pretrained": LOGITS["finetuned"]}, LABELS, TASK)
-    assert (flat.recovered.value, flat.recovered.low) == (None, None)
+def test_what_is_undefined_is_not_a_number() -> None:
     assert estimate(Interval(float("nan"), 0.0, float("inf"))).model_dump() == {"value": None, "low": 0.0, "high": None}
-
-
-def test_a_split_with_one_state_has_no_comparison() -> None:
     found = split_scores({"pretrained": LOGITS["pretrained"]}, LABELS, TASK)
     assert (found.differences, found.agreement, found.recovered) == ({}, None, None)
 

@@ -28,8 +28,6 @@ from skillviz.runs.graft_of_run import graft_of_run
 from skillviz.runs.plan import planned
 from skillviz.runs.produce import produce
 from skillviz.runs.record import Estimate
-from skillviz.runs.run import Run
-from skillviz.runs.session import Session
 from skillviz.runs.spec import RunSpec, usual_nulls
 from skillviz.runs.store import Store, library
 from skillviz.runs.tables import score_matrix
@@ -37,7 +35,7 @@ from skillviz.runs.wise import on_path
 from skillviz.show import beyond
 from skillviz.show.finding import finding
 from tests.runs.test_checkpoint import resumed
-from tests.runs.tiny_world import failed_checks, spec_of
+from tests.runs.tiny_world import Run, Session, failed_checks, spec_of
 
 
 @pytest.fixture(scope="module")
@@ -108,25 +106,30 @@ def test_which_localizers_have_a_null() -> None:
 
 
 def test_the_finding_says_what_the_null_does(run: Run) -> None:
-    told = beyond.line(run.record, "test")
-    assert "2 draws" in told and "shuffled movements" in told and "nats" in told
+    told, record = beyond.line(run.record, "test"), run.record
+    without = record.model_copy(update={"nulls": ()})
+    control = record.model_copy(update={"spec": run.spec.model_copy(update={"localizer": "random"})})
+    for words in ("2 draws", "shuffled movements", "nats"):
+        assert words in told
     assert told.replace("**", "") in finding(run)
-    without = run.record.model_copy(update={"nulls": ()})
-    assert beyond.line(without, "test") == "Beyond the null: not measured."
+    assert [beyond.line(one, "test") for one in (without, control)] == ["Beyond the null: not measured.", ""]
     assert "--nulls" not in beyond.command(without), "the command makes a null by itself"
-    control = run.record.model_copy(update={"spec": run.spec.model_copy(update={"localizer": "random"})})
-    assert beyond.line(control, "test") == ""
 
 
-def test_a_share_is_said_only_of_a_gain(run: Run) -> None:
-    record, note = run.record, run.record.nulls[0]
-    states = {"test": {**note.states["test"], "recovered": Estimate(value=0.51)}}
-    said = []
-    for share in (Estimate(value=0.9, low=0.8, high=1.0), Estimate(value=None)):
-        scores = {"test": record.metrics["test"].model_copy(update={"recovered": share})}
-        changed = {"metrics": scores, "nulls": (note.model_copy(update={"states": states}),)}
-        said.append(beyond.sentence(record.model_copy(update=changed), "test"))
-    assert "brings back **90%** of the gain" in said[0] and "**51%**" in said[0] and "of the gain" not in said[1]
+@pytest.mark.parametrize(
+    ("share", "words"),
+    [
+        (Estimate(value=0.9, low=0.8, high=1.0), ["brings back **90%** of the gain", "**51%**"]),
+        (Estimate(value=None), []),
+    ],
+    ids=["measured", "undefined"],
+)
+def test_a_share_is_said_only_of_a_gain(run: Run, share: Estimate, words: list[str]) -> None:
+    states = {"test": {**run.record.nulls[0].states["test"], "recovered": Estimate(value=0.51)}}
+    note = run.record.nulls[0].model_copy(update={"states": states})
+    scores = {"test": run.record.metrics["test"].model_copy(update={"recovered": share})}
+    said = beyond.sentence(run.record.model_copy(update={"metrics": scores, "nulls": (note,)}), "test")
+    assert [one for one in words if one not in said] == [] and ("of the gain" in said) == bool(words)
 
 
 def test_verdicts_are_of_the_interval() -> None:

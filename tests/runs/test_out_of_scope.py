@@ -19,8 +19,6 @@ from skillviz.errors import BadData, BadInput
 from skillviz.models.predict import predict
 from skillviz.runs.plan import planned
 from skillviz.runs.produce import produce
-from skillviz.runs.run import Run
-from skillviz.runs.session import Session
 from skillviz.runs.store import Library, Store, library
 from skillviz.show import out_of_scope
 from skillviz.show.bundle import bundle
@@ -30,7 +28,7 @@ from skillviz.show.report.sections import Charts, Heading
 from skillviz.tasks.registry import task
 from skillviz.tasks.source import OUT_OF_SCOPE
 from skillviz.tasks.source import out_of_scope as texts
-from tests.runs.tiny_world import spec_of
+from tests.runs.tiny_world import Run, Session, spec_of
 from tests.tasks.make import write_rows, write_task
 
 ROWS = [{"text": f"how many {word} are there in {n} boxes"} for n in range(20) for word in ("apples", "stars")]

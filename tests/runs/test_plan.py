@@ -29,13 +29,12 @@ from skillviz.runs.checkpoint import CHECKPOINT
 from skillviz.runs.plan import in_full, named_region, options_of, refused_graphs, resolved_expression
 from skillviz.runs.produce import produce
 from skillviz.runs.run import RANKING, REGION, Run
-from skillviz.runs.session import Session
 from skillviz.runs.spec import RunSpec, region_of
 from skillviz.runs.store import Library, Store
 from tests.fake_run import fake_run
 from tests.refused import refused
 from tests.runs.test_checkpoint import interrupted, resumed, same
-from tests.runs.tiny_world import failed_checks, spec_of
+from tests.runs.tiny_world import Session, failed_checks, spec_of
 from tests.test_torch_free import heavy_after
 from tests.tiny import tiny_pair
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import errno
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -30,12 +31,10 @@ from skillviz.runs.folder import RunFolder
 from skillviz.runs.held_out import AT_END, why_not
 from skillviz.runs.process import PHASES, Progress
 from skillviz.runs.produce import produce
-from skillviz.runs.run import Run
 from skillviz.runs.selfcheck import ends_check, fingerprint_of, ranking_check, restored_check, size_check
 from skillviz.runs.session import ENDS, Session
-from skillviz.runs.store import Store
 from tests.runs.test_checkpoint import interrupted
-from tests.runs.tiny_world import D, failed_checks, spec_of
+from tests.runs.tiny_world import D, Run, Store, failed_checks, spec_of
 from tests.tiers import first
 from tests.tiny import tiny_pair, tiny_task
 
@@ -67,19 +66,22 @@ def first(world: Path, session: Session, tmp_path_factory: pytest.TempPathFactor
 
 
 def test_the_record_tells_where_the_numbers_come_from(first: Run, world: Path) -> None:
-    record, task, architecture = first.record, first.record.task, first.record.architecture
-    assert first.id.startswith("tiny-base-movement-222-s0-") and record.device.startswith("cpu")
-    assert (record.d, record.share, record.readout, record.base.source) == (D, 222 / D, "head", str(world / "base"))
-    assert record.base.fingerprint != record.finetuned.fingerprint and len(record.base.fingerprint) == 64
-    assert (task.labels, task.counts, task.majority["test"]) == (
-        ("class-terrible", "class-great"), {"train": 64, "validation": 32, "test": 32}, 0.5,
-    )  # fmt: skip
-    assert (architecture.layers, architecture.heads) == (2, 2)
-    assert {"skillviz", "torch", "python"} <= record.versions.keys()
+    record, base = first.record, first.record.base
+    assert first.id.startswith("tiny-base-movement-222-s0-")
+    assert record.model_dump() | {  # no temperature: the tiny pair makes no error on validation
+        "d": D, "share": 222 / D, "readout": "head", "temperature": None, "unfitted": AT_END,
+        "base": base.model_dump() | {"source": str(world / "base"), "fingerprint": base.fingerprint},
+        "task": record.task.model_dump() | {
+            "labels": ("class-terrible", "class-great"), "counts": {"train": 64, "validation": 32, "test": 32},
+            "majority": record.task.majority | {"test": 0.5},
+        },
+        "architecture": record.architecture.model_dump() | {"layers": 2, "heads": 2},
+    } == record.model_dump()  # fmt: skip
+    assert base.fingerprint != record.finetuned.fingerprint and len(base.fingerprint) == 64
+    assert {"skillviz", "torch", "python"} <= record.versions.keys() and record.device.startswith("cpu")
     assert record.seconds.keys() == set(PHASES) - {"check"}
-    assert (record.temperature, record.unfitted) == (None, AT_END), "the tiny pair makes no error on validation"
     assert why_not(AT_END) in record.notes and any("head" in note for note in record.notes)
-    assert Region.header(first.path / "region.safetensors")["base_fingerprint"] == record.base.fingerprint
+    assert first.region_header()["base_fingerprint"] == base.fingerprint
 
 
 def test_no_text_of_the_data_is_stored(first: Run, world: Path) -> None:
@@ -227,10 +229,6 @@ def test_progress_names_every_phase_and_step(world: Path, session: Session, stor
 # Errors before the folder exists.
 
 
-def halve(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
-
-
 def several_tokens(world: Path) -> None:
     tiny_pair(world, "bert", "prompt")
     (world / "task.yaml").write_text((world / "task.yaml").read_text().replace("- terrible", "- atrocious"))
@@ -246,7 +244,7 @@ REFUSED: dict[str, tuple[dict[str, Any], Callable[[Path], Any], type[Exception]]
     "folder": ({}, lambda w: shutil.rmtree(w / "base"), errors.ModelNotFound),
     "cuda": ({"device": "cuda"}, Path.exists, errors.NoDevice),
     "readout": ({"readout": "causal"}, Path.exists, errors.SkillvizError),
-    "truncated": ({}, lambda w: halve(w / "finetuned" / "model.safetensors"), errors.CorruptFile),
+    "truncated": ({}, lambda w: os.truncate(w / "finetuned" / "model.safetensors", 20_000), errors.CorruptFile),
     "bin only": (
         {}, lambda w: (w / "base" / "model.safetensors").rename(w / "base" / "pytorch_model.bin"), errors.UnsafeWeights,
     ),

@@ -22,14 +22,11 @@ from skillviz.models.predict import predict
 from skillviz.runs.artifact import CURRENT, RunArtifact
 from skillviz.runs.metrics import complement_row, metrics
 from skillviz.runs.produce import produce
-from skillviz.runs.run import Run
-from skillviz.runs.session import Session
-from skillviz.runs.store import Store
 from skillviz.runs.wise import grid_logits, on_path
 from skillviz.tasks import registry
 from skillviz.tasks.encode import encode
 from skillviz.tasks.splits import load_test
-from tests.runs.tiny_world import spec_of
+from tests.runs.tiny_world import Run, Session, Store, spec_of
 from tests.tiny import tiny_rows, tiny_task
 
 STATES = ("pretrained", "finetuned", "grafted", "complement")

@@ -28,14 +28,12 @@ from skillviz.runs.other_regions import OtherRegions
 from skillviz.runs.part_scores import DISJOINT
 from skillviz.runs.plan import planned, refused_options
 from skillviz.runs.produce import produce
-from skillviz.runs.run import Run
 from skillviz.runs.search import Searched, SearchStep, search
 from skillviz.runs.selfcheck import ends_check
-from skillviz.runs.session import Session
 from skillviz.runs.store import Library, Store
 from skillviz.runs.tables import check
 from skillviz.tasks import registry
-from tests.runs.tiny_world import failed_checks, spec_of
+from tests.runs.tiny_world import Run, Session, failed_checks, spec_of
 
 D = 100
 
@@ -143,19 +141,16 @@ def ends_of(run: Run) -> str:
     return next(check.detail for check in run.record.checks if check.name == "ends")
 
 
-def test_it_says_that_it_is_a_control(control: Run) -> None:
+def test_it_says_that_it_is_a_control_and_recovers_no_gain(control: Run) -> None:
+    """A share of the gain from the zeroed model would be read as a share from the pre-trained model."""
     assert any("A control" in note and "zero" in note and "'pre-trained'" in note for note in control.record.notes)
     assert "zero in every graftable entry (a control)" in ends_of(control) and "gives the base" not in ends_of(control)
     assert failed_checks(control) == [] and control.region_header()["rest"] == "zero"
     assert localizer_style("lottery").title.endswith("(control: the rest is zero)")
-
-
-def test_it_recovers_no_gain(control: Run) -> None:
-    """A share of the gain from the zeroed model would be read as a share from the pre-trained model."""
-    assert {split: scores.recovered for split, scores in control.record.metrics.items() if scores.agreement} == {
-        "validation": None, "test": None,
+    metrics, curve = control.record.metrics, control.curve()
+    assert {(split, bool(one.agreement), one.recovered) for split, one in metrics.items()} == {
+        ("validation", True, None), ("test", True, None),
     }  # fmt: skip
-    curve = control.curve()
     assert set(curve["size"]) == set(control.record.sizes) and len(control.record.sizes) == 2
     assert "recovered" not in set(curve["metric"])
 
@@ -203,15 +198,12 @@ def test_a_wrong_end_is_caught(world: Path, session: Session, control: Run) -> N
     assert not ends_check(pair, few).passed
 
 
-def test_it_is_not_exported(control: Run, session: Session) -> None:
-    for export in (lambda: graft_of_run(control), lambda: session.pair(control.spec).graft(control.region())):
-        with pytest.raises(BadInput, match="a control .*cannot be exported"):
-            export()
-
-
-def test_its_ends_in_every_state_are_exact(control: Run, session: Session) -> None:
+def test_its_ends_in_every_state_are_exact_and_it_is_not_exported(control: Run, session: Session) -> None:
     pair, few = session.pair(control.spec), session.encoded(control.spec)["test"]
     full = Region.full(pair.table.shapes)
     with pair.at("grafted", Region.empty(full.shapes)):
         assert not pair.flat.theta.any()
     assert np.array_equal(predict(pair, few, "grafted", full), predict(pair, few, "finetuned"))
+    for export in (lambda: graft_of_run(control), lambda: pair.graft(control.region())):
+        with pytest.raises(BadInput, match="a control .*cannot be exported"):
+            export()

@@ -6,7 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from skillviz.runs.run import Run
+from skillviz.runs.session import Session
 from skillviz.runs.spec import RunSpec
+from skillviz.runs.store import Store
+
+# Re-exported, so that a test imports all parts of a run from one place.
+__all__ = ["Run", "RunSpec", "Session", "Store"]
 
 D = 4448  # graftable entries of the tiny BERT
 
