@@ -75,11 +75,14 @@ def long_ago(folder: RunFolder) -> None:
     os.utime(folder.path / "run.json", (time.time() - 3600,) * 2)
 
 
-def test_devices_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(slots, "automatic", lambda: "cpu")
-    assert [slot_of(name) for name in ("cpu", "auto", "cuda", "cuda:3")] == ["cpu", "cpu", "cuda-0", "cuda-3"]
-    monkeypatch.setattr(slots, "automatic", lambda: "cuda:0")
-    assert slot_of("auto") == "cuda-0"
+@pytest.mark.parametrize(
+    ("automatic", "name", "slot"),
+    [("cpu", "cpu", "cpu"), ("cpu", "auto", "cpu"), ("cpu", "cuda", "cuda-0"), ("cpu", "cuda:3", "cuda-3"),
+     ("cuda:0", "auto", "cuda-0")],
+)  # fmt: skip
+def test_devices_by_name(monkeypatch: pytest.MonkeyPatch, automatic: str, name: str, slot: str) -> None:
+    monkeypatch.setattr(slots, "automatic", lambda: automatic)
+    assert slot_of(name) == slot
 
 
 def test_a_job_stays_in_the_queue_that_it_was_put_in(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

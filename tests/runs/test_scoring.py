@@ -1,11 +1,14 @@
-"""Tests of a run scored on other tasks too: the stored scores, the refused tasks, and its own unchanged numbers."""
+"""Tests of a run scored on other data: other tasks and texts that fit no class. Its own numbers stay as they are."""
 
 from __future__ import annotations
 
+import io
 import json
+import shutil
 import time
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import numpy as np
 import pandas as pd
@@ -17,16 +20,33 @@ from skillviz.core.calibration import reliability
 from skillviz.core.interpolate import PATHS
 from skillviz.core.prefix import lowest_layer
 from skillviz.core.region import Region
+from skillviz.core.scores import confidence, probabilities
+from skillviz.core.separation import auroc, auroc_difference
+from skillviz.core.temperature import scaled
 from skillviz.errors import BadData, BadInput, UnknownTask
 from skillviz.models.predict import predict
 from skillviz.runs.artifact import CURRENT, RunArtifact
 from skillviz.runs.metrics import complement_row, metrics
+from skillviz.runs.plan import planned
 from skillviz.runs.produce import produce
+from skillviz.runs.store import Library, library
+from skillviz.runs.transfer import in_its_words, label_mapping, refuse_unfit
 from skillviz.runs.wise import grid_logits, on_path
+from skillviz.show import out_of_scope
+from skillviz.show.bundle import bundle
+from skillviz.show.finding import finding
+from skillviz.show.report import sections
+from skillviz.show.report.sections import Charts, Heading
 from skillviz.tasks import registry
 from skillviz.tasks.encode import encode
+from skillviz.tasks.registry import TASKS, task
+from skillviz.tasks.source import OUT_OF_SCOPE
+from skillviz.tasks.source import out_of_scope as texts
 from skillviz.tasks.splits import load_test
+from skillviz.tasks.task import Hub, LabelWords, Task, Template
+from tests.refused import refused
 from tests.runs.tiny_world import Run, Session, Store, spec_of
+from tests.tasks.make import write_rows, write_task
 from tests.tiny import tiny_rows, tiny_task
 
 STATES = ("pretrained", "finetuned", "grafted", "complement")
@@ -213,7 +233,214 @@ def test_every_size_has_its_complement(world: Path, store: Store) -> None:
     pd.testing.assert_frame_equal(without_region(run, "test"), table)
 
 
-def test_a_control_whose_rest_is_zero_has_none(world: Path, tmp_path: Path) -> None:
-    spec = spec_of(world, localizer="lottery", sizes=("50%",), steps=2, batch_size=16)
-    run = produce(spec, Store(tmp_path), session=Session())
-    assert "complement.parquet" not in run.files and run.complement().empty
+ONE = {"data": Hub(id="none/none"), "text": ("text",)}
+
+
+def labelled(
+    name: str, *labels: str, words: tuple[str, ...] | None = None, asks: str = "masked", **changes: Any
+) -> Task:
+    """Return a task with these labels and a template that contains its name."""
+    told = {"template": Template(**{asks: f"{{text}} {name} <mask>." if asks == "masked" else f"{{text}} {name}:"})}
+    return Task(
+        name=name, labels=labels, label_words=LabelWords(**{asks: words or labels}), **{**ONE, **told, **changes}
+    )
+
+
+SOURCE = labelled("source", "bad", "good", words=("terrible", "great"))
+OTHER = labelled("other", "good", "bad")
+UNASKED = labelled("other", "good", "bad", asks="causal", max_length=32)
+MANY = labelled("other", "awful", "poor", "bad", "fine", words=("w1", "w2", "w3", "w4"))
+TWO = labelled("two", "good", "bad", text=("a", "b"), template=Template(masked="{a} {b} <mask>"))
+
+
+@pytest.mark.parametrize("labels", [("Good", "BAD"), ("good", "bad")])
+def test_labels_go_together_by_name_whatever_their_order_and_case(labels: tuple[str, str]) -> None:
+    assert label_mapping(SOURCE, labelled("other", *labels)) == dict(zip(labels, ("good", "bad"), strict=True))
+
+
+def test_the_words_are_the_other_tasks_in_the_order_of_the_sources_labels() -> None:
+    other = labelled("other", "good", "bad", words=("lovely", "awful"), max_length=64)
+    asked, notes = in_its_words(SOURCE, other, label_mapping(SOURCE, other), "prompt")
+    assert asked.wording("prompt") == ("{text} other <mask>.", ("awful", "lovely"))
+    assert (asked.labels, asked.max_length, asked.name, notes) == (("bad", "good"), 64, "other", ())
+
+
+@pytest.mark.parametrize(
+    ("labels", "words"),
+    [
+        (("bad", "bad", None, "good"), ("w1", "w4")),
+        (("bad", "bad", "bad", "good"), ("w3", "w4")),
+        (("bad", None, None, None), ("w1", "great")),
+    ],
+    ids=["the first", "the namesake", "a label without one"],
+)
+def test_of_several_labels_mapped_to_one_the_first_gives_the_word_but_the_namesake_wins(
+    labels: tuple[str | None, ...], words: tuple[str, str]
+) -> None:
+    asked, _ = in_its_words(SOURCE, MANY, dict(zip(MANY.labels, labels, strict=True)), "prompt")
+    assert asked.wording("prompt")[1] == words
+
+
+@pytest.mark.parametrize(
+    ("other", "mapping"),
+    [
+        (UNASKED, {"good": "good", "bad": "bad"}),
+        (labelled("other", "good", "bad", words=("terrible", "dull")), {"good": "good", "bad": None}),
+    ],
+    ids=["no words", "one word for both labels asks nothing"],
+)
+def test_without_words_of_its_own_it_is_asked_in_the_sources_and_says_so(
+    other: Task, mapping: dict[str, str | None]
+) -> None:
+    asked, (note,) = in_its_words(SOURCE, other, mapping, "prompt")
+    assert (asked.wording("prompt"), asked.name) == (SOURCE.wording("prompt"), "other")
+    assert "those of 'source' are used" in note
+
+
+def test_the_head_needs_no_words() -> None:
+    asked, notes = in_its_words(SOURCE, UNASKED, label_mapping(SOURCE, UNASKED), "head")
+    assert (asked.labels, asked.limit("head"), notes) == (SOURCE.labels, 32, ())
+
+
+test_what_does_not_fit_is_one_sentence = refused(
+    BadInput,
+    (
+        "^(?!.*say which)(?=.*'ugly' is a label of 'other').*only tasks with the same labels can be scored with it",
+        refuse_unfit, SOURCE, {"x.yaml": labelled("other", "good", "ugly")},
+    ),
+    ("number of texts", refuse_unfit, SOURCE, {"two": TWO}),
+    ("name each task once", refuse_unfit, SOURCE, {"a": OTHER, "b": OTHER}),
+    *(
+        ("a mapping takes each of good, bad", label_mapping, SOURCE, OTHER, mapping)
+        for mapping in (
+            {"good": "good"}, {"good": "fine", "bad": "bad"}, {"good": None, "bad": None}, {"good": "good", "b": "bad"},
+        )
+    ),
+)  # fmt: skip
+
+
+def test_what_fits_is_not_refused() -> None:
+    refuse_unfit(SOURCE, {"a": OTHER, "b": labelled("third", "good", "bad")})
+    for source, others in (("sst2", ("imdb", "yelp", "mr")), ("qnli", ("mnli_01", "snli_01", "rte"))):
+        refuse_unfit(TASKS[source], {name: TASKS[name] for name in others})
+
+
+ROWS = [{"text": f"how many {word} are there in {n} boxes"} for n in range(20) for word in ("apples", "stars")]
+
+
+def named(world: Path, folder: Path, name: str = "outside.jsonl", rows: list[dict[str, str]] | None = None) -> Path:
+    """Copy the world to a folder, with a task that names a file of such texts; return the folder."""
+    shutil.copytree(world, folder, dirs_exist_ok=True)
+    if rows is not None:
+        write_rows(folder / name, rows)
+    told = yaml.safe_load((folder / "task.yaml").read_text())
+    (folder / "task.yaml").write_text(yaml.safe_dump({**told, "out_of_scope": name}, sort_keys=False))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def folder(world: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return named(world, tmp_path_factory.mktemp("outside"), rows=ROWS)
+
+
+@pytest.fixture(scope="module")
+def run(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return produce(spec_of(folder), Store(tmp_path_factory.mktemp("with")))
+
+
+@pytest.fixture(scope="module")
+def without(world: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return produce(spec_of(world), Store(tmp_path_factory.mktemp("without")))
+
+
+def logits_of(run: Run) -> dict[str, np.ndarray]:
+    labels = [f"logit_{label}" for label in run.labels]
+    return {state: rows[labels].to_numpy() for state, rows in run.out_of_scope().groupby("state", sort=False)}
+
+
+def test_the_three_models_are_scored_on_them_and_kept_apart(folder: Path, run: Run, without: Run) -> None:
+    session, spec = Session(), spec_of(folder)
+    encoded, pair = session.encoded_out_of_scope(spec), session.pair(spec)
+    assert encoded.ids == [f"{OUT_OF_SCOPE}-{n}" for n in range(len(ROWS))]
+    assert run.out_of_scope()["example_id"].tolist() == encoded.ids * 3
+    found = logits_of(run)
+    assert list(found) == ["pretrained", "finetuned", "grafted"]
+    for state, logits in found.items():
+        inside = run.region() if state == "grafted" else None
+        np.testing.assert_array_equal(logits, predict(pair, encoded, state, inside))
+    assert set(run.files) - set(without.files) == {"out_of_scope.parquet"}
+
+
+def test_all_else_is_as_without_them(run: Run, without: Run) -> None:
+    assert without.out_of_scope().empty and out_of_scope.of_run(without) == {}
+    for name in ("predictions", "curve", "complement", "layers"):
+        pd.testing.assert_frame_equal(getattr(run, name)(), getattr(without, name)())
+    assert run.record.task == without.record.task, "neither the examples nor the definition has changed"
+    assert (run.record.metrics, run.record.notes) == (without.record.metrics, without.record.notes)
+
+
+def test_what_is_shown_of_them(run: Run, without: Run) -> None:
+    sure, outside = out_of_scope.of_run(run), logits_of(run)
+    test = {state: run.logits(state)[2] for state in outside}
+    if run.record.temperature is not None:
+        test["temperature"], outside["temperature"] = (
+            scaled(z["finetuned"], run.record.temperature) for z in (test, outside)
+        )
+    assert set(sure) == set(test)
+    top = {name: [confidence(probabilities(z[name])) for z in (test, outside)] for name in test}
+    table = out_of_scope.confidence_scores(sure).set_index("state")
+    for name, (inside, others) in top.items():
+        found = tuple(table.loc[name, ["auroc", "confidence_out_of_scope"]])
+        assert found == pytest.approx((auroc(inside, others).value, others.mean())), name
+    verdict, words = out_of_scope.findings(sure)[0]
+    less = auroc_difference(*top["grafted"], *top["finetuned"])
+    assert f"{100 * abs(less.value):.1f} points" in words and verdict in ("better", "worse", "no clear difference")
+    (line,) = (line for line in finding(run) if line.startswith("Out of scope."))
+    assert "AUROC" in line and "40 texts" in line and "scope" not in "".join(finding(without))
+    exhibit = out_of_scope.histogram(sure, "light")
+    assert len(exhibit.figure.data) == 2 * len(sure) and "out of scope" in exhibit.alt
+
+
+def test_report_and_zip_hold_them(run: Run, without: Run) -> None:
+    for one, has in ((run, True), (without, False)):
+        parts, file = sections.calibration(one).parts, io.BytesIO()
+        headings = [i for i, part in enumerate(parts) if isinstance(part, Heading) and part.text == out_of_scope.TITLE]
+        assert [isinstance(parts[i + 3], Charts) for i in headings] == [True] * has
+        bundle([one], Library([Store(one.root)]), file, reports={}, grafts={})
+        names = {f"runs/{one.id}/out_of_scope.parquet", f"tables/{one.id}/out_of_scope_scores.csv"}
+        assert names & set(ZipFile(file).namelist()) == (names if has else set())
+
+
+def test_no_more_of_them_are_scored_than_of_test_examples(folder: Path) -> None:
+    few = Session().encoded_out_of_scope(spec_of(folder, max_test=7))
+    assert few is not None and len(few.ids) == 7
+
+
+def test_a_file_with_every_text_is_read(folder: Path) -> None:
+    assert len(texts(task(folder / "task.yaml"))) == len(ROWS)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([{"question": "how many"}], "x.jsonl has no column 'text', which task 'tiny' names"),
+        ([{"text": "how many"}, {"text": " "}], "has no text in the column 'text' of row 2"),
+        (None, r"there is no file .*x.jsonl \(out_of_scope\); correct the path"),
+    ],
+    ids=["no column", "no text", "no file"],
+)
+def test_a_file_that_cannot_be_used_is_refused_before_the_run_starts(
+    world: Path, tmp_path: Path, rows: list[dict[str, str]] | None, message: str
+) -> None:
+    own = named(world, tmp_path / "world", "x.jsonl", rows)
+    with pytest.raises(BadData, match=message):
+        planned(spec_of(own), Session(), library())
+
+
+def test_a_task_without_classes_takes_none(tmp_path: Path) -> None:
+    path = write_task(
+        tmp_path, reference="label", labels=None, label=None, label_words=None, template={"causal": "{text}"},
+        out_of_scope="outside.jsonl",
+    )  # fmt: skip
+    with pytest.raises(BadInput, match="'out_of_scope' names texts that fit no class"):
+        task(path)

@@ -72,20 +72,22 @@ def test_the_other_columns_of_the_data(tmp_path: Path) -> None:
     }
 
 
-def test_changed_files_are_refused(run: Run, tmp_path: Path) -> None:
-    lines = (tmp_path / "train.jsonl").read_text().splitlines(keepends=True)
-    (tmp_path / "train.jsonl").write_text("".join(lines[1:]))
-    with pytest.raises(BadData, match="have changed"):
-        example_texts(run, "test")
-
-
-def test_absent_files_are_named(run: Run, tmp_path: Path) -> None:
-    (tmp_path / "test.jsonl").unlink()
-    with pytest.raises(BadData, match="there is no file .*test.jsonl"):
-        example_texts(run, "test")
-    (tmp_path / "task.yaml").unlink()
-    with pytest.raises(BadInput, match="there is no task file"):
-        task_of(run)
+@pytest.mark.parametrize(
+    ("name", "change", "read", "error", "words"),
+    [
+        ("train.jsonl", lambda path: path.write_text(path.read_text().partition("\n")[2]), example_texts,
+         BadData, "have changed"),
+        ("test.jsonl", Path.unlink, example_texts, BadData, "there is no file .*test.jsonl"),
+        ("task.yaml", Path.unlink, lambda run, split: task_of(run), BadInput, "there is no task file"),
+    ],
+    ids=["changed", "no data", "no task"],
+)  # fmt: skip
+def test_changed_and_absent_files_are_named(
+    run: Run, tmp_path: Path, name: str, change: Any, read: Any, error: type[Exception], words: str
+) -> None:
+    change(tmp_path / name)
+    with pytest.raises(error, match=words):
+        read(run, "test")
 
 
 @pytest.mark.nightly
