@@ -26,18 +26,17 @@ def driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     devices._automatic.cache_clear()
 
 
-def test_the_cpu_is_first_with_its_memory() -> None:
+def test_the_cpu_is_first_and_a_container_has_what_its_limit_leaves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     cpu = devices.devices()[0]
     assert cpu.name == "cpu" and "threads" in cpu.title and 0 < cpu.free <= cpu.total
-
-
-def test_a_container_has_what_its_limit_leaves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files = {"memory.max": "3000", "memory.current": "1000", "memory.stat": "anon 700\ninactive_file 300\n"}
     for name, value in files.items():
         (tmp_path / name).write_text(value)
     monkeypatch.setattr(memory, "CGROUP", tmp_path)
-    cpu = devices.devices()[0]
-    assert (cpu.free, cpu.total) == (2300, 3000), "cached files give way"
+    within = devices.devices()[0]
+    assert (within.free, within.total) == (2300, 3000), "cached files give way"
     (tmp_path / "memory.max").write_text("max\n")
     assert devices.devices()[0].total > 2**27
 

@@ -61,9 +61,11 @@ def interrupted(spec: RunSpec, store: Store, session: Session | None, told: int,
     with pytest.raises(KeyboardInterrupt) as caught:
         produce(spec, store, ctrl_c(told, phase), session)
     (entry,) = store.unfinished()
-    assert entry.record.status == "cancelled" and [run.id for run in store.list()] == listed
+    folder = RunFolder(entry.path)
+    assert (folder.record.status, folder.record.error, [run.id for run in store.list()]) == ("cancelled", None, listed)
     assert f"jobs resume {entry.id}" in caught.value.__notes__[0]
-    return RunFolder(entry.path)
+    assert len((folder.work / "events.jsonl").read_text().splitlines()) > told
+    return folder
 
 
 def resumed(folder: RunFolder, session: Session | None = None) -> Run:

@@ -148,13 +148,18 @@ def test_the_stored_scores_are_those_of_the_scaled_values(fitted: Run, session: 
     assert (failed_checks(fitted), pair.gain) == ([], 1)
 
 
-def test_the_curve_has_each_size_at_its_gain_and_at_1(fitted: Run, world: Path, store: Store, session: Session) -> None:
+def test_the_curve_has_each_size_at_its_gain_and_at_1_and_the_grid_ends_at_its_gain(
+    fitted: Run, world: Path, store: Store, session: Session
+) -> None:
     plain = produce(spec_of(world, sizes=("5%", "10%")), store, session=session)
     own, one = fitted.curve(), fitted.curve(gain=1.0)
     gains = {note.size: {note.gain} for note in fitted.record.gains if note.of == "grafted"}
     assert {size: set(rows["gain"]) for size, rows in own.groupby("size")} == gains
     assert one.equals(plain.curve()) and len(own) == len(one)
     assert (plain.record.gains, plain.record.gain) == ((), 1)
+    ends = fitted.interpolation().query("path == 'wise-graft' and alpha == 1 and metric == 'nll'")
+    stored = own.query("split == 'test' and metric == 'nll'").set_index("size")["value"].to_dict()
+    assert ends.set_index("size")["value"].to_dict() == pytest.approx(stored, abs=1e-6)
 
 
 def test_the_fit_beats_the_gains_around_it_on_its_own_half(fitted: Run, session: Session) -> None:
@@ -226,15 +231,6 @@ def test_fitted_gains_and_those_of_nulls_are_not_fitted_again(
     names = ("nulls.parquet", "sizes.parquet", "curve.parquet", "interpolation.parquet")
     kept = [(one.record.gains, one.record.nulls, [one.record.files[name] for name in names]) for one in (run, fitted)]
     assert kept[0] == kept[1]
-
-
-def test_the_grid_ends_at_the_graft_of_each_size(fitted: Run) -> None:
-    grid = fitted.interpolation().query("path == 'wise-graft' and alpha == 1 and metric == 'nll'")
-    stored = fitted.curve().query("split == 'test' and metric == 'nll'")
-    assert set(grid["size"]) == set(fitted.record.sizes)
-    assert dict(zip(grid["size"], grid["value"], strict=True)) == pytest.approx(
-        dict(zip(stored["size"], stored["value"], strict=True)), abs=1e-6
-    )
 
 
 def test_live_grafts_have_the_gain_of_a_region_of_the_run_alone(fitted: Run, by_kind: Run) -> None:

@@ -96,7 +96,7 @@ def test_an_option_may_name_a_region_file(region_file: Path, localizer: str, opt
     region, _ = named_region(run, LOCALIZERS[localizer], None)
     assert region == Region.load(region_file)
     options, _ = options_of(run, LOCALIZERS[localizer], region)
-    assert getattr(options, f"{option}_indices") == (3, 9)
+    assert getattr(options, f"{option}_indices") == (3, 9) and getattr(options, "reference", "movement") == "movement"
     region_file.write_text("x")
     with pytest.raises(CorruptFile):
         named_region(run, LOCALIZERS[localizer], None)
@@ -241,7 +241,7 @@ def test_a_resumed_job_gives_the_same_region(
     same(produce(asked, stored, session=session), resumed(folder, session))
 
 
-@pytest.mark.cases(6, 6)
+@pytest.mark.cases(7, 5)
 @pytest.mark.parametrize(
     ("options", "error", "words"),
     [
@@ -251,12 +251,12 @@ def test_a_resumed_job_gives_the_same_region(
         ({"expression": {"layer": [0]}}, BadInput, "'layer' is not a part of a region expression"),
         ({"expression": {"layers": [9]}}, BadInput, "no layer '9'; it has 0 to 1"),
         ({"expression": {"parameters": ["pooler.dense.weight"]}}, BadInput, "no parameter 'pooler.dense.weight'"),
-        ({"expression": {"layers": []}}, BadInput, "without entries"),
         ({"expression": {"intersection": [{"layers": [0]}, {"layers": [1]}]}}, BadInput, "without entries"),
+        ({"expression": {"layers": []}}, BadInput, "without entries"),
+        ({"expression": {}, "stored": "x"}, BadInput, "name runs in the region expression"),
         ({"expression": {"run": "no-such-run"}}, RunNotFound, "no run 'no-such-run'"),
         ({"expression": {"run": "OTHER"}}, BadInput, "another architecture"),
         ({"expression": {"run": "SOURCE", "size": 10**6}}, BadInput, "entries; 1,000,000 were requested"),
-        ({"expression": {}, "stored": "x"}, BadInput, "name runs in the region expression"),
     ],
     ids=str,
 )

@@ -80,11 +80,10 @@ def test_only_finished_runs_are_listed(store: Store, run: Run, queued: RunFolder
 
 
 def test_broken_folders_are_never_listed_as_runs(store: Store, run: Run, made: Run) -> None:
-    for name, text in {"half-record": '{"layout": 1, "run', "list": "[]", "empty": "{}"}.items():
-        (store.root / name).mkdir()
-        (store.root / name / RECORD).write_text(text)
+    for name, text in {"half-record": b'{"layout": 1, "run', "list": b"[]", "empty": b"{}"}.items():
+        write(store.root / name / RECORD, text)
     (store.root / "no-record").mkdir()
-    (store.root / "stray.txt").write_text("x")
+    write(store.root / "stray.txt")
     shutil.copytree(made.path, store.root / "copied-under-another-name")
     assert ([r.id for r in store.list()], store.unfinished()) == ([run.id], [])
     assert {e.path.name for e in store.unreadable()} == {
@@ -175,8 +174,12 @@ def test_verify_finds_every_damage_and_nothing_else(
     assert re.fullmatch("\n".join(f".*{words}.*" for words in problems), "\n".join(sorted(store.verify(run.id))))
 
 
-def test_delete_leaves_nothing(store: Store, run: Run, queued: RunFolder) -> None:
+def test_delete_leaves_nothing_and_no_living_run_is_deleted(store: Store, run: Run, queued: RunFolder) -> None:
     store.set_note(run.id, "good")
+    queued.start()
+    with pytest.raises(StoreError, match="cancel it"):
+        store.delete(queued.id)
+    queued.cancel()
     for name in (run.id, queued.id):
         store.delete(name)
     assert [p for p in store.root.rglob("*") if p.is_file()] == []
@@ -198,14 +201,6 @@ def test_delete_refuses_everything_that_is_not_a_run_inside_the_root(
             store.delete(name)
     assert (outside / RECORD).is_file() and (store.root / "plain").is_dir() and hidden.is_dir()
     assert store.open(run.id).id == run.id
-
-
-def test_a_living_run_is_not_deleted(store: Store, queued: RunFolder) -> None:
-    queued.start()
-    with pytest.raises(StoreError, match="cancel it"):
-        store.delete(queued.id)
-    queued.cancel()
-    store.delete(queued.id)
 
 
 @pytest.mark.slow
