@@ -11,24 +11,11 @@ from typing import Any
 import pytest
 
 from skillviz import jobs
-from skillviz.runs.run import Run
-from skillviz.runs.session import Session
-from skillviz.runs.spec import RunSpec
-from skillviz.runs.store import Store
-from tests.runs.tiny_world import spec_of
-from tests.tiny import tiny_pair, tiny_task
+from tests.runs.conftest import world
+from tests.runs.tiny_world import Run, RunSpec, Store, spec_of
 
 LONG = 300.0  # seconds: processes are slow on a busy machine
 STEPS = 1500
-
-
-@pytest.fixture(scope="session")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with a trained tiny pair (base, finetuned) and a task. Tests must not change it."""
-    folder = tmp_path_factory.mktemp("world")
-    tiny_pair(folder, steps=60)
-    tiny_task(folder)
-    return folder
 
 
 @pytest.fixture
@@ -41,14 +28,8 @@ def store(tmp_path: Path) -> Iterator[Store]:
             jobs.cancel(found, job.name)
 
 
-@pytest.fixture
-def long(world: Path) -> RunSpec:
-    """Return a search that takes some seconds and can be cut in the middle."""
-    return long_spec(world)
-
-
 def long_spec(world: Path, **changes: Any) -> RunSpec:
-    """Return stagewise on the tiny pair, with these fields changed."""
+    """Return stagewise on the tiny pair, with these fields changed: some seconds, and it can be cut in the middle."""
     fields = {"localizer": "stagewise", "steps": STEPS, "batch_size": 4, "sizes": ("5%", "1%")}
     return spec_of(world, **{**fields, **changes})
 
@@ -63,7 +44,7 @@ def whole(world: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
     before = torch.get_num_threads()
     torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
     try:
-        return produce(long_spec(world), Store(tmp_path_factory.mktemp("whole")), session=Session())
+        return produce(long_spec(world), Store(tmp_path_factory.mktemp("whole")))
     finally:
         torch.set_num_threads(before)
 
@@ -82,10 +63,9 @@ def ended(store: Store, run_id: str, seconds: float = LONG) -> jobs.Job:
     """Return the job once it neither waits nor runs; check that no partial run is listed meanwhile."""
 
     def over() -> jobs.Job | None:
-        assert store.unreadable() == []
         listed = {run.id for run in store.list()}
         job = jobs.status(store, run_id)
-        assert job.run_id not in listed or job.status == "finished"
+        assert store.unreadable() == [] and (job.run_id not in listed or job.status == "finished")
         return None if job.is_open else job
 
     return until(over, seconds)

@@ -7,12 +7,13 @@ import shutil
 import signal
 import socket
 import subprocess
-import time
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
+
+from tests.jobs.conftest import until
 
 NODES = ("node1", "node2")
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "squeue", "scontrol")
@@ -73,16 +74,16 @@ class SlurmCluster:
             path.mkdir(mode=0o700)
         (munge / "key").write_bytes(os.urandom(1024))
         (munge / "key").chmod(0o600)
-        files = {name: munge / name for name in ("socket", "pid", "log", "seed")}
-        words = [f"--socket={files['socket']}", f"--pid-file={files['pid']}", f"--log-file={files['log']}"]
-        run("munged", f"--key-file={munge / 'key'}", f"--seed-file={files['seed']}", *words, "--force")
-        ports = free_ports(3)
-        fields = {"port": ports[0], "port1": ports[1], "port2": ports[2], "user": "root"}
-        text = CONFIGURATION.format(folder=self.folder, host=socket.gethostname().partition(".")[0], **fields)
-        (self.folder / "slurm.conf").write_text(text)
+        files = {"key-file": "key", "seed-file": "seed", "socket": "socket", "pid-file": "pid", "log-file": "log"}
+        run("munged", *(f"--{word}={munge / file}" for word, file in files.items()), "--force")
+        fields = dict(zip(("port", "port1", "port2"), free_ports(3), strict=True))
+        host = socket.gethostname().partition(".")[0]
+        (self.folder / "slurm.conf").write_text(
+            CONFIGURATION.format(folder=self.folder, host=host, user="root", **fields)
+        )
         run("slurmctld", "-f", str(self.folder / "slurm.conf"))
-        self._note("munged", files["pid"])
-        self._note("slurmctld", self.folder / "slurmctld.pid")
+        for name, file in (("munged", munge / "pid"), ("slurmctld", self.folder / "slurmctld.pid")):
+            self._note(name, file)
         for name in NODES:
             self.start_node(name)
 
@@ -90,13 +91,9 @@ class SlurmCluster:
         """Start a node, and wait until the controller can use it."""
         run("slurmd", "-N", name, "-f", str(self.folder / "slurm.conf"))
         self._note(name, self.folder / f"{name}.pid")
-        ends = time.monotonic() + 60
-        while (state := self.state(name)) not in ("idle", "mix", "alloc"):
-            assert time.monotonic() < ends, (state, (self.folder / "slurmctld.log").read_text()[-2000:])
-            time.sleep(0.2)
+        until(lambda: self.state(name) in ("idle", "mix", "alloc"), 60)
 
     def state(self, name: str) -> str:
-        """Return the state of a node."""
         words = ["sinfo", "--noheader", f"--nodes={name}", "--format=%t"]
         return subprocess.run(words, capture_output=True, text=True).stdout.strip()
 
@@ -131,24 +128,15 @@ class SlurmCluster:
         return [*parents, *found]
 
     def _note(self, name: str, file: Path) -> None:
-        ends = time.monotonic() + 20
-        while not (file.is_file() and file.read_text().strip().isdigit()):
-            assert time.monotonic() < ends, f"{name} did not start; see {self.folder}"
-            time.sleep(0.05)
+        until(lambda: file.is_file() and file.read_text().strip().isdigit(), 20)
         self.pids[name] = int(file.read_text())
 
 
 def run(*words: str) -> str:
-    """Return the output of a program."""
     return subprocess.run(words, capture_output=True, text=True, check=True, timeout=60).stdout
 
 
 def free_ports(count: int) -> list[int]:
-    """Return this many ports without a listener."""
-    sockets = [socket.socket() for _ in range(count)]
-    for one in sockets:
-        one.bind(("127.0.0.1", 0))
-    ports = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
-    return ports
+    with ExitStack() as stack:
+        found = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
+        return [one.getsockname()[1] for one in found]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from pathlib import Path
-from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -20,12 +20,11 @@ from skillviz.runs.liveness import hold, is_alive, jobs_of, name_jobs
 from skillviz.runs.process import Progress, Suspended, gently, silent
 from skillviz.runs.record_failure import record_failure
 from skillviz.runs.slurm_queue import ahead, jobs_ahead, read, state_of
-from skillviz.runs.store import Store
 from skillviz.studies import array
 from skillviz.studies.plan import study_plan
 from skillviz.studies.status import Snapshot
 from tests.cli.calls import call
-from tests.runs.tiny_world import spec_of
+from tests.runs.tiny_world import Store, spec_of
 from tests.studies.conftest import tiny
 from tests.studies.tiny_study import few
 
@@ -43,9 +42,11 @@ slurm_load_jobs error: Unable to contact slurm controller
 
 @pytest.fixture
 def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return the path of the settings."""
+    """Return the path of the settings, which are those of an hour, where Slurm's commands are installed."""
     found = tmp_path / "slurm.yaml"
+    found.write_text("time: 60\n")
     monkeypatch.setenv(VARIABLE, str(found))
+    monkeypatch.setattr(slurm.shutil, "which", lambda name: "/usr/bin/sbatch")
     return found
 
 
@@ -62,11 +63,9 @@ def squeue(monkeypatch: pytest.MonkeyPatch) -> dict[str, str | None]:
 
 def test_settings_are_read_as_typed(path: Path) -> None:
     path.write_text("partition: gpu\ngpus: 2\ntime: 2:00:00\nmemory: 32G\nextra: {account: no, exclusive: true}\n")
-    found = settings()
-    assert found == ClusterSettings(
-        partition="gpu", gpus=2, time="2:00:00", memory="32G", extra={"account": "no", "exclusive": "true"}
-    )
-    assert slurm.is_set_up() and found.notice == 90
+    extra = {"account": "no", "exclusive": "true"}
+    assert settings() == ClusterSettings(partition="gpu", gpus=2, time="2:00:00", memory="32G", extra=extra)
+    assert slurm.is_set_up() and settings().notice == 90
 
 
 @pytest.mark.parametrize(
@@ -100,36 +99,31 @@ def test_settings_that_cannot_be_used_are_one_sentence(path: Path, text: str, se
     assert sentence in str(caught.value.args[0])
 
 
-def test_where_no_controller_answers_nothing_is_submitted(
-    path: Path, squeue: dict[str, str | None], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path.write_text("time: 60\n")
-    monkeypatch.setattr(slurm.shutil, "which", lambda name: "/usr/bin/sbatch")
+def test_where_no_controller_answers_nothing_is_submitted(path: Path, squeue: dict[str, str | None]) -> None:
     assert checked_settings().time == "60"
     squeue["squeue"] = None
     with pytest.raises(NoCluster, match="Slurm's controller does not answer"):
         SLURM_BACKEND.refuse()
 
 
-@pytest.mark.nightly
-def test_without_slurm_or_settings_it_is_refused_before_anything_is_made(
-    path: Path, store: Store, world: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    spec = spec_of(world)
-    pair = ("--base", spec.base, "--finetuned", spec.finetuned, "--task", spec.task, "--runs-dir", store.root)
-    monkeypatch.setattr(slurm, "is_there", lambda: True)
-    monkeypatch.setattr(slurm.shutil, "which", lambda name: "/usr/bin/sbatch")
+def test_without_settings_nothing_is_submitted(path: Path, squeue: dict[str, str | None]) -> None:
+    path.unlink()
     with pytest.raises(NoCluster, match="there are no cluster settings in .*SKILLVIZ_CLUSTER"):
         checked_settings()
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("command", ["localize", "finetune", "reproduce", "preflight"])
+def test_without_slurm_it_is_refused_before_anything_is_made(
+    path: Path, store: Store, world: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
     monkeypatch.setattr(slurm.shutil, "which", lambda name: None)
-    path.write_text("time: 60\n")
+    spec = spec_of(world)
+    task = ("--base", spec.base, "--task", spec.task)
+    words = {"finetune": task, "reproduce": ("table2",)}.get(command, (*task, "--finetuned", spec.finetuned))
+    said = call(command, *words, "--runs-dir", store.root, "--cluster", "slurm")
     sentence = "Slurm is not on this machine; leave out --cluster, or run this on a login node of your cluster."
-    tune = ("finetune", "--base", spec.base, "--task", spec.task, "--runs-dir", store.root)
-    for words in (
-        ("localize", *pair), tune, ("reproduce", "table2", "--runs-dir", store.root), ("preflight", *pair),
-    ):  # fmt: skip
-        said = call(*words, "--cluster", "slurm")
-        assert said.code == 2 and said.err.strip().endswith(sentence), said
+    assert said.code == 2 and said.err.strip().endswith(sentence), said
     assert not store.root.exists()
 
 
@@ -145,8 +139,15 @@ def test_the_state_of_a_job_is_slurm_s(squeue: dict[str, str | None]) -> None:
     assert state_of("13") is None and slurm_queue.is_open("13"), "a controller that is busy ends no job"
     assert state_of("17") == "CANCELLED", "once seen"
     squeue.update(squeue="", sacct="OUT_OF_MEMORY\n")
-    assert state_of("13") == "OUT_OF_MEMORY" and not slurm_queue.is_open("13")
-    assert ahead("13") is None
+    assert (state_of("13"), slurm_queue.is_open("13"), ahead("13")) == ("OUT_OF_MEMORY", False, None)
+
+
+@pytest.fixture
+def folder(store: Store, world: Path) -> RunFolder:
+    """Return a run that waits for the job 13 of Slurm."""
+    folder = store.create(spec_of(world), size=9, task="tiny")
+    name_jobs(folder.work, ["13"])
+    return folder
 
 
 @pytest.mark.parametrize(
@@ -161,112 +162,98 @@ def test_the_state_of_a_job_is_slurm_s(squeue: dict[str, str | None]) -> None:
     ],
 )
 def test_how_slurm_ended_a_job_is_kept(
-    store: Store, world: Path, squeue: dict[str, str | None], state: str, status: str, kind: str | None
+    store: Store, folder: RunFolder, squeue: dict[str, str | None], state: str, status: str, kind: str | None
 ) -> None:
-    folder = store.create(spec_of(world), size=9, task="tiny")
-    name_jobs(folder.work, ["13"])
     job = jobs.status(store, folder.id)
     assert (job.status, job.slot, job.position) == ("queued", "slurm gpu", 2)
-    squeue["squeue"] = f"13|{state}|None|gpu|1\n"
-    ended = jobs.status(store, folder.id)
-    assert (ended.status, ended.error and ended.error.kind) == (status, kind) and ended.is_resumable
-    squeue["squeue"] = ""
-    slurm_queue._ended.clear()
-    assert jobs.status(store, folder.id).status == status, "Slurm has forgotten it"
-    assert kind is None or jobs.status(store, folder.id).error.kind == kind
+    for said in (f"13|{state}|None|gpu|1\n", ""):  # Slurm says it once, and forgets it
+        squeue["squeue"] = said
+        slurm_queue._ended.clear()
+        ended = jobs.status(store, folder.id)
+        assert (ended.status, ended.error and ended.error.kind, ended.is_resumable) == (status, kind, True)
 
 
-class Nowhere:
-    """A stand-in of submitit that records the words of each job."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.submitted: list[tuple[tuple[str, ...], tuple[str, ...], int | None]] = []
-        monkeypatch.setattr(slurm, "_submit", self.submit)
-        monkeypatch.setattr(slurm, "checked_settings", lambda: ClusterSettings(time="60"))
-
-    def submit(
-        self, settings: Any, words: Any, folder: Path, cwd: Path, after: Any = (), tasks: int | None = None
-    ) -> str:
-        self.submitted.append((tuple(words), tuple(after), tasks))
-        return str(len(self.submitted))
+@pytest.fixture
+def submitted(monkeypatch: pytest.MonkeyPatch) -> Mock:
+    """Return a stand-in of submitit; the number of a job is that of its call."""
+    monkeypatch.setattr(slurm, "checked_settings", lambda: ClusterSettings(time="60"))
+    monkeypatch.setattr(slurm, "_submit", Mock(side_effect=map(str, range(1, 9))))
+    return slurm._submit
 
 
 def test_a_job_on_the_cluster_takes_no_place_among_those_of_this_machine(
-    store: Store, world: Path, monkeypatch: pytest.MonkeyPatch, squeue: dict[str, str | None]
+    store: Store, world: Path, submitted: Mock, squeue: dict[str, str | None]
 ) -> None:
-    nowhere = Nowhere(monkeypatch)
     squeue["squeue"] = "1|PENDING|Priority|gpu|7\n"
     job = jobs.start(spec_of(world), store, backend=SLURM_BACKEND)
     assert (job.status, job.slot, job.position) == ("queued", "slurm gpu", 0)
-    assert nowhere.submitted == [(("work", str(job.path.resolve())), (), None)]
+    assert [tuple(call.args[1]) for call in submitted.call_args_list] == [("work", str(job.path.resolve()))]
     assert not (store.root / ".slots").exists() and kinds.backend_of(job) is SLURM_BACKEND
     squeue["squeue"] = "1|CANCELLED|None|gpu|7\n"
 
 
 def test_levels_wait_for_each_other_and_a_long_one_is_several_arrays(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, submitted: Mock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    nowhere = Nowhere(monkeypatch)
     monkeypatch.setattr(slurm, "MOST_TASKS", 2)
     (tmp_path / "work").mkdir()
     SLURM_BACKEND.start_steps(tmp_path, [3, 1], ["each"], ["last"], tmp_path)
-    assert nowhere.submitted == [
-        (("each", "0", "0"), (), 2), (("each", "0", "2"), (), 1), (("each", "1", "0"), ("1", "2"), 1),
-        (("last",), ("3",), None),
+    assert [(*call.args[1], "after", *call.args[4], *call.args[5:]) for call in submitted.call_args_list] == [
+        ("each", "0", "0", "after", 2), ("each", "0", "2", "after", 1), ("each", "1", "0", "after", "1", "2", 1),
+        ("last", "after", "3"),
     ]  # fmt: skip
     assert jobs_of(tmp_path / "work") == ["1_0", "1_1", "2_0", "3_0", "4"]
 
 
 def test_steps_of_a_level_need_none_of_it(tiny: Path, store: Store) -> None:
-    at = Snapshot(study_plan(few(tiny)), store)
-    rows = array.levels(at)
+    rows = array.levels(Snapshot(study_plan(few(tiny)), store))
     assert [[step.kind for step in row] for row in rows] == [
         ["finetune"], ["localize", "localize"], ["finetune"], ["score"],
     ]  # fmt: skip
-    before: set[str] = set()
-    for row in rows:
-        assert all(set(step.needs) <= before for step in row)
-        before |= {step.key for step in row}
+    for number, row in enumerate(rows):
+        before = {step.key for earlier in rows[:number] for step in earlier}
+        assert {need for step in row for need in step.needs} <= before
+
+
+@pytest.fixture
+def in_a_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make this process one of the job 13 of Slurm."""
+    monkeypatch.setenv(slurm_queue.BATCH, "slurm")
+    monkeypatch.setenv("SLURM_JOB_ID", "13")
 
 
 def test_a_job_of_the_cluster_that_is_interrupted_waits_again(
-    store: Store, world: Path, monkeypatch: pytest.MonkeyPatch, squeue: dict[str, str | None]
+    store: Store, world: Path, monkeypatch: pytest.MonkeyPatch, squeue: dict[str, str | None], in_a_job: None
 ) -> None:
     """The signal before the time limit makes the job wait again; a cancel cancels it."""
-    for name, value in {slurm_queue.BATCH: "slurm", "SLURM_JOB_ID": "13"}.items():
-        monkeypatch.setenv(name, value)
     folder = store.create(spec_of(world), size=9, task="tiny")
 
-    def interrupted(number: signal.Signals) -> None:
-        with gently(silent, lambda: folder.is_to_stop) as report, record_failure(folder):
+    def interrupted(number: signal.Signals) -> KeyboardInterrupt:
+        stop = gently(silent, lambda: folder.is_to_stop)
+        with pytest.raises(KeyboardInterrupt) as caught, stop as report, record_failure(folder):
             folder.start()
             os.kill(os.getpid(), number)
             report(Progress("search"))
+        return caught.value
 
     for number, is_up in ((signal.SIGUSR2, True), (signal.SIGTERM, False)):
-        with pytest.raises(Suspended) as caught:
-            interrupted(number)
-        assert caught.value.time_is_up == is_up
-        assert RunFolder(folder.path).record.status == "queued" and jobs_of(folder.work) == ["13"]
-    monkeypatch.delenv(slurm_queue.BATCH)
-    assert jobs.status(store, folder.id).status == "queued" and is_alive(folder.work)
-    monkeypatch.setenv(slurm_queue.BATCH, "slurm")
+        stopped = interrupted(number)
+        assert isinstance(stopped, Suspended) and stopped.time_is_up == is_up
+        assert (RunFolder(folder.path).record.status, jobs_of(folder.work)) == ("queued", ["13"])
+    with monkeypatch.context() as patched:
+        patched.delenv(slurm_queue.BATCH)
+        assert jobs.status(store, folder.id).status == "queued" and is_alive(folder.work)
     (folder.work / "cancel").touch()
-    with pytest.raises(KeyboardInterrupt) as stopped:
-        interrupted(signal.SIGTERM)
-    assert not isinstance(stopped.value, Suspended) and jobs.status(store, folder.id).status == "cancelled"
+    assert not isinstance(interrupted(signal.SIGTERM), Suspended)
+    assert jobs.status(store, folder.id).status == "cancelled"
 
 
 def test_a_process_of_an_earlier_attempt_on_a_lost_node_is_gone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, squeue: dict[str, str | None]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, squeue: dict[str, str | None], in_a_job: None
 ) -> None:
-    monkeypatch.setenv(slurm_queue.BATCH, "slurm")
-    monkeypatch.setenv("SLURM_JOB_ID", "13")
     assert hold(tmp_path) and is_alive(tmp_path)
-    monkeypatch.setattr(liveness, "_held", held := dict(liveness._held))
-    held.clear()
-    assert not is_alive(tmp_path), "the lock of the lost node may still be held"
-    assert hold(tmp_path), "Slurm starts a job once at a time"
+    monkeypatch.setattr(liveness, "_held", {})  # what is patched stays open: the lock of the lost node may be held
+    assert not is_alive(tmp_path) and hold(tmp_path), "Slurm starts a job once at a time"
 
 
 def test_words_without_the_option() -> None:

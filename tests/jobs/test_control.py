@@ -6,110 +6,99 @@ import errno
 import json
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from skillviz import jobs
 from skillviz.errors import BadInput, BadSize, ModelNotFound, RunNotFound, StoreError, UnknownTask
-from skillviz.jobs import backend, control
+from skillviz.jobs import control
 from skillviz.runs.folder import RunFolder
 from skillviz.runs.liveness import let_go
 from skillviz.runs.record import Failure
-from skillviz.runs.spec import RunSpec
-from skillviz.runs.store import Store
 from skillviz.studies.store import FOLDER as STUDIES
 from skillviz.studies.store import list_studies
 from tests.patience import within
-from tests.runs.tiny_world import spec_of
+from tests.runs.tiny_world import Store, spec_of
+from tests.test_torch_free import heavy_after
 from tests.tiny import tiny_pair
 
-
-class Paper:
-    """A backend that only records the jobs it would start and cancel."""
-
-    def __init__(self) -> None:
-        self.started: list[tuple[str, Path]] = []
-        self.cancelled: list[str] = []
-
-    def refuse(self) -> None:
-        pass
-
-    def start(self, folder: Path, words: Sequence[str], cwd: Path) -> None:
-        assert list(words) == ["work", str(folder.resolve())]
-        self.started.append((folder.name, cwd))
-
-    def cancel(self, folder: Path) -> None:
-        self.cancelled.append(folder.name)
+FAILURE = Failure(kind="bug", message="m", hint="h")
+PLACE = str(Path(__file__).parents[2] / "docs" / "examples" / "tell-place.yaml")
 
 
 @pytest.fixture
-def paper() -> Paper:
-    return Paper()
+def paper() -> Mock:
+    """Return a backend that only records the jobs it would start and cancel."""
+    return Mock(spec=["refuse", "start", "cancel"])
 
 
-def test_a_job_is_queued_with_the_size_it_will_have(store: Store, world: Path, paper: Paper) -> None:
-    one = jobs.start(spec_of(world), store, backend=paper)
-    two = jobs.start(spec_of(world), store, device="cuda:1", backend=paper)
-    three = jobs.start(spec_of(world), store, backend=paper)
+def started(paper: Mock) -> list[tuple[str, Path]]:
+    """Return the names of the started jobs, and the folders they were started in."""
+    for folder, words, _ in (call.args for call in paper.start.call_args_list):
+        assert list(words) == ["work", str(folder.resolve())]
+    return [(call.args[0].name, call.args[2]) for call in paper.start.call_args_list]
+
+
+@pytest.fixture
+def job(store: Store, world: Path, paper: Mock) -> jobs.Job:
+    return jobs.start(spec_of(world), store, backend=paper)
+
+
+def test_a_job_is_queued_with_the_size_it_will_have(store: Store, world: Path, paper: Mock) -> None:
+    one, two, three = made = [
+        jobs.start(spec_of(world), store, device=device, backend=paper) for device in (None, "cuda:1", None)
+    ]
     assert one.run_id.startswith("tiny-base-movement-222-s0-")
-    assert [(j.slot, j.position) for j in (one, two, three)] == [("cpu", 0), ("cuda-1", 0), ("cpu", 1)]
-    assert paper.started == [(j.run_id, Path.cwd()) for j in (one, two, three)]
-    assert {j.run_id for j in jobs.list(store)} == {j.run_id for j in (one, two, three)}
+    assert [(j.slot, j.position) for j in made] == [("cpu", 0), ("cuda-1", 0), ("cpu", 1)]
+    assert started(paper) == [(j.run_id, Path.cwd()) for j in made]
+    assert {j.run_id for j in jobs.list(store)} == {j.run_id for j in made}
     assert jobs.status(store, one.run_id[:-2]).spec == spec_of(world)
     assert jobs.progress(store, one.run_id).phase == "queued"
 
 
 @pytest.mark.parametrize(
-    ("changes", "error"),
+    ("changes", "error", "words"),
     [
-        ({"sizes": ("5%", "200%")}, BadSize),
-        ({"base": "/nowhere"}, ModelNotFound),
-        ({"task": "sst3"}, UnknownTask),
-        ({"others": ("sst3",)}, UnknownTask),
-        ({"others": ("sst2",)}, BadInput),
-        ({"localizer": "learned", "lean": True}, BadInput),
+        ({"sizes": ("5%", "200%")}, BadSize, None),
+        ({"base": "/nowhere"}, ModelNotFound, None),
+        ({"task": "sst3"}, UnknownTask, None),
+        ({"others": ("sst3",)}, UnknownTask, None),
+        ({"others": ("sst2",)}, BadInput, None),
+        ({"localizer": "learned", "lean": True}, BadInput, "'learned' keeps numbers for every parameter"),
+        ({"localizer": "linearized", "task": PLACE}, BadInput, "a text that is generated has one reference"),
+        ({"localizer": "fisher", "task": PLACE}, BadInput, "a text that is generated has one reference"),
+        ({"lean": True}, BadInput, r"lean mode reads .* different numbers of rows"),
     ],
+    ids=str,
 )
 def test_what_cannot_be_used_is_said_before_there_is_a_folder(
-    store: Store, world: Path, paper: Paper, changes: dict[str, object], error: type[Exception]
-) -> None:
-    with pytest.raises(error):
-        jobs.start(spec_of(world, **changes), store, backend=paper)
-    assert paper.started == [] and not store.root.exists()
-
-
-def test_what_a_localizer_cannot_be_used_with_is_said_before_there_is_a_folder(
-    store: Store, world: Path, paper: Paper, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    tiny_pair(tmp_path, "opt", "causal")
-    task = str(Path(__file__).parents[2] / "docs" / "examples" / "tell-place.yaml")
-    for name in ("linearized", "fisher"):
-        with pytest.raises(BadInput, match="a text that is generated has one reference"):
-            jobs.start(spec_of(tmp_path, localizer=name, task=task), store, backend=paper)
+    store: Store, world: Path, paper: Mock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    changes: dict[str, Any], error: type[Exception], words: str | None,
+) -> None:  # fmt: skip
     monkeypatch.setattr("skillviz.models.preflight.is_padded", lambda *_: True)
-    with pytest.raises(BadInput, match=r"lean mode reads .* different numbers of rows"):
-        jobs.start(spec_of(world, lean=True), store, backend=paper)
-    assert paper.started == [] and not store.root.exists()
+    if changes.get("task") == PLACE:
+        tiny_pair(tmp_path, "opt", "causal")
+        world = tmp_path
+    with pytest.raises(error, match=words):
+        jobs.start(spec_of(world, **{"task": str(world / "task.yaml"), **changes}), store, backend=paper)
+    assert started(paper) == [] and not store.root.exists()
 
 
 def test_a_store_that_cannot_be_written_is_one_sentence(
-    store: Store, world: Path, paper: Paper, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    store: Store, world: Path, paper: Mock, job: jobs.Job, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "file").write_text("no folder")
+    RunFolder(job.path).fail(FAILURE)
     for root in (tmp_path / "file", tmp_path / "file" / "runs"):
         with pytest.raises(StoreError, match="cannot be written .*SKILLVIZ_RUNS"):
             jobs.start(spec_of(world), Store(root), backend=paper)
-    job = jobs.start(spec_of(world), store, backend=paper)
-    RunFolder(job.path).fail(Failure(kind="bug", message="m", hint="h"))
-
-    def refuse(*_: object, **__: object) -> None:
-        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
-
-    for name in ("mkdir", "touch", "unlink"):
-        monkeypatch.setattr(Path, name, refuse)
-    monkeypatch.setattr(os, "rename", refuse)
+    read_only = Mock(side_effect=OSError(errno.EROFS, os.strerror(errno.EROFS)))
+    for of, name in ((Path, "mkdir"), (Path, "touch"), (Path, "unlink"), (os, "rename")):
+        monkeypatch.setattr(of, name, read_only)
     for act in (
         lambda: jobs.resume(store, job.run_id, backend=paper),
         lambda: store.set_note(job.run_id, "seen"),
@@ -117,65 +106,62 @@ def test_a_store_that_cannot_be_written_is_one_sentence(
     ):
         with pytest.raises(StoreError, match="Read-only file system"):
             act()
-    assert len(paper.started) == 1
+    assert len(started(paper)) == 1
 
 
-def test_cancelled_by_whoever_asks(store: Store, world: Path, paper: Paper) -> None:
-    job = jobs.start(spec_of(world), store, backend=paper)
+def test_cancelled_by_whoever_asks(store: Store, paper: Mock, job: jobs.Job) -> None:
     cut = jobs.cancel(store, job.run_id, backend=paper)
-    assert cut.status == "cancelled" and cut.position is None and paper.cancelled == [job.run_id]
+    assert (cut.status, cut.position) == ("cancelled", None)
+    paper.cancel.assert_called_once_with(job.path)
     assert not list((store.root / ".slots" / "cpu").glob("*-*"))
-    with pytest.raises(StoreError, match="is cancelled"):
-        jobs.cancel(store, job.run_id, backend=paper)
-    with pytest.raises(RunNotFound):
-        jobs.cancel(store, "nothing", backend=paper)
+    for name, error, words in ((job.run_id, StoreError, "is cancelled"), ("nothing", RunNotFound, None)):
+        with pytest.raises(error, match=words):
+            jobs.cancel(store, name, backend=paper)
 
 
-def test_an_error_on_the_way_out_is_no_failure(store: Store, world: Path, paper: Paper) -> None:
+def test_an_error_on_the_way_out_is_no_failure(store: Store, job: jobs.Job) -> None:
     """SIGTERM may interrupt an import or a kernel with any kind of error; the job still counts as cancelled."""
-    job = jobs.start(spec_of(world), store, backend=paper)
-    folder = RunFolder(job.path)
-    (folder.work / "cancel").touch()
-    folder.give_up(Failure(kind="bug", message="m", hint="h"))
+    (job.path / "work" / "cancel").touch()
+    RunFolder(job.path).give_up(FAILURE)
     assert jobs.status(store, job.run_id).status == "cancelled"
 
 
 def test_resumed_from_the_folder_it_was_started_in(
-    store: Store, world: Path, paper: Paper, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    store: Store, paper: Mock, job: jobs.Job, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun_in = Path.cwd()
-    job = jobs.start(spec_of(world), store, backend=paper)
     with pytest.raises(StoreError, match="is queued"):
         jobs.resume(store, job.run_id, backend=paper)
-    RunFolder(job.path).fail(Failure(kind="bug", message="m", hint="h"))
+    RunFolder(job.path).fail(FAILURE)
     (job.path / "curve.parquet").write_text("half")
     monkeypatch.chdir(tmp_path)
     again = jobs.resume(store, job.run_id, backend=paper)
     assert (again.status, again.error, again.position) == ("queued", None, 0)
-    assert paper.started[1:] == [(job.run_id, begun_in)] and not (job.path / "curve.parquet").exists()
+    assert started(paper) == [(job.run_id, begun_in)] * 2 and not (job.path / "curve.parquet").exists()
 
 
-def test_a_queued_job_whose_process_died_or_never_came_has_failed(store: Store, world: Path, paper: Paper) -> None:
-    job = jobs.start(spec_of(world), store, backend=paper)
-    then = time.time() - 3600
-    os.utime(job.path / "run.json", (then, then))
-    assert jobs.status(store, job.run_id).error.kind == "killed" and jobs.status(store, job.run_id).is_resumable
+def test_a_queued_job_whose_process_died_or_never_came_has_failed(store: Store, paper: Mock, job: jobs.Job) -> None:
+    def state() -> tuple[str, str | None, bool]:
+        now = jobs.status(store, job.run_id)
+        return now.status, now.error and now.error.kind, now.is_open
+
+    os.utime(job.path / "run.json", (time.time() - 3600,) * 2)
+    assert state() == ("failed", "killed", False) and jobs.status(store, job.run_id).is_resumable
     jobs.resume(store, job.run_id, backend=paper)
-    assert RunFolder(job.path).belongs_to_this_process() and jobs.status(store, job.run_id).status == "queued"
+    assert RunFolder(job.path).belongs_to_this_process() and state() == ("queued", None, True)
     let_go(job.path / "work")
-    assert jobs.status(store, job.run_id).error.kind == "killed"
+    assert state() == ("failed", "killed", False)
     (job.path / "work" / "process.json").write_text('{"pid": 1, "host": "elsewhere"}')
-    unknown = jobs.status(store, job.run_id)
-    assert (unknown.status, unknown.error.kind, unknown.is_open) == ("unknown", "unknown", False)
+    assert state() == ("unknown", "unknown", False)
     with pytest.raises(StoreError, match="is unknown: only a queued or running job can be cancelled"):
         jobs.cancel(store, job.run_id, backend=paper)
     assert jobs.resume(store, job.run_id, backend=paper).status == "queued"
 
 
 def told(job: jobs.Job, *events: object) -> None:
-    lines = [event if isinstance(event, str) else json.dumps(event) + "\n" for event in events]
+    """Add events to those of a job; a text is written as it is."""
     with (job.path / "work" / "events.jsonl").open("a") as file:
-        file.write("".join(lines))
+        file.writelines(event if isinstance(event, str) else json.dumps(event) + "\n" for event in events)
 
 
 def step(number: int, search: int = 1, **values: object) -> dict[str, object]:
@@ -184,30 +170,28 @@ def step(number: int, search: int = 1, **values: object) -> dict[str, object]:
 
 
 @pytest.fixture
-def running(store: Store, world: Path, paper: Paper) -> jobs.Job:
+def running(job: jobs.Job) -> Iterator[jobs.Job]:
     """Return a job that runs in this process."""
-    job = jobs.start(spec_of(world), store, backend=paper)
     RunFolder(job.path).start()
     yield job
     RunFolder(job.path).cancel()
 
 
 def test_progress_is_the_latest_that_was_told(store: Store, running: jobs.Job) -> None:
-    assert jobs.progress(store, running.run_id) == jobs.JobProgress("check")
-    told(running, {"time": 1.0, "phase": "load", "left": None})
-    assert jobs.progress(store, running.run_id) == jobs.JobProgress("load")
-    told(running, {"time": 2.0, "phase": "search", "left": None}, step(4), step(3, search=2, loss=None))
-    far = jobs.progress(store, running.run_id)
+    def after(*events: object) -> jobs.JobProgress:
+        told(running, *events)
+        return jobs.progress(store, running.run_id)
+
+    assert after() == jobs.JobProgress("check")
+    assert after({"time": 1.0, "phase": "load", "left": None}) == jobs.JobProgress("load")
+    far = after({"time": 2.0, "phase": "search", "left": None}, step(4), step(3, search=2, loss=None))
     assert (far.phase, far.step, far.total, far.loss, far.added, far.share) == ("search", 13, 20, None, 2, 0.65)
     assert 55 < far.seconds_left <= 60
-    told(running, {"time": time.time() - 5, "phase": "evaluate", "left": 2.0})
-    far = jobs.progress(store, running.run_id)
+    far = after({"time": time.time() - 5, "phase": "evaluate", "left": 2.0})
     assert (far.phase, far.step, far.seconds_left) == ("evaluate", 13, 0.0), "late: longer than was measured"
-    told(running, {"time": time.time(), "phase": "evaluate", "step": 30, "total": 40, "left": 2.0})
-    far = jobs.progress(store, running.run_id)
-    assert far.scored == 0.75 and 0 < far.seconds_left <= 2 and far.share == 0.65
-    told(running, {"time": 9.0, "phase": "load", "left": None})
-    assert jobs.progress(store, running.run_id).step is None, "another attempt"
+    far = after({"time": time.time(), "phase": "evaluate", "step": 30, "total": 40, "left": 2.0})
+    assert (far.scored, far.share) == (0.75, 0.65) and 0 < far.seconds_left <= 2
+    assert after({"time": 9.0, "phase": "load", "left": None}).step is None, "another attempt"
 
 
 def test_events_are_followed_by_whole_lines(store: Store, running: jobs.Job) -> None:
@@ -236,21 +220,44 @@ def test_a_step_told_twice_counts_once(store: Store, running: jobs.Job) -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.cases(4, 3)
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"search": {}}, {"search": None}, {"step": [1]}, {"step": "1"}, {"total": True}, {"phase": 3}, {"size": None},
+        {"left": 2.0, "time": None}, {"loss": "x"}, {"loss": float("inf")}, {"searches": 1.5},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_what_is_no_event_is_passed_over(store: Store, running: jobs.Job, change: dict[str, Any]) -> None:
+    good = step(1)
+    told(running, good, step(2) | change)
+    assert jobs.steps(store, running.run_id) == [good]
+    far = jobs.progress(store, running.run_id)
+    assert (far.step, far.total) == (1, 20)
+
+
+@pytest.mark.parametrize("cwd", [3, [], "", "\0", "x" * 5000])
+def test_a_launch_note_with_a_strange_folder_starts_from_this_one(store: Store, running: jobs.Job, cwd: Any) -> None:
+    (running.path / "work" / "launch.json").write_text(json.dumps({"cwd": cwd}))
+    assert jobs.status(store, running.run_id).status == "running"
+
+
 def test_progress_reads_the_end_of_a_long_file_only(
     store: Store, running: jobs.Job, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told(running, *(step(n, total=9000) for n in range(1, 3000)))
-    read: list[int] = []
-    real = jobs.watch._lines
-    monkeypatch.setattr(jobs.watch, "_lines", lambda path, since: (read.append(since), real(path, since))[1])
+    lines = Mock(wraps=jobs.watch._lines)
+    monkeypatch.setattr(jobs.watch, "_lines", lines)
     assert jobs.progress(store, running.run_id).step == 2999
-    assert read[0] > 300_000
+    assert lines.call_args_list[0].args[1] > 300_000
 
 
 def test_the_log_has_an_end(store: Store, running: jobs.Job) -> None:
-    (running.path / "work" / "log.txt").write_text("".join(f"line {n}\n" for n in range(20_000)))
+    log = running.path / "work" / "log.txt"
+    log.write_text("".join(f"line {n}\n" for n in range(20_000)))
     assert jobs.log_tail(store, running.run_id, 2) == "line 19998\nline 19999"
-    (running.path / "work" / "log.txt").unlink()
+    log.unlink()
     assert jobs.log_tail(store, running.run_id) == ""
 
 
@@ -268,6 +275,4 @@ def test_pipes_in_place_of_notes_keep_nobody_waiting(store: Store, running: jobs
 
 @pytest.mark.nightly
 def test_the_check_is_torch_free() -> None:
-    from tests.test_torch_free import heavy_after
-
     assert heavy_after("skillviz.jobs", control.__name__, "skillviz.commands.jobs", "skillviz.commands.work") == {}

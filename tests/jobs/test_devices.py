@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,54 +17,49 @@ TWO = "0, GPU-aaa1, NVIDIA H100 80GB, 70000, 81559\n1, GPU-bbb2, NVIDIA T4, [N/A
 
 
 @pytest.fixture
-def driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Install an nvidia-smi that prints two GPUs, and a torch that can use them."""
     monkeypatch.setattr(devices, "version", lambda name: "2.9.1")
-    smi = program(tmp_path / "nvidia-smi", f"printf '{TWO}'")
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
-    return smi
+    devices._automatic.cache_clear()
+    yield program(tmp_path / "nvidia-smi", f"printf '{TWO}'")
+    devices._automatic.cache_clear()
 
 
-def test_the_cpu_is_first_with_its_memory() -> None:
+def test_the_cpu_is_first_and_a_container_has_what_its_limit_leaves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     cpu = devices.devices()[0]
     assert cpu.name == "cpu" and "threads" in cpu.title and 0 < cpu.free <= cpu.total
-
-
-def test_a_container_has_what_its_limit_leaves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files = {"memory.max": "3000", "memory.current": "1000", "memory.stat": "anon 700\ninactive_file 300\n"}
     for name, value in files.items():
         (tmp_path / name).write_text(value)
     monkeypatch.setattr(memory, "CGROUP", tmp_path)
-    cpu = devices.devices()[0]
-    assert (cpu.free, cpu.total) == (2300, 3000), "cached files give way"
+    within = devices.devices()[0]
+    assert (within.free, within.total) == (2300, 3000), "cached files give way"
     (tmp_path / "memory.max").write_text("max\n")
     assert devices.devices()[0].total > 2**27
 
 
-def test_gpus_have_names_and_free_memory(driver: Path) -> None:
-    one, two = gpus(None)
-    assert one == Device("cuda:0", "NVIDIA H100 80GB", 70000 * 2**20, 81559 * 2**20)
-    assert (two.name, two.free) == ("cuda:1", 0), "a driver may not tell"
+H100 = Device("cuda:0", "NVIDIA H100 80GB", 70000 * 2**20, 81559 * 2**20)
+T4 = Device("cuda:1", "NVIDIA T4", 0, 15360 * 2**20)  # a driver may not tell what is free
 
 
 @pytest.mark.parametrize(
     ("visible", "titles"),
-    [("1", ["NVIDIA T4"]), ("1,0", ["NVIDIA T4", "NVIDIA H100 80GB"]), ("GPU-aaa", ["NVIDIA H100 80GB"]), ("", [])],
+    [(None, [H100, T4]), ("1", [T4]), ("1,0", [T4, H100]), ("GPU-aaa", [H100]), ("", [])],
 )
-def test_they_are_numbered_as_a_process_sees_them(driver: Path, visible: str, titles: list[str]) -> None:
-    found = gpus(visible)
-    assert [device.title for device in found] == titles
-    assert [device.name for device in found] == [f"cuda:{n}" for n in range(len(titles))]
+def test_gpus_are_numbered_as_a_process_sees_them(driver: Path, visible: str | None, titles: list[Device]) -> None:
+    assert gpus(visible) == [Device(f"cuda:{n}", gpu.title, gpu.free, gpu.total) for n, gpu in enumerate(titles)]
 
 
-@pytest.mark.parametrize("script", ["exit 9", "echo broken"])
-def test_a_broken_driver_shows_no_gpu(driver: Path, script: str) -> None:
-    program(driver, script)
-    assert gpus(None) == []
-
-
-def test_no_driver_shows_no_gpu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
+@pytest.mark.parametrize("script", ["exit 9", "echo broken", None], ids=str)
+def test_no_driver_or_a_broken_one_shows_no_gpu(
+    driver: Path, monkeypatch: pytest.MonkeyPatch, script: str | None
+) -> None:
+    program(driver, script or "")
+    if script is None:
+        monkeypatch.setenv("PATH", str(driver.parent / "nothing"))
     assert gpus(None) == []
 
 
@@ -92,16 +88,13 @@ def test_auto_is_told_as_torch_will_decide(
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     if visible is not None:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
-    devices._automatic.cache_clear()
     assert devices.automatic() == name
     devices._automatic.cache_clear()
     monkeypatch.setattr(devices, "version", lambda name: "2.9.1+cpu")
-    assert devices.automatic() == "cpu" and gpus(None) == [], "a build without CUDA uses none"
-    devices._automatic.cache_clear()
+    assert (devices.automatic(), gpus(None)) == ("cpu", []), "a build without CUDA uses none"
 
 
 def test_auto_takes_the_first_gpu_else_the_cpu() -> None:
     cpu, gpu = Device("cpu", "c", 1, 1), Device("cuda:0", "g", 1, 1)
-    assert chosen("auto", [cpu, gpu]) == gpu and chosen("auto", [cpu]) == cpu
-    assert chosen("cuda", [cpu, gpu]) == gpu and chosen("cpu", [cpu, gpu]) == cpu
-    assert chosen("cuda:3", [cpu, gpu]) is None
+    found = {name: chosen(name, [cpu, gpu]) for name in ("auto", "cuda", "cpu", "cuda:3")}
+    assert found == {"auto": gpu, "cuda": gpu, "cpu": cpu, "cuda:3": None} and chosen("auto", [cpu]) == cpu

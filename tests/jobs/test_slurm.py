@@ -17,8 +17,6 @@ from skillviz.models import state_file
 from skillviz.runs import slurm_queue
 from skillviz.runs.folder import CHECKPOINT
 from skillviz.runs.liveness import jobs_of
-from skillviz.runs.run import Run
-from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store, Unfinished
 from skillviz.studies.engine import run_study
 from skillviz.studies.plan import study_plan
@@ -26,11 +24,12 @@ from skillviz.studies.store import open_study
 from tests.cli.calls import call
 from tests.jobs.conftest import LONG, ended, long_spec, stepped, until
 from tests.jobs.slurm_cluster import SlurmCluster, missing, run
-from tests.runs.tiny_world import spec_of
+from tests.runs.tiny_world import Run, RunSpec, spec_of
 from tests.studies.conftest import tiny
 from tests.studies.tiny_study import few
 
 STEPS = 300
+ENDLESS = 1_000_000
 pytestmark = [
     pytest.mark.slurm,
     pytest.mark.xdist_group("slurm"),
@@ -56,11 +55,16 @@ def settings(cluster: SlurmCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     """Return the path of the cluster's settings, set in the variable; checkpoints are written at every step."""
     path = tmp_path / "cluster.yaml"
     path.write_text("partition: tests\ntime: 0:10:00\nextra: {cpus-per-task: 1}\n")
-    monkeypatch.setenv(VARIABLE, str(path))
-    monkeypatch.setenv(state_file.ENVIRONMENT, "0.05")
+    for name, value in {VARIABLE: str(path), state_file.ENVIRONMENT: "0.05"}.items():
+        monkeypatch.setenv(name, value)
     slurm_queue.forget()
     slurm_queue._ended.clear()
     return path
+
+
+@pytest.fixture
+def search(world: Path) -> RunSpec:
+    return long_spec(world, steps=STEPS)
 
 
 @pytest.fixture(scope="module")
@@ -68,33 +72,26 @@ def here(world: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
     """Return the run of `search`, made in this process without interruption."""
     from skillviz.runs.produce import produce  # torch
 
-    return produce(search(world), Store(tmp_path_factory.mktemp("here")))
+    return produce(long_spec(world, steps=STEPS), Store(tmp_path_factory.mktemp("here")))
 
 
-def search(world: Path) -> RunSpec:
-    """Return a search of some seconds."""
-    return long_spec(world, steps=STEPS)
+def submitted(spec: RunSpec, store: Store, **changes: object) -> jobs.Job:
+    return jobs.start(spec.model_copy(update=changes), store, backend=SLURM_BACKEND)
 
 
 def same(one: Run, other: Run) -> None:
     """Assert that both runs found the same region in the same steps, with the same scores."""
-    assert one.region().sha256() == other.region().sha256()
     columns = ["target", "step", "loss", "size", "added", "removed"]
     pd.testing.assert_frame_equal(one.history()[columns], other.history()[columns])
-    assert one.record.metrics == other.record.metrics and one.record.notes == other.record.notes
+    found = [(run.region().sha256(), run.record.metrics, run.record.notes) for run in (one, other)]
+    assert found[0] == found[1]
 
 
 def finished(store: Store, name: str, seconds: float = LONG) -> Run:
-    """Return the run of a job, once it is finished."""
     done = ended(store, name, seconds)
     assert done.status == "finished", (done.error, jobs.log_tail(store, name))
     assert store.verify(name) == []
     return store.open(name)
-
-
-def node_of(name: str) -> str:
-    """Return the node that a job runs on."""
-    return run("squeue", "--noheader", "--array", f"--jobs={name}", "--format=%N").strip()
 
 
 def test_localize_on_the_cluster_ends_equal_to_a_local_one(store: Store, world: Path) -> None:
@@ -102,18 +99,18 @@ def test_localize_on_the_cluster_ends_equal_to_a_local_one(store: Store, world: 
     words = ["--base", spec.base, "--finetuned", spec.finetuned, "--task", spec.task, "--size", "5%", "--steps", "5"]
     words += ["--runs-dir", store.root, "--device", "cpu"]
     there = call("localize", *words, "--cluster", "slurm")
-    assert there.code == 0, there.err
+    assert there.code == 0 and "jobs watch" in there.err, there.err
     name = there.out.strip().splitlines()[-1]
-    assert "jobs watch" in there.err and jobs.status(store, name).slot.startswith("slurm")
+    assert jobs.status(store, name).slot.startswith("slurm")
     local = call("localize", *words, "--json").json["run_id"]
     same(finished(store, name), store.open(local))
     assert "queued for slurm" in jobs.log_tail(store, name)
 
 
 def test_at_the_signal_before_its_time_limit_a_job_goes_back_into_the_queue(
-    store: Store, world: Path, here: Run
+    store: Store, search: RunSpec, here: Run
 ) -> None:
-    job = jobs.start(search(world), store, backend=SLURM_BACKEND)
+    job = submitted(search, store)
     until(stepped(store, job.run_id, 30))
     (number,) = jobs_of(job.path / "work")
     run("scancel", "--signal=USR2", "--batch", number)
@@ -128,21 +125,19 @@ def test_at_the_signal_before_its_time_limit_a_job_goes_back_into_the_queue(
 def test_slurm_s_own_time_limit_is_no_end(store: Store, world: Path, settings: Path) -> None:
     """The search takes longer than the limit of two minutes; the signal arrives up to a minute early."""
     settings.write_text("partition: tests\ntime: 0:02:00\n")
-    spec = long_spec(world, steps=40 * STEPS)
-    job = jobs.start(spec, store, backend=SLURM_BACKEND)
+    spec, elsewhere = long_spec(world, steps=40 * STEPS), Store(store.root.with_name("local"))
+    job = submitted(spec, store)
     (number,) = jobs_of(job.path / "work")
     one = finished(store, job.run_id, 10 * LONG)
     assert "Restarts=0" not in run("scontrol", "show", "job", number)
-    local = jobs.start(spec, Store(store.root.with_name("local")))
-    same(one, finished(Store(store.root.with_name("local")), local.run_id, 10 * LONG))
+    same(one, finished(elsewhere, jobs.start(spec, elsewhere).run_id, 10 * LONG))
 
 
-def test_jobs_wait_in_turn_and_can_be_cancelled_and_resumed(store: Store, world: Path, here: Run) -> None:
-    endless = long_spec(world, steps=1_000_000)
-    running = [jobs.start(endless.model_copy(update={"seed": seed}), store, backend=SLURM_BACKEND) for seed in (1, 2)]
+def test_jobs_wait_in_turn_and_can_be_cancelled_and_resumed(store: Store, search: RunSpec, here: Run) -> None:
+    running = [submitted(search, store, steps=ENDLESS, seed=seed) for seed in (1, 2)]
     for job in running:
         until(stepped(store, job.run_id, 30))
-    waiting = [jobs.start(search(world).model_copy(update={"seed": s}), store, backend=SLURM_BACKEND) for s in (0, 3)]
+    waiting = [submitted(search, store, seed=seed) for seed in (0, 3)]
     until(lambda: jobs.status(store, waiting[1].run_id).position is not None)
     slurm_queue.forget()
     listed = [jobs.status(store, job.run_id) for job in waiting]
@@ -168,71 +163,52 @@ def test_jobs_wait_in_turn_and_can_be_cancelled_and_resumed(store: Store, world:
 def test_slurm_s_refusal_is_one_sentence_and_leaves_no_run(store: Store, world: Path, settings: Path) -> None:
     settings.write_text("partition: nowhere\ntime: 60\n")
     with pytest.raises(NoCluster, match="Slurm refused the job: .*partition"):
-        jobs.start(spec_of(world), store, backend=SLURM_BACKEND)
+        submitted(spec_of(world), store)
     assert store.folders() == []
+
+
+def searched(store: Store) -> Unfinished | None:
+    """Return the run of a study whose search has a checkpoint, once there is one."""
+    assert jobs.status(store, "tiny").is_open, jobs.log_tail(store, "tiny", 500)
+    found = [entry for entry in store.unfinished() if (entry.path / "work" / CHECKPOINT).is_file()]
+    return next((entry for entry in found if entry.record.spec.localizer == "stagewise"), None)
 
 
 def test_a_node_that_is_lost_in_the_middle_of_a_study(
     cluster: SlurmCluster, store: Store, tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its step resumes on the other node from its checkpoint; each step ends once, with a local study's results."""
-    study = few(tiny, localizer=["stagewise", "frank-wolfe"], steps=STEPS, batch_size=4)
-    file = tmp_path / "study.yaml"
+    study, file = few(tiny, localizer=["stagewise", "frank-wolfe"], steps=STEPS, batch_size=4), tmp_path / "study.yaml"
     file.write_text(study.yaml_text())
     said = call("study", "run", file, "--cluster", "slurm", "--runs-dir", store.root)
-    assert said.code == 0 and said.out.strip() == "tiny", said.err
+    assert (said.code, said.out.strip()) == (0, "tiny"), said.err
     with pytest.raises(StoreError, match="is running"):
         jobs.submit_study(study, store, SLURM_BACKEND)
-
-    def searched() -> Unfinished | None:
-        for entry in store.unfinished():
-            if entry.record.spec.localizer == "stagewise" and (entry.path / "work" / CHECKPOINT).is_file():
-                return entry
-        assert jobs.status(store, "tiny").is_open, jobs.log_tail(store, "tiny", 500)
-        return None
-
-    lost = until(searched)
-    (number,) = jobs_of(lost.path / "work")
-    name = node_of(number)
+    lost = until(lambda: searched(store))
+    name = run("squeue", "--noheader", "--array", f"--jobs={jobs_of(lost.path / 'work')[0]}", "--format=%N").strip()
     cluster.kill_node(name)
     assert store.look(lost.id).record.status == "running", "Slurm has not noticed yet, or will start it again"
-    done = ended_study(store)
+    done = until(lambda: None if (job := jobs.status(store, "tiny")).is_open else job, 3 * LONG)
     assert done.status == "finished", (done.failed_steps, jobs.log_tail(store, "tiny", 500))
     cluster.start_node(name)
     assert "resuming after" in jobs.log_tail(store, lost.id)
 
     monkeypatch.setenv("SKILLVIZ_FINETUNED", str(tmp_path / "other"))
-    local = Store(tmp_path / "local")
-    assert run_study(study, local).is_whole
-    there, own = ({run.record.key: run for run in s.list()} for s in (store, local))
-    assert len(store.list()) == len(there) == len(local.list()) and store.unfinished() == []
-    assert {key: run.region().sha256() for key, run in there.items()} == {
-        k: r.region().sha256() for k, r in own.items()
-    }
+    stores = [store, Store(tmp_path / "local")]
+    assert run_study(study, stores[1]).is_whole and store.unfinished() == []
+    there, own = ([(run.record.key, run.region().sha256()) for run in one.list()] for one in stores)
+    assert sorted(there) == sorted(own) and len(dict(there)) == len(there)
     for one in open_study(done.path).tables():
-        frames = [open_study(s.root / "studies" / "tiny").table(one) for s in (store, local)]
+        frames = [open_study(s.root / "studies" / "tiny").table(one) for s in stores]
         pd.testing.assert_frame_equal(*(frame.drop(columns="run", errors="ignore") for frame in frames))
-    text = (done.path / "work" / "log.txt").read_text()
-    assert [text.count(f" finished: {step.title}") for step in study_plan(study).steps] == [1] * len(
-        study_plan(study).steps
-    )
-
-
-def ended_study(store: Store) -> jobs.Job:
-    """Return the study's job once it is closed."""
-    return until(lambda: None if (job := jobs.status(store, "tiny")).is_open else job, 3 * LONG)
+    text, titles = (done.path / "work" / "log.txt").read_text(), [step.title for step in study_plan(study).steps]
+    assert [text.count(f" finished: {title}") for title in titles] == [1] * len(titles)
 
 
 @pytest.mark.nightly
 def test_a_study_on_the_cluster_is_cancelled_and_goes_on(store: Store, tiny: Path) -> None:
-    study = few(tiny, localizer="stagewise", steps=1_000_000, batch_size=4)
-    jobs.submit_study(study, store, SLURM_BACKEND)
-
-    def searched() -> Unfinished | None:
-        found = [entry for entry in store.unfinished() if (entry.path / "work" / CHECKPOINT).is_file()]
-        return next((entry for entry in found if entry.record.spec.localizer == "stagewise"), None)
-
-    entry = until(searched)
+    jobs.submit_study(few(tiny, localizer="stagewise", steps=ENDLESS, batch_size=4), store, SLURM_BACKEND)
+    entry = until(lambda: searched(store))
     assert jobs.status(store, "tiny").status == "running" and jobs.progress(store, "tiny").step >= 1
     cut = jobs.cancel(store, "tiny")
     assert cut.status == "cancelled" and cut.is_resumable and cut.finished_steps >= 1
@@ -250,8 +226,10 @@ def test_finetune_on_the_cluster_waits_for_its_job(store: Store, tiny: Path, tmp
     words += ["--runs-dir", store.root]
     there = [sys.executable, "-m", "skillviz", *map(str, words), "--out", str(tmp_path / "there"), "--cluster", "slurm"]
     done = subprocess.run(there, capture_output=True, text=True, timeout=LONG)
-    said = (done.stdout, done.stderr)
-    assert done.returncode == 0 and "Kept step" in said[0] and "Slurm job" in said[1], said
+    assert done.returncode == 0 and "Kept step" in done.stdout and "Slurm job" in done.stderr, (
+        done.stdout,
+        done.stderr,
+    )
     assert call(*words, "--out", tmp_path / "here").code == 0
     weights = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("there", "here")]
     assert weights[0] == weights[1]

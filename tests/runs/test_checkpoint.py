@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-import json
+import os
 import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -19,17 +23,16 @@ from skillviz.core.region import Region
 from skillviz.errors import StoreError, WrongCheckpoint
 from skillviz.models import state_file
 from skillviz.models.state_file import Pause
+from skillviz.runs import plan
 from skillviz.runs import produce as engine
 from skillviz.runs.checkpoint import CHECKPOINT, Checkpoint, Checkpoints
 from skillviz.runs.folder import RunFolder
+from skillviz.runs.graft_of_run import graft_of_run
 from skillviz.runs.process import Progress
 from skillviz.runs.produce import carry_on, produce
-from skillviz.runs.run import Run
 from skillviz.runs.search import Searched
-from skillviz.runs.session import Session
-from skillviz.runs.spec import RunSpec
-from skillviz.runs.store import Store
-from tests.runs.tiny_world import spec_of
+from tests.core.test_recordings import Repeated
+from tests.runs.tiny_world import Run, RunSpec, Session, Store, failed_checks, spec_of
 from tests.tiers import USUAL, first
 
 OPTIONS: dict[str, dict[str, Any]] = {"learned": {"lr": 1e4, "base_share": 0.01}, "linearized": {"examples": 64}}
@@ -41,39 +44,42 @@ def asked(world: Path, name: str, **changes: Any) -> RunSpec:
     return spec_of(world, localizer=name, **{**fields, **changes})
 
 
-def interrupted(spec: RunSpec, store: Store, session: Session, told: int, phase: str = "search") -> RunFolder:
-    """Return the folder of a run that Ctrl-C ended after a phase had reported this many steps."""
-    heard = 0
+def ctrl_c(told: int, phase: str = "search") -> Callable[[Progress], None]:
+    """Return a listener that ends a run once a phase has reported this many steps."""
+    heard = count(1)
 
     def stop(progress: Progress) -> None:
-        nonlocal heard
-        heard += progress.phase == phase and progress.done > 0
-        if heard == told:
+        if progress.phase == phase and progress.done and next(heard) == told:
             raise KeyboardInterrupt
 
-    before = {entry.id for entry in store.unfinished()}
-    with pytest.raises(KeyboardInterrupt):
-        produce(spec, store, stop, session)
-    (entry,) = [e for e in store.unfinished() if e.id not in before]
-    assert entry.record.status == "cancelled" and store.list() == []
-    return RunFolder(entry.path)
+    return stop
 
 
-def resumed(folder: RunFolder, session: Session) -> Run:
+def interrupted(spec: RunSpec, store: Store, session: Session | None, told: int, phase: str = "search") -> RunFolder:
+    """Return the folder of a run that Ctrl-C ended after a phase had reported this many steps."""
+    listed = [run.id for run in store.list()]
+    with pytest.raises(KeyboardInterrupt) as caught:
+        produce(spec, store, ctrl_c(told, phase), session)
+    (entry,) = store.unfinished()
+    folder = RunFolder(entry.path)
+    assert (folder.record.status, folder.record.error, [run.id for run in store.list()]) == ("cancelled", None, listed)
+    assert f"jobs resume {entry.id}" in caught.value.__notes__[0]
+    assert len((folder.work / "events.jsonl").read_text().splitlines()) > told
+    return folder
+
+
+def resumed(folder: RunFolder, session: Session | None = None) -> Run:
     folder.reopen()
     return carry_on(folder, session=session)
 
 
 def same(one: Run, other: Run) -> None:
-    """Assert that both runs found the same region in the same steps."""
-    assert np.array_equal(one.ranking(), other.ranking()) and one.record.sizes == other.record.sizes
     columns = ["localizer", "target", "step", "loss", "size", "added", "removed"]
     pd.testing.assert_frame_equal(one.history()[columns], other.history()[columns])
-    for name in ("region.safetensors", "predictions.parquet", "curve.parquet", "layers.parquet"):
-        if name != "region.safetensors":  # its header has the run's name
-            assert one.record.files[name] == other.record.files[name], name
-    assert one.region() == other.region() and one.record.notes == other.record.notes
-    assert all(check.passed for check in other.record.checks)
+    assert np.array_equal(one.ranking(), other.ranking()) and one.region() == other.region()
+    files = ("predictions.parquet", "curve.parquet", "layers.parquet")  # the region's header has the run's name
+    kept = [(run.record.sizes, run.record.notes, [run.record.files[name] for name in files]) for run in (one, other)]
+    assert kept[0] == kept[1] and failed_checks(other) == []
 
 
 @pytest.mark.cases(1, 2)
@@ -81,15 +87,13 @@ def same(one: Run, other: Run) -> None:
 def test_every_localizer_goes_on_where_it_was_cut(world: Path, session: Session, store: Store, name: str) -> None:
     spec = asked(world, name)
     whole = produce(spec, Store(store.root / "whole"), session=session)
-    for told in sorted({1, 3, len(whole.history()) - 1, len(whole.history())} - {0}):
-        if told > len(whole.history()):
-            continue
+    steps = len(whole.history())
+    for told in {1, 3, steps - 1, steps} & set(range(1, steps + 1)):
         folder = interrupted(spec, store, session, told)
         assert (folder.work / CHECKPOINT).is_file()
         run = resumed(folder, session)
         same(whole, run)
-        seconds = run.history().groupby("target", sort=False)["seconds"]
-        assert all(s.is_monotonic_increasing for _, s in seconds)
+        assert set(run.history().groupby("target")["seconds"].is_monotonic_increasing) == {True}
         assert [p.name for p in (run.path / "work").iterdir()] == ["log.txt"], "the checkpoint is gone"
         store.delete(run.id)
 
@@ -97,16 +101,15 @@ def test_every_localizer_goes_on_where_it_was_cut(world: Path, session: Session,
 def test_a_finished_search_is_not_made_again(
     world: Path, session: Session, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    spec = asked(world, "stagewise")
-    folder = interrupted(spec, store, session, 7)  # the second step of the second size
+    folder = interrupted(asked(world, "stagewise"), store, session, 7)  # the second step of the second size
     steps: list[tuple[int, int]] = []
     real = engine._Production.on_step
     monkeypatch.setattr(
         engine._Production, "on_step", lambda self, s: (steps.append((s.target, s.step.step)), real(self, s))[1]
     )
-    run = resumed(folder, session)
+    history = resumed(folder, session).history()
     assert steps == [(88, 3), (88, 4), (88, 5)]
-    assert run.history()[["target", "step"]].values.tolist() == [[t, s] for t in (222, 88) for s in range(1, 6)]
+    assert history[["target", "step"]].values.tolist() == [[t, s] for t in (222, 88) for s in range(1, 6)]
 
 
 def test_the_search_is_kept_when_the_scoring_is_cut(world: Path, session: Session, store: Store) -> None:
@@ -114,7 +117,7 @@ def test_the_search_is_kept_when_the_scoring_is_cut(world: Path, session: Sessio
     whole = produce(spec, Store(store.root / "whole"), session=session)
     folder = interrupted(spec, store, session, 5, phase="evaluate")  # both states on both splits are stored
     assert Checkpoint.read(folder.work / CHECKPOINT).state is None
-    assert list(folder.path.glob("*.parquet"))  # incomplete, never listed
+    assert list(folder.path.glob("*.parquet")), "incomplete, never listed"
     folder.reopen()
     assert not list(folder.path.glob("*.parquet"))
     same(whole, carry_on(folder, session=session))
@@ -127,134 +130,128 @@ def test_cut_again_and_again(world: Path, session: Session, store: Store) -> Non
     folder = interrupted(spec, store, session, 2)
     for _ in range(3):
         folder.reopen()
-        heard = 0
-
-        def stop(progress: Progress) -> None:
-            nonlocal heard
-            heard += progress.phase == "search" and progress.done > 0
-            if heard == 2:
-                raise KeyboardInterrupt
-
         with pytest.raises(KeyboardInterrupt):
-            carry_on(folder, stop, session)
-    run = resumed(folder, session)
-    same(whole, run)
+            carry_on(folder, ctrl_c(2), session)
+    same(whole, resumed(folder, session))
 
 
 def test_an_error_within_a_step_leaves_the_checkpoint_before_it(
     world: Path, session: Session, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An error inside a step keeps the previous checkpoint, and the run resumes from there."""
     monkeypatch.setenv(state_file.ENVIRONMENT, "0")
     monkeypatch.setattr(state_file, "SPARED", 0)
     spec = asked(world, "stagewise")
     whole = produce(spec, Store(store.root / "whole"), session=session)
-    pair = session.pair(spec)
-    real, left = type(pair.flat).zero_grad, 4
+    flat, left = type(session.pair(spec).flat), iter(range(4))
+    real = flat.zero_grad
 
     def failing(self: Any) -> None:
-        nonlocal left
-        left -= 1
-        if left < 0:
+        if next(left, None) is None:
             raise MemoryError("planted")
         real(self)
 
-    monkeypatch.setattr(type(pair.flat), "zero_grad", failing)
-    with pytest.raises(MemoryError):
+    with monkeypatch.context() as patched, pytest.raises(MemoryError):
+        patched.setattr(flat, "zero_grad", failing)
         produce(spec, store, session=session)
-    monkeypatch.setattr(type(pair.flat), "zero_grad", real)
     (entry,) = store.unfinished()
-    assert entry.record.error.kind == "out of memory"
     kept = Checkpoint.read(entry.path / "work" / CHECKPOINT)
-    assert int(kept.state["step"]) == 4 and len(kept.searched.history) == 4
+    assert (entry.record.error.kind, int(kept.state["step"]), len(kept.searched.history)) == ("out of memory", 4, 4)
     same(whole, resumed(RunFolder(entry.path), session))
 
 
-def region_file(session: Session, spec: RunSpec, path: Path, entries: int) -> Path:
-    """Save the first entries of the pair's table as a region."""
-    Region.from_flat(np.arange(entries), session.pair(spec).table.shapes).save(path)
-    return path
+@pytest.fixture
+def region_file(world: Path, session: Session, tmp_path: Path) -> Callable[[int], str]:
+    """Return what saves the first entries of the pair's table as a region and returns the file's path."""
+    path, shapes = tmp_path / "base.safetensors", session.pair(asked(world, "learned")).table.shapes
+    return lambda entries: Region.from_flat(np.arange(entries), shapes).save(path) or str(path)
 
 
 @pytest.mark.cases(0, 1)
 @pytest.mark.parametrize("name", ["learned", "learned-ranked"])
 def test_a_mask_that_starts_from_a_region_file_goes_on_where_it_was_cut(
-    world: Path, session: Session, store: Store, tmp_path: Path, name: str
+    world: Path, session: Session, store: Store, region_file: Callable[[int], str], name: str
 ) -> None:
-    file = region_file(session, asked(world, name), tmp_path / "base.safetensors", 120)
-    spec = asked(world, name, options={"lr": 1e4, "base": str(file)})
+    spec = asked(world, name, options={"lr": 1e4, "base": region_file(120)})
     whole = produce(spec, Store(store.root / "whole"), session=session)
     same(whole, resumed(interrupted(spec, store, session, 3), Session()))
 
 
 def test_a_mask_does_not_go_on_from_another_region_file(
-    world: Path, session: Session, store: Store, tmp_path: Path
+    world: Path, session: Session, store: Store, region_file: Callable[[int], str]
 ) -> None:
-    file = region_file(session, asked(world, "learned"), tmp_path / "base.safetensors", 120)
-    folder = interrupted(asked(world, "learned", options={"lr": 1e4, "base": str(file)}), store, session, 3)
-    region_file(session, folder.record.spec, file, 121)
+    spec = asked(world, "learned", options={"lr": 1e4, "base": region_file(120)})
+    folder = interrupted(spec, store, session, 3)
+    region_file(121)
     with pytest.raises(WrongCheckpoint, match="present region file"):
         resumed(folder, session)
 
 
-@pytest.fixture
-def cut(world: Path, session: Session, store: Store, tmp_path: Path) -> tuple[RunFolder, Path]:
-    """Return an interrupted run on a separate world, which a test may damage."""
-    own = tmp_path / "world"
-    shutil.copytree(world, own)
-    return interrupted(asked(own, "stagewise"), store, session, 2), own
-
-
-def test_other_weights_or_data_are_refused_in_a_sentence(cut: tuple[RunFolder, Path]) -> None:
-    folder, own = cut
-    other = (own / "train.jsonl").read_text().splitlines()
-    (own / "train.jsonl").write_text("\n".join(other[:-2]) + "\n")
-    folder.reopen()
+def test_other_data_are_refused_in_a_sentence(world: Path, session: Session, store: Store, tmp_path: Path) -> None:
+    own = shutil.copytree(world, tmp_path / "world")
+    folder = interrupted(asked(own, "stagewise"), store, session, 2)
+    (own / "train.jsonl").write_text("".join((own / "train.jsonl").read_text().splitlines(keepends=True)[:-2]))
     with pytest.raises(WrongCheckpoint, match="present data") as caught:
-        carry_on(folder)
+        resumed(folder)
     assert "delete checkpoint.safetensors" in str(caught.value) and "\n" not in str(caught.value)
     assert RunFolder(folder.path).record.error.kind == "WrongCheckpoint"
 
 
-@pytest.mark.parametrize("part", ["spec", "base", "finetuned", "data", "region", "definition"])
-def test_every_part_of_the_stamp_counts(tmp_path: Path, part: str) -> None:
-    stamp = {"spec": "a", "base": "b", "finetuned": "c", "data": "d", "region": "", "definition": "e"}
-    computed_on = {"device": "cpu (1 threads)"}
-    path = tmp_path / CHECKPOINT
-    found = Searched({7: np.arange(7)}, [{"target": 7, "step": 1, "loss": 0.1, "seconds": 1.5}], ["a remark"])
-    Checkpoint(stamp, computed_on, 3.5, found, {"step": number(4), "score": torch.ones(3)}).write(path)
-    kept = Checkpoints(path, stamp, computed_on).restored()
-    assert kept.searched.history == found.history and kept.searched.notes == ["a remark"] and kept.seconds == 3.5
-    assert kept.searched.orders[7].tolist() == list(range(7)) and torch.equal(kept.state["score"], torch.ones(3))
-    with pytest.raises(WrongCheckpoint, match="does not match the present"):
-        Checkpoints(path, {**stamp, part: "other"}, computed_on).restored()
-    elsewhere = Checkpoints(path, stamp, {"device": "cuda (GPU)"}).restored()
+STAMP = {"spec": "a", "base": "b", "finetuned": "c", "data": "d", "region": "", "definition": "head=e"}
+FOUND = Searched({300: np.arange(300)}, [{"target": 300, "step": 1, "loss": 0.1, "seconds": 1.5}], ["a remark"])
+
+
+@pytest.fixture
+def written(tmp_path: Path) -> Path:
+    path, state = tmp_path / CHECKPOINT, {"step": number(4), "score": torch.full((64,), 0.5)}
+    Checkpoint(STAMP, {"device": "cpu (1 threads)"}, 3.5, FOUND, state).write(path)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        *(({part: "other"}, "does not match the present") for part in STAMP),
+        ({"definition": "head=g causal=f"}, "present definition of the task"),
+    ],
+    ids=str,
+)
+def test_every_part_of_the_stamp_counts(written: Path, change: dict[str, str], words: str) -> None:
+    with pytest.raises(WrongCheckpoint, match=words):
+        Checkpoints(written, STAMP | change, {"device": "cpu (1 threads)"}).restored()
+
+
+@pytest.mark.parametrize("definition", ["head=e", "head=e causal=f"], ids=["the same task", "a readout given since"])
+def test_a_checkpoint_comes_back_as_it_was(written: Path, definition: str) -> None:
+    stamp = STAMP | {"definition": definition}
+    kept = Checkpoints(written, stamp, {"device": "cpu (1 threads)"}).restored()
+    assert (kept.searched.history, kept.searched.notes, kept.seconds) == (FOUND.history, FOUND.notes, 3.5)
+    assert np.array_equal(kept.searched.orders[300], np.arange(300)) and int(kept.state["step"]) == 4
+    assert torch.equal(kept.state["score"], torch.full((64,), 0.5))
+    elsewhere = Checkpoints(written, stamp, {"device": "cuda (GPU)"}).restored()
     assert "resumed on cuda (GPU)" in elsewhere.searched.notes[-1]
 
 
-@pytest.mark.parametrize("damage", ["cut", "other"])
-def test_a_damaged_file_is_one_sentence(tmp_path: Path, damage: str) -> None:
-    path = tmp_path / CHECKPOINT
-    Checkpoint({}, {}, 0.0, Searched({3: np.arange(3)})).write(path)
-    content = path.read_bytes()
-    path.write_bytes({"cut": content[:-5], "other": b"x" * 40}[damage])
-    with pytest.raises(WrongCheckpoint, match="cannot be read") as caught:
-        Checkpoint.read(path)
+def flipped(content: bytes, sought: bytes) -> bytes:
+    last = content.index(sought) + len(sought) - 1
+    return content[:last] + bytes([content[last] ^ 1]) + content[last + 1 :]
+
+
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        (lambda content: content[:-5], "cannot be read"),
+        (lambda content: b"x" * 40, "cannot be read"),
+        (lambda content: flipped(content, np.arange(300).tobytes()), "content has changed"),
+        (lambda content: flipped(content, np.full(64, 0.5, np.float32).tobytes()), "content has changed"),
+        (lambda content: flipped(content, b"a remark"), "content has changed"),
+    ],
+    ids=["cut", "other", "a bit of the order", "a bit of the state", "a bit of the header"],
+)
+def test_a_damaged_file_is_one_sentence(written: Path, damage: Callable[[bytes], bytes], words: str) -> None:
+    written.write_bytes(damage(written.read_bytes()))
+    with pytest.raises(WrongCheckpoint, match=words) as caught:
+        Checkpoint.read(written)
     assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize("where", ["order", "state", "header"])
-def test_one_changed_bit_is_noticed(tmp_path: Path, where: str) -> None:
-    path, found = tmp_path / CHECKPOINT, Searched({300: np.arange(300)}, [], ["a remark"])
-    Checkpoint({}, {}, 0.0, found, {"score": torch.full((64,), 0.5)}).write(path)
-    content = bytearray(path.read_bytes())
-    sought = {
-        "order": np.arange(300).tobytes(), "state": torch.full((64,), 0.5).numpy().tobytes(), "header": b"a remark",
-    }[where]  # fmt: skip
-    content[content.index(sought) + len(sought) - 1] ^= 1
-    path.write_bytes(content)
-    with pytest.raises(WrongCheckpoint, match="content has changed"):
-        Checkpoint.read(path)
 
 
 def test_no_room_for_a_checkpoint_does_not_end_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -266,21 +263,73 @@ def test_no_room_for_a_checkpoint_does_not_end_the_run(tmp_path: Path, monkeypat
 
 
 def test_only_what_ended_early_is_reopened(world: Path, session: Session, store: Store) -> None:
-    run = produce(spec_of(world), store, session=session)
-    with pytest.raises(StoreError, match="finished; there is nothing to resume"):
-        RunFolder(run.path).reopen()
-    folder = store.create(spec_of(world))
+    run, folder = produce(spec_of(world), store, session=session), store.create(spec_of(world))
     folder.start()
-    with pytest.raises(StoreError, match="still being made"):
-        RunFolder(folder.path).reopen()
+    for path, words in ((run.path, "finished; there is nothing to resume"), (folder.path, "still being made")):
+        with pytest.raises(StoreError, match=words):
+            RunFolder(path).reopen()
     folder.cancel()
     folder.reopen()
-    assert json.loads((folder.path / "run.json").read_text())["status"] == "queued"
+    assert RunFolder(folder.path).record.status == "queued"
 
 
-def test_a_readout_that_the_task_was_given_since_leaves_a_checkpoint_as_it_is(tmp_path: Path) -> None:
-    made = {"spec": "a", "base": "b", "finetuned": "c", "data": "d", "definition": "head=e"}
-    Checkpoint(made, {}, 0.0, Searched({3: np.arange(3)})).write(tmp_path / CHECKPOINT)
-    assert Checkpoints(tmp_path / CHECKPOINT, {**made, "definition": "head=e causal=f"}, {}).restored() is not None
-    with pytest.raises(WrongCheckpoint, match="present definition of the task"):
-        Checkpoints(tmp_path / CHECKPOINT, {**made, "definition": "head=g causal=f"}, {}).restored()
+# Lean mode, recorded passes and several processes. A recording's kernels are here the pass itself, started again
+# (tests/core/test_recordings.py); tests/jobs/test_processes.py has a test on a GPU.
+
+
+FEW = {"localizer": "stagewise", "steps": 4, "batch_size": 16}
+LEAN = {"lean": True, "dtype": "own"}
+
+
+@pytest.mark.slow
+def test_a_lean_run_is_the_ordinary_one(world: Path, store: Store) -> None:
+    own = {**FEW, "sizes": ("5%", "1%"), "options": {"candidate_share": 0.2}, "interpolation": True}
+    ordinary, lean = (produce(spec_of(world, **own, **mode), store) for mode in ({}, LEAN))
+    same(ordinary, lean)
+    assert store.verify(lean.id) == [] and failed_checks(lean) == []
+    assert lean.record.metrics == ordinary.record.metrics
+    for table in ("predictions", "curve", "layers", "interpolation", "complement"):
+        assert getattr(lean, table)().equals(getattr(ordinary, table)()), table
+    (graft, _), (other, _) = graft_of_run(lean), graft_of_run(ordinary)
+    assert graft.region == other.region
+    assert [name for name in graft.region.indices if not torch.equal(graft.values[name], other.values[name])] == []
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param({**FEW, **LEAN, "localizer": "frank-wolfe"}, marks=pytest.mark.slow, id="lean"),
+        pytest.param({**FEW, "cuda_graphs": True}, marks=pytest.mark.nightly, id="recorded"),
+    ],
+)
+def test_a_search_in_another_mode_resumes_where_it_stopped(
+    world: Path, store: Store, monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any]
+) -> None:
+    monkeypatch.setattr(plan, "refused_graphs", lambda *of: None)
+    monkeypatch.setattr(engine, "Recordings", Repeated)
+    spec = spec_of(world, **changes)
+    whole = produce(spec, Store(store.root / "whole"))
+    again = resumed(interrupted(spec, store, None, 2))
+    same(whole, again)
+    assert len(again.history()) == 4 and again.predictions().equals(whole.predictions())
+    if spec.cuda_graphs:
+        plain = produce(spec_of(world, **FEW), store)
+        assert whole.spec.cuda_graphs and whole.region().iou(plain.region()) > 0.98  # float32: sums of other lengths
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("mode", [LEAN, {}], ids=["lean", "plain"])
+def test_two_processes_find_the_region_of_one(world: Path, store: Store, mode: dict[str, Any]) -> None:
+    spec = spec_of(world, **{**FEW, **mode, "batch_size": 15}, data_parallel=2)
+    alone, words = produce(spec, store), spec.command().split()[3:]
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "skillviz"]
+    done = subprocess.run(
+        [*command, *words, "--runs-dir", store.root / "two"],
+        capture_output=True, text=True, timeout=600,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONFAULTHANDLER": "1"},  # says where a process aborted
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    (together,) = Store(store.root / "two").list()
+    assert together.spec.key() == alone.spec.key() and together.region() == alone.region()
+    assert together.ranking().tolist() == alone.ranking().tolist()
+    assert together.history()["loss"].tolist() == alone.history()["loss"].tolist()

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 
+from skillviz.core.draws import stratified
 from skillviz.core.gain import GAINS, gain_fit
 from skillviz.core.graft import Graft, grafted
 from skillviz.core.region import Region
@@ -26,13 +27,12 @@ from skillviz.runs.export import Origin, card
 from skillviz.runs.graft_of_run import graft_of_run
 from skillviz.runs.passes import UNKEPT
 from skillviz.runs.produce import produce
-from skillviz.runs.run import Run
-from skillviz.runs.session import Session
-from skillviz.runs.spec import FIT, KINDS, read_spec
-from skillviz.runs.store import Store
+from skillviz.runs.spec import FIT, KINDS
 from skillviz.show import gain as shown
 from tests.cases.test_resumed_scoring import cut, resumed
-from tests.runs.tiny_world import spec_of
+from tests.runs.tiny_world import Run, Session, Store, failed_checks, spec_of
+
+BY_KIND = {"query": 0.5, "MLP in": 3.0, "bias": 12.0}
 
 
 @pytest.fixture(scope="module")
@@ -52,16 +52,18 @@ def by_kind(world: Path, tmp_path_factory: pytest.TempPathFactory, session: Sess
         return produce(spec, Store(tmp_path_factory.mktemp("runs")), session=session)
 
 
-BY_KIND = {"query": 0.5, "MLP in": 3.0, "bias": 12.0}
+@pytest.fixture(scope="module")
+def files(world: Path) -> dict[str, object]:
+    return {"base": world / "base", "finetuned": world / "finetuned", "task": world / "task.yaml", "device": "cpu"}
 
 
 @pytest.mark.parametrize("gain", [0.0, 0.5, 1.0, 3.0])
 @pytest.mark.parametrize("load", [load_pair, load_lean])
-def test_equal_gains_of_all_kinds_are_the_single_gain_bit_for_bit(world: Path, gain: float, load) -> None:
-    pair = load(world / "base", world / "finetuned", task=world / "task.yaml", device="cpu")
-    region = Region.from_flat(np.arange(0, pair.d, 3), pair.table.shapes)
+def test_equal_gains_of_all_kinds_are_the_single_gain_bit_for_bit(files, gain: float, load) -> None:
+    pair = load(**files)
+    region, kinds = Region.from_flat(np.arange(0, pair.d, 3), pair.table.shapes), dict.fromkeys(pair.table.kinds, gain)
     values, parameters = [], []
-    for own in (gain, dict.fromkeys(pair.table.kinds, gain), {**dict.fromkeys(pair.table.kinds, gain), "bias": 7.0}):
+    for own in (gain, kinds, {**kinds, "bias": 7.0}):
         with pair.with_gain(own), pair.at("grafted", region):
             parameters.append(torch.cat([p.detach().flatten() for p in pair.model.parameters()]))
             values.append(torch.cat(list(pair.graft_values(region).values())))
@@ -70,30 +72,25 @@ def test_equal_gains_of_all_kinds_are_the_single_gain_bit_for_bit(world: Path, g
 
 
 def test_each_kind_has_a_gain_and_its_entries_on_the_graft_and_its_null(by_kind: Run, session: Session) -> None:
-    record, table = by_kind.record, session.pair(by_kind.spec).table
-    grafts = [note for note in record.gains if note.of != "finetuned"]
-    assert [note.of for note in grafts] == ["grafted", "grafted", "null"]
+    record, places = by_kind.record, session.pair(by_kind.spec).table.by_kind(by_kind.region().flat())
+    *grafts, whole = record.gains
+    assert [note.of for note in record.gains] == ["grafted", "grafted", "null", "finetuned"]
     for note in grafts:
         assert note.gain == {one.kind: one.fitted for one in note.by_kind} and note.fitted is not None
         assert sum(one.size for one in note.by_kind) == note.size
-    assert {one.kind: one.size for one in grafts[0].by_kind} == {
-        kind: len(places) for kind, places in table.by_kind(by_kind.region().flat()).items()
-    }
-    assert record.gain == grafts[0].gain and record.nulls[0].gain is None
-    (whole,) = (note for note in record.gains if note.of == "finetuned")
+    assert {one.kind: one.size for one in grafts[0].by_kind} == {kind: len(own) for kind, own in places.items()}
+    assert (record.gain, record.nulls[0].gain) == (grafts[0].gain, None)
     assert isinstance(whole.gain, float) and not whole.by_kind
     own, one = by_kind.curve(), by_kind.curve(gain=1.0)
     assert len(own) == len(one) > 0 and own["gain"].isna().all()
     assert "--gain kinds" in by_kind.spec.command()
 
 
-def test_the_gain_that_does_best_on_the_other_half_is_used(world: Path, session: Session, by_kind: Run) -> None:
-    pair, spec, region = session.pair(by_kind.spec), by_kind.spec, by_kind.region()
+def test_the_gain_that_does_best_on_the_other_half_is_used(session: Session, by_kind: Run) -> None:
+    pair, spec, region, note = session.pair(by_kind.spec), by_kind.spec, by_kind.region(), by_kind.record.gains[0]
     ends = session.ends(spec)
     data = fits.GainData.of({split: session.encoded(spec)[split] for split in ends}, spec.data_seed)
     found = fits.gained(pair, region, data, ends["validation"]["pretrained"], KINDS, UNKEPT)
-    note = by_kind.record.gains[0]
-    assert found.fit is not None and found.fit.value == note.fitted
     tried = [1.0, note.fitted, {one.kind: one.fitted for one in note.by_kind}]
     encoded, half = data.splits["validation"], []
     for gain in tried:
@@ -101,74 +98,71 @@ def test_the_gain_that_does_best_on_the_other_half_is_used(world: Path, session:
             z = predict(pair, encoded, "grafted", region)
         z = z / temperature_fit(z[data.fits], encoded.labels[data.fits]).value
         half.append(losses(z[data.chooses], encoded.labels[data.chooses]).mean())
-    assert found.gain == tried[int(np.argmin(half))]
-    again = fits.Gained.from_numbers(found.numbers(), found.one, found.chosen)
-    assert again == found
+    assert (found.fit.value, found.gain) == (note.fitted, tried[int(np.argmin(half))])
+    assert fits.Gained.from_numbers(found.numbers(), found.one, found.chosen) == found
 
 
 def test_words_of_gains_by_kind(by_kind: Run) -> None:
-    record = by_kind.record
-    assert isinstance(record.gain, dict)
+    record, kinds, graft = by_kind.record, shown.kinds(by_kind.record), graft_of_run(by_kind)[0]
     lowest, highest = (f"{end(record.gain.values()):.1f}" for end in (min, max))
-    said = shown.sentence(record, "test")
-    assert f"Gain **{lowest} to {highest} by module kind** brings" in said and "A single gain would be" in said
-    assert "by module kind is not measured" in said
-    table = shown.table(record, "test")
-    assert table["gain factor"].iloc[-1].endswith("one for all kinds")
-    kinds = shown.kinds(record)
-    assert set(kinds["module kind"]) == set(record.gain) and "(used)" in shown.kinds_caption(record)
     note = record.gains[0].model_copy(update={"gain": record.gains[0].fitted})
     other = record.model_copy(update={"gains": (note, *record.gains[1:]), "gain": note.gain})
-    assert "was only fitted" in shown.sentence(other, "test") and "only fitted" in shown.kinds_caption(other)
+    text = card(by_kind, graft, "graft.safetensors", Origin(None, None))
+    for words, said in {
+        f"Gain **{lowest} to {highest} by module kind** brings": shown.sentence(record, "test"),
+        "A single gain would be": shown.sentence(record, "test"),
+        "by module kind is not measured": shown.sentence(record, "test"),
+        "(used)": shown.kinds_caption(record), "one for all kinds": shown.table(record, "test")["gain factor"].iloc[-1],
+        "was only fitted": shown.sentence(other, "test"), "only fitted": shown.kinds_caption(other),
+        **{f"{kind} {gain:.2f}": text for kind, gain in record.gain.items()},
+        "the gain of its module kind": text, "(gain 1) it reaches": text,
+    }.items():  # fmt: skip
+        assert words in said
+    assert set(kinds["module kind"]) == set(record.gain) and graft.header["gain"] == record.gain
     assert shown.kinds(record.model_copy(update={"gains": ()})).empty
 
 
-def test_live_grafts_have_the_gains_by_kind_too(by_kind: Run) -> None:
-    request = PairRequest(Worker(by_kind.path.parent), {"run": by_kind.id})
-    request.region(None)
-    assert request.pair.gain == by_kind.record.gain
-
-
 def test_every_graft_that_is_compared_has_its_own_gain(fitted: Run) -> None:
-    record = fitted.record
+    record, (null,) = fitted.record, fitted.record.nulls
     assert [(note.of, note.size, note.draw) for note in record.gains] == [
         ("grafted", record.sizes[0], None), ("grafted", record.sizes[1], None),
-        ("null", record.nulls[0].sizes[0], 0), ("null", record.nulls[0].sizes[1], 1), ("finetuned", None, None),
+        ("null", null.sizes[0], 0), ("null", null.sizes[1], 1), ("finetuned", None, None),
     ]  # fmt: skip
     for note in record.gains:
         assert note.gain in (1.0, note.fitted) and note.low is not None and note.low <= note.fitted
         assert set(note.states) == set(note.at_one) == {"validation", "test"}
         assert set(note.states["test"]) == {"accuracy", "nll", "ece"}
     assert record.gain == record.gains[0].gain
-    assert record.nulls[0].gain == np.mean([note.gain for note in record.gains if note.of == "null"])
+    assert null.gain == np.mean([note.gain for note in record.gains if note.of == "null"])
 
 
 def test_the_stored_scores_are_those_of_the_scaled_values(fitted: Run, session: Session) -> None:
-    pair, encoded, region = session.pair(fitted.spec), session.encoded(fitted.spec)["test"], fitted.region()
-    inside = torch.from_numpy(region.flat())
+    pair, encoded = session.pair(fitted.spec), session.encoded(fitted.spec)["test"]
+    inside = torch.from_numpy(fitted.region().flat())
     base, tuned = pair.base[inside], pair.finetuned[inside]
     with pair.at("pretrained"):
         pair.flat.theta[inside] = base + (tuned - base) * fitted.record.gain
         expected = pair.objective(encoded).logits()
         pair.flat.theta[inside] = base
-    rows = fitted.predictions()
-    stored = rows[(rows["state"] == "grafted") & (rows["split"] == "test")].filter(like="logit_").to_numpy()
-    np.testing.assert_allclose(stored, expected, rtol=1e-5, atol=1e-6)
-    assert all(check.passed for check in fitted.record.checks) and pair.gain == 1
+    np.testing.assert_allclose(fitted.logits("grafted")[2], expected, rtol=1e-5, atol=1e-6)
+    assert (failed_checks(fitted), pair.gain) == ([], 1)
 
 
-def test_the_curve_has_each_size_at_its_gain_and_at_1(fitted: Run, world: Path, store: Store, session: Session) -> None:
+def test_the_curve_has_each_size_at_its_gain_and_at_1_and_the_grid_ends_at_its_gain(
+    fitted: Run, world: Path, store: Store, session: Session
+) -> None:
     plain = produce(spec_of(world, sizes=("5%", "10%")), store, session=session)
     own, one = fitted.curve(), fitted.curve(gain=1.0)
-    gains = {note.size: note.gain for note in fitted.record.gains if note.of == "grafted"}
-    assert {size: set(rows["gain"]) for size, rows in own.groupby("size")} == {s: {g} for s, g in gains.items()}
+    gains = {note.size: {note.gain} for note in fitted.record.gains if note.of == "grafted"}
+    assert {size: set(rows["gain"]) for size, rows in own.groupby("size")} == gains
     assert one.equals(plain.curve()) and len(own) == len(one)
-    assert plain.record.gains == () and plain.record.gain == 1 and plain.spec.key() != fitted.spec.key()
+    assert (plain.record.gains, plain.record.gain) == ((), 1)
+    ends = fitted.interpolation().query("path == 'wise-graft' and alpha == 1 and metric == 'nll'")
+    stored = own.query("split == 'test' and metric == 'nll'").set_index("size")["value"].to_dict()
+    assert ends.set_index("size")["value"].to_dict() == pytest.approx(stored, abs=1e-6)
 
 
 def test_the_fit_beats_the_gains_around_it_on_its_own_half(fitted: Run, session: Session) -> None:
-    from skillviz.core.draws import stratified
-
     spec, pair, note = fitted.spec, session.pair(fitted.spec), fitted.record.gains[0]
     encoded = session.encoded(spec)["validation"]
     half = encoded.take(stratified(encoded.labels, len(encoded) // 2, spec.data_seed))
@@ -184,62 +178,46 @@ def test_the_fit_beats_the_gains_around_it_on_its_own_half(fitted: Run, session:
 @pytest.mark.cases(2, 2)
 @pytest.mark.parametrize("gain", [3.0, BY_KIND])
 @pytest.mark.parametrize("load", [load_pair, load_lean])
-def test_the_exported_values_are_those_that_were_scored(fitted: Run, world: Path, tmp_path: Path, load, gain) -> None:
-    graft, _ = graft_of_run(fitted, gain=gain)
-    graft.save(tmp_path / "graft.safetensors")
-    again = Graft.load(tmp_path / "graft.safetensors")
+def test_the_exported_values_are_those_that_were_scored(fitted: Run, files, tmp_path: Path, load, gain) -> None:
+    graft_of_run(fitted, gain=gain)[0].save(tmp_path / "graft.safetensors")
+    again, pair, region = Graft.load(tmp_path / "graft.safetensors"), load(**files), fitted.region()
     assert again.header["gain"] == gain and "metrics" not in again.header
-    pair = load(world / "base", world / "finetuned", task=world / "task.yaml", device="cpu")
-    region = fitted.region()
     with pair.with_gain(gain), pair.at("grafted", region):
         scored = {name: parameter.detach().clone() for name, parameter in pair.model.named_parameters()}
     with grafted(pair.model, again):
         applied = {name: parameter.detach().clone() for name, parameter in pair.model.named_parameters()}
-    assert all(torch.equal(scored[name], applied[name]) for name in region.indices)
+    assert [name for name in region.indices if not torch.equal(scored[name], applied[name])] == []
     assert graft_of_run(fitted)[0].header.get("gain", 1.0) == fitted.record.gain
-
-
-def test_the_card_names_the_gain_of_each_kind(by_kind: Run) -> None:
-    graft, _ = graft_of_run(by_kind)
-    assert graft.header["gain"] == by_kind.record.gain
-    text = card(by_kind, graft, "graft.safetensors", Origin(None, None))
-    for kind, gain in by_kind.record.gain.items():
-        assert f"{kind} {gain:.2f}" in text
-    assert "the gain of its module kind" in text and "(gain 1) it reaches" in text
 
 
 @pytest.mark.parametrize("gain", [2.5, BY_KIND])
 def test_many_grafts_at_once_have_the_gain_too(fitted: Run, session: Session, gain) -> None:
     pair, encoded = session.pair(fitted.spec), session.encoded(fitted.spec)["test"]
-    larger = Region.from_flat(fitted.ranking()[: fitted.record.sizes[1]], pair.table.shapes)
-    regions = [fitted.region(), larger]
+    regions = [fitted.region(), fitted.cut(fitted.record.sizes[1])]
     with pair.with_gain(gain):
         together = predict_grafts(pair, encoded, regions)
         alone = [predict(pair, encoded, "grafted", region) for region in regions]
-    for one, other in zip(together, alone, strict=True):
-        assert np.array_equal(one, other)
+    assert np.array_equal(np.stack(list(together)), np.stack(alone))
 
 
 def test_a_gain_that_is_given_is_used_everywhere(world: Path, store: Store, session: Session) -> None:
-    run = produce(spec_of(world, gain=2, nulls="shuffled"), store, session=session)
-    assert [note.gain for note in run.record.gains] == [2.0, 2.0] and run.record.gain == 2
-    assert all(note.fitted is None and note.is_bounded for note in run.record.gains)
-    assert "--gain 2.0" in run.spec.command()
+    record = produce(spec_of(world, gain=2, nulls="shuffled"), store, session=session).record
+    assert [(note.gain, note.fitted, note.is_bounded) for note in record.gains] == [(2.0, None, True)] * 2
+    assert record.gain == 2
 
 
-@pytest.mark.parametrize("gain", ["many", -1, 1001, float("nan"), None])
-def test_what_is_no_gain_is_refused_in_one_sentence(gain: object) -> None:
-    with pytest.raises(BadInput, match="and must be fit, kinds, or a number from 0 to 1000"):
-        read_spec({"base": "a", "finetuned": "b", "task": "sst2", "gain": gain})
-
-
-def test_what_cannot_have_a_fitted_gain_is_refused_before_the_start(world: Path, store: Store) -> None:
-    for changes, words in (
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
         ({"localizer": "dare"}, "makes no graft"),
         ({"max_validation": 12}, "The gain cannot be fitted: there are fewer than 20 validation examples"),
-    ):
-        with pytest.raises(BadInput, match=words):
-            produce(spec_of(world, gain=KINDS, **changes), store)
+    ],
+)
+def test_what_cannot_have_a_fitted_gain_is_refused_before_the_start(
+    world: Path, store: Store, changes: dict[str, object], words: str
+) -> None:
+    with pytest.raises(BadInput, match=words):
+        produce(spec_of(world, gain=KINDS, **changes), store)
     assert not store.root.exists() or not list(store.list())
 
 
@@ -250,44 +228,35 @@ def test_fitted_gains_and_those_of_nulls_are_not_fitted_again(
     fitted: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: int
 ) -> None:
     run, _ = resumed(cut(fitted.spec, Store(tmp_path), after, monkeypatch), monkeypatch)
-    assert run.record.gains == fitted.record.gains and run.record.nulls == fitted.record.nulls
-    for name in ("nulls.parquet", "sizes.parquet", "curve.parquet", "interpolation.parquet"):
-        assert run.record.files[name] == fitted.record.files[name], name
+    names = ("nulls.parquet", "sizes.parquet", "curve.parquet", "interpolation.parquet")
+    kept = [(one.record.gains, one.record.nulls, [one.record.files[name] for name in names]) for one in (run, fitted)]
+    assert kept[0] == kept[1]
 
 
-def test_the_grid_ends_at_the_graft_of_each_size(fitted: Run) -> None:
-    grid, curve = fitted.interpolation(), fitted.curve()
-    ends = grid[(grid["path"] == "wise-graft") & (grid["alpha"] == 1) & (grid["metric"] == "nll")].set_index("size")
-    stored = curve[(curve["split"] == "test") & (curve["metric"] == "nll")].set_index("size")
-    assert set(ends.index) == set(stored.index) == set(fitted.record.sizes)
-    for size, row in stored.iterrows():
-        assert ends.loc[size, "value"] == pytest.approx(row["value"], abs=1e-6)
-
-
-def test_live_grafts_have_the_gain_of_a_region_of_the_run_alone(fitted: Run) -> None:
-    request = PairRequest(Worker(fitted.path.parent), {"run": fitted.id})
-    sizes = {note.size: note.gain for note in fitted.record.gains if note.of == "grafted"}
-    for expression, gain in (
-        (None, fitted.record.gain), ({"layers": [0]}, 1.0),
-        *(({"run": fitted.id, "size": size}, gain) for size, gain in sizes.items()),
+def test_live_grafts_have_the_gain_of_a_region_of_the_run_alone(fitted: Run, by_kind: Run) -> None:
+    sizes = [note for note in fitted.record.gains if note.of == "grafted"]
+    for run, expression, gain in (
+        (fitted, None, fitted.record.gain), (fitted, {"layers": [0]}, 1.0), (by_kind, None, by_kind.record.gain),
+        *((fitted, {"run": fitted.id, "size": note.size}, note.gain) for note in sizes),
     ):  # fmt: skip
+        request = PairRequest(Worker(run.path.parent), {"run": run.id})
         request.region(expression)
         assert request.pair.gain == gain, expression
 
 
 @pytest.mark.parametrize("gain", [3.0, BY_KIND])
-def test_a_scaled_graft_is_evaluated_beside_its_fine_tuned_model(fitted: Run, world: Path, gain) -> None:
+def test_a_scaled_graft_is_evaluated_beside_its_fine_tuned_model(fitted: Run, files, gain) -> None:
     graft, _ = graft_of_run(fitted, gain=gain)
-    options = {"base": world / "base", "finetuned": world / "finetuned", "task": world / "task.yaml", "device": "cpu"}
-    found = evaluate(**options, graft=graft)
-    alone = evaluate(world / "base", task=world / "task.yaml", graft=graft, device="cpu")
-    of_graft, of_model = (one.scores["test"].states["grafted"]["nll"].value for one in (found, alone))
-    assert of_graft == pytest.approx(of_model, abs=1e-6)
-    with pytest.raises(PairMismatch, match="not those of this fine-tuned model"):
-        evaluate(**options, graft=replace(graft, header={**graft.header, "gain": 2.0}))
-    by_region = evaluate(**options, region=fitted.path / "region.safetensors")
+    of_graft, of_model, of_region = (
+        evaluate(**{**files, **more}).scores["test"].states["grafted"]["nll"].value
+        for more in (
+            {"graft": graft}, {"graft": graft, "finetuned": None}, {"region": fitted.path / "region.safetensors"},
+        )
+    )  # fmt: skip
     stored = fitted.record.metrics["test"].states["grafted"]["nll"].value
-    assert by_region.scores["test"].states["grafted"]["nll"].value == pytest.approx(stored, abs=1e-6)
+    assert (of_graft, of_region) == pytest.approx((of_model, stored), abs=1e-6)
+    with pytest.raises(PairMismatch, match="not those of this fine-tuned model"):
+        evaluate(**files, graft=replace(graft, header={**graft.header, "gain": 2.0}))
 
 
 def test_what_overflows_is_not_chosen() -> None:
@@ -299,13 +268,10 @@ def test_what_overflows_is_not_chosen() -> None:
 
 def test_words_of_a_gain(fitted: Run) -> None:
     """The table has a row for each graft, and a verdict only if there is a null."""
-    record = fitted.record
+    record, said = fitted.record, shown.sentence(fitted.record, "test")
     table = shown.table(record, "test")
     assert len(table) == len(record.gains) and table["gain factor"].str.contains("–").all()
-    assert shown.sentence(record, "test").startswith("Gain **") or "no better than gain 1" in shown.sentence(
-        record, "test"
-    )
+    assert said.startswith("Gain **") or "no better than gain 1" in said
     assert shown.verdict(record, "test") in (shown.LOCALIZED, shown.DILUTED, shown.NOT_SHOWN)
     assert shown.verdict(record.model_copy(update={"nulls": ()}), "test") is None
-    rows = shown.by_run([record], "test")
-    assert len(rows) == 2 and rows["localizer"].tolist() == ["top movement"] * 2
+    assert shown.by_run([record], "test")["localizer"].tolist() == ["top movement"] * 2

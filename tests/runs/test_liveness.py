@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
+import skillviz
 from skillviz.runs.folder import RunFolder
 from skillviz.runs.liveness import ALIVE, DEAD, PROCESS, UNKNOWN, hold, life, lock_for_child, process_of, unname
-from skillviz.runs.process import environment
+from skillviz.runs.process import SPIN, environment
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import UNSEEN, Store, is_awaited
 
-SPEC = RunSpec(base="b", finetuned="f", task="t", device="cpu")
 HOLDS = """
 import pathlib, sys, time
 from skillviz.runs.liveness import hold
@@ -28,14 +28,13 @@ time.sleep(600)
 
 @pytest.fixture
 def run(tmp_path: Path) -> RunFolder:
-    folder = Store(tmp_path / "runs").create(SPEC)
+    folder = Store(tmp_path / "runs").create(RunSpec(base="b", finetuned="f", task="t", device="cpu"))
     folder.update(status="running")
     return folder
 
 
 @pytest.fixture
 def worker(run: RunFolder) -> Iterator[subprocess.Popen[str]]:
-    """Start a process that works on the run."""
     child = started(run.work)
     assert child.stdout is not None and child.stdout.readline() == "True\n"
     yield child
@@ -50,7 +49,6 @@ def started(work: Path, **options: object) -> subprocess.Popen[str]:
 def end(child: subprocess.Popen[str]) -> None:
     child.kill()
     child.wait()
-    assert child.stdout is not None
     child.stdout.close()
 
 
@@ -73,12 +71,10 @@ def test_a_process_lives_while_it_holds_the_lock(
 ) -> None:
     edit(run.work, **elsewhere)
     found = process_of(run.work)
-    assert (found.pid if found else None) == (None if "pid" in elsewhere else worker.pid), (
-        "no signal to another process"
-    )
-    assert life(run.work) == ALIVE and status(run) == "running" and not hold(run.work)
+    signalled = None if "pid" in elsewhere else worker.pid  # no signal to another process
+    assert (found and found.pid, life(run.work), status(run)) == (signalled, ALIVE, "running") and not hold(run.work)
     end(worker)
-    assert life(run.work) == after and process_of(run.work) is None
+    assert (process_of(run.work), life(run.work)) == (None, after)
     assert status(run) == ("failed" if after == DEAD else "unknown")
     assert not is_awaited(run.path), "a killed one must not block the queue for ever"
 
@@ -100,7 +96,7 @@ def test_a_child_holds_the_lock_before_it_has_started(run: RunFolder) -> None:
         child = started(run.work, pass_fds=locks, env=environment() | variables)
     try:
         assert life(run.work) == ALIVE and not hold(run.work), "the child has not run a line yet"
-        assert child.stdout is not None and child.stdout.readline() == "True\n"
+        assert child.stdout.readline() == "True\n"
         found = process_of(run.work)
         assert found is not None and found.pid == child.pid
     finally:
@@ -113,4 +109,26 @@ def test_a_child_holds_the_lock_before_it_has_started(run: RunFolder) -> None:
 @pytest.mark.parametrize("pid", [-1, 0, 2**70, 1e400, "x", [], None])
 def test_a_strange_note_of_a_process_is_of_none(tmp_path: Path, pid: object) -> None:
     (tmp_path / PROCESS).write_text(json.dumps({"pid": pid, "host": os.uname().nodename}))
-    assert life(tmp_path) == DEAD and process_of(tmp_path) is None
+    assert (life(tmp_path), process_of(tmp_path)) == (DEAD, None)
+
+
+@pytest.mark.parametrize(
+    ("name", "asked", "given"), [(SPIN, None, "1000"), (SPIN, "7", "7"), ("OMP_WAIT_POLICY", "active", None)]
+)
+def test_waits_are_short_unless_something_else_was_asked_for(
+    monkeypatch: pytest.MonkeyPatch, name: str, asked: str | None, given: str | None
+) -> None:
+    for variable in (SPIN, "OMP_WAIT_POLICY"):
+        monkeypatch.delenv(variable, raising=False)
+    if asked:
+        monkeypatch.setenv(name, asked)
+    assert environment().get(SPIN) == given
+
+
+@pytest.mark.parametrize("others", [["/elsewhere"], []], ids=len)
+def test_the_package_is_found_first_and_once(monkeypatch: pytest.MonkeyPatch, others: list[str]) -> None:
+    project = str(Path(skillviz.__file__).resolve().parents[1])
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([*others, project]))
+    if not others:
+        monkeypatch.delenv("PYTHONPATH")
+    assert environment()["PYTHONPATH"].split(os.pathsep) == [project, *others]

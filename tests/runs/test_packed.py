@@ -17,9 +17,9 @@ import pytest
 from skillviz.errors import CorruptRun, StoreError
 from skillviz.runs import packed, tables
 from skillviz.runs.doctor import findings
-from skillviz.runs.packed import FILE, RECORD, STUDIES, bytes_of, packed_runs, write_pack
+from skillviz.runs.packed import FILE, RECORD, STUDIES, bytes_of, write_pack
 from skillviz.runs.run import Run, _kept, with_checksum
-from skillviz.runs.store import Library, Store, Unreadable
+from skillviz.runs.store import Library, Store
 from tests.fake_run import fake_run
 from tests.runs.conftest import SMALL
 from tests.runs.tiny_world import spec_of
@@ -30,14 +30,17 @@ if TYPE_CHECKING:
 TABLES = [name for name in tables.TABLES if name != "parts"]  # parts are stored beside the run
 
 
+def contents(*runs: Run) -> dict[str, dict[str, partial[bytes]]]:
+    return {run.id: {name: partial(bytes_of, run.path, name) for name in (RECORD, *run.files)} for run in runs}
+
+
 def pack_folders(store: Store, study: str = "some") -> Path:
     """Move every run of a store to the file of a study in it; return the file."""
-    pack = store.root / STUDIES / study / FILE
+    pack, runs = store.root / STUDIES / study / FILE, store.list()
     pack.parent.mkdir(parents=True)
-    runs = {run.id: {name: partial(bytes_of, run.path, name) for name in (RECORD, *run.files)} for run in store.list()}
-    write_pack(pack, runs)
-    for name in runs:
-        shutil.rmtree(store.root / name)
+    write_pack(pack, contents(*runs))
+    for run in runs:
+        shutil.rmtree(run.path)
     return pack
 
 
@@ -52,14 +55,18 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> Store:
 
 @pytest.fixture
 def studied(folders: Store, tmp_path: Path) -> Store:
-    """Return the same runs in the file of a study."""
     store = Store(shutil.copytree(folders.root, tmp_path / "studied"))
     pack_folders(store)
     return store
 
 
+@pytest.fixture
+def pack(studied: Store) -> Path:
+    (found,) = packed.packs(studied.root)
+    return found
+
+
 def assert_same(folders: Store, studied: Store) -> None:
-    """Assert that every run of a study's file equals the run in its folder."""
     assert [run.record for run in studied.list()] == [run.record for run in folders.list()]
     for one in folders.list():
         run = studied.open(one.id)
@@ -91,14 +98,11 @@ def test_runs_of_a_pair_keep_their_predictions_at_every_size_and_share_those_of_
     pack = pack_folders(studied)
     assert_same(folders, studied)
     for run in studied.list():
-        main, *others = run.record.sizes
+        n, (_, *others) = run.record.metrics["test"].n, run.record.sizes
         assert set(run.sizes()["size"]) == set(others) and len(run.layers()) and len(run.ranking()) >= max(others)
-        for size in run.record.sizes:
-            ids, _, logits = run.logits("grafted", size=size)
-            assert len(ids) == len(logits) == run.record.metrics["test"].n, (size, main)
+        assert [[len(x) for x in run.logits("grafted", size=size)] for size in run.record.sizes] == [[n] * 3] * 3
     assert {len(set(run.nulls()["draw"])) for run in studied.list()} == {2, 0}
-    rows = pq.read_table(pack).to_pandas()
-    ends = rows[rows["file"] == "ends.parquet"]
+    ends = pq.read_table(pack).to_pandas().query("file == 'ends.parquet'")
     assert ends["run"].nunique() == 2 and ends["content"].notna().sum() == 1, "once for the pair"
     assert pack.stat().st_size < sum(path.stat().st_size for run in folders.list() for path in run.path.iterdir())
 
@@ -108,7 +112,7 @@ def test_runs_are_found_by_id_and_by_prefix(folders: Store, studied: Store) -> N
     assert studied.has(run.id) and studied.resolve(run.id[:-1]) == run.id
     assert Library([Store(studied.root / "none"), studied]).open(run.id).path == run.path
     assert Library([studied]).newest(run.record.key).id == run.id
-    assert not studied.unfinished() and studied.folders() == [] and studied.others({run.id}) == ([], [])
+    assert (studied.unfinished(), studied.folders(), studied.others({run.id})) == ([], [], ([], []))
     assert [one.id for one in studied.list(among=[run.id])] == [run.id]
     shutil.copytree(folders.root / run.id, studied.root / run.id)
     assert studied.open(run.id).path == studied.root / run.id and len(studied.list()) == 3
@@ -122,29 +126,22 @@ def test_runs_of_a_study_are_read_only(studied: Store) -> None:
     assert studied.note(run.id) and studied.open(run.id).id == run.id
 
 
-def test_shared_contents_are_stored_once(studied: Store, tmp_path: Path) -> None:
-    first, second, _ = studied.list()
-    shared = {run.id: {"ends.parquet": partial(bytes, range(256))} for run in (first, second)}
-    pack = tmp_path / FILE
-    write_pack(pack, shared)
-    rows = pq.read_table(pack).to_pandas()
-    assert list(rows["sha256"].unique()) == [rows["sha256"][0]] and rows["content"].notna().tolist() == [True, False]
-    assert {bytes_of(pack / run, "ends.parquet") for run in shared} == {bytes(range(256))}
+def test_shared_contents_are_stored_once(tmp_path: Path) -> None:
+    write_pack(tmp_path / FILE, {run: {"ends.parquet": partial(bytes, range(256))} for run in ("one", "two")})
+    rows = pq.read_table(tmp_path / FILE).to_pandas()
+    assert rows["sha256"].nunique() == 1 and rows["content"].notna().tolist() == [True, False]
+    assert {bytes_of(tmp_path / FILE / run, "ends.parquet") for run in ("one", "two")} == {bytes(range(256))}
 
 
-def test_one_table_is_read_without_the_rest_of_the_file(studied: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    (pack,) = packed.packs(studied.root)
-    content = {run: {name: partial(bytes_of, path, name) for name in packed.file_names(path)} | {
-        RECORD: partial(bytes_of, path, RECORD)
-    } for run, path in packed_runs(pack).items()}  # fmt: skip
+def test_one_table_is_read_without_the_rest_of_the_file(
+    studied: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(packed, "GROUP", 1)
-    small = pack.with_name("small") / FILE
-    small.parent.mkdir()
-    write_pack(small, content)
-    run = Run(small / studied.list()[0].id, studied.list()[0].record)
+    write_pack(tmp_path / FILE, contents(*studied.list()))
+    run = studied.list()[0]
     packed._contents.cache_clear()
-    run.curve()
-    assert packed._contents.cache_info().misses == 1 < pq.ParquetFile(small).num_row_groups
+    Run(tmp_path / FILE / run.id, run.record).curve()
+    assert packed._contents.cache_info().misses == 1 < pq.ParquetFile(tmp_path / FILE).num_row_groups
 
 
 def damaged(pack: Path, name: str) -> None:
@@ -158,35 +155,31 @@ def damaged(pack: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["curve.parquet", "region.safetensors", "ranking.safetensors", "predictions.parquet"])
-def test_a_changed_bit_is_noticed_by_sha256(studied: Store, name: str) -> None:
-    (pack,) = packed.packs(studied.root)
+def test_a_changed_bit_is_noticed_by_sha256(studied: Store, pack: Path, name: str) -> None:
     damaged(pack, name)
     run = studied.list()[0]
     with pytest.raises(CorruptRun, match="sha256"):
         getattr(run, name.split(".")[0])()
     (sentence,) = studied.verify(run.id)
     assert name in sentence and "sha256" in sentence
-    wrong = list(findings(studied))
-    assert len(wrong) == 3 and {one.cure for one in wrong} == {"left"} and "study pack some" in wrong[0].problem
+    assert [(one.cure, "study pack some" in one.problem) for one in findings(studied)] == [("left", True)] * 3
 
 
-def test_a_changed_record_is_noticed(studied: Store) -> None:
-    damaged(next(iter(packed.packs(studied.root))), RECORD)
-    assert not studied.list() and len(studied.unreadable()) == len(list(findings(studied))) == 3
+def test_a_changed_record_is_noticed(studied: Store, pack: Path) -> None:
+    damaged(pack, RECORD)
+    assert (len(studied.list()), len(studied.unreadable()), len(list(findings(studied)))) == (0, 3, 3)
 
 
-def test_a_cut_file_is_one_unreadable_entry(studied: Store) -> None:
-    (pack,) = packed.packs(studied.root)
+def test_a_cut_file_is_one_unreadable_entry(studied: Store, pack: Path) -> None:
     pack.write_bytes(pack.read_bytes()[:-100])
     (entry,) = studied.unreadable()
-    assert isinstance(entry, Unreadable) and entry.path == pack and FILE in entry.reason
+    assert entry.path == pack and FILE in entry.reason
     assert not studied.list() and [one.path for one in findings(studied)] == [pack]
 
 
-def test_a_file_that_is_replaced_is_read_again(studied: Store, folders: Store) -> None:
-    (pack,) = packed.packs(studied.root)
+def test_a_file_that_is_replaced_is_read_again(studied: Store, pack: Path, folders: Store) -> None:
     one = folders.list()[0]
-    write_pack(pack.with_name("part"), {one.id: {n: partial(bytes_of, one.path, n) for n in (RECORD, *one.files)}})
+    write_pack(pack.with_name("part"), contents(one))
     pack.with_name("part").replace(pack)
     assert [run.id for run in studied.list()] == [one.id]
 

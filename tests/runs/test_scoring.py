@@ -1,11 +1,13 @@
-"""Tests of a run scored on other tasks too: the stored scores, the refused tasks, and its own unchanged numbers."""
+"""Tests of a run scored on other data: other tasks and texts that fit no class. Its own numbers stay as they are."""
 
 from __future__ import annotations
 
+import io
 import json
-import time
+import shutil
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import numpy as np
 import pandas as pd
@@ -17,19 +19,33 @@ from skillviz.core.calibration import reliability
 from skillviz.core.interpolate import PATHS
 from skillviz.core.prefix import lowest_layer
 from skillviz.core.region import Region
+from skillviz.core.scores import confidence, probabilities
+from skillviz.core.separation import auroc, auroc_difference
+from skillviz.core.temperature import scaled
 from skillviz.errors import BadData, BadInput, UnknownTask
 from skillviz.models.predict import predict
 from skillviz.runs.artifact import CURRENT, RunArtifact
 from skillviz.runs.metrics import complement_row, metrics
+from skillviz.runs.plan import planned
 from skillviz.runs.produce import produce
-from skillviz.runs.run import Run
-from skillviz.runs.session import Session
-from skillviz.runs.store import Store
+from skillviz.runs.store import Library, library
+from skillviz.runs.transfer import in_its_words, label_mapping, refuse_unfit
 from skillviz.runs.wise import grid_logits, on_path
+from skillviz.show import out_of_scope
+from skillviz.show.bundle import bundle
+from skillviz.show.finding import finding
+from skillviz.show.report import sections
+from skillviz.show.report.sections import Charts, Heading
 from skillviz.tasks import registry
 from skillviz.tasks.encode import encode
+from skillviz.tasks.registry import TASKS, task
+from skillviz.tasks.source import OUT_OF_SCOPE
+from skillviz.tasks.source import out_of_scope as texts
 from skillviz.tasks.splits import load_test
-from tests.runs.tiny_world import spec_of
+from skillviz.tasks.task import Hub, LabelWords, Task, Template
+from tests.refused import refused
+from tests.runs.tiny_world import Run, Session, Store, spec_of
+from tests.tasks.make import write_rows, write_task
 from tests.tiny import tiny_rows, tiny_task
 
 STATES = ("pretrained", "finetuned", "grafted", "complement")
@@ -40,14 +56,12 @@ def other_task(folder: Path, name: str, rows: int = 40, seed: int = 70, **change
     path = tiny_task(folder, rows=16)
     told = {**yaml.safe_load(path.read_text()), "name": name, **changes}
     path.write_text(yaml.safe_dump(told, sort_keys=False))
-    lines = [json.dumps(row) for row in tiny_rows(rows, seed=seed)]
-    (folder / "test.jsonl").write_text("\n".join(lines) + "\n")
+    (folder / "test.jsonl").write_text("".join(json.dumps(row) + "\n" for row in tiny_rows(rows, seed=seed)))
     return path
 
 
 @pytest.fixture(scope="module")
 def others(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
-    """Return two tasks with the same labels as the world's."""
     folder = tmp_path_factory.mktemp("others")
     return str(other_task(folder / "near", "near")), str(other_task(folder / "far", "far", rows=24, seed=71))
 
@@ -61,11 +75,13 @@ def made(world: Path, session: Session, others: tuple[str, str], tmp_path_factor
 
 @pytest.mark.nightly
 def test_the_record_tells_what_was_scored(made: Run, others: tuple[str, str]) -> None:
-    near, far = made.record.transfers
-    assert (near.name, far.name) == ("near", "far") and (near.named, far.named) == others
+    near = made.record.transfers[0]
     assert made.datasets == ("tiny", "near", "far")
-    assert near.mapping == {name: name for name in made.labels} and near.unmapped == 0
-    assert near.rows == 40 and near.dropped + near.scores.n == near.rows
+    assert [(note.name, note.named) for note in made.record.transfers] == list(
+        zip(("near", "far"), others, strict=True)
+    )
+    assert (near.mapping, near.unmapped) == ({name: name for name in made.labels}, 0)
+    assert near.rows == near.dropped + near.scores.n == 40
     assert near.majority == pytest.approx(0.5, abs=0.1) and len(near.fingerprint) == 64
     assert set(STATES) == near.scores.states.keys()  # no temperature: the tiny pair makes no error on validation
     assert near.scores.differences["accuracy"].low is not None
@@ -75,14 +91,12 @@ def test_the_record_tells_what_was_scored(made: Run, others: tuple[str, str]) ->
 @pytest.mark.slow
 def test_stored_predictions_are_those_of_the_other_task(made: Run, session: Session, others: tuple[str, str]) -> None:
     pair, task = session.pair(made.spec), registry.task(others[0])
-    trained = {row["text"] for row in tiny_rows(64)}
-    frame = load_test(task)[0]
-    frame = frame[~frame["text_a"].isin(trained)].reset_index(drop=True)
-    encoded = encode(task, frame, pair.tokenizer, "head")
+    frame, trained = load_test(task)[0], {row["text"] for row in tiny_rows(64)}
+    encoded = encode(task, frame[~frame["text_a"].isin(trained)].reset_index(drop=True), pair.tokenizer, "head")
     for state in STATES:
         ids, labels, logits = made.logits(state, "test", "near")
-        assert np.array_equal(logits, predict(pair, encoded, state, made.region()))
-        assert list(ids) == encoded.ids and np.array_equal(labels, encoded.labels)
+        assert np.array_equal(logits, predict(pair, encoded, state, made.region())), state
+        assert list(ids) == encoded.ids and np.array_equal(labels, encoded.labels), state
     stored = made.record.transfers[0].scores.states["grafted"]
     assert stored == metrics(made.logits("grafted", "test", "near")[2], encoded.labels, made.record.task)
 
@@ -97,31 +111,39 @@ def test_its_own_tables_hold_its_own_examples_alone(made: Run, world: Path, sess
 
 
 @pytest.mark.slow
-def test_every_point_of_the_grid_is_what_evaluation_says(made: Run, session: Session) -> None:
-    grid, bins = made.interpolation(), made.interpolation_bins()
-    assert set(grid["dataset"]) == {"tiny", "near", "far"}
-    assert sorted(grid["size"].dropna().unique()) == sorted(made.record.sizes)
-    assert len(grid.groupby(["dataset", "path", "size", "alpha"], dropna=False)) == 3 * 11 * 4
-    pair, ends = session.pair(made.spec), session.other_ends(made.spec, made.record.task)
-    encoded = ends["far"].encoded
-    for path, size, alpha in (("wise-ft", None, 0.3), ("wise-graft", 889, 0.7), ("wise-graft", 44, 1.0)):
-        with on_path(pair, path, alpha, made.cut(size or 1)):
-            logits = pair.objective(encoded).logits()
-        at = (grid["path"] == path) & np.isclose(grid["alpha"], alpha) & (grid["dataset"] == "far")
-        at &= grid["size"].isna() if size is None else grid["size"].eq(size).fillna(False).astype(bool)
-        found = grid[at].set_index("metric")
-        for name, wanted in metrics(logits, encoded.labels, made.record.task).items():
-            row = found.loc[name, ["value", "low", "high"]].tolist()
-            assert [None if np.isnan(x) else x for x in row] == [wanted.value, wanted.low, wanted.high], name
-        own = bins[(bins["path"] == path) & np.isclose(bins["alpha"], alpha) & (bins["dataset"] == "far")]
-        own = own[own["size"].isna() if size is None else own["size"] == size].sort_values("bin")
-        told = reliability(logits, encoded.labels)
-        assert own["count"].tolist() == told["count"].tolist() and own["count"].sum() == len(encoded)
-        assert np.allclose(own["confidence"], told["confidence"], equal_nan=True)
-        share = own["correct"] / own["count"].where(own["count"] > 0)
-        assert np.allclose(share, told["accuracy"], equal_nan=True)
-        gap = (own["confidence"].fillna(0) * own["count"] - own["correct"]).abs().sum() / len(encoded)
-        assert gap == pytest.approx(found.loc["ece", "value"])
+@pytest.mark.parametrize(
+    ("path", "size", "alpha"), [("wise-ft", None, 0.3), ("wise-graft", 889, 0.7), ("wise-graft", 44, 1.0)]
+)
+def test_every_point_of_the_grid_is_what_evaluation_says(
+    made: Run, session: Session, path: str, size: int | None, alpha: float
+) -> None:
+    pair, encoded = session.pair(made.spec), session.other_ends(made.spec, made.record.task)["far"].encoded
+    with on_path(pair, path, alpha, made.cut(size or 1)):
+        logits = pair.objective(encoded).logits()
+
+    def at(frame: pd.DataFrame) -> pd.DataFrame:
+        found = frame[(frame["path"] == path) & np.isclose(frame["alpha"], alpha) & (frame["dataset"] == "far")]
+        return found[found["size"].isna() if size is None else found["size"].eq(size).fillna(False).astype(bool)]
+
+    found = at(made.interpolation()).set_index("metric")[["value", "low", "high"]].astype(object)
+    wanted = {
+        name: [one.value, one.low, one.high] for name, one in metrics(logits, encoded.labels, made.record.task).items()
+    }
+    assert found.where(found.notna(), None).loc[list(wanted)].T.to_dict("list") == wanted
+    own, told = at(made.interpolation_bins()).sort_values("bin"), reliability(logits, encoded.labels)
+    assert own["count"].tolist() == told["count"].tolist() and own["count"].sum() == len(encoded)
+    share = own["correct"] / own["count"].where(own["count"] > 0)
+    assert np.allclose([own["confidence"], share], [told["confidence"], told["accuracy"]], equal_nan=True)
+    gap = (own["confidence"].fillna(0) * own["count"] - own["correct"]).abs().sum() / len(encoded)
+    assert gap == pytest.approx(found.loc["ece", "value"])
+
+
+@pytest.mark.slow
+def test_the_grid_has_every_size_on_every_task(made: Run) -> None:
+    grid = made.interpolation()
+    points = grid[["dataset", "path", "size", "alpha"]].drop_duplicates()
+    assert points.groupby(["dataset", "path", "size"], dropna=False).size().tolist() == [11] * 3 * 4
+    assert set(grid["dataset"]) == {"tiny", "near", "far"} and set(grid["size"].dropna()) == set(made.record.sizes)
 
 
 @pytest.mark.slow
@@ -143,56 +165,51 @@ def test_the_grid_of_a_region_in_upper_layers_is_that_of_whole_passes(
 
 @pytest.mark.slow
 def test_differences_are_paired_with_the_fine_tuned_model(made: Run) -> None:
-    grid = made.interpolation().query("dataset == 'near'").set_index(["path", "metric"])
-    end = grid.loc[("wise-ft", "accuracy_difference")].query("alpha == 1")
-    assert end[["value", "low", "high"]].to_numpy().tolist() == [[0, 0, 0]]
-    main = grid.loc[("wise-graft", "accuracy_difference")].query(f"alpha == 1 and size == {made.record.size}")
     wanted = made.record.transfers[0].scores.differences["accuracy"]
-    assert main[["value", "low", "high"]].to_numpy().tolist() == [[wanted.value, wanted.low, wanted.high]]
+    grid = made.interpolation().query("dataset == 'near' and metric == 'accuracy_difference' and alpha == 1")
+    for rows, end in (
+        ("path == 'wise-ft'", [0, 0, 0]),
+        (f"path == 'wise-graft' and size == {made.record.size}", [wanted.value, wanted.low, wanted.high]),
+    ):
+        assert grid.query(rows)[["value", "low", "high"]].to_numpy().tolist() == [end]
 
 
 @pytest.mark.slow
-def test_the_ends_of_other_tasks_are_scored_once(made: Run, session: Session, others: tuple[str, str]) -> None:
+def test_the_ends_of_other_tasks_are_scored_once(made: Run, session: Session) -> None:
     first = session.other_ends(made.spec, made.record.task)
     spec = made.spec.model_copy(update={"localizer": "random", "interpolation": False})
     run = produce(spec, Store(made.path.parent), session=session)
     assert session.other_ends(run.spec, run.record.task) is first
-    assert len(run.record.transfers) == 2 and len(run.interpolation()) == 0
+    assert (len(run.record.transfers), len(run.interpolation())) == (2, 0)
 
 
 @pytest.mark.parametrize(
-    ("change", "word"),
+    ("change", "error", "word"),
     [
-        ({"labels": ["good", "bad"]}, "'good' is a label of 'strange' that 'tiny' does not have"),
-        ({"name": "tiny"}, "name each task once"),
+        ({"labels": ["good", "bad"]}, BadInput, "'good' is a label of 'strange' that 'tiny' does not have"),
+        ({"name": "tiny"}, BadInput, "name each task once"),
+        ({"pair": True}, BadInput, "differ in the number of texts; only tasks"),
+        ({"spelled": "nothing"}, UnknownTask, "nothing"),
+        ({"rows": 64, "seed": 0}, BadData, "no test example of 'strange' is left: of 64, 64 occur"),
     ],
+    ids=["labels", "name", "number of texts", "unknown", "only examples of the training"],
 )
-def test_other_labels_are_refused_before_anything_is_loaded(
-    world: Path, store: Store, tmp_path: Path, change: dict[str, Any], word: str
+def test_tasks_that_do_not_fit_are_refused_before_anything_is_loaded(
+    world: Path, store: Store, tmp_path: Path, change: dict[str, Any], error: type[Exception], word: str
 ) -> None:
-    path = other_task(tmp_path, **{"name": "strange", **change})
-    began = time.perf_counter()
-    with pytest.raises(BadInput, match=word) as caught:
-        produce(spec_of(world, others=(str(path),)), store)
-    assert time.perf_counter() - began < 1 and "\n" not in str(caught.value)
-    assert not store.root.exists() or not list(store.root.glob("*/run.json"))
-
-
-def test_tasks_that_do_not_fit_are_refused(world: Path, store: Store, tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="differ in the number of texts; only tasks"):
-        produce(spec_of(world, others=(str(tiny_task(tmp_path, pair=True)),)), store)
-    with pytest.raises(UnknownTask, match="nothing"):
-        produce(spec_of(world, others=("nothing",)), store)
-    same = other_task(tmp_path / "same", "same")
-    (tmp_path / "same" / "test.jsonl").write_text((world / "train.jsonl").read_text())
-    with pytest.raises(BadData, match="no test example of 'same' is left: of 64, 64 occur"):
-        produce(spec_of(world, others=(str(same),)), store)
+    spelled = change.get("spelled") or (
+        tiny_task(tmp_path, pair=True) if "pair" in change else other_task(tmp_path, **{"name": "strange", **change})
+    )
+    session = Session()
+    with pytest.raises(error, match=word) as caught:
+        produce(spec_of(world, others=(str(spelled),)), store, session=session)
+    assert error is BadData or "pair" not in session.values, "the models were loaded"
+    assert "\n" not in str(caught.value) and not list(store.root.glob("*/run.json"))
 
 
 @pytest.mark.slow
 def test_a_finished_run_counts_while_the_other_data_are_the_same(world: Path, store: Store, tmp_path: Path) -> None:
-    path = other_task(tmp_path, "near")
-    run = produce(spec_of(world, others=(str(path),), max_test=10), store)
+    run = produce(spec_of(world, others=(str(other_task(tmp_path, "near")),), max_test=10), store)
     assert run.record.transfers[0].scores.n == 10 and RunArtifact(run.spec).changes(run, store, Session()) == CURRENT
     other_task(tmp_path, "near", seed=99)
     assert "the data of the task 'near'" in RunArtifact(run.spec).changes(run, store, Session()).why
@@ -200,23 +217,229 @@ def test_a_finished_run_counts_while_the_other_data_are_the_same(world: Path, st
 
 def test_every_size_has_its_complement(world: Path, store: Store) -> None:
     session = Session()
-    run = produce(spec_of(world, localizer="movement", sizes=("10%", "50%", "1%")), store, session=session)
-    table = run.complement()
-    assert "complement.parquet" in run.files and set(table["size"]) == set(run.record.sizes)
-    test = table[table["split"] == "test"].set_index(["size", "metric"])["value"]
+    run = produce(spec_of(world, sizes=("10%", "50%", "1%")), store, session=session)
+    table = run.complement().query("split == 'test'")
+    values = table.set_index(["size", "metric"])["value"]
+    assert "complement.parquet" in run.files and set(run.complement()["size"]) == set(run.record.sizes)
     main = run.record.metrics["test"].states["complement"]["accuracy"].value
-    assert test[run.record.size, "accuracy"] == main
+    assert values[run.record.size, "accuracy"] == main
     pair, encoded = session.pair(run.spec), session.encoded(run.spec)["test"]
     for size in run.record.sizes:
         logits = {**session.ends(run.spec)["test"], "complement": predict(pair, encoded, "complement", run.cut(size))}
         row = complement_row(logits, encoded.labels, run.record.task)
-        assert test.loc[size].dropna().to_dict() == pytest.approx(
-            {name: e.value for name, e in row.items() if e.value is not None}
+        wanted = {name: e.value for name, e in row.items() if e.value is not None}
+        assert values.loc[size].dropna().to_dict() == pytest.approx(wanted)
+    pd.testing.assert_frame_equal(without_region(run, "test"), table)
+
+
+ONE = {"data": Hub(id="none/none"), "text": ("text",)}
+
+
+def labelled(
+    name: str, *labels: str, words: tuple[str, ...] | None = None, asks: str = "masked", **changes: Any
+) -> Task:
+    """Return a task with these labels and a template that contains its name."""
+    told = {"template": Template(**{asks: f"{{text}} {name} <mask>." if asks == "masked" else f"{{text}} {name}:"})}
+    return Task(
+        name=name, labels=labels, label_words=LabelWords(**{asks: words or labels}), **{**ONE, **told, **changes}
+    )
+
+
+SOURCE = labelled("source", "bad", "good", words=("terrible", "great"))
+OTHER = labelled("other", "good", "bad")
+UNASKED = labelled("other", "good", "bad", asks="causal", max_length=32)
+MANY = labelled("other", "awful", "poor", "bad", "fine", words=("w1", "w2", "w3", "w4"))
+TWO = labelled("two", "good", "bad", text=("a", "b"), template=Template(masked="{a} {b} <mask>"))
+
+
+@pytest.mark.parametrize("labels", [("Good", "BAD"), ("good", "bad")])
+def test_labels_go_together_by_name_whatever_their_order_and_case(labels: tuple[str, str]) -> None:
+    assert label_mapping(SOURCE, labelled("other", *labels)) == dict(zip(labels, ("good", "bad"), strict=True))
+
+
+def test_the_words_are_the_other_tasks_in_the_order_of_the_sources_labels() -> None:
+    other = labelled("other", "good", "bad", words=("lovely", "awful"), max_length=64)
+    asked, notes = in_its_words(SOURCE, other, label_mapping(SOURCE, other), "prompt")
+    assert asked.wording("prompt") == ("{text} other <mask>.", ("awful", "lovely"))
+    assert (asked.labels, asked.max_length, asked.name, notes) == (("bad", "good"), 64, "other", ())
+
+
+@pytest.mark.parametrize(
+    ("labels", "words"),
+    [
+        (("bad", "bad", None, "good"), ("w1", "w4")),
+        (("bad", "bad", "bad", "good"), ("w3", "w4")),
+        (("bad", None, None, None), ("w1", "great")),
+    ],
+    ids=["the first", "the namesake", "a label without one"],
+)
+def test_of_several_labels_mapped_to_one_the_first_gives_the_word_but_the_namesake_wins(
+    labels: tuple[str | None, ...], words: tuple[str, str]
+) -> None:
+    asked, _ = in_its_words(SOURCE, MANY, dict(zip(MANY.labels, labels, strict=True)), "prompt")
+    assert asked.wording("prompt")[1] == words
+
+
+@pytest.mark.parametrize(
+    ("other", "mapping"),
+    [
+        (UNASKED, {"good": "good", "bad": "bad"}),
+        (labelled("other", "good", "bad", words=("terrible", "dull")), {"good": "good", "bad": None}),
+    ],
+    ids=["no words", "one word for both labels asks nothing"],
+)
+def test_without_words_of_its_own_it_is_asked_in_the_sources_and_says_so(
+    other: Task, mapping: dict[str, str | None]
+) -> None:
+    asked, (note,) = in_its_words(SOURCE, other, mapping, "prompt")
+    assert (asked.wording("prompt"), asked.name) == (SOURCE.wording("prompt"), "other")
+    assert "those of 'source' are used" in note
+
+
+def test_the_head_needs_no_words() -> None:
+    asked, notes = in_its_words(SOURCE, UNASKED, label_mapping(SOURCE, UNASKED), "head")
+    assert (asked.labels, asked.limit("head"), notes) == (SOURCE.labels, 32, ())
+
+
+test_what_does_not_fit_is_one_sentence = refused(
+    BadInput,
+    (
+        "^(?!.*say which)(?=.*'ugly' is a label of 'other').*only tasks with the same labels can be scored with it",
+        refuse_unfit, SOURCE, {"x.yaml": labelled("other", "good", "ugly")},
+    ),
+    ("number of texts", refuse_unfit, SOURCE, {"two": TWO}),
+    ("name each task once", refuse_unfit, SOURCE, {"a": OTHER, "b": OTHER}),
+    *(
+        ("a mapping takes each of good, bad", label_mapping, SOURCE, OTHER, mapping)
+        for mapping in (
+            {"good": "good"}, {"good": "fine", "bad": "bad"}, {"good": None, "bad": None}, {"good": "good", "b": "bad"},
         )
-    pd.testing.assert_frame_equal(without_region(run, "test"), table[table["split"] == "test"])
+    ),
+)  # fmt: skip
 
 
-def test_a_control_whose_rest_is_zero_has_none(world: Path, tmp_path: Path) -> None:
-    spec = spec_of(world, localizer="lottery", sizes=("50%",), steps=2, batch_size=16)
-    run = produce(spec, Store(tmp_path), session=Session())
-    assert "complement.parquet" not in run.files and run.complement().empty
+def test_what_fits_is_not_refused() -> None:
+    refuse_unfit(SOURCE, {"a": OTHER, "b": labelled("third", "good", "bad")})
+    for source, others in (("sst2", ("imdb", "yelp", "mr")), ("qnli", ("mnli_01", "snli_01", "rte"))):
+        refuse_unfit(TASKS[source], {name: TASKS[name] for name in others})
+
+
+ROWS = [{"text": f"how many {word} are there in {n} boxes"} for n in range(20) for word in ("apples", "stars")]
+
+
+def named(world: Path, folder: Path, name: str = "outside.jsonl", rows: list[dict[str, str]] | None = None) -> Path:
+    """Copy the world to a folder, with a task that names a file of such texts; return the folder."""
+    shutil.copytree(world, folder, dirs_exist_ok=True)
+    if rows is not None:
+        write_rows(folder / name, rows)
+    told = yaml.safe_load((folder / "task.yaml").read_text())
+    (folder / "task.yaml").write_text(yaml.safe_dump({**told, "out_of_scope": name}, sort_keys=False))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def folder(world: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return named(world, tmp_path_factory.mktemp("outside"), rows=ROWS)
+
+
+@pytest.fixture(scope="module")
+def run(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return produce(spec_of(folder), Store(tmp_path_factory.mktemp("with")))
+
+
+@pytest.fixture(scope="module")
+def without(world: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return produce(spec_of(world), Store(tmp_path_factory.mktemp("without")))
+
+
+def logits_of(run: Run) -> dict[str, np.ndarray]:
+    labels = [f"logit_{label}" for label in run.labels]
+    return {state: rows[labels].to_numpy() for state, rows in run.out_of_scope().groupby("state", sort=False)}
+
+
+def test_the_three_models_are_scored_on_them_and_kept_apart(folder: Path, run: Run, without: Run) -> None:
+    session, spec = Session(), spec_of(folder)
+    encoded, pair = session.encoded_out_of_scope(spec), session.pair(spec)
+    assert encoded.ids == [f"{OUT_OF_SCOPE}-{n}" for n in range(len(ROWS))]
+    assert run.out_of_scope()["example_id"].tolist() == encoded.ids * 3
+    found = logits_of(run)
+    assert list(found) == ["pretrained", "finetuned", "grafted"]
+    for state, logits in found.items():
+        inside = run.region() if state == "grafted" else None
+        np.testing.assert_array_equal(logits, predict(pair, encoded, state, inside))
+    assert set(run.files) - set(without.files) == {"out_of_scope.parquet"}
+
+
+def test_all_else_is_as_without_them(run: Run, without: Run) -> None:
+    assert without.out_of_scope().empty and out_of_scope.of_run(without) == {}
+    for name in ("predictions", "curve", "complement", "layers"):
+        pd.testing.assert_frame_equal(getattr(run, name)(), getattr(without, name)())
+    assert run.record.task == without.record.task, "neither the examples nor the definition has changed"
+    assert (run.record.metrics, run.record.notes) == (without.record.metrics, without.record.notes)
+
+
+def test_what_is_shown_of_them(run: Run, without: Run) -> None:
+    sure, outside = out_of_scope.of_run(run), logits_of(run)
+    test = {state: run.logits(state)[2] for state in outside}
+    if run.record.temperature is not None:
+        test["temperature"], outside["temperature"] = (
+            scaled(z["finetuned"], run.record.temperature) for z in (test, outside)
+        )
+    assert set(sure) == set(test)
+    top = {name: [confidence(probabilities(z[name])) for z in (test, outside)] for name in test}
+    table = out_of_scope.confidence_scores(sure).set_index("state")
+    for name, (inside, others) in top.items():
+        found = tuple(table.loc[name, ["auroc", "confidence_out_of_scope"]])
+        assert found == pytest.approx((auroc(inside, others).value, others.mean())), name
+    verdict, words = out_of_scope.findings(sure)[0]
+    less = auroc_difference(*top["grafted"], *top["finetuned"])
+    assert f"{100 * abs(less.value):.1f} points" in words and verdict in ("better", "worse", "no clear difference")
+    (line,) = (line for line in finding(run) if line.startswith("Out of scope."))
+    assert "AUROC" in line and "40 texts" in line and "scope" not in "".join(finding(without))
+    exhibit = out_of_scope.histogram(sure, "light")
+    assert len(exhibit.figure.data) == 2 * len(sure) and "out of scope" in exhibit.alt
+
+
+def test_report_and_zip_hold_them(run: Run, without: Run) -> None:
+    for one, has in ((run, True), (without, False)):
+        parts, file = sections.calibration(one).parts, io.BytesIO()
+        headings = [i for i, part in enumerate(parts) if isinstance(part, Heading) and part.text == out_of_scope.TITLE]
+        assert [isinstance(parts[i + 3], Charts) for i in headings] == [True] * has
+        bundle([one], Library([Store(one.root)]), file, reports={}, grafts={})
+        names = {f"runs/{one.id}/out_of_scope.parquet", f"tables/{one.id}/out_of_scope_scores.csv"}
+        assert names & set(ZipFile(file).namelist()) == (names if has else set())
+
+
+def test_no_more_of_them_are_scored_than_of_test_examples(folder: Path) -> None:
+    few = Session().encoded_out_of_scope(spec_of(folder, max_test=7))
+    assert few is not None and len(few.ids) == 7
+
+
+def test_a_file_with_every_text_is_read(folder: Path) -> None:
+    assert len(texts(task(folder / "task.yaml"))) == len(ROWS)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([{"question": "how many"}], "x.jsonl has no column 'text', which task 'tiny' names"),
+        ([{"text": "how many"}, {"text": " "}], "has no text in the column 'text' of row 2"),
+        (None, r"there is no file .*x.jsonl \(out_of_scope\); correct the path"),
+    ],
+    ids=["no column", "no text", "no file"],
+)
+def test_a_file_that_cannot_be_used_is_refused_before_the_run_starts(
+    world: Path, tmp_path: Path, rows: list[dict[str, str]] | None, message: str
+) -> None:
+    own = named(world, tmp_path / "world", "x.jsonl", rows)
+    with pytest.raises(BadData, match=message):
+        planned(spec_of(own), Session(), library())
+
+
+def test_a_task_without_classes_takes_none(tmp_path: Path) -> None:
+    path = write_task(
+        tmp_path, reference="label", labels=None, label=None, label_words=None, template={"causal": "{text}"},
+        out_of_scope="outside.jsonl",
+    )  # fmt: skip
+    with pytest.raises(BadInput, match="'out_of_scope' names texts that fit no class"):
+        task(path)

@@ -1,127 +1,112 @@
-"""Tests of the searches of a run: their number, further models, matching outputs, and the lottery control."""
+"""Tests of the searches of a run: their number, matching outputs, its nulls, and controls."""
 
 from __future__ import annotations
 
 from collections.abc import Generator
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import DEFAULT, Mock
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillviz.core.localizers.record import LocalizerStep, Selection
-from skillviz.core.localizers.table import LOCALIZERS, Localizer
-from skillviz.core.localizers.table import localizer as row_of
+from skillviz.core.localizers.record import LocalizerStep, Selection, followed
+from skillviz.core.localizers.table import EXPRESSION, LOCALIZERS
+from skillviz.core.nulls import NULLS, beyond_null
 from skillviz.core.region import Region
-from skillviz.core.scores import probabilities
-from skillviz.errors import BadInput, BadSize, CorruptFile
-from skillviz.models.null_pair import kept_out, null_pair
+from skillviz.core.scores import correct, probabilities
+from skillviz.errors import BadInput
+from skillviz.models.null_pair import null_pair
 from skillviz.models.pair import load_pair
 from skillviz.models.predict import predict
 from skillviz.plots.theme import localizer_style
-from skillviz.runs import other_regions
+from skillviz.runs import nulls, other_regions
 from skillviz.runs import produce as production
+from skillviz.runs.folder import RunFolder
 from skillviz.runs.graft_of_run import graft_of_run
 from skillviz.runs.other_regions import OtherRegions
 from skillviz.runs.part_scores import DISJOINT
 from skillviz.runs.plan import planned, refused_options
 from skillviz.runs.produce import produce
-from skillviz.runs.run import Run
-from skillviz.runs.search import Searched, search
+from skillviz.runs.record import Estimate
+from skillviz.runs.search import Searched, SearchStep, search
 from skillviz.runs.selfcheck import ends_check
-from skillviz.runs.session import Session
-from skillviz.runs.spec import RunSpec, read_spec
-from skillviz.runs.store import Library, Store
-from skillviz.runs.tables import check
+from skillviz.runs.spec import RunSpec, usual_nulls
+from skillviz.runs.store import Library, Store, library
+from skillviz.runs.tables import check, score_matrix
+from skillviz.runs.wise import on_path
+from skillviz.show import beyond
+from skillviz.show.finding import finding
 from skillviz.tasks import registry
-from tests.runs.tiny_world import spec_of
+from tests.runs.test_checkpoint import resumed
+from tests.runs.tiny_world import Run, Session, failed_checks, spec_of
 
 D = 100
 
 
-def searched(localizer: Localizer, sizes: list[int], seed: int = 0) -> Searched:
-    """Run a search for these sizes; return its result."""
-    result = Searched()
-    for _ in search(localizer, None, sizes, seed, Options(), result):
-        pass
-    return result
+def two_steps(
+    targets: list[int], size: int, *, seed: int, options: SimpleNamespace
+) -> Generator[LocalizerStep, None, Selection]:
+    """Search in two steps for regions that differ from size to size; in place of a problem is a list of the sizes."""
+    targets.append(size)
+    for step in (1, 2):
+        yield LocalizerStep(step, float("nan") if options.nested else 0.5, size, size, 0)
+    draw = np.random.default_rng(seed if options.nested else [seed, size]).permutation(D)
+    return Selection(draw[: size if options.budgeted else 7], ("a remark",))
 
 
-@dataclass(frozen=True)
-class Options:
-    steps: int = 2
-
-
-def row(budgeted: bool = True, nested: bool = False) -> tuple[Localizer, list[int]]:
-    """Return a localizer of two steps whose regions of two sizes differ, and the list of its target sizes."""
-    targets: list[int] = []
-
-    def run(problem: Any, size: int, *, seed: int, options: Options) -> Generator[LocalizerStep, None, Selection]:
-        targets.append(size)
-        for step in range(1, options.steps + 1):
-            yield LocalizerStep(step, float("nan") if nested else 0.5, size, size, 0)
-        draw = np.random.default_rng(seed if nested else [seed, size]).permutation(D)
-        return Selection(draw[: size if budgeted else 7], ("a remark",))
-
-    class Planted(Localizer):
-        def search(self, problem: Any, size: int, *, seed: int, options: Any, resume: Any = None) -> Any:
-            return run(problem, size, seed=seed, options=options)
-
-    promises = {"budgeted": budgeted, "nested": nested, "seeded": True}
-    return Planted(**{**vars(row_of("random")), "name": "x", "options": Options, **promises}), targets
+def searched(
+    sizes: list[int], seed: int = 0, budgeted: bool = True, nested: bool = False
+) -> tuple[Searched, list[int], list[SearchStep]]:
+    """Search for these sizes; return the result, the sizes that were searched for, and the steps."""
+    promises = {"budgeted": budgeted, "nested": nested}
+    row = replace(LOCALIZERS["lottery"], run=f"{__name__}:two_steps", **promises)
+    result, targets = Searched(), list[int]()
+    steps = list(search(row, targets, sizes, seed, SimpleNamespace(**promises), result))  # type: ignore[arg-type]
+    return result, targets, steps
 
 
 def test_nested_localizers_search_once_at_the_largest_size() -> None:
-    localizer, targets = row(nested=True)
-    result = searched(localizer, [10, 5, 40])
-    assert targets == [40]
-    assert result.size == 10 and list(result.orders) == [10, 5, 40]
+    result, targets, _ = searched([10, 5, 40], nested=True)
+    assert (targets, result.size, list(result.orders)) == ([40], 10, [10, 5, 40])
     assert np.array_equal(result.orders[5], result.orders[40][:5])
     assert np.array_equal(result.ranking(), result.orders[40])
 
 
 def test_others_search_for_each_size_once() -> None:
-    localizer, targets = row()
-    result = Searched()
-    records = list(search(localizer, None, [10, 5, 40, 10], 0, Options(), result))
-    assert targets == [10, 5, 40]
-    assert [(r.target, r.step.step) for r in records] == [(10, 1), (10, 2), (5, 1), (5, 2), (40, 1), (40, 2)]
-    assert [(r.number, r.searches) for r in records] == [(n, 3) for n in (1, 1, 2, 2, 3, 3)]
+    result, targets, records = searched([10, 5, 40, 10])
+    assert [(r.target, r.step.step, r.number, r.searches) for r in records] == [
+        (10, 1, 1, 3), (10, 2, 1, 3), (5, 1, 2, 3), (5, 2, 2, 3), (40, 1, 3, 3), (40, 2, 3, 3),
+    ]  # fmt: skip
     assert {size: len(order) for size, order in result.orders.items()} == {10: 10, 5: 5, 40: 40}
-    assert result.notes == ["a remark"]
+    assert (targets, result.notes) == ([10, 5, 40], ["a remark"])
 
 
 def test_without_a_budget_the_size_is_an_outcome_of_one_search() -> None:
-    localizer, targets = row(budgeted=False)
-    result = searched(localizer, [10, 40])
-    assert len(targets) == 1
-    assert list(result.orders) == [7] and result.size == 7
+    result, targets, _ = searched([10, 40], budgeted=False)
+    assert (len(targets), list(result.orders), result.size) == (1, [7], 7)
 
 
 @given(st.lists(st.integers(1, D), min_size=1, max_size=4, unique=True), st.integers(0, 5))
 def test_the_ranking_names_each_entry_once_and_begins_with_the_main_region(sizes: list[int], seed: int) -> None:
-    localizer, _ = row()
-    result = searched(localizer, sizes, seed)
+    result, *_ = searched(sizes, seed)
     ranking = result.ranking()
-    assert len(np.unique(ranking)) == len(ranking)
     assert np.array_equal(ranking[: sizes[0]], result.orders[sizes[0]])
-    larger = [result.orders[s] for s in sizes if s >= sizes[0]]
-    assert set(ranking) == set(np.concatenate(larger))
+    larger = np.concatenate([result.orders[s] for s in sizes if s >= sizes[0]])
+    assert sorted(ranking) == sorted(set(larger))
 
 
-def test_the_history_fits_its_table_and_an_undefined_loss_is_missing() -> None:
-    for nested in (True, False):
-        localizer, _ = row(nested=nested)
-        frame = searched(localizer, [10, 40], 3).table()
-        checked = check(frame, "history")
-        assert len(checked) == (2 if nested else 4)
-        assert checked["loss"].isna().all() == nested
-        assert set(checked["target"]) == ({40} if nested else {10, 40})
+@pytest.mark.parametrize(("nested", "targets"), [(True, [40, 40]), (False, [10, 10, 40, 40])])
+def test_the_history_fits_its_table_and_an_undefined_loss_is_missing(nested: bool, targets: list[int]) -> None:
+    checked = check(searched([10, 40], 3, nested=nested)[0].table(), "history")
+    assert checked["target"].tolist() == targets and set(checked["loss"].isna()) == {nested}
     assert len(check(Searched().table(), "history")) == 0
 
 
@@ -131,10 +116,9 @@ def test_the_run_its_nulls_and_other_regions_match_the_fine_tuned_model_and_not_
     options = {"match": "outputs"}
     spec = spec_of(world, localizer="stagewise", steps=3, batch_size=16, options=options, nulls="shuffled")
     session = Session()
-    plan, pair = planned(spec, session, Library(())), session.pair(spec)
-    wanted = probabilities(predict(pair, session.encoded(spec)["train"], "finetuned"))
-    seen, orders = [], []
-    problem_of = production.problem_of
+    plan, data = planned(spec, session, Library(())), session.encoded(spec)
+    wanted = probabilities(predict(session.pair(spec), data["train"], "finetuned"))
+    seen, problem_of = [], production.problem_of
 
     def watched(*args):  # type: ignore[no-untyped-def]
         seen.append(args[2]["train"].targets)
@@ -143,176 +127,308 @@ def test_the_run_its_nulls_and_other_regions_match_the_fine_tuned_model_and_not_
     for module in (production, other_regions):
         monkeypatch.setattr(module, "problem_of", watched)
     run = production.made(plan, session, Store(tmp_path), lambda progress: None)
-    orders.append(run.region().flat())
     OtherRegions(run, Store(tmp_path), sample=20, told=lambda text: None).find(DISJOINT)
-    assert len(seen) == 4 and all(np.array_equal(targets, wanted) for targets in seen)
+    assert [np.array_equal(targets, wanted) for targets in seen] == [True] * 4
 
-    data = session.encoded(spec)
     data["train"] = replace(data["train"], labels=1 - data["train"].labels)
-    again = production.made(plan, session, Store(tmp_path / "other"), lambda progress: None).region().flat()
-    assert np.array_equal(orders[0], again)
-    on_labels = produce(spec.model_copy(update={"options": {}}), Store(tmp_path / "labels")).region().flat()
-    assert not np.array_equal(on_labels, again), "a search on labels would pass"
+    again = production.made(plan, session, Store(tmp_path / "other"), lambda progress: None).region()
+    assert again == run.region()
+    on_labels = produce(spec.model_copy(update={"options": {}}), Store(tmp_path / "labels")).region()
+    assert again != on_labels, "a search on labels would pass"
 
 
 def test_a_task_with_references_has_no_outputs_to_match(world: Path) -> None:
-    spec = spec_of(world, localizer="stagewise", options={"match": "outputs"})
-    options = LOCALIZERS["stagewise"].make_options(spec.options)
+    options = LOCALIZERS["stagewise"].make_options({"match": "outputs"})
     refused = refused_options(options, SimpleNamespace(kind="generation"), False)
     assert isinstance(refused, BadInput) and "match=outputs" in str(refused)
     assert refused_options(options, registry.task(str(world / "task.yaml")), False) is None
 
 
-SEARCH = {"localizer": "stagewise", "steps": 3, "batch_size": 16, "sizes": ("5%",), "nulls": "shuffled"}
-
-
 @pytest.fixture(scope="module")
-def run(world: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
-    return produce(spec_of(world, **SEARCH), Store(tmp_path_factory.mktemp("runs")))
-
-
-@pytest.mark.nightly
-def test_a_run_and_its_nulls_stay_out_of_the_region_of_another(run: Run, world: Path) -> None:
-    spec = spec_of(world, **SEARCH, outside=run.id)
-    other = produce(spec, Store(run.root))
-    assert other.region().size == run.region().size and (other.region() & run.region()).size == 0
-    assert any("stays out of 222 entries" in note for note in other.record.notes)
-    assert other.region_header()["made_of"][0]["run"] == run.id
-    assert other.record.nulls and f"--outside '{spec.outside}'" in spec.command()
-    assert "outside" in spec.search_fields()
-
-
-@pytest.mark.parametrize("lean", [False, True])
-def test_only_the_entries_that_are_left_out_lose_their_movement(run: Run, world: Path, lean: bool) -> None:
-    pair = Session().pair(spec_of(world, **SEARCH, lean=lean, dtype="own" if lean else "float32"))
-    region = run.region()
-    for moved in (pair, null_pair(pair, "shuffled", 0)):
-        out = kept_out(moved, region)
-        index = torch.arange(pair.d)
-        before, after = (
-            one.movement.of(number, one.base[span], one.finetuned[span])
-            for number in (0,)
-            for one, span in ((moved, index[: pair.table.offsets[1]]), (out, index[: pair.table.offsets[1]]))
-        )
-        inside = region.mask(pair.table.names[0]).reshape(-1)
-        assert not after[inside].any() and torch.equal(after[~inside], before[~inside])
-        assert torch.equal(out.finetuned[index][np.setdiff1d(index, region.flat())],
-                           moved.finetuned[index][np.setdiff1d(index, region.flat())])  # fmt: skip
-
-
-def test_what_cannot_be_kept_out_is_refused(run: Run, world: Path) -> None:
-    with pytest.raises(BadInput, match="the localizer 'random' does not choose entries by their movement"):
-        produce(spec_of(world, localizer="random", outside=run.id), Store(run.root))
-    with pytest.raises(BadSize, match=r"4,448 entries were requested, and 4,226 are outside"):
-        produce(spec_of(world, outside=run.id, sizes=("100%",)), Store(run.root))
-    with pytest.raises(BadInput, match="'outside' of the run cannot be used: .* not a part of a region expression"):
-        read_spec({**spec_of(world).model_dump(exclude_unset=True), "outside": '{"layer": [0]}'})
-    assert RunSpec(base="a", finetuned="b", task="c", outside={"run": "r"}).outside == '{"run":"r"}'
-
-
-@pytest.fixture(scope="module")
-def shared() -> Session:
-    """Return a session that several runs of one pair share."""
-    return Session()
-
-
-@pytest.fixture(scope="module")
-def control(world: Path, shared: Session, tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """Return a finished lottery run of two sizes."""
+def control(world: Path, session: Session, tmp_path_factory: pytest.TempPathFactory) -> Run:
     spec = spec_of(world, localizer="lottery", sizes=("50%", "90%"), steps=3, batch_size=16)
-    return produce(spec, Store(tmp_path_factory.mktemp("control")), session=shared)
+    return produce(spec, Store(tmp_path_factory.mktemp("control")), session=session)
 
 
-def test_it_says_that_it_is_a_control(control: Run) -> None:
-    record = control.record
-    assert any("A control" in note and "zero" in note and "'pre-trained'" in note for note in record.notes)
-    ends = next(check for check in record.checks if check.name == "ends")
-    assert ends.passed and "zero in every graftable entry (a control)" in ends.detail
-    assert "gives the base" not in ends.detail
-    assert Region.header(control.path / "region.safetensors")["rest"] == "zero"
-    assert localizer_style("lottery").title.endswith("(control: the rest is zero)")
+def ends_of(run: Run) -> str:
+    return next(check.detail for check in run.record.checks if check.name == "ends")
 
 
-def test_it_recovers_no_gain(control: Run) -> None:
+def test_it_says_that_it_is_a_control_and_recovers_no_gain(control: Run) -> None:
     """A share of the gain from the zeroed model would be read as a share from the pre-trained model."""
-    assert all(scores.recovered is None and scores.agreement for scores in control.record.metrics.values())
-    assert set(control.curve()["size"]) == set(control.record.sizes) and len(control.record.sizes) == 2
-    assert "recovered" not in set(control.curve()["metric"])
+    assert any("A control" in note and "zero" in note and "'pre-trained'" in note for note in control.record.notes)
+    assert "zero in every graftable entry (a control)" in ends_of(control) and "gives the base" not in ends_of(control)
+    assert failed_checks(control) == [] and control.region_header()["rest"] == "zero"
+    assert localizer_style("lottery").title.endswith("(control: the rest is zero)")
+    metrics, curve = control.record.metrics, control.curve()
+    assert {(split, bool(one.agreement), one.recovered) for split, one in metrics.items()} == {
+        ("validation", True, None), ("test", True, None),
+    }  # fmt: skip
+    assert set(curve["size"]) == set(control.record.sizes) and len(control.record.sizes) == 2
+    assert "recovered" not in set(curve["metric"])
+    assert "complement.parquet" not in control.files and control.complement().empty
 
 
-def test_an_ordinary_run_says_nothing_of_it(world: Path, shared: Session, control: Run, store: Store) -> None:
+def test_an_ordinary_run_says_nothing_of_it(world: Path, session: Session, control: Run, store: Store) -> None:
     """This holds even in a session that just made a control: the two never share a base."""
-    run = produce(spec_of(world), store, session=shared)
+    run = produce(spec_of(world), store, session=session)
     alone = produce(spec_of(world, seed=1), store, session=Session())
-    assert run.record.metrics["test"].states["pretrained"] == alone.record.metrics["test"].states["pretrained"]
-    assert "rest" not in Region.header(run.path / "region.safetensors")
-    assert not any("control" in note for note in run.record.notes)
-    assert run.record.metrics["test"].recovered is not None and "recovered" in set(run.curve()["metric"])
-    assert "gives the base" in next(c.detail for c in run.record.checks if c.name == "ends")
-    assert all(check.passed for check in run.record.checks)
-    assert run.record.metrics["test"].states["finetuned"] == control.record.metrics["test"].states["finetuned"]
+    test, of_alone, of_control = (one.record.metrics["test"] for one in (run, alone, control))
+    assert test.states["pretrained"] == of_alone.states["pretrained"]
+    assert test.states["finetuned"] == of_control.states["finetuned"]
+    assert test.recovered is not None and "recovered" in set(run.curve()["metric"])
+    assert "gives the base" in ends_of(run) and failed_checks(run) == []
+    assert "rest" not in run.region_header() and not any("control" in note for note in run.record.notes)
 
 
-def test_its_states_are_those_of_the_zeroed_model(world: Path, shared: Session, control: Run) -> None:
-    spec = control.spec
-    own = load_pair(spec.base, spec.finetuned, task=spec.task, device="cpu")
-    test = shared.encoded(spec)["test"]
+def test_its_states_are_those_of_the_zeroed_model(world: Path, session: Session, control: Run) -> None:
+    own = load_pair(world / "base", world / "finetuned", task=world / "task.yaml", device="cpu")
     region = torch.from_numpy(control.region().flat())
-    rows = control.predictions()
-    rows = rows[rows["split"] == "test"]
-    for state, inside in (("pretrained", None), ("grafted", region)):
-        theta = torch.zeros_like(own.base)
-        if inside is not None:
-            theta[inside] = own.finetuned[inside]
-        own.flat.theta.copy_(theta)
-        wanted = own.objective(test).logits()
-        stored = rows[rows["state"] == state]
-        columns = [c for c in stored.columns if c.startswith("logit")]
-        np.testing.assert_array_equal(stored[columns].to_numpy(np.float32), wanted)
-    own.flat.theta.copy_(own.base)
+    for state, inside in (("pretrained", region[:0]), ("grafted", region)):
+        own.flat.theta.zero_()
+        own.flat.theta[inside] = own.finetuned[inside]
+        wanted = own.objective(session.encoded(control.spec)["test"]).logits()
+        np.testing.assert_array_equal(control.logits(state)[2], wanted)
 
 
 def test_embeddings_and_head_are_kept(world: Path) -> None:
-    spec = spec_of(world)
-    pair = load_pair(spec.base, spec.finetuned, task=spec.task, device="cpu", rest="zero")
-    plain = load_pair(spec.base, spec.finetuned, task=spec.task, device="cpu")
+    files = {"base": world / "base", "finetuned": world / "finetuned", "task": world / "task.yaml", "device": "cpu"}
+    pair, plain = load_pair(**files, rest="zero"), load_pair(**files)
     assert not pair.base.any() and not pair.flat.theta.any() and pair.rest == "zero"
     assert torch.equal(pair.finetuned, plain.finetuned) and plain.base.any()
     other = dict(plain.model.named_parameters())
     for name, parameter in pair.model.named_parameters():
-        if name not in pair.table.names:
-            assert torch.equal(parameter, other[name]), name
+        assert name in pair.table.names or torch.equal(parameter, other[name]), name
     with pytest.raises(BadInput, match="allowed: base, zero"):
-        load_pair(spec.base, spec.finetuned, task=spec.task, device="cpu", rest="mean")
+        load_pair(**files, rest="mean")
 
 
-def test_a_wrong_end_is_caught(world: Path, shared: Session) -> None:
-    spec = spec_of(world, localizer="lottery")
-    pair = load_pair(spec.base, spec.finetuned, task=spec.task, device="cpu", rest="zero")
-    few = shared.encoded(spec)["test"]
+def test_a_wrong_end_is_caught(world: Path, session: Session, control: Run) -> None:
+    pair = load_pair(world / "base", world / "finetuned", task=world / "task.yaml", device="cpu", rest="zero")
+    few = session.encoded(control.spec)["test"]
     assert ends_check(pair, few).passed
-    pair.base[0] = 1.0
-    pair.flat.theta[0] = 1.0
+    for values in (pair.base, pair.flat.theta):
+        values[0] = 1.0
     assert not ends_check(pair, few).passed
 
 
-def test_it_is_not_exported(control: Run, shared: Session) -> None:
-    with pytest.raises(BadInput, match="a control .*cannot be exported"):
-        graft_of_run(control)
-    with pytest.raises(BadInput, match="cannot be exported"):
-        shared.pair(control.spec).graft(control.region())
-
-
-def test_its_ends_in_every_state_are_exact(control: Run, shared: Session) -> None:
-    """The empty region is all zero, and the full one is the fine-tuned model."""
-    pair, few = shared.pair(control.spec), shared.encoded(control.spec)["test"]
+def test_its_ends_in_every_state_are_exact_and_it_is_not_exported(control: Run, session: Session) -> None:
+    pair, few = session.pair(control.spec), session.encoded(control.spec)["test"]
     full = Region.full(pair.table.shapes)
     with pair.at("grafted", Region.empty(full.shapes)):
         assert not pair.flat.theta.any()
     assert np.array_equal(predict(pair, few, "grafted", full), predict(pair, few, "finetuned"))
+    for export in (lambda: graft_of_run(control), lambda: pair.graft(control.region())):
+        with pytest.raises(BadInput, match="a control .*cannot be exported"):
+            export()
 
 
-def test_keys_of_stored_runs_are_what_they_were() -> None:
-    """New options are not part of a spec that does not set them."""
-    spec = RunSpec(base="b", finetuned="f", task="sst2", localizer="movement")
-    assert "within" not in spec.json_text() and "rest" not in spec.json_text()
+@pytest.fixture(scope="module")
+def run(world: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    spec = spec_of(world, localizer="stagewise", steps=3, batch_size=16, nulls="all", null_draws=2)
+    return produce(spec, Store(tmp_path_factory.mktemp("nulls")))
+
+
+def logits_of(run: Run, kind: str, draw: int) -> np.ndarray:
+    return score_matrix(run.nulls().query("null == @kind and draw == @draw and split == 'test'"), run.labels)
+
+
+def test_every_draw_is_stored_with_its_predictions(run: Run) -> None:
+    notes = run.record.nulls
+    assert [(note.kind, note.draws) for note in notes] == list(zip(NULLS, (2, 1, 2, 1), strict=True))
+    found = run.nulls().groupby(["null", "draw"])["split"].agg(set).to_dict()
+    assert found == {(note.kind, draw): {"validation", "test"} for note in notes for draw in range(note.draws)}
+    assert [note.sizes for note in notes] == [(run.record.size,) * note.draws for note in notes]
+    assert [note.true_signs is not None for note in notes] == [row.has_signs for row in NULLS.values()]
+
+
+def test_beyond_is_the_graft_less_its_nulls(run: Run) -> None:
+    _, labels, own = run.logits("grafted")
+    right = np.array([correct(logits_of(run, "shuffled", draw), labels) for draw in (0, 1)], dtype=float)
+    found = run.record.nulls[0].beyond["test"]["accuracy"]
+    assert (found.value, found.low, found.high) == pytest.approx(tuple(beyond_null(correct(own, labels), right)[:3]))
+
+
+def test_a_null_is_the_same_search_on_the_null_movement(run: Run) -> None:
+    session = Session()
+    pair, data = session.pair(run.spec), session.encoded(run.spec)
+    moved, plan = null_pair(pair, "shuffled", 1), planned(run.spec, session, library(run.path.parent))
+    problem, options, _ = production.problem_of(plan, moved, data)
+    search = plan.row.search(problem, run.record.size, seed=run.spec.seed, options=options)
+    order = followed(search, lambda step: None).order
+    problem.reset()
+    region = Region.from_flat(np.sort(order[: run.record.size]), pair.table.shapes)
+    assert np.array_equal(logits_of(run, "shuffled", 1), predict(moved, data["test"], "grafted", region))
+
+
+def test_learned_signs_are_those_of_the_search(run: Run) -> None:
+    session = Session()
+    pair, data = session.pair(run.spec), session.encoded(run.spec)
+    plan = planned(run.spec, session, library(run.path.parent))
+    moved, region = nulls.null_graft(
+        pair, data, partial(production.problem_of, plan), plan, ("learned-signs", 0), lambda step: None
+    )
+    tau, change = ((one.finetuned - pair.base)[region.flat()] for one in (pair, moved))
+    assert torch.allclose(change.abs(), tau.abs(), atol=1e-6)
+    assert {-1.0, 1.0} <= set(change.sign().tolist()), "both signs are chosen"
+    (note,) = (note for note in run.record.nulls if note.kind == "learned-signs")
+    assert note.true_signs == pytest.approx(float((change.sign() == tau.sign()).float().mean()))
+    stored = logits_of(run, "learned-signs", 0)
+    assert np.array_equal(stored, predict(moved, data["test"], "grafted", region))
+    upward = null_pair(pair, "learned-signs", 0)
+    assert not np.array_equal(stored, predict(upward, data["test"], "grafted", region)), "signs left out would pass"
+
+
+def test_which_localizers_have_a_null() -> None:
+    without = {"random", "random-matched", EXPRESSION, "biases", "layers", "kinds", "dare", "lottery"}
+    assert {row.name for row in LOCALIZERS.values() if not row.has_null} == without
+    spec = RunSpec(base="a", finetuned="b", task="sst2", nulls="all", null_draws=2)
+    kinds = {
+        name: {kind for kind, _ in spec.model_copy(update={"localizer": name}).null_searches} for name in LOCALIZERS
+    }
+    assert {name for name, found in kinds.items() if not found} == without
+    assert kinds["stagewise"] == set(NULLS) and kinds["movement"] == set(NULLS) - {"learned-signs"}
+
+
+def test_the_finding_says_what_the_null_does(run: Run) -> None:
+    told, record = beyond.line(run.record, "test"), run.record
+    without = record.model_copy(update={"nulls": ()})
+    control = record.model_copy(update={"spec": run.spec.model_copy(update={"localizer": "random"})})
+    for words in ("2 draws", "shuffled movements", "nats"):
+        assert words in told
+    assert told.replace("**", "") in finding(run)
+    assert [beyond.line(one, "test") for one in (without, control)] == ["Beyond the null: not measured.", ""]
+    assert "--nulls" not in beyond.command(without), "the command makes a null by itself"
+
+
+@pytest.mark.parametrize(
+    ("share", "words"),
+    [
+        (Estimate(value=0.9, low=0.8, high=1.0), ["brings back **90%** of the gain", "**51%**"]),
+        (Estimate(value=None), []),
+    ],
+    ids=["measured", "undefined"],
+)
+def test_a_share_is_said_only_of_a_gain(run: Run, share: Estimate, words: list[str]) -> None:
+    states = {"test": {**run.record.nulls[0].states["test"], "recovered": Estimate(value=0.51)}}
+    note = run.record.nulls[0].model_copy(update={"states": states})
+    scores = {"test": run.record.metrics["test"].model_copy(update={"recovered": share})}
+    said = beyond.sentence(run.record.model_copy(update={"metrics": scores, "nulls": (note,)}), "test")
+    assert [one for one in words if one not in said] == [] and ("of the gain" in said) == bool(words)
+
+
+def test_verdicts_are_of_the_interval() -> None:
+    ends = {
+        (0.01, 0.05): "better", (-0.05, -0.01): "worse", (-0.01, 0.05): "no clear difference",
+        (None, None): "not measured",
+    }  # fmt: skip
+    assert {end: beyond.verdict(Estimate(value=0.02, low=end[0], high=end[1])) for end in ends} == ends
+
+
+def test_another_run_of_the_same_search_lends_its_null(run: Run) -> None:
+    quick = run.record.model_copy(update={"nulls": (), "run_id": "quick"})
+    movement = run.spec.model_copy(update={"localizer": "movement"})
+    assert beyond.stored_beside(quick, [run.record]) is beyond.stored_beside(run.record, []) is run.record
+    for other in ({"size": 7}, {"readout": "prompt"}, {"spec": movement}):
+        assert beyond.stored_beside(quick.model_copy(update=other), [run.record]) is None, other
+
+
+@pytest.mark.slow
+def test_a_resumed_run_takes_the_draws_it_has(world: Path, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = spec_of(world, nulls="all", null_draws=2)
+    whole = produce(spec, Store(store.root.parent / "whole"))
+    first = Mock(wraps=nulls.searched_null, side_effect=[DEFAULT, DEFAULT, KeyboardInterrupt])
+    monkeypatch.setattr(production, "searched_null", first)
+    with pytest.raises(KeyboardInterrupt):
+        produce(spec, store)
+    second = Mock(wraps=nulls.searched_null)
+    monkeypatch.setattr(production, "searched_null", second)
+    (cut_short,) = store.unfinished()
+    run = resumed(RunFolder(cut_short.path))
+    began, rest = ([call.args[4] for call in calls.call_args_list] for calls in (first, second))
+    assert began[:2] == [("shuffled", 0), ("shuffled", 1)]
+    assert rest[:3] == [("reversed", 0), ("signs", 0), ("signs", 1)], "the first two were kept"
+    assert run.record.nulls == whole.record.nulls
+    pd.testing.assert_frame_equal(run.nulls(), whole.nulls())
+
+
+@pytest.mark.parametrize(("name", "options"), [("random", {}), ("lottery", {"steps": 2})])
+def test_controls_have_no_null(world: Path, store: Store, name: str, options: dict[str, int]) -> None:
+    run = produce(spec_of(world, localizer=name, nulls="shuffled", **options), store)
+    assert run.record.nulls == () and not (run.path / "nulls.parquet").exists()
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({}, "--nulls none"), ({"nulls": "all"}, "--nulls all"),
+        ({"nulls": usual_nulls("stagewise")}, None), ({"localizer": "random"}, None),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_the_command_names_the_nulls_that_it_would_not_make_by_itself(
+    changes: dict[str, Any], words: str | None
+) -> None:
+    spec = RunSpec(base="a", finetuned="b", task="sst2").model_copy(update=changes)
+    assert ("null" in spec.command(), "nulls=" in spec.python()) == (bool(words),) * 2
+    assert words is None or words in spec.command()
+
+
+def test_a_run_cut_while_its_nulls_are_searched_keeps_its_history(
+    world: Path, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(production, "searched_null", Mock(side_effect=KeyboardInterrupt))
+        produce(spec_of(world, localizer="stagewise", steps=3, nulls="shuffled"), store)
+    (cut_short,) = store.unfinished()
+    assert len(resumed(RunFolder(cut_short.path)).history()) == 3
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_rescaled_values_keep_the_expected_sum_and_their_ends_are_exact(world: Path, dtype: str) -> None:
+    files = {"base": world / "base", "finetuned": world / "finetuned", "task": world / "task.yaml"}
+    pair = load_pair(**files, device="cpu", dtype=dtype, rescaled=True)
+    empty, full = Region.empty(pair.table.shapes), Region.full(pair.table.shapes)
+    for size in (1, 30, pair.d // 2):
+        region = Region.from_flat(np.arange(size) * (pair.d // size), pair.table.shapes)
+        entries = torch.from_numpy(region.flat())
+        wanted = pair.base.clone()
+        for i in entries.tolist():
+            movement = float(pair.finetuned[i]) - float(pair.base[i])
+            wanted[i] = float(pair.base[i]) + movement * pair.d / size
+        with pair.at("grafted", region):
+            inside = pair.flat.theta.clone()
+        torch.testing.assert_close(inside, wanted, rtol=1e-5 if dtype == "float32" else 1e-2, atol=1e-6)
+        assert not torch.equal(inside[entries], pair.finetuned[entries])
+        with on_path(pair, "wise-graft", 1.0, region):
+            assert torch.equal(pair.flat.theta, inside)
+        with pair.at("complement", region):
+            assert torch.equal(pair.flat.theta[entries], pair.base[entries])
+    for region, end in ((empty, pair.base), (full, pair.finetuned)):
+        with pair.at("grafted", region):
+            assert torch.equal(pair.flat.theta, end)
+    with pytest.raises(BadInput, match="a control .*cannot be exported"):
+        pair.graft(empty)
+
+
+@pytest.mark.nightly
+def test_a_rescaled_run_scores_its_values_and_does_not_share_its_pair(world: Path, store: Store) -> None:
+    session, random = Session(), {"localizer": "random"}
+    drawn, run, again = (
+        produce(spec_of(world, sizes=("10%", "30%"), **changes), store, session=session)
+        for changes in (random, {"localizer": "dare"}, {**random, "seed": 1})
+    )
+    assert run.region() == drawn.region() and run.record.sizes == drawn.record.sizes
+    assert [failed_checks(one) for one in (run, again)] == [[], []]
+    assert run.region_header()["rescaled"] is True and "rescaled" not in again.region_header()
+    assert any("not the fine-tuned ones" in note for note in run.record.notes)
+    for state in ("pretrained", "finetuned", "complement", "grafted"):
+        for split in ("validation", "test"):
+            is_same = np.array_equal(run.logits(state, split)[2], drawn.logits(state, split)[2])
+            assert is_same == (state != "grafted"), (state, split)
+    pair = load_pair(run.spec.base, run.spec.finetuned, task=run.spec.task, device="cpu", rescaled=True)
+    logits = predict(pair, session.encoded(run.spec)["test"], "grafted", run.region())
+    np.testing.assert_allclose(logits, run.logits("grafted")[2], rtol=1e-6, atol=1e-7)
+    assert run.curve()["value"].notna().any() and run.record.metrics["test"].recovered is not None
+    with pytest.raises(BadInput, match="cannot be exported"):
+        graft_of_run(run)

@@ -1,57 +1,48 @@
-"""Tests of the declared tables: matching and mismatching frames, and a round trip through files."""
+"""Tests of the declared tables: matching and mismatching frames, a round trip, and the movement in layers.parquet."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 
 from skillviz.core.generation import LABELS as OF_TEXT
 from skillviz.core.generation import generated_scores
+from skillviz.core.movement import Movement
+from skillviz.core.parameters import graftable
+from skillviz.core.region import Region
 from skillviz.runs import tables
+from skillviz.runs.layers import layers_table, movement_summary
 from skillviz.runs.tables import TABLES, check, empty, score_columns
 
 LABELS = ("negative", "positive")
-
-
-def history() -> pd.DataFrame:
-    return pd.DataFrame(
-        {
-            "localizer": ["movement"], "target": [5], "step": [1], "loss": [0.5], "size": [5], "added": [5],
-            "removed": [0], "seconds": [0.1],
-        }
-    )  # fmt: skip
+HISTORY = pd.DataFrame(
+    {
+        "localizer": ["movement"], "target": [5], "step": [1], "loss": [0.5], "size": [5], "added": [5],
+        "removed": [0], "seconds": [0.1],
+    }
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_an_empty_frame_has_every_column_and_passes_its_own_check(name: str) -> None:
-    frame = empty(name, LABELS)
-    assert list(frame.columns)[: len(TABLES[name].columns)] == [c.name for c in TABLES[name].columns]
-    assert [str(t) for t in check(frame, name, LABELS).dtypes] == [str(t) for t in frame.dtypes]
-    assert not len(frame)
-
-
-@pytest.mark.parametrize("name", TABLES)
-def test_an_empty_frame_survives_parquet(name: str, tmp_path: Path) -> None:
-    frame = empty(name, LABELS)
+def test_an_empty_frame_has_every_column_and_survives_its_own_check_and_parquet(name: str, tmp_path: Path) -> None:
+    frame, columns = empty(name, LABELS), TABLES[name].columns
+    assert list(frame.columns)[: len(columns)] == [c.name for c in columns] and not len(frame)
+    assert check(frame, name, LABELS).dtypes.equals(frame.dtypes)
     frame.to_parquet(tmp_path / "t.parquet", compression="zstd", index=False)
-    back = check(pd.read_parquet(tmp_path / "t.parquet"), name, LABELS)
-    pd.testing.assert_frame_equal(back, frame)
-
-
-@pytest.mark.parametrize("name", TABLES)
-def test_every_column_says_what_it_means(name: str) -> None:
-    assert all(c.meaning for c in TABLES[name].columns)
+    pd.testing.assert_frame_equal(check(pd.read_parquet(tmp_path / "t.parquet"), name, LABELS), frame)
+    assert [c.name for c in columns if not c.meaning] == []
 
 
 def test_columns_come_out_in_order_with_their_dtypes_and_the_input_stays() -> None:
-    given = history()[::-1][list(reversed(history().columns))].astype({"loss": "float32"})
+    given = HISTORY[list(reversed(HISTORY.columns))].astype({"loss": "float32"})
     before = given.copy()
     out = check(given, "history")
-    assert list(out.columns) == [c.name for c in TABLES["history"].columns]
-    assert out["loss"].dtype == np.float64
+    assert list(out.columns) == [c.name for c in TABLES["history"].columns] and out["loss"].dtype == np.float64
     pd.testing.assert_frame_equal(given, before)
 
 
@@ -66,34 +57,30 @@ def test_columns_come_out_in_order_with_their_dtypes_and_the_input_stays() -> No
         (lambda f: f.assign(localizer=None), "localizer"),
     ],
 )
-def test_what_does_not_fit_is_named(change: object, word: str) -> None:
+def test_what_does_not_fit_is_named(change: Callable[[pd.DataFrame], pd.DataFrame], word: str) -> None:
     with pytest.raises(ValueError, match=word):
-        check(change(history()), "history")  # type: ignore[operator]
+        check(change(HISTORY), "history")
 
 
 def test_a_loss_may_be_missing() -> None:
-    assert check(history().assign(loss=np.nan), "history")["loss"].isna().all()
+    assert check(HISTORY.assign(loss=np.nan), "history")["loss"].isna().all()
 
 
 def test_logits_are_float32_and_must_be_those_of_the_labels() -> None:
     frame = empty("predictions", LABELS)
     assert str(frame["logit_positive"].dtype) == "float32"
     assert tables.logit_columns(LABELS) == ["logit_negative", "logit_positive"]
-    with pytest.raises(ValueError, match="logit_neutral"):
-        check(frame, "predictions", (*LABELS, "neutral"))
-    with pytest.raises(ValueError, match="logit_positive"):
-        check(frame, "predictions", LABELS[:1])
+    for labels, word in (((*LABELS, "neutral"), "logit_neutral"), (LABELS[:1], "logit_positive")):
+        with pytest.raises(ValueError, match=word):
+            check(frame, "predictions", labels)
 
 
 def test_a_layer_number_may_be_missing_and_stays_a_whole_number(tmp_path: Path) -> None:
-    row = {c.name: [0] for c in TABLES["layers"].columns}
-    row |= {"parameter": ["a"], "kind": ["other"], "is_bias": [False], "layer": [pd.NA]}
-    both = pd.concat([pd.DataFrame(row), pd.DataFrame({**row, "layer": [3]})])
-    check(both, "layers").to_parquet(tmp_path / "layers.parquet", index=False)
-    back = check(pd.read_parquet(tmp_path / "layers.parquet"), "layers")
-    assert back["layer"].dtype == "Int64"
-    assert back["layer"].isna().tolist() == [True, False]
-    assert back["layer"][1] == 3
+    row = {c.name: [0, 0] for c in TABLES["layers"].columns}
+    row |= {"parameter": ["a"] * 2, "kind": ["other"] * 2, "is_bias": [False] * 2, "layer": [pd.NA, 3]}
+    check(pd.DataFrame(row), "layers").to_parquet(tmp_path / "layers.parquet", index=False)
+    back = check(pd.read_parquet(tmp_path / "layers.parquet"), "layers")["layer"]
+    assert back.dtype == "Int64" and back.tolist() == [pd.NA, 3]
 
 
 def test_stored_tables_come_back_bit_for_bit_under_any_label(tmp_path: Path) -> None:
@@ -106,7 +93,9 @@ def test_stored_tables_come_back_bit_for_bit_under_any_label(tmp_path: Path) -> 
     told.to_parquet(tmp_path / "table.parquet", index=False, **tables.encoding(told))
     again = pd.read_parquet(tmp_path / "table.parquet")
     pd.testing.assert_frame_equal(again, told, check_exact=True)
-    assert all(again[name].to_numpy().tobytes() == told[name].to_numpy().tobytes() for name in logits)
+    assert {name: again[name].to_numpy().tobytes() for name in logits} == {
+        name: told[name].to_numpy().tobytes() for name in logits
+    }
 
 
 def test_scores_of_generated_texts_bring_their_texts_or_have_no_column_of_them() -> None:
@@ -114,9 +103,33 @@ def test_scores_of_generated_texts_bring_their_texts_or_have_no_column_of_them()
     assert score_columns(scores, OF_TEXT)["generated"] == ["a", ""]
     bare = score_columns(np.stack([scores])[0], OF_TEXT)
     assert [*bare] == ["exact_match", "log_likelihood", "tokens"]
-    rows = {"example_id": ["t-0", "t-1"], "label": 1, "layer": pd.NA, "head": pd.NA, "size": 3}
-    parts = check(pd.DataFrame({**rows, "kind": "", "condition": "alone", "draw": 0, **bare}), "parts")
+    rows = {"example_id": ["t-0", "t-1"], "label": 1, **bare}
+    part = {"layer": pd.NA, "head": pd.NA, "size": 3, "kind": "", "condition": "alone", "draw": 0}
+    parts = check(pd.DataFrame({**rows, **part}), "parts")
     assert "generated" not in parts and parts["tokens"].tolist() == [2, 3]
-    predictions = pd.DataFrame({**rows, "dataset": "x", "split": "test", "state": "grafted", **bare})
     with pytest.raises(ValueError, match="missing columns .*generated"):
-        check(predictions.drop(columns=["layer", "head", "size"]), "predictions")
+        check(pd.DataFrame({**rows, "dataset": "x", "split": "test", "state": "grafted"}), "predictions")
+
+
+SHAPES = {"transformer.h.0.attn.c_attn.weight": (4, 12), "transformer.h.0.ln_1.weight": (4,)}
+
+
+def test_the_movement_of_each_part_is_that_of_its_entries_and_of_those_in_the_region_alone() -> None:
+    table, rng = graftable("gpt2", SHAPES, {"n_head": 2}), np.random.default_rng(0)
+    base, tuned = (torch.from_numpy(rng.normal(size=table.d).astype(np.float32)) for _ in range(2))
+    movement = Movement(base, tuned, table)
+    summary = movement_summary(movement)
+    region = Region.from_flat(rng.choice(table.d, 17, replace=False), table.shapes)
+    some, full, none = (
+        layers_table(one, summary, movement) for one in (region, Region.full(table.shapes), Region.empty(table.shapes))
+    )
+    squared = {("transformer.h.0.ln_1.weight", "LayerNorm"): 0.0}
+    for name, start in zip(table.names, table.offsets[:-1], strict=True):
+        for index in region.indices.get(name, []):
+            kind = ("query", "key", "value")[index % 12 // 4] if "c_attn" in name else "LayerNorm"
+            step = float(tuned[start + index]) - float(base[start + index])
+            squared[name, kind] = squared.get((name, kind), 0.0) + step * step
+    wanted = [squared.get(part, 0.0) ** 0.5 for part in zip(some["parameter"], some["kind"], strict=True)]
+    assert some["movement_l2_selected"].tolist() == pytest.approx(wanted, rel=1e-12)
+    assert full["movement_l2_selected"].tolist() == pytest.approx(full["movement_l2"].tolist(), rel=1e-12)
+    assert set(none["movement_l2_selected"]) == {0} and (full["movement_l2"] > 0).all()

@@ -30,65 +30,68 @@ def run_of(task: Path, store: Path, **changed: Any) -> Run:
     return Run(run.path, run.record.model_copy(update={"task": note}))
 
 
-@pytest.mark.parametrize("pair", [False, True])
-def test_the_texts_of_a_split(tmp_path: Path, pair: bool) -> None:
-    task = tiny_task(tmp_path / "task", pair=pair)
-    run = run_of(task, tmp_path / "runs")
-    assert task_of(run).pair is pair
-    found = example_texts(run, "test")
-    rows = [json.loads(line) for line in (tmp_path / "task" / "test.jsonl").read_text().splitlines()]
-    assert found["example_id"].tolist() == [f"test-{i}" for i in range(len(rows))]
-    columns = {"text_a": "premise", "text_b": "hypothesis"} if pair else {"text_a": "text"}
-    assert list(found.columns) == ["example_id", *columns]
-    for name, source in columns.items():
-        assert found[name].tolist() == [row[source] for row in rows]
+def rows_of(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
 
 
 def with_columns(folder: Path, **columns) -> None:
     """Add columns to the rows of all splits; each column is a function of the row's number."""
-    for split in ("train", "validation", "test"):
-        path = folder / f"{split}.jsonl"
-        rows = [json.loads(line) for line in path.read_text().splitlines()]
-        made = [{**row, **{name: of(n) for name, of in columns.items()}} for n, row in enumerate(rows)]
+    for path in folder.glob("*.jsonl"):
+        made = [{**row, **{name: of(n) for name, of in columns.items()}} for n, row in enumerate(rows_of(path))]
         path.write_text("\n".join(json.dumps(row) for row in made) + "\n")
 
 
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    return run_of(tiny_task(tmp_path), tmp_path / "runs")
+
+
+@pytest.mark.parametrize("columns", [{"text_a": "text"}, {"text_a": "premise", "text_b": "hypothesis"}], ids=len)
+def test_the_texts_of_a_split(tmp_path: Path, columns: dict[str, str]) -> None:
+    is_pair = len(columns) == 2
+    run = run_of(tiny_task(tmp_path, pair=is_pair), tmp_path / "runs")
+    rows = rows_of(tmp_path / "test.jsonl")
+    assert task_of(run).pair is is_pair
+    assert example_texts(run, "test").to_dict("list") == {
+        "example_id": [f"test-{i}" for i in range(len(rows))],
+        **{name: [row[source] for row in rows] for name, source in columns.items()},
+    }
+
+
 def test_the_other_columns_of_the_data(tmp_path: Path) -> None:
-    task = tiny_task(tmp_path / "task")
-    with_columns(tmp_path / "task", source=lambda n: "web" if n % 3 else "book", words=lambda n: n, tags=lambda n: [n])
+    task = tiny_task(tmp_path)
+    with_columns(tmp_path, source=lambda n: "web" if n % 3 else "book", words=lambda n: n, tags=lambda n: [n])
     run = run_of(task, tmp_path / "runs")
     found, texts = example_columns(run, "test"), example_texts(run, "test")
-    assert list(found.columns) == ["words", "source", "words (data)"]  # the lists are not columns
     assert found.index.tolist() == texts["example_id"].tolist()
-    assert found["words"].tolist() == [len(text.split()) for text in texts["text_a"]]
-    assert found["words (data)"].tolist() == list(range(len(texts)))
-    assert found["source"].tolist() == ["web" if n % 3 else "book" for n in range(len(texts))]
+    assert list(found.columns) == ["words", "source", "words (data)"], "the lists are not columns"
+    assert found.to_dict("list") == {
+        "words": [len(text.split()) for text in texts["text_a"]],
+        "source": ["web" if n % 3 else "book" for n in range(len(texts))],
+        "words (data)": list(range(len(texts))),
+    }
 
 
-def test_changed_files_are_refused(tmp_path: Path) -> None:
-    task = tiny_task(tmp_path / "task")
-    run = run_of(task, tmp_path / "runs")
-    lines = (tmp_path / "task" / "train.jsonl").read_text().splitlines()
-    (tmp_path / "task" / "train.jsonl").write_text("\n".join(lines[1:]) + "\n")
-    with pytest.raises(BadData, match="have changed"):
-        example_texts(run, "test")
-
-
-def test_absent_files_are_named(tmp_path: Path) -> None:
-    task = tiny_task(tmp_path / "task")
-    run = run_of(task, tmp_path / "runs")
-    (tmp_path / "task" / "test.jsonl").unlink()
-    with pytest.raises(BadData, match="there is no file .*test.jsonl"):
-        example_texts(run, "test")
-    task.unlink()
-    with pytest.raises(BadInput, match="there is no task file"):
-        task_of(run)
+@pytest.mark.parametrize(
+    ("name", "change", "read", "error", "words"),
+    [
+        ("train.jsonl", lambda path: path.write_text(path.read_text().partition("\n")[2]), example_texts,
+         BadData, "have changed"),
+        ("test.jsonl", Path.unlink, example_texts, BadData, "there is no file .*test.jsonl"),
+        ("task.yaml", Path.unlink, lambda run, split: task_of(run), BadInput, "there is no task file"),
+    ],
+    ids=["changed", "no data", "no task"],
+)  # fmt: skip
+def test_changed_and_absent_files_are_named(
+    run: Run, tmp_path: Path, name: str, change: Any, read: Any, error: type[Exception], words: str
+) -> None:
+    change(tmp_path / name)
+    with pytest.raises(error, match=words):
+        read(run, "test")
 
 
 @pytest.mark.nightly
-def test_texts_are_read_without_torch(tmp_path: Path) -> None:
-    task = tiny_task(tmp_path / "task")
-    run = run_of(task, tmp_path / "runs")
+def test_texts_are_read_without_torch(run: Run) -> None:
     (run.path / "run.json").write_text(run.record.model_dump_json())
     code = (
         "import sys\nfrom skillviz.runs.store import Store\nfrom skillviz.runs.texts import example_texts\n"
@@ -96,5 +99,4 @@ def test_texts_are_read_without_torch(tmp_path: Path) -> None:
         "print(sorted({'torch', 'transformers'} & set(sys.modules)))\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=os.environ, timeout=120)
-    assert done.returncode == 0, done.stderr[-2000:]
-    assert done.stdout.split("\n")[:2] == ["32", "[]"]
+    assert (done.returncode, done.stdout.split("\n")[:2]) == (0, ["32", "[]"]), done.stderr[-2000:]

@@ -1,0 +1,334 @@
+"""Tests of what a run's localizer is given: options, regions by name or made by hand, and other models of the base.
+
+What is impossible is refused before any compute.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from skillviz.core.localizers.table import LEAN_CANDIDATES, LOCALIZERS
+from skillviz.core.parameters import graftable
+from skillviz.core.region import Region
+from skillviz.core.region_expression import region_of as region_in
+from skillviz.errors import BadInput, CorruptFile, PairMismatch, RunNotFound, SkillvizError
+from skillviz.jobs import control
+from skillviz.models.null_pair import summed_movements
+from skillviz.models.pair import load_pair
+from skillviz.runs.checkpoint import CHECKPOINT
+from skillviz.runs.plan import in_full, named_region, options_of, refused_graphs, resolved_expression
+from skillviz.runs.produce import produce
+from skillviz.runs.run import RANKING, REGION, Run
+from skillviz.runs.spec import RunSpec, region_of
+from skillviz.runs.store import Library, Store
+from tests.fake_run import fake_run
+from tests.refused import refused
+from tests.runs.test_checkpoint import interrupted, resumed, same
+from tests.runs.tiny_world import Session, failed_checks, spec_of
+from tests.test_torch_free import heavy_after
+from tests.tiny import tiny_pair
+
+
+def spec(localizer: str, **changes: Any) -> RunSpec:
+    return RunSpec(**{"base": "b", "finetuned": "f", "task": "t", "localizer": localizer, **changes})
+
+
+def named(localizer: str, runs: Library | None = None, **options: Any) -> tuple[Region | None, Any]:
+    """Return the region that an option names, and its sources."""
+    return named_region(spec(localizer, options=options), LOCALIZERS[localizer], runs)
+
+
+@pytest.fixture
+def region_file(tmp_path: Path) -> Path:
+    """Return the path of a region of the entries 3 and 9."""
+    path = tmp_path / "region.safetensors"
+    Region.from_flat(np.array([3, 9]), {"a": (4, 4)}).save(path)
+    return path
+
+
+def test_common_options_reach_those_that_have_them() -> None:
+    options, notes = options_of(spec("stagewise", steps=3, batch_size=4), LOCALIZERS["stagewise"])
+    assert (options.steps, options.batch_size, notes) == (3, 4, ())
+    assert "no steps" in options_of(spec("movement", steps=3), LOCALIZERS["movement"])[1][0]
+
+
+test_what_names_no_region_is_refused = refused(
+    BadInput,
+    ("learning_rate.*steps", options_of, spec("stagewise", options={"learning_rate": 1}), LOCALIZERS["stagewise"]),
+    ("nowhere/none", lambda: named("learned", base="nowhere/none")),
+    ("3", lambda: named("learned", base=3)),
+    (
+        "'reference' must be movement, or a region file; 'nowhere' is none",
+        lambda: named("random-matched", reference="nowhere"),
+    ),
+)
+
+
+@pytest.mark.parametrize(
+    ("localizer", "options"),
+    [("learned", {"base": "empty"}), ("movement", {}), ("random-matched", {"reference": "movement"})],
+)
+def test_some_options_name_no_region(localizer: str, options: dict[str, str]) -> None:
+    assert named(localizer, **options) == (None, ())
+
+
+@pytest.mark.parametrize(
+    ("localizer", "option", "of"),
+    [
+        ("learned", "base", lambda path: path), ("random-matched", "reference", lambda path: path),
+        ("random-matched", "reference", lambda path: path.parent),
+    ],
+    ids=["base", "reference", "folder of a run"],
+)  # fmt: skip
+def test_an_option_may_name_a_region_file(region_file: Path, localizer: str, option: str, of: Callable) -> None:
+    run = spec(localizer, options={option: str(of(region_file))})
+    region, _ = named_region(run, LOCALIZERS[localizer], None)
+    assert region == Region.load(region_file)
+    options, _ = options_of(run, LOCALIZERS[localizer], region)
+    assert getattr(options, f"{option}_indices") == (3, 9) and getattr(options, "reference", "movement") == "movement"
+    region_file.write_text("x")
+    with pytest.raises(CorruptFile):
+        named_region(run, LOCALIZERS[localizer], None)
+
+
+def test_a_run_named_by_its_key_is_looked_up_and_missed_in_words(store: Store) -> None:
+    run, runs = fake_run(store, localizer="movement", steps=5), Library([store])
+    reference = region_of(run.spec, run.spec.model_dump(mode="json"))
+    region, (source,) = named("random-matched", runs, reference=reference)
+    options, _ = options_of(
+        spec("random-matched", options={"reference": reference}), LOCALIZERS["random-matched"], region
+    )
+    assert region == run.region() and source["run"] == run.id
+    assert options.reference_indices == tuple(region.flat().tolist())
+    for gone, words in (
+        (
+            f"{'0' * 64} stagewise batch_size=64",
+            "a run .stagewise batch_size=64, key 000000000000. that is not finished",
+        ),
+        ("", "reference=RUN/region.safetensors"),
+    ):
+        with pytest.raises(RunNotFound, match=words):
+            named("random-matched", runs, reference=f"key:{gone}")
+
+
+def test_the_words_of_a_named_region_say_what_differs_from_the_run_that_names_it() -> None:
+    of = spec("stagewise", batch_size=64, sizes=("5%",), task="cr")
+    beside, words = {"task": "cr", "sizes": ["5%"], "readout": None}, f"key:{of.key()} stagewise batch_size=64"
+    nested = spec("expression", options={"expression": {"run": f"key:{of.key()}"}}, sizes=("5%",), task="cr")
+    assert region_of(of, beside) == words
+    assert region_of(of, {**beside, "task": "sst2", "sizes": [1000]}) == f"{words} task=cr sizes=5%"
+    assert region_of(nested, beside) == f"key:{nested.key()} expression", "no key of another run"
+
+
+# Lean mode and recorded passes
+
+
+@pytest.mark.parametrize(
+    ("changes", "share"),
+    [
+        ({}, LEAN_CANDIDATES), ({"options": {"candidate_share": 0.3}}, 0.3),
+        ({"lean": False}, LOCALIZERS["stagewise"].options().candidate_share), ({"localizer": "movement"}, None),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_candidates_are_fewer_in_lean_mode_unless_chosen(changes: dict[str, Any], share: float | None) -> None:
+    spec = RunSpec(**{"base": "a", "finetuned": "b", "task": "c", "lean": True, **changes})
+    assert getattr(options_of(spec, LOCALIZERS[spec.localizer])[0], "candidate_share", None) == share
+
+
+@pytest.mark.parametrize("name", [name for name, row in LOCALIZERS.items() if not row.lean])
+def test_a_localizer_of_whole_vectors_is_refused(world: Path, store: Store, name: str) -> None:
+    with pytest.raises(BadInput, match=f"'{name}'.*stagewise.*frank-wolfe.*movement"):
+        produce(spec_of(world, localizer=name, lean=True), store)
+    assert not list(store.list())
+
+
+@pytest.mark.parametrize("device", ["cpu", "auto"])
+@pytest.mark.parametrize("make", [produce, control.start], ids=["run", "job"])
+def test_without_a_gpu_recording_is_refused_before_there_is_a_folder(
+    world: Path, store: Store, monkeypatch: pytest.MonkeyPatch, make: Any, device: str
+) -> None:
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    monkeypatch.setattr("skillviz.jobs.slots.automatic", lambda: "cpu")
+    with pytest.raises(BadInput, match="CUDA graphs need a GPU, and this run is on the CPU; leave CUDA graphs out"):
+        make(spec_of(world, device=device, localizer="stagewise", cuda_graphs=True), store)
+    assert not list(store.list()) and not store.unfinished()
+
+
+@pytest.mark.parametrize(
+    ("name", "device", "is_lean", "readout", "words"),
+    [
+        ("stagewise", "cuda", False, None, ""), ("stagewise", "cuda:1", False, "head", ""),
+        ("stagewise", "cuda", False, "causal", "causal readout"), ("stagewise", "cuda", True, None, "lean mode"),
+        ("fisher", "cuda", False, None, "'fisher' takes gradients of single examples"),
+        ("linearized", "cuda", False, None, "'linearized' takes gradients of single examples"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_recorded_is_refused_by_name(
+    name: str, device: str, is_lean: bool, readout: str | None, words: str
+) -> None:
+    pair: Any = readout and SimpleNamespace(readout=readout)
+    refusal = refused_graphs(LOCALIZERS[name], device, is_lean, pair)
+    assert (refusal is None) == (not words) and words in str(refusal)
+
+
+# Regions made by hand
+
+
+@pytest.fixture(scope="module")
+def source(world: Path, session: Session, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return produce(spec_of(world, sizes=("5%", "20%")), Store(tmp_path_factory.mktemp("source")), session=session)
+
+
+@pytest.fixture
+def stored(source: Run, store: Store) -> Store:
+    shutil.copytree(source.path, store.root / source.id)
+    return store
+
+
+def by_hand(world: Path, expression: Any) -> RunSpec:
+    return spec_of(world, localizer="expression", options={"expression": expression})
+
+
+def test_a_run_says_what_its_region_is_made_of(world: Path, session: Session, source: Run, stored: Store) -> None:
+    part = {"kinds": ["value"], "layers": [0], "biases": True}
+    asked = {"union": [{"run": source.id[:-2], "size": 400}, part]}
+    run = produce(by_hand(world, asked), stored, session=session)
+    expected = region_in(asked, session.pair(source.spec).table, lambda name, size: source.cut(size))
+    assert run.region() == expected and run.record.size == expected.size and 400 <= expected.size <= 416
+    assert f"-expression-{expected.size}-s0-" in run.id and failed_checks(run) == []
+    header, notes = run.region_header(), run.record.notes
+    (told,) = header["made_of"]
+    assert header["expression"] == {"union": [{"run": source.id, "size": 400}, part]}
+    assert {"run": source.id, "finetuned_fingerprint": source.record.finetuned.fingerprint}.items() <= told.items()
+    for name, file in (("region", REGION), ("ranking", RANKING)):
+        assert told[f"{name}_sha256"] == hashlib.sha256((source.path / file).read_bytes()).hexdigest()
+    assert any(source.id in note and told["region_sha256"][:12] in note for note in notes)
+    assert not any("size asked for" in note for note in notes)
+
+
+def test_a_planted_region_changes_what_is_named(source: Run, stored: Store) -> None:
+    """The hash belongs to the file that was read, not to a copy elsewhere."""
+    other = fake_run(stored, localizer="random", layers=2, width=16, sizes=("5%",), steps=2)
+    one, two = (
+        resolved_expression(
+            {"expression": {"run": run.id}}, graftable("bert", run.region().shapes), Library([stored])
+        ).sources
+        for run in (source, other)
+    )
+    assert one != two
+
+
+@pytest.mark.cases(1, 1)
+@pytest.mark.parametrize("phase", ["search", "evaluate"])
+def test_a_resumed_job_gives_the_same_region(
+    world: Path, session: Session, source: Run, stored: Store, phase: str
+) -> None:
+    asked = by_hand(world, {"difference": [{"layers": [1]}, {"run": source.id}]})
+    folder = interrupted(asked, stored, session, 1, phase)
+    assert (folder.work / CHECKPOINT).is_file()
+    same(produce(asked, stored, session=session), resumed(folder, session))
+
+
+@pytest.mark.cases(7, 5)
+@pytest.mark.parametrize(
+    ("options", "error", "words"),
+    [
+        ({}, BadInput, "needs its option"),
+        ({"expression": "layers 0"}, BadInput, "not JSON"),
+        ({"expression": []}, BadInput, "an object such as"),
+        ({"expression": {"layer": [0]}}, BadInput, "'layer' is not a part of a region expression"),
+        ({"expression": {"layers": [9]}}, BadInput, "no layer '9'; it has 0 to 1"),
+        ({"expression": {"parameters": ["pooler.dense.weight"]}}, BadInput, "no parameter 'pooler.dense.weight'"),
+        ({"expression": {"intersection": [{"layers": [0]}, {"layers": [1]}]}}, BadInput, "without entries"),
+        ({"expression": {"layers": []}}, BadInput, "without entries"),
+        ({"expression": {}, "stored": "x"}, BadInput, "name runs in the region expression"),
+        ({"expression": {"run": "no-such-run"}}, RunNotFound, "no run 'no-such-run'"),
+        ({"expression": {"run": "OTHER"}}, BadInput, "another architecture"),
+        ({"expression": {"run": "SOURCE", "size": 10**6}}, BadInput, "entries; 1,000,000 were requested"),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_made_is_said_before_any_compute(
+    world: Path, source: Run, stored: Store, options: dict[str, Any], error: type[Exception], words: str
+) -> None:
+    other = fake_run(stored, layers=3, width=8, sizes=("5%",), steps=2)
+    named = json.loads(json.dumps(options).replace("OTHER", other.id).replace("SOURCE", source.id))
+    before, session = sorted(stored.root.iterdir()), Session()
+    with pytest.raises(error, match=words) as raised:
+        produce(spec_of(world, localizer="expression", options=named), stored, session=session)
+    assert "pair" not in session.values, "the models were loaded"
+    assert sorted(stored.root.iterdir()) == before
+    assert "\n" not in str(raised.value) and str(raised.value).endswith(".")
+
+
+def test_runs_are_named_in_full_wherever_they_stand(source: Run, stored: Store) -> None:
+    def nested(run: str) -> dict[str, Any]:
+        return {"difference": [{"union": [{"run": run}, {"layers": [0]}]}, {"run": run, "size": 3}]}
+
+    assert in_full(nested(source.id[:12]), Library([stored])) == nested(source.id)
+
+
+@pytest.mark.slow
+def test_a_plan_needs_no_torch() -> None:
+    assert heavy_after("skillviz.runs.plan") == {}
+
+
+# Other models of the base
+
+
+@pytest.fixture
+def others(world: Path, tmp_path: Path) -> list[str]:
+    """Return two copies of the world's fine-tuned model with more noise on every floating-point weight."""
+    found = [shutil.copytree(world / "finetuned", tmp_path / name) for name in ("a", "b")]
+    for seed, folder in enumerate(found):
+        tensors, draw = load_file(folder / "model.safetensors"), torch.Generator().manual_seed(seed)
+        moved = {name: t + 0.1 * torch.randn(t.shape, generator=draw) for name, t in tensors.items()}
+        save_file(moved, folder / "model.safetensors", {"format": "pt"})
+    return list(map(str, found))
+
+
+def test_the_sum_is_that_of_each_model_less_the_base(world: Path, others: list[str]) -> None:
+    pair = load_pair(world / "base", world / "finetuned", device="cpu")
+    total, sentence = summed_movements(pair, str(world / "base"), others)
+    wanted = sum(load_pair(world / "base", other, device="cpu").finetuned - pair.base for other in others)
+    torch.testing.assert_close(total, wanted)
+    assert not torch.allclose(total, wanted + pair.finetuned - pair.base)
+    assert "a (" in sentence and "b (" in sentence
+
+
+@pytest.mark.nightly
+def test_a_run_takes_other_models_and_says_so(world: Path, store: Store, others: list[str]) -> None:
+    run, alone = (
+        produce(spec_of(world, localizer="tall-mask", options=options), store)
+        for options in ({"other_models": others[:1]}, {})
+    )
+    pair = load_pair(world / "base", world / "finetuned", device="cpu")
+    theirs, _ = summed_movements(pair, str(world / "base"), others[:1])
+    moved = (pair.finetuned - pair.base).abs()
+    ratio = torch.where(moved == 0, 0.0, moved / theirs.abs())
+    assert set(run.region().flat().tolist()) == set(ratio.topk(run.record.size).indices.tolist())
+    assert run.region() != alone.region()
+    said = ["other tasks' vectors are of another (" in "".join(one.record.notes) for one in (run, alone)]
+    assert said == [True, False]
+
+
+def test_what_is_no_other_model_of_the_base_is_one_sentence(world: Path, tmp_path: Path, store: Store) -> None:
+    pair, strange = load_pair(world / "base", world / "finetuned", device="cpu"), tiny_pair(tmp_path, "gpt2", "head")[1]
+    with pytest.raises(PairMismatch, match="is the fine-tuned model itself; name models of other tasks"):
+        summed_movements(pair, str(world / "base"), [str(world / "finetuned")])
+    for other, error in ((str(strange), SkillvizError), (str(tmp_path / "none"), SkillvizError), (3.5, BadInput)):
+        with pytest.raises(error):
+            produce(spec_of(world, localizer="tall-mask", options={"other_models": other}), store)
+    assert not store.list(), "refused before there is a folder"
