@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from torch import Tensor
 
 from skillviz.core.encoded import Encoded
 from skillviz.core.region import Region
@@ -13,6 +14,7 @@ from skillviz.models.pair import ModelPair, load_pair
 from skillviz.tasks.encode import encode
 from skillviz.tasks.registry import task
 from skillviz.tasks.splits import load
+from tests.models.folders import differing
 from tests.tiny import FAMILIES, MASKED, tiny_pair, tiny_task
 
 FITTING = [(f, r) for f in FAMILIES for r in (("head", "prompt") if f in MASKED else ("head", "causal"))]
@@ -30,7 +32,23 @@ def examples(folder: Path, pair: ModelPair, rows: int = 16, labels: int = 2) -> 
     return encode(found, load(found).test, pair.tokenizer, pair.readout_name)
 
 
-def some_region(pair: ModelPair, share: float = 0.1, seed: int = 0) -> Region:
-    """Return a random region with about this share of the pair's entries."""
-    flat = np.random.default_rng(seed).choice(pair.d, max(1, int(share * pair.d)), replace=False)
-    return Region.from_flat(flat, pair.table.shapes)
+def some_region(pair: ModelPair, share: float = 0.1, seed: int = 0, size: int | None = None) -> Region:
+    """Return a random region with about this share of the pair's entries, or with this size."""
+    size = max(1, int(share * pair.d)) if size is None else size
+    return Region.from_flat(np.random.default_rng(seed).choice(pair.d, size, replace=False), pair.table.shapes)
+
+
+def state_of(pair: ModelPair, state: str, region: Region | None = None) -> dict[str, Tensor]:
+    """Return a copy of the model's tensors in this state."""
+    with pair.at(state, region):
+        return {name: tensor.clone() for name, tensor in pair.model.state_dict().items()}
+
+
+def unlike(one: ModelPair, other: ModelPair) -> set[str]:
+    """Return what differs between two pairs: base, fine-tuned values, the head, or what moved outside."""
+    tensors = (
+        {"base": pair.base, "finetuned": pair.finetuned, **pair.head()}
+        | {f"{name} {place}": both[place] for name, both in pair.outside.items() for place in (0, 1)}
+        for pair in (one, other)
+    )
+    return differing(*tensors)

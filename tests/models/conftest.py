@@ -1,0 +1,59 @@
+"""A tiny pair for each test: `family`, `readout`, `options` (of tiny_pair) and `load_dtype` may be parametrized."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from skillviz.core.graft import Graft
+from skillviz.core.region import Region
+from skillviz.models.pair import ModelPair, load_pair
+from tests.models.examples import some_region
+from tests.tiny import tiny_pair
+
+
+@pytest.fixture
+def family() -> str:
+    return "bert"
+
+
+@pytest.fixture
+def readout() -> str:
+    return "head"
+
+
+@pytest.fixture
+def options() -> dict[str, Any]:
+    return {}
+
+
+@pytest.fixture
+def load_dtype() -> str:
+    return "float32"
+
+
+@pytest.fixture
+def base(tmp_path: Path, family: str, readout: str, options: dict[str, Any]) -> Path:
+    return tiny_pair(tmp_path, family, readout, **options)[0]
+
+
+@pytest.fixture
+def tuned(base: Path) -> Path:
+    return base.with_name("finetuned")
+
+
+@pytest.fixture
+def pair(base: Path, tuned: Path, readout: str, load_dtype: str) -> ModelPair:
+    return load_pair(base, tuned, readout=readout, device="cpu", dtype=load_dtype)
+
+
+@pytest.fixture
+def region(pair: ModelPair) -> Region:
+    return some_region(pair, size=200)
+
+
+@pytest.fixture
+def graft(pair: ModelPair, region: Region) -> Graft:
+    return pair.graft(region)
