@@ -1,7 +1,8 @@
-"""The end of each test's workers; a client of a worker without models."""
+"""The end of each test's workers; a client of a worker without models; a run, its pair and a worker in this process."""
 
 from __future__ import annotations
 
+import shutil
 import sys
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -12,10 +13,15 @@ import pytest
 
 from skillviz.live import client as started
 from skillviz.live.client import Client
+from skillviz.runs.run import Run
+from skillviz.runs.store import Store
+from skillviz.tasks import registry
+from skillviz.tasks.task import Task
 
 ECHO = Path(__file__).with_name("echo_worker.py")
 
 MakeClient = Callable[..., Client]
+Ask = Callable[..., dict[str, Any]]
 
 
 @pytest.fixture(autouse=True)
@@ -40,7 +46,6 @@ def lived(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @cache  # pytest makes an imported session fixture once per module; the cache makes it once per process
 def _lived(folder: Path) -> Path:
     from skillviz.runs.produce import produce
-    from skillviz.runs.store import Store
     from tests.runs.tiny_world import spec_of
     from tests.tiny import tiny_pair, tiny_task
 
@@ -49,6 +54,44 @@ def _lived(folder: Path) -> Path:
     tiny_task(folder / "other", rows=48)
     produce(spec_of(folder, sizes=("5%", "20%"), interpolation=True), Store(folder / "runs"))
     return folder
+
+
+@pytest.fixture
+def place(lived: Path, tmp_path: Path) -> Path:
+    """Return a copy of the run's store, beside the shared models and tasks."""
+    return Path(shutil.copytree(lived / "runs", tmp_path / "runs"))
+
+
+@pytest.fixture
+def run(place: Path) -> Run:
+    return Store(place).list()[0]
+
+
+@pytest.fixture
+def ask(place: Path, run: Run) -> Ask:
+    """Return a function that asks one worker in this process about the run."""
+    return asking(place, run)
+
+
+def asking(place: Path, run: Run) -> Ask:
+    """Return a function that asks a new worker in this process about the run; `pair` may name others."""
+    from skillviz.live.operations import answer  # imports torch
+    from skillviz.live.request import Worker
+
+    worker = Worker(place)
+    return lambda operation, **arguments: answer(worker, operation, {"pair": {"run": run.id}, **arguments})
+
+
+@pytest.fixture(scope="module")
+def pair(lived: Path) -> Any:
+    from skillviz.models.pair import load_pair  # imports torch
+
+    return load_pair(lived / "base", lived / "finetuned", task=lived / "task.yaml", device="cpu")
+
+
+@pytest.fixture(scope="module")
+def task(lived: Path) -> Task:
+    return registry.task(lived / "task.yaml")
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ from skillviz.errors import CorruptFile, ModelNotFound
 from skillviz.models import checkpoint
 from skillviz.models.checkpoint import ModelInfo, read_header, read_info
 from tests.models.folders import change_config, flip, weights
+from tests.refused import refuses
 from tests.tiny import tiny_model
 
 INDEX = "model.safetensors.index.json"
@@ -83,8 +84,7 @@ def test_mixed_dtypes_give_one_that_holds_both(tmp_path: Path) -> None:
 def test_a_cut_file_is_corrupt(tuned: Path, file: Path, keep: float) -> None:
     content = file.read_bytes()
     file.write_bytes(content[: int(keep * len(content)) if 0 < keep < 1 else int(keep)])
-    with pytest.raises(CorruptFile, match="not a complete safetensors file"):
-        read_info(tuned)
+    refuses(CorruptFile, "not a complete safetensors file", read_info, tuned)
 
 
 def garbled(header: object, data: bytes = b"") -> bytes:
@@ -110,8 +110,7 @@ def garbled(header: object, data: bytes = b"") -> bytes:
 )
 def test_garbage_is_corrupt(tuned: Path, file: Path, content: bytes) -> None:
     file.write_bytes(content)
-    with pytest.raises(CorruptFile, match="fetch or save it again"):
-        read_info(tuned)
+    refuses(CorruptFile, "fetch or save it again", read_info, tuned)
 
 
 def test_a_file_without_tensors_is_whole(tmp_path: Path) -> None:
@@ -124,14 +123,12 @@ def test_a_file_without_tensors_is_whole(tmp_path: Path) -> None:
 )
 def test_a_broken_configuration_or_none(tuned: Path, text: str | None, kind: type[Exception]) -> None:
     (tuned / "config.json").unlink() if text is None else (tuned / "config.json").write_text(text)
-    with pytest.raises(kind, match=r"config\.json"):
-        read_info(tuned)
+    refuses(kind, r"config\.json", read_info, tuned)
 
 
 def test_a_missing_shard(sharded: Path) -> None:
     sorted(sharded.glob("model-*.safetensors"))[1].unlink()
-    with pytest.raises(CorruptFile, match="which is not there"):
-        read_info(sharded)
+    refuses(CorruptFile, "which is not there", read_info, sharded)
 
 
 @pytest.mark.parametrize(
@@ -150,8 +147,7 @@ def test_an_index_without_names_of_its_files_is_refused(
 ) -> None:
     shutil.move(file, tmp_path / "elsewhere.safetensors")
     (tuned / INDEX).write_text(json.dumps(content))
-    with pytest.raises(CorruptFile, match=words):
-        read_info(tuned)
+    refuses(CorruptFile, words, read_info, tuned)
 
 
 def test_fingerprint_is_of_the_weights_alone_in_one_file_or_several(
@@ -207,5 +203,4 @@ def test_identity_names_no_path(tuned: Path) -> None:
 )
 def test_a_configuration_of_another_kind_is_refused(tuned: Path, field: str, value: object, why: str) -> None:
     change_config(tuned, **{field: value})
-    with pytest.raises(CorruptFile, match=f"'{field}[^']*' of .*config.json cannot be read: .*{why}"):
-        read_info(tuned)
+    refuses(CorruptFile, f"'{field}[^']*' of .*config.json cannot be read: .*{why}", read_info, tuned)

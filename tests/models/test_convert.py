@@ -22,6 +22,7 @@ from skillviz.models.fetch import hub_name, resolve
 from skillviz.tasks.project import CACHE_VARIABLE
 from tests.models.folders import differing, weights
 from tests.programs import program
+from tests.refused import refuses
 from tests.tiers import first
 
 TENSORS = {"a": torch.arange(6.0).reshape(2, 3).t(), "b": torch.ones(3, dtype=torch.bfloat16)}
@@ -68,8 +69,7 @@ def test_weights_come_through_to_the_bit_with_the_hashes_of_both(folder: Path, t
 
 
 def test_without_the_option_nothing_is_converted(folder: Path, cache: Path) -> None:
-    with pytest.raises(UnsafeWeights, match="--convert"):
-        resolve(folder)
+    refuses(UnsafeWeights, "--convert", resolve, folder)
     assert not cache.exists()
 
 
@@ -80,8 +80,7 @@ def test_what_was_converted_is_found_later_and_what_changed_is_not(folder: Path,
     convert.wanted.set(None)
     assert resolve(folder) == made, "a page or a resumed job reads the safetensors"
     torch.save({"a": torch.zeros(1)}, folder / "pytorch_model.bin")
-    with pytest.raises(UnsafeWeights):
-        resolve(folder)
+    refuses(UnsafeWeights, None, resolve, folder)
 
 
 @pytest.mark.nightly
@@ -172,24 +171,21 @@ def test_an_index_of_no_parts_or_strange_ones_is_refused(names: list[object], wo
     folder = pickled(tmp_path / "model", **{"pytorch_model-1.bin": TENSORS})
     weight_map = {str(number): name for number, name in enumerate(names)}
     (folder / "pytorch_model.bin.index.json").write_text(json.dumps({"weight_map": weight_map}))
-    with pytest.raises(UnsafeWeights, match=f"pytorch_model.bin.index.json' {words}"):
-        resolve(folder)
+    refuses(UnsafeWeights, f"pytorch_model.bin.index.json' {words}", resolve, folder)
 
 
 def test_a_read_only_skillviz_leaves_nothing_in_the_cache(
     folder: Path, told: list[str], cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SKILLVIZ_READONLY", "1")
-    with pytest.raises(ReadOnly):
-        resolve(folder)
+    refuses(ReadOnly, None, resolve, folder)
     assert not cache.exists() and not told
 
 
 @pytest.mark.slow
 def test_the_child_has_its_limits(folder: Path, told: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(convert, "MEMORY", 2**20)
-    with pytest.raises(UnsafeWeights, match="limits on memory, time or file size"):
-        resolve(folder)
+    refuses(UnsafeWeights, "limits on memory, time or file size", resolve, folder)
 
 
 @pytest.mark.parametrize(
@@ -204,5 +200,4 @@ def test_a_child_that_fails_by_itself_says_why(
     words: str, why: str, folder: Path, tmp_path: Path, told: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "executable", str(program(tmp_path / "python", f"echo '{words}' >&2\nexit 3")))
-    with pytest.raises(UnsafeWeights, match=f"cannot be converted: .*{why}"):
-        resolve(folder)
+    refuses(UnsafeWeights, f"cannot be converted: .*{why}", resolve, folder)

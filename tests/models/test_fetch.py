@@ -1,14 +1,19 @@
-"""Tests of resolving a typed name to a folder; only safetensors are ever used."""
+"""Tests of resolving a typed name to a folder, where only safetensors are ever used; and of downloads from any address
+of the hub: byte for byte, with progress."""
 
 from __future__ import annotations
 
 import json
+import os
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 from unittest.mock import Mock
 
 import huggingface_hub
 import pytest
+import torch
 from huggingface_hub.errors import LocalEntryNotFoundError
 from typer.main import get_command
 
@@ -25,11 +30,16 @@ from skillviz.models.fetch import (
     refuse_absent,
     resolve,
 )
+from skillviz.models.frozen_tensors import strip
+from skillviz.models.preflight import preflight
 from skillviz.models.weight_files import has_weights
 from skillviz.runs.store import Store, shipped_root
 from skillviz.studies.plan import study_plan
 from skillviz.studies.store import FILE, list_studies
 from skillviz.tasks.project import CACHE_VARIABLE, project_root
+from tests.hub import COMMIT, hub_of
+from tests.models.folders import weights
+from tests.refused import refuses
 
 
 def folder_with(path: Path, *names: str) -> Path:
@@ -101,14 +111,12 @@ STATE = ["optimizer.pt", "rng_state_0.pth", "scheduler.pt", "training_args.bin"]
 def test_a_folder_without_safetensors_is_refused(
     names: list[str], kind: type[Exception], words: str, tmp_path: Path
 ) -> None:
-    with pytest.raises(kind, match=words):
-        resolve(folder_with(tmp_path / "m", "config.json", *names))
+    refuses(kind, words, resolve, folder_with(tmp_path / "m", "config.json", *names))
 
 
 @pytest.mark.parametrize("source", ["./nowhere", "/not/here/at-all", "~/nope/nope", "a/b/c", "", "x y/z"])
 def test_a_missing_folder_is_not_looked_for_on_the_hub(source: str, no_hub: None) -> None:
-    with pytest.raises(ModelNotFound, match="there is no folder"):
-        resolve(source)
+    refuses(ModelNotFound, "there is no folder", resolve, source)
 
 
 @pytest.mark.parametrize(("source", "revision"), [("org/name", None), ("org/name@v1.0", "v1.0"), ("gpt2", None)])
@@ -125,8 +133,7 @@ def test_an_id_is_fetched_at_its_revision_without_code(
 
 
 def test_a_hub_model_without_safetensors(snapshot: Path) -> None:
-    with pytest.raises(ModelNotFound, match="org/name.*--convert"):
-        resolve("org/name")
+    refuses(ModelNotFound, "org/name.*--convert", resolve, "org/name")
 
 
 @pytest.mark.parametrize(
@@ -189,21 +196,18 @@ def test_what_is_absent_is_told_without_asking_anybody(tmp_path: Path, monkeypat
         ("${SKILLVIZ_REAL}/models/mini", "not set; set SKILLVIZ_REAL to the folder that holds models/mini,"),
         ("examples/models/gone", "`git checkout -- examples/models/gone` restores it"),
     ):
-        with pytest.raises(ModelNotFound, match=words):
-            refuse_absent(source)
+        refuses(ModelNotFound, words, refuse_absent, source)
 
 
 @pytest.mark.parametrize("source", [*(f"{name}/gone" for name in FOLDERS), "models/pairs/gone", "${NOT_SET_HERE}/gone"])
 def test_the_projects_own_folders_are_never_looked_for_on_the_hub(source: str, no_hub: None) -> None:
     assert is_local(source), "it would be fetched"
     for refuse in (resolve, refuse_absent):
-        with pytest.raises(ModelNotFound, match=r"(?s)\A(?!.*hf download)"):
-            refuse(source)
+        refuses(ModelNotFound, r"(?s)\A(?!.*hf download)", refuse, source)
 
 
 def test_what_was_a_folder_is_not_called_an_id(snapshot: Path) -> None:
-    with pytest.raises(ModelNotFound, match=r"there is no folder 'own/tuned'; give"):
-        refuse_absent("own/tuned", was_folder=True)
+    refuses(ModelNotFound, r"there is no folder 'own/tuned'; give", refuse_absent, "own/tuned", was_folder=True)
 
 
 @pytest.mark.nightly
@@ -238,3 +242,55 @@ def test_the_noted_command_is_the_one_that_the_benchmarks_tell() -> None:
     told = (project_root() / "benchmarks" / "README.md").read_text()
     assert f"\n{command_that_makes('models/minilm-l6-sst2-linear04')}\n" in told
     assert command_that_makes("models/another") is None
+
+
+SCRIPT = """
+import json, sys
+from skillviz.models.fetch import is_local, resolve
+from skillviz.models.pair import load_pair
+told = []
+assert not is_local("some/encoder")
+folder = resolve("some/encoder", lambda done, total: told.append((done, total)))
+assert is_local("some/encoder")
+pair = load_pair("gone/from/here", sys.argv[1])
+print(json.dumps([str(folder), told, pair.base_info.identity(), pair.finetuned_info.fingerprint]))
+"""
+
+
+def run(words: list[str], environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    """Run Python with these words and these variables."""
+    words, environment = [sys.executable, *words], {**os.environ, **environment}
+    return subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.slow
+def test_a_pair_opens_beside_the_base_that_was_downloaded(base: Path, tuned: Path, tmp_path: Path) -> None:
+    strip(tuned, base, dtype="float16", hub="some/encoder")
+    here = preflight(base, tuned)
+    (base / "pytorch_model.bin").write_bytes(b"a pickle")
+    with hub_of({"some/encoder": base}) as hub:
+        done = run(["-c", SCRIPT, str(tuned)], hub.environment(tmp_path / "home"))
+    assert done.returncode == 0, done.stderr
+    folder, told, identity, fingerprint = json.loads(done.stdout.splitlines()[-1])
+    assert (Path(folder) / "model.safetensors").read_bytes() == (base / "model.safetensors").read_bytes()
+    assert not [path for path in hub.asked if path.endswith(".bin")]
+    total = sum(file.stat().st_size for file in base.iterdir() if file.suffix != ".bin")
+    assert max(told) == [total, total] and len(told) > 1
+    assert identity == {"id": "some/encoder", "revision": COMMIT, "fingerprint": here.base.fingerprint}
+    assert fingerprint == here.finetuned.fingerprint
+
+
+@pytest.mark.nightly
+def test_a_pickled_model_of_the_hub_is_converted_once_and_then_at_hand(base: Path, tuned: Path, tmp_path: Path) -> None:
+    torch.save(weights(tuned), tuned / "pytorch_model.bin")
+    (tuned / "model.safetensors").unlink()
+    check = ["-m", "skillviz", "preflight", "--base", "some/encoder", "--finetuned", "some/tuned"]
+    with hub_of({"some/encoder": base, "some/tuned": tuned}) as hub:
+        here = {**hub.environment(tmp_path / "home"), CACHE_VARIABLE: str(tmp_path / "cache")}
+        refused, converted = run(check, here), run([*check, "--convert"], here)
+    assert refused.returncode == 2 and "--convert" in refused.stderr
+    assert converted.returncode == 0 and "sha256" in converted.stderr, converted.stderr
+    script = "from skillviz.models.fetch import is_local; print(is_local('some/tuned'), is_local('some/other'))"
+    for words, said in ((["-c", script], "True False"), (check, "graftable")):
+        offline = run(words, {**here, "HF_HUB_OFFLINE": "1"})
+        assert offline.returncode == 0 and said in offline.stdout, offline.stderr

@@ -24,6 +24,7 @@ from skillviz.models.pair import ModelPair, load_pair
 from skillviz.models.preflight import preflight
 from tests.models.examples import unlike
 from tests.models.folders import change_config, change_json, change_weights, differing, flip, weights
+from tests.refused import refuses
 from tests.tiny import tiny_pair
 
 preflight_module = importlib.import_module("skillviz.models.preflight")
@@ -61,12 +62,10 @@ def test_another_base_and_a_tampered_one_are_refused(base: Path, tuned: Path, tm
     strip(tuned, base)
     assert [type(error) for error in preflight(other, tuned).errors] == [WrongBase]
     for use in (partial(load_pair, other, tuned), partial(fill, tuned, other)):
-        with pytest.raises(WrongBase, match="fingerprint"):
-            use()
+        refuses(WrongBase, "fingerprint", use)
     assert FROZEN in read_info(tuned).config
     flip(base / "model.safetensors", -3)
-    with pytest.raises((WrongBase, PairMismatch)):
-        load_pair(base, tuned)
+    refuses((WrongBase, PairMismatch), None, load_pair, base, tuned)
 
 
 @pytest.mark.parametrize("left", [{"tensors": {"a": "a"}}, {"rows": {"b": "b"}}, {}])
@@ -123,8 +122,7 @@ def test_changed_rows_that_do_not_fit_are_refused(base: Path, tuned: Path, numbe
     name = move_rows(tuned, [0, 5, 6])
     strip(tuned, base)
     change_weights(tuned, lambda tensors: {**tensors, f"{name}.rows": torch.tensor(numbers, dtype=torch.int32)})
-    with pytest.raises(CorruptFile, match="do not fit its base"):
-        load_pair(base, tuned)
+    refuses(CorruptFile, "do not fit its base", load_pair, base, tuned)
 
 
 @pytest.mark.parametrize("more", [0, 1])
@@ -139,8 +137,7 @@ def test_nothing_to_leave_out_and_twice_are_refused(base: Path, tuned: Path, tmp
     other, moved = tiny_pair(tmp_path / "half", "roberta", "prompt", torch.float16, base_dtype=torch.float32)
     strip(tuned, base)
     for folder, of, words in ((tuned, base, "already"), (moved, other, "nothing to leave out")):
-        with pytest.raises(BadInput, match=words):
-            strip(folder, of)
+        refuses(BadInput, words, strip, folder, of)
 
 
 @pytest.mark.nightly
@@ -178,8 +175,7 @@ def test_a_difference_in_float16_is_one_model_beside_its_base_in_any_dtype(
         for info, own in ((found.base_info, first.base_info), (found.finetuned_info, first.finetuned_info)):
             assert (info.fingerprint, info.dtype) == (own.fingerprint, "float16")
     other, _ = tiny_pair(tmp_path / "other", family, readout, seed=7)
-    with pytest.raises(WrongBase, match="fingerprint"):
-        load_pair(other, tuned, readout=readout)
+    refuses(WrongBase, "fingerprint", load_pair, other, tuned, readout=readout)
 
 
 def test_fill_writes_the_rounded_model(base: Path, tuned: Path) -> None:
@@ -194,16 +190,14 @@ def test_values_beyond_float16_are_refused(base: Path, tuned: Path) -> None:
     large[max(large)].view(-1)[0] = 1e6
     change_weights(tuned, lambda _: large)
     for dtype, words in (("float16", "beyond float16"), ("int8", "allowed: float16")):
-        with pytest.raises(BadInput, match=words):
-            strip(tuned, base, dtype=dtype)
+        refuses(BadInput, words, strip, tuned, base, dtype=dtype)
     assert not differing(weights(tuned), large)
 
 
 def test_a_base_that_numpy_cannot_read_is_refused(base: Path, tuned: Path, tmp_path: Path) -> None:
     other = in_dtype(base, tmp_path / "brain", torch.bfloat16)
     strip(tuned, base, dtype="float16")
-    with pytest.raises(BadModel, match="BF16"):
-        preflight(other, tuned)
+    refuses(BadModel, "BF16", preflight, other, tuned)
 
 
 def test_where_the_base_is_not_here_the_published_one_is_taken(
@@ -211,8 +205,7 @@ def test_where_the_base_is_not_here_the_published_one_is_taken(
 ) -> None:
     strip(tuned, base, dtype="float16", hub="some/encoder")
     whole, gone = load_pair(base, tuned), tmp_path / "gone"
-    with pytest.raises(ModelNotFound, match="gone"):
-        preflight(gone, tuned)
+    refuses(ModelNotFound, "gone", preflight, gone, tuned)
     monkeypatch.setattr(preflight_module, "is_local", {"some/encoder": True}.__getitem__)
     found, resolve = {"some/encoder": in_dtype(base, tmp_path / "cached", torch.float32)}, preflight_module.resolve
     monkeypatch.setattr(preflight_module, "resolve", lambda source: found.get(source) or resolve(source))

@@ -20,6 +20,7 @@ from skillviz.runs.selfcheck import ends_check, fingerprint_of
 from skillviz.runs.wise import grid_logits, on_path
 from tests.models.examples import examples
 from tests.models.folders import change_weights, differing
+from tests.refused import refuses
 
 GRID = np.array([0.0, 0.4, 1.0])
 SLOW = pytest.mark.slow
@@ -98,14 +99,12 @@ def test_a_file_that_is_not_as_the_model_has_it_is_refused(base: Path, tuned: Pa
     change_weights(
         tuned, lambda t: {n.replace("0.attention.self.query.w", "0.attention.self.asked.w"): t[n] for n in t}
     )
-    with pytest.raises((BadInput, PairMismatch)):
-        load_lean(base, tuned)
+    refuses((BadInput, PairMismatch), None, load_lean, base, tuned)
 
 
 @pytest.mark.parametrize("readout", ["prompt"])
 def test_a_model_that_did_not_move_is_refused(base: Path, tmp_path: Path) -> None:
-    with pytest.raises(PairMismatch, match="identical"):
-        load_lean(base, shutil.copytree(base, tmp_path / "copy"))
+    refuses(PairMismatch, "identical", load_lean, base, shutil.copytree(base, tmp_path / "copy"))
 
 
 @pytest.mark.parametrize("readout", ["prompt"])

@@ -21,6 +21,7 @@ from skillviz.models.preflight import preflight
 from skillviz.tasks.registry import task
 from tests.models.examples import state_of
 from tests.models.folders import change_config, change_json, change_weights, differing
+from tests.refused import refuses
 from tests.tiny import tiny_pair, tiny_task
 
 FILE = "adapter_model.safetensors"
@@ -124,8 +125,7 @@ def test_preflight_counts_the_adapters_labels(tmp_path: Path, base: Path, folder
 
 def test_the_adapter_of_another_base(tmp_path: Path, base: Path, other: Path) -> None:
     folder = adapter(tmp_path / "lora", other)
-    with pytest.raises(PairMismatch, match="was trained on 'base'"):
-        load_pair(base, folder)
+    refuses(PairMismatch, "was trained on 'base'", load_pair, base, folder)
     # A copy of the same weights under another name is the same base.
     assert preflight(shutil.copytree(other, tmp_path / "copied"), folder).fits
 
@@ -207,8 +207,7 @@ def test_an_adapter_for_other_shapes(tmp_path: Path, folder: Path, words: str, c
 )
 def test_a_part_of_the_head_that_neither_has_is_refused(base: Path, folder: Path, dropped: str, words: str) -> None:
     change_weights(folder, lambda tensors: {n: t for n, t in tensors.items() if dropped not in n}, FILE)
-    with pytest.raises(RandomHead, match=words):
-        load_pair(base, folder)
+    refuses(RandomHead, words, load_pair, base, folder)
 
 
 @pytest.mark.parametrize("settings", [{"modules_to_save": ["pooler", "classifier"]}])
@@ -252,8 +251,7 @@ def test_a_quantized_base_cannot_be_compared_with_its_conversion(base: Path, oth
 
 
 def test_an_adapter_is_no_base(folder: Path, tuned: Path) -> None:
-    with pytest.raises(BadModel, match="is a LoRA adapter"):
-        preflight(folder, tuned)
+    refuses(BadModel, "is a LoRA adapter", preflight, folder, tuned)
 
 
 @pytest.mark.parametrize("sharded", [False, True])
@@ -262,8 +260,7 @@ def test_an_adapter_beside_a_whole_model_is_refused(base: Path, tuned: Path, fol
     if sharded:
         (tuned / "model.safetensors").rename(tuned / "model-00001-of-00001.safetensors")
         (tuned / "model.safetensors.index.json").write_text("{}")
-    with pytest.raises(BadModel, match="a whole model and an adapter"):
-        preflight(base, tuned)
+    refuses(BadModel, "a whole model and an adapter", preflight, base, tuned)
 
 
 @pytest.mark.parametrize("kind", ["TOKEN_CLS"])
@@ -319,8 +316,13 @@ def test_patterns_are_tried_again_with_the_names_that_the_headers_lack(
     change_adapter(folder, exclude_modules=r"(?=.*self\.dropout)(.+)+!")
     monkeypatch.setattr(lora, "SECONDS", 1)
     assert preflight(base, folder).fits
-    with pytest.raises(BadModel, match="'exclude_modules' of the adapter 'lora' cannot be used: .*more than 1 seconds"):
-        load_pair(base, folder)
+    refuses(
+        BadModel,
+        "'exclude_modules' of the adapter 'lora' cannot be used: .*more than 1 seconds",
+        load_pair,
+        base,
+        folder,
+    )
 
 
 @pytest.mark.parametrize("settings", [{"rank_pattern": {"layer.0.attention.self.query": 3}}])
@@ -328,8 +330,11 @@ def test_lists_and_names_need_no_process(base: Path, folder: Path, monkeypatch: 
     monkeypatch.setattr(lora, "TRIAL", "raise SystemExit(1)")
     assert preflight(base, folder).fits
     change_adapter(folder, target_modules=".*query")
-    with pytest.raises(BadModel, match=r"'\.\*query' cannot be matched with the names of .* \(status 1\)"):
-        preflight(base, folder).raise_first()
+    refuses(
+        BadModel,
+        r"'\.\*query' cannot be matched with the names of .* \(status 1\)",
+        preflight(base, folder).raise_first,
+    )
 
 
 @pytest.mark.cases(3, 12)
@@ -343,8 +348,7 @@ def test_settings_that_peft_cannot_take_are_refused_alike_before_and_at_load(
     problem = preflight(base, folder).problems[0]
     assert re.match(f"'{name}' of the adapter 'lora' cannot be used: .*merge_and_unload", problem)
     assert len(problem) < 500 and "_pattern_mismatch" not in problem
-    with pytest.raises(BadModel, match=rf"\ABadModel: {re.escape(problem)}\Z"):
-        load_pair(base, folder)
+    refuses(BadModel, rf"\ABadModel: {re.escape(problem)}\Z", load_pair, base, folder)
 
 
 @pytest.mark.cases(6, 4)
@@ -395,5 +399,4 @@ def test_what_peft_raises_is_one_sentence(
     base: Path, folder: Path, error: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(PeftModel, "from_pretrained", Mock(side_effect=error("odd")))
-    with pytest.raises(BadModel, match="'lora' cannot be merged into 'base': odd. Merge it"):
-        load_pair(base, folder)
+    refuses(BadModel, "'lora' cannot be merged into 'base': odd. Merge it", load_pair, base, folder)

@@ -34,7 +34,8 @@ from skillviz.runs.export import write_mergekit
 from skillviz.tasks import registry
 from tests.models.examples import FITTING, some_region, unlike
 from tests.models.folders import change_config, change_json, change_weights, differing, drop_tokenizer, weights
-from tests.tiny import tiny_pair, tiny_task, tiny_tokenizer
+from tests.refused import refuses
+from tests.tiny import tiny_pair, tiny_task
 
 WRAPPERS = ("_orig_mod.", "module.", "module._orig_mod.", "_orig_mod.module.")
 
@@ -83,8 +84,7 @@ def test_a_wrapped_pair_is_stored_as_its_difference(base: Path, tuned: Path) -> 
 
 def test_a_tensor_with_and_without_the_wrapper_is_refused(tuned: Path) -> None:
     change_weights(tuned, lambda t: {**t, **{"_orig_mod." + name: v for name, v in list(t.items())[:1]}})
-    with pytest.raises(CorruptFile, match="with and without"):
-        read_info(tuned)
+    refuses(CorruptFile, "with and without", read_info, tuned)
 
 
 def resize(folder: Path, readout: str, more: int, *tokens: str) -> int:
@@ -176,8 +176,7 @@ def test_a_graft_brings_the_rows_of_added_tokens(
     with grafted(plain, graft), torch.inference_mode():
         assert torch.equal(plain.eval()(**ids).logits, wanted["logits"])
     assert not differing(plain.state_dict(), before)
-    with pytest.raises(BadInput, match="peft would store the whole embedding"):
-        write_adapter(tmp_path, result.model, graft, "base")
+    refuses(BadInput, "peft would store the whole embedding", write_adapter, tmp_path, result.model, graft, "base")
     write_mergekit(tmp_path / "merge", opened_base(base, graft), graft)
     states = (load_model(tmp_path / "merge" / name, readout).model.state_dict() for name in ("base", "graft"))
     start, end = ({name: state[name][rows:] for name in graft.rows} for state in states)
@@ -191,24 +190,35 @@ def test_what_cannot_carry_added_tokens_is_refused(base: Path, tuned: Path, tmp_
         resize(folder, "causal", more, *tokens)
     pair = load_pair(base, tuned, readout="causal")
     full = Region.full(pair.table.shapes)
-    with pytest.raises(PairMismatch, match=r"the graft adds 8 rows to the [0-9,]+ of its base"):
-        applied(other, pair.graft(full), force=True)
+    refuses(
+        PairMismatch, r"the graft adds 8 rows to the [0-9,]+ of its base", applied, other, pair.graft(full), force=True
+    )
     (base / "tokenizer.json").unlink()
-    with pytest.raises(BadInput, match="its tokenizer is not the base's with tokens added"):
-        load_pair(base, tuned, readout="causal").graft(full)
+    refuses(
+        BadInput,
+        "its tokenizer is not the base's with tokens added",
+        load_pair(base, tuned, readout="causal").graft,
+        full,
+    )
 
 
 @pytest.mark.parametrize("family", ["gpt2"])
 def test_added_tokens_that_take_the_ids_of_others_or_have_no_rows_are_refused(base: Path, tuned: Path) -> None:
     rows = resize(tuned, "head", 1, "[added]", "[too]", "[many]")
-    with pytest.raises(PairMismatch, match=rf"the tokenizer has {rows + 3} tokens and the model {rows + 1}"):
-        preflight(base, tuned).raise_first()
+    refuses(
+        PairMismatch,
+        rf"the tokenizer has {rows + 3} tokens and the model {rows + 1}",
+        preflight(base, tuned).raise_first,
+    )
     resize(tuned, "head", 7)
     model = json.loads((tuned / "tokenizer.json").read_text())["model"]
     *_, (one, first), (other, second) = model["vocab"].items()
     change_json(tuned / "tokenizer.json", model={**model, "vocab": {**model["vocab"], one: second, other: first}})
-    with pytest.raises(PairMismatch, match=r"it gives '.+' \(and 1 more\) another id; added tokens are accepted where"):
-        preflight(base, tuned).raise_first()
+    refuses(
+        PairMismatch,
+        r"it gives '.+' \(and 1 more\) another id; added tokens are accepted where",
+        preflight(base, tuned).raise_first,
+    )
 
 
 def test_without_a_tokenizers_size_nothing_is_taken_for_padding(base: Path, tuned: Path) -> None:
@@ -235,8 +245,7 @@ def test_fine_tuning_does_not_go_on_with_such_a_head(tuned: Path, tmp_path: Path
     change_config(tuned, problem_type=kind)
     settings = TrainingConfig("sgd", "head", "own", 1, 8, 0.1).settings(), torch.device("cpu")
     two, three = (registry.task(tiny_task(tmp_path / str(labels), labels=labels)) for labels in (2, 3))
-    with pytest.raises(BadModel, match=KINDS[kind]):
-        open_trainable(str(tuned), two, *settings)
+    refuses(BadModel, KINDS[kind], open_trainable, str(tuned), two, *settings)
     # With another number of labels the head is new.
     opened = open_trainable(str(tuned), three, *settings)
     assert opened.model.config.problem_type == "single_label_classification"

@@ -1,4 +1,5 @@
-"""Tests of loading: the values are the files' own, the head is the fine-tuned model's, and nothing is invented."""
+"""Tests of loading: the values are the files' own, the head is the fine-tuned model's, and nothing is invented; and of
+the four states: exact to the bit, and restored after use."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ import shutil
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from transformers import (
@@ -18,18 +20,21 @@ from transformers import (
 
 from skillviz.core.architectures import FAMILIES
 from skillviz.core.graft import Graft
+from skillviz.core.overlap import iou_matrix
 from skillviz.core.region import Region
 from skillviz.errors import BadInput, PairMismatch, RandomHead
 from skillviz.models import pair as loading
 from skillviz.models.applied import applied
 from skillviz.models.heads import is_head
+from skillviz.models.lean_pair import load_lean
 from skillviz.models.pair import STATES, ModelPair, load_pair
 from skillviz.models.predict import predict
 from skillviz.tasks.task import Files, Task
-from tests.models.examples import FITTING, examples, unlike
+from tests.models.examples import FITTING, examples, state_of, unlike
 from tests.models.folders import change_config, change_weights, differing, drop, weights
-from tests.refused import refused
-from tests.tiny import tiny_model, tiny_task, tiny_tokenizer
+from tests.refused import refused, refuses
+from tests.tiers import first
+from tests.tiny import AUTO, tiny_model, tiny_task, tiny_tokenizer
 
 KINDS = {"base": AutoModel, "finetuned": AutoModelForSequenceClassification}
 
@@ -171,8 +176,7 @@ def test_equal_members_hold_no_skill_and_are_a_pair_only_where_that_is_asked_for
     same = Path(shutil.copytree(base, base.with_name("same")))
     if readout == "head":
         AutoModelForSequenceClassification.from_pretrained(base).save_pretrained(same)
-    with pytest.raises(PairMismatch, match="identical in every graftable parameter"):
-        load_pair(base, same)
+    refuses(PairMismatch, "identical in every graftable parameter", load_pair, base, same)
     pair = load_pair(base, same, is_graft=True)
     assert torch.equal(pair.base, pair.finetuned)
 
@@ -183,15 +187,13 @@ def test_what_only_loading_finds_missing(base: Path, tuned: Path, tmp_path: Path
     whole = shutil.copytree(tuned, tmp_path / "whole")
     for lacks, other, words in ((tuned, tuned, "LayerNorm.bias"), (base, whole, "the base 'base' has no")):
         drop(lacks, "cls.predictions.transform.LayerNorm.bias")
-        with pytest.raises(RandomHead, match=words):
-            load_pair(base, other)
+        refuses(RandomHead, words, load_pair, base, other)
 
 
 def test_preflight_speaks_first(base: Path, tuned: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     drop(tuned, "classifier.weight")
     monkeypatch.setattr(loading, "load_model", lambda *a, **k: pytest.fail("weights were read"))
-    with pytest.raises(RandomHead):
-        load_pair(base, tuned)
+    refuses(RandomHead, None, load_pair, base, tuned)
 
 
 test_an_unknown_dtype_is_refused = refused(
@@ -231,8 +233,9 @@ def test_the_full_graft_on_the_base_is_the_fine_tuned_model(pair: ModelPair, tun
 
 def test_the_task_may_be_its_file(base: Path, tuned: Path, tmp_path: Path) -> None:
     assert load_pair(base, tuned, task=str(tiny_task(tmp_path / "two")), device="cpu").d > 0
-    with pytest.raises(PairMismatch, match="has 2 labels"):
-        load_pair(base, tuned, task=tiny_task(tmp_path / "three", labels=3), device="cpu")
+    refuses(
+        PairMismatch, "has 2 labels", load_pair, base, tuned, task=tiny_task(tmp_path / "three", labels=3), device="cpu"
+    )
 
 
 @pytest.mark.parametrize("options", [{"labels": 3}])
@@ -266,3 +269,132 @@ def test_a_bare_base_of_an_architecture_without_a_row_gets_the_whole_fine_tuned_
     head, own = load_pair(tmp_path / "base", tmp_path / "tuned").head(), weights(tmp_path / "tuned")
     assert {name.split(".")[0] for name in head} == {"head", "classifier"}
     assert not differing(head, {name: own[name] for name in head})
+
+
+DTYPES = ["float32", "bfloat16"]
+moved_embeddings = pytest.mark.parametrize("options", [{"move_embeddings": True}], ids=["embeddings"])
+
+
+def alone(folder: Path, readout: str, dtype: str) -> dict[str, torch.Tensor]:
+    """Return the tensors of the folder's model, opened by transformers."""
+    return AUTO[readout].from_pretrained(folder, dtype=getattr(torch, dtype)).state_dict()
+
+
+@pytest.mark.cases(5, 4)
+@moved_embeddings
+@pytest.mark.parametrize(("family", "readout"), FITTING)
+@pytest.mark.parametrize("load_dtype", first(DTYPES, "float32".__eq__))
+def test_finetuned_is_the_fine_tuned_model_whole(pair: ModelPair, tuned: Path, readout: str, load_dtype: str) -> None:
+    assert not differing(state_of(pair, "finetuned"), alone(tuned, readout, load_dtype))
+
+
+@pytest.mark.cases(3, 3)
+@moved_embeddings
+@pytest.mark.parametrize(("family", "readout"), [("bert", "prompt"), ("gpt2", "causal"), ("llama", "causal")])
+@pytest.mark.parametrize("load_dtype", DTYPES)
+def test_pretrained_is_the_base_whole(pair: ModelPair, base: Path, readout: str, load_dtype: str) -> None:
+    wanted = alone(base, readout, load_dtype)
+    for state, region in (("pretrained", None), ("grafted", Region.empty(pair.table.shapes))):
+        assert not differing(state_of(pair, state, region), wanted), state
+
+
+@pytest.mark.parametrize("load_dtype", DTYPES)
+@pytest.mark.parametrize("options", [{}, {"move_embeddings": True}], ids=["blocks", "embeddings"])
+def test_the_ends_of_graft_and_complement(pair: ModelPair) -> None:
+    empty, full = Region.empty(pair.table.shapes), Region.full(pair.table.shapes)
+    for state, region, wanted in (
+        ("grafted", empty, pair.base),
+        ("grafted", full, pair.finetuned),
+        ("complement", empty, pair.finetuned),
+        ("complement", full, pair.base),
+    ):
+        outside = {name: both[state == "complement"] for name, both in pair.outside.items()}
+        with pair.at(state, region):
+            found = {name: pair.model.get_parameter(name) for name in outside}
+            assert torch.equal(pair.flat.theta, wanted) and not differing(found, outside), state
+
+
+@pytest.mark.parametrize("load_dtype", DTYPES)
+def test_graft_and_complement_share_no_entry_and_miss_none(pair: ModelPair, region: Region) -> None:
+    inside = torch.zeros(pair.d, dtype=torch.bool)
+    inside[torch.from_numpy(region.flat())] = True
+    for state, own, rest in (("grafted", pair.finetuned, pair.base), ("complement", pair.base, pair.finetuned)):
+        with pair.at(state, region):
+            assert torch.equal(pair.flat.theta, torch.where(inside, own, rest)), state
+
+
+@pytest.mark.cases(3, 3)
+@moved_embeddings
+@pytest.mark.parametrize("state", STATES)
+@pytest.mark.parametrize("load_dtype", DTYPES)
+def test_left_bit_for_bit_even_after_an_error(pair: ModelPair, region: Region, state: str) -> None:
+    # A soft graft in the middle of a search, with both zeros and a NaN.
+    pair.flat.theta.lerp_(pair.finetuned, 0.3)
+    pair.flat.theta[:3] = torch.tensor([0.0, -0.0, float("nan")])
+    before = {name: tensor.clone() for name, tensor in pair.model.state_dict().items()}
+    with pytest.raises(KeyError), pair.at(state, region):
+        assert differing(pair.model.state_dict(), before)
+        pair.flat.theta.fill_(7)
+        raise KeyError
+    assert not differing(pair.model.state_dict(), before)
+
+
+def test_negative_zero_at_rest_survives(pair: ModelPair) -> None:
+    """The base's zeros must not replace the model's negative zeros: they are equal, but have other bits."""
+    zeros = torch.tensor([0.0, -0.0])
+    pair.base[:2] = zeros
+    pair.flat.theta.copy_(pair.base)
+    pair.flat.theta[:2] = -zeros
+    before = {name: tensor.clone() for name, tensor in pair.model.state_dict().items()}
+    state_of(pair, "finetuned")
+    assert not differing(pair.model.state_dict(), before)
+
+
+@moved_embeddings
+def test_states_nest(pair: ModelPair, region: Region) -> None:
+    wanted = {state: state_of(pair, state, region) for state in ("pretrained", "finetuned", "grafted")}
+    with pair.at("finetuned"):
+        assert not differing(state_of(pair, "grafted", region), wanted["grafted"])
+        assert not differing(pair.model.state_dict(), wanted["finetuned"])
+    assert not differing(pair.model.state_dict(), wanted["pretrained"])
+    assert differing(wanted["grafted"], wanted["finetuned"])
+
+
+@moved_embeddings
+@pytest.mark.parametrize("lean", [False, True])
+def test_a_region_whose_parameters_are_in_another_order_is_the_same_graft(
+    pair: ModelPair, base: Path, tuned: Path, region: Region, lean: bool
+) -> None:
+    """Files order their parameters by name and models by layer: flat indices are valid in one order only."""
+    turned = Region(region.indices, dict(reversed(region.shapes.items())))
+    assert turned == region and not np.array_equal(turned.flat(), region.flat())
+    assert (iou_matrix({"one": region, "other": turned}).to_numpy() == 1).all()
+    pair = load_lean(base, tuned, readout="head", device="cpu") if lean else pair
+    for state in ("grafted", "complement"):
+        assert not differing(state_of(pair, state, region), state_of(pair, state, turned)), state
+    if not lean:
+        assert not differing(between(pair, region), between(pair, turned))
+        assert not differing(pair.graft(region).values, pair.graft(turned).values)
+
+
+def between(pair: ModelPair, region: Region) -> dict[str, torch.Tensor]:
+    """Return the model's tensors halfway to the region's graft."""
+    with pair.at("pretrained"):
+        pair.put_between(0.5, region)
+        return {name: tensor.clone() for name, tensor in pair.model.state_dict().items()}
+
+
+@pytest.mark.parametrize(
+    ("state", "shapes", "words"),
+    [
+        ("grafted", None, "needs a region"),
+        ("complement", None, "needs a region"),
+        ("soft", None, "known: pretrained, finetuned, grafted, complement"),
+        ("grafted", {"a": (2, 2)}, "another architecture"),
+    ],
+)
+def test_a_state_needs_what_it_needs(
+    pair: ModelPair, state: str, shapes: dict[str, tuple[int, ...]] | None, words: str
+) -> None:
+    with pytest.raises(BadInput, match=words), pair.at(state, None if shapes is None else Region.empty(shapes)):
+        pytest.fail("it was entered")

@@ -21,6 +21,7 @@ from skillviz.models.pair import ModelPair, load_pair
 from skillviz.models.peft_adapter import FILE, Adapter, write_adapter
 from tests.models.examples import some_region
 from tests.models.folders import change_weights, differing, weights
+from tests.refused import refuses
 from tests.tiny_families import family_pair, family_readout
 
 # peft adds sparse tensors without setting torch's check of their invariants.
@@ -89,8 +90,7 @@ def test_small_modules_of_other_kinds_are_stored_whole(tmp_path: Path, out: Path
     region = some_region(pair, size=400)
     small = Region({n: i for n, i in region.indices.items() if ".experts." not in n}, region.shapes)
     if small != region:
-        with pytest.raises(BadInput, match="belongs to a MixtralExperts"):
-            written(out, base, pair.graft(region))
+        refuses(BadInput, "belongs to a MixtralExperts", written, out, base, pair.graft(region))
     checked(out, base, pair.graft(small), family_readout(family), torch.tensor([[5, 6, 7, 8, 2]]))
 
 
@@ -154,5 +154,4 @@ def test_a_matrix_that_is_filled_densely_is_stored_whole(pair: ModelPair, base: 
 def test_what_an_adapter_cannot_hold_is_refused(
     pair: ModelPair, base: Path, out: Path, share: float, words: str
 ) -> None:
-    with pytest.raises(BadInput, match=words):
-        written(out, base, pair.graft(some_region(pair, share)))
+    refuses(BadInput, words, written, out, base, pair.graft(some_region(pair, share)))

@@ -19,6 +19,7 @@ from skillviz.models.preflight import Preflight, preflight
 from skillviz.tasks.task import LabelWords, Task
 from tests.models.examples import FITTING
 from tests.models.folders import change_config, change_json, change_weights, differing, drop, drop_tokenizer, weights
+from tests.refused import refuses
 from tests.tasks.make import made
 from tests.tiny import FAMILIES, MASKED, tiny_model, tiny_pair, tiny_tokenizer
 
@@ -109,8 +110,7 @@ def test_a_pair_that_does_not_fit_has_one_problem_which_is_raised(tmp_path: Path
     base, tuned, asked, kind, words = REFUSED[what]
     check = checked(tmp_path, base, tuned, **asked)
     assert [type(error) for error in check.errors] == [kind], check.problems
-    with pytest.raises(kind, match=words):
-        check.raise_first()
+    refuses(kind, words, check.raise_first)
 
 
 NOTED: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any], str]] = {
@@ -179,8 +179,11 @@ def test_other_vocabulary(base: Path, tuned: Path) -> None:
     change_config(base, vocab_size=rows + 1)
     tokenizer.add_tokens(["[added]"])
     tokenizer.save_pretrained(base)
-    with pytest.raises(PairMismatch, match=f"{rows + 1} tokens in the base, {rows} in.*uses rows that only the base"):
-        preflight(base, tuned).raise_first()
+    refuses(
+        PairMismatch,
+        f"{rows + 1} tokens in the base, {rows} in.*uses rows that only the base",
+        preflight(base, tuned).raise_first,
+    )
 
 
 @pytest.mark.parametrize("family", MASKED)
@@ -214,8 +217,7 @@ def test_without_its_tokenizer_the_base_takes_the_fine_tuned_models(base: Path, 
     assert check.fits and check.tokenizer_folder == tuned
     assert any("fine-tuned model's is used" in note for note in check.notes)
     drop_tokenizer(tuned)
-    with pytest.raises(ModelNotFound, match="tokenizer"):
-        preflight(base, tuned).raise_first()
+    refuses(ModelNotFound, "tokenizer", preflight(base, tuned).raise_first)
 
 
 def test_two_tokenizers_are_a_note(base: Path, tuned: Path) -> None:
@@ -258,16 +260,14 @@ def test_old_names_and_stored_masks_count_as_todays(tmp_path: Path, family: str,
 def test_all_problems_are_told_and_the_first_is_raised(tmp_path: Path) -> None:
     check = checked(tmp_path, {}, {"labels": 3, "hidden_act": "relu"}, **NO_YES)
     assert [(problem[0] != ".", problem[-1]) for problem in check.problems] == [(True, ".")] * 2
-    with pytest.raises(PairMismatch, match="hidden_act"):
-        check.raise_first()
+    refuses(PairMismatch, "hidden_act", check.raise_first)
 
 
 def test_files_that_cannot_be_read_are_raised_at_once(base: Path, tuned: Path, tmp_path: Path) -> None:
     path = base / "model.safetensors"
     path.write_bytes(path.read_bytes()[:-7])
     for folder, kind in ((tmp_path / "nowhere", ModelNotFound), (base, CorruptFile)):
-        with pytest.raises(kind):
-            preflight(folder, tuned)
+        refuses(kind, None, preflight, folder, tuned)
 
 
 @pytest.mark.real

@@ -7,33 +7,26 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import torch
-from safetensors.torch import load_file
 
 from skillviz.errors import DiskFull
 from skillviz.models.finetune import training
 from skillviz.models.finetune.journal import Journal, JournalEntry, TrainingState
 from skillviz.models.finetune.run import Finetuned, journal_of
-from skillviz.models.finetune.training import TrainStep
 from skillviz.models.state_file import ENVIRONMENT
 from skillviz.tasks.task import Task
-from tests.models.finetune.test_run import variant
-from tests.models.finetune.trained import CASES, STEPS, hashes, trained
+from tests.models.finetune.trained import CASES, STEPS, hashes, trained, variant
+from tests.models.folders import flip, weights
 from tests.tiers import first
-from tests.tiny import tiny_pair
 
 Train = Callable[..., Finetuned]
-
-
-@pytest.fixture(scope="module")
-def bare(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a bare BERT encoder, the usual form of a pre-trained model."""
-    return Path(tiny_pair(tmp_path_factory.mktemp("bert"), "bert", "head")[0])
 
 
 @pytest.fixture(scope="module")
@@ -52,17 +45,18 @@ def train(bare: Path, tasks: list[Task], monkeypatch: pytest.MonkeyPatch) -> Tra
     return partial(trained, bare, tasks)
 
 
-def stopped(after: int) -> Callable[[TrainStep], None]:
-    """Return a callback that raises Ctrl-C after this many reports."""
-    heard = 0
+def stop(train: Train, case: dict[str, Any], out: Path, after: int = 7) -> None:
+    """Fine-tune a case until Ctrl-C, after this many reports."""
+    with pytest.raises(KeyboardInterrupt):
+        train(case, out, on_step=Mock(side_effect=[None] * (after - 1) + [KeyboardInterrupt]))
 
-    def on_step(record: TrainStep) -> None:
-        nonlocal heard
-        heard += 1
-        if heard == after:
-            raise KeyboardInterrupt
 
-    return on_step
+@pytest.fixture
+def taken(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return the steps that are trained."""
+    steps, backward = list[int](), training.Trainer.backward
+    monkeypatch.setattr(training.Trainer, "backward", lambda self, step: (steps.append(step), backward(self, step))[1])
+    return steps
 
 
 @pytest.mark.cases(0, 2)
@@ -70,31 +64,22 @@ def stopped(after: int) -> Callable[[TrainStep], None]:
 @pytest.mark.parametrize("name", first(CASES, ("adamw",).__contains__, ("multi-task", "lora").__contains__))
 def test_an_interrupted_training_gives_the_same_weights(train: Train, tmp_path: Path, name: str) -> None:
     whole = train(CASES[name], tmp_path / "whole")
-    steps = len(whole.history)
-    total = 3 * STEPS if name == "grid" else steps
+    history = [(r.step, r.loss, r.metric, r.best) for r in whole.history]
+    total = 3 * STEPS if name == "grid" else len(history)
     for after in (1, 5, total - 1, total):
         out = tmp_path / f"cut-{after}"
-        with pytest.raises(KeyboardInterrupt):
-            train(CASES[name], out, on_step=stopped(after))
+        stop(train, CASES[name], out, after)
         assert not out.exists() and any(journal_of(out).iterdir())
-        with pytest.raises(KeyboardInterrupt):  # and once more, later
-            train(CASES[name], out, on_step=stopped(after + 3 if after + 3 < total else 2))
+        stop(train, CASES[name], out, after + 3 if after + 3 < total else 2)  # and once more, later
         done = train(CASES[name], out)
-        assert hashes(out) == hashes(tmp_path / "whole"), after
-        assert [(r.step, r.loss, r.metric, r.best) for r in done.history] == [
-            (r.step, r.loss, r.metric, r.best) for r in whole.history
-        ]
-        assert done.best_step == whole.best_step and not journal_of(out).exists()
+        assert hashes(out) == hashes(tmp_path / "whole") and not journal_of(out).exists(), after
+        assert [(r.step, r.loss, r.metric, r.best) for r in done.history] == history
+        assert done.best_step == whole.best_step
 
 
-def test_the_steps_that_are_done_are_not_trained_again(
-    train: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with pytest.raises(KeyboardInterrupt):
-        train({}, tmp_path / "out", on_step=stopped(7))
-    taken: list[int] = []
-    backward = training.Trainer.backward
-    monkeypatch.setattr(training.Trainer, "backward", lambda self, step: (taken.append(step), backward(self, step))[1])
+def test_the_steps_that_are_done_are_not_trained_again(train: Train, tmp_path: Path, taken: list[int]) -> None:
+    stop(train, {}, tmp_path / "out")
+    del taken[:]
     train({}, tmp_path / "out")
     assert taken == list(range(8, STEPS + 1))
 
@@ -102,23 +87,19 @@ def test_the_steps_that_are_done_are_not_trained_again(
 @pytest.mark.nightly
 @pytest.mark.parametrize("changed", [{"lr": 0.02}, {"seed": 1}, {"batch_size": 8}])
 def test_other_settings_start_over(train: Train, tmp_path: Path, changed: dict[str, Any]) -> None:
-    with pytest.raises(KeyboardInterrupt):
-        train({}, tmp_path / "out", on_step=stopped(7))
-    train(changed, tmp_path / "out")
-    train(changed, tmp_path / "whole")
+    stop(train, {}, tmp_path / "out")
+    for name in ("out", "whole"):
+        train(changed, tmp_path / name)
     assert hashes(tmp_path / "out") == hashes(tmp_path / "whole") and not journal_of(tmp_path / "out").exists()
 
 
 @pytest.mark.slow
 def test_a_changed_bit_is_noticed_and_training_starts_over(train: Train, tmp_path: Path) -> None:
-    with pytest.raises(KeyboardInterrupt):
-        train({}, tmp_path / "out", on_step=stopped(7))
+    stop(train, {}, tmp_path / "out")
     (file,) = journal_of(tmp_path / "out").iterdir()
-    content = bytearray(file.read_bytes())
-    content[-1000] ^= 1
-    file.write_bytes(content)
-    train({}, tmp_path / "out")
-    train({}, tmp_path / "whole")
+    flip(file, -1000)
+    for name in ("out", "whole"):
+        train({}, tmp_path / name)
     assert hashes(tmp_path / "out") == hashes(tmp_path / "whole")
 
 
@@ -128,14 +109,12 @@ def test_a_state_that_is_not_put_back_exactly_gives_other_weights(
 ) -> None:
     """Plant an error that the test of the weights must catch: one trained value is off by one unit."""
     train({"recipe": "adamw"}, tmp_path / "whole")
-    with pytest.raises(KeyboardInterrupt):
-        train({"recipe": "adamw"}, tmp_path / "out", on_step=stopped(7))
+    stop(train, {"recipe": "adamw"}, tmp_path / "out")
     restored = JournalEntry.restored
 
     def spoiled(self: JournalEntry) -> TrainingState | None:
         state = restored(self)
-        if state is not None:
-            next(iter(state.optimizer.values()))["exp_avg"].view(-1)[0] += 1e-3
+        next(iter(state.optimizer.values()))["exp_avg"].view(-1)[0] += 1e-3
         return state
 
     monkeypatch.setattr(JournalEntry, "restored", spoiled)
@@ -144,14 +123,11 @@ def test_a_state_that_is_not_put_back_exactly_gives_other_weights(
 
 
 def test_on_another_number_of_threads_it_goes_on_and_says_so(
-    train: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    train: Train, tmp_path: Path, taken: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Hours of training are not repeated because of a difference in rounding."""
-    with pytest.raises(KeyboardInterrupt):
-        train({}, tmp_path / "out", on_step=stopped(7))
-    taken: list[int] = []
-    backward = training.Trainer.backward
-    monkeypatch.setattr(training.Trainer, "backward", lambda self, step: (taken.append(step), backward(self, step))[1])
+    stop(train, {}, tmp_path / "out")
+    del taken[:]
     monkeypatch.setattr("skillviz.models.finetune.run.describe", lambda device: "cpu (99 threads)")
     done = train({}, tmp_path / "out")
     assert taken == list(range(8, STEPS + 1))
@@ -165,16 +141,13 @@ def test_a_state_comes_back_as_it_was_written(tmp_path: Path) -> None:
     state = TrainingState([{"step": 1}], 0.5, [torch.ones(2)], [torch.zeros(2)], {0: {"step": torch.tensor(3.0)}})
     state.write(tmp_path / "1", "a")
     again = TrainingState.read(tmp_path / "1", "a")
-    assert again is not None and not again.is_done and again.best_metric == 0.5 and again.history == [{"step": 1}]
-    assert again.optimizer[0]["step"] == 3 and torch.equal(again.best[0], torch.ones(2))
+    torch.testing.assert_close(asdict(again), asdict(state), rtol=0, atol=0)
+    assert not again.is_done
     assert TrainingState.read(tmp_path / "1", "b") is None and TrainingState.read(tmp_path / "2", "a") is None
 
 
 def test_no_room_for_a_state_does_not_end_the_training(train: Train, tmp_path: Path, monkeypatch: Any) -> None:
-    def no_room(self: TrainingState, path: Path, stamp: str) -> None:
-        raise DiskFull("no space")
-
-    monkeypatch.setattr(TrainingState, "write", no_room)
+    monkeypatch.setattr(TrainingState, "write", Mock(side_effect=DiskFull("no space")))
     train({}, tmp_path / "out")
     assert (tmp_path / "out" / "model.safetensors").is_file() and not journal_of(tmp_path / "out").exists()
 
@@ -223,6 +196,6 @@ def test_a_killed_command_resumes(bare: Path, tasks: list[Task], tmp_path: Path)
     assert killed.returncode == -signal.SIGKILL and not out.exists() and journal_of(out).is_dir()
     for folder in (out, tmp_path / "whole"):
         subprocess.run([*words, str(folder)], env=environment, cwd=Path.cwd(), check=True, capture_output=True)
-    assert torch.equal(*(load_file(f / "model.safetensors")["classifier.weight"] for f in (out, tmp_path / "whole")))
+    assert torch.equal(*(weights(folder)["classifier.weight"] for folder in (out, tmp_path / "whole")))
     assert hashes(out) == hashes(tmp_path / "whole")
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == [], "nothing is left beside it"
