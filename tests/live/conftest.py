@@ -105,8 +105,4 @@ def store(tmp_path: Path) -> Path:
 @pytest.fixture
 def echo(store: Path) -> MakeClient:
     """Return a function that makes clients of an echo worker (see echo_worker)."""
-
-    def make(**options: Any) -> Client:
-        return Client(options.pop("store", store), command=(sys.executable, str(ECHO)), **options)
-
-    return make
+    return lambda **options: Client(**{"store": store, "command": (sys.executable, str(ECHO)), **options})

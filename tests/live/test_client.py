@@ -19,16 +19,15 @@ import numpy as np
 import psutil
 import pytest
 
+from skillviz.api import ModelPair, Task
 from skillviz.errors import BadInput, BadSize, LiveError, Superseded
 from skillviz.live.client import Client, WorkerBug, _processes
-from skillviz.models.pair import ModelPair
 from skillviz.runs.run import Run
 from skillviz.runs.wise import grid_logits
 from skillviz.serving.settings import LIVE_WORKERS_VARIABLE
 from skillviz.tasks.encode import encode
 from skillviz.tasks.project import PROJECT
 from skillviz.tasks.splits import load
-from skillviz.tasks.task import Task
 from tests.cli.calls import call
 from tests.live.conftest import ECHO, MakeClient
 from tests.refused import refuses

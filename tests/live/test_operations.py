@@ -14,9 +14,9 @@ import pytest
 import yaml
 from numpy.testing import assert_equal
 
+from skillviz.api import Region, Task
 from skillviz.core.draws import stratified
 from skillviz.core.encoded import Encoded
-from skillviz.core.region import Region
 from skillviz.errors import BadData, BadInput, PairMismatch, RunNotFound, SkillvizError
 from skillviz.live.operations import OPERATIONS, answer
 from skillviz.live.request import PairCache, Worker
@@ -33,7 +33,6 @@ from skillviz.show.transfer import counted
 from skillviz.tasks.definition import UNCOMPARED
 from skillviz.tasks.encode import encode
 from skillviz.tasks.splits import load
-from skillviz.tasks.task import Task
 from tests.live.conftest import Ask, asking
 from tests.models.folders import change_json, change_weights
 from tests.refused import refuses

@@ -9,13 +9,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from skillviz.api import ModelPair, Region
 from skillviz.core.encoded import Encoded
-from skillviz.core.region import Region
 from skillviz.core.region_parts import ALONE, CELLS, HEADS, ROWS, WITHOUT, parts_of
 from skillviz.errors import BadInput
 from skillviz.live.part_scores import PartScoring
 from skillviz.live.request import Worker
-from skillviz.models.pair import ModelPair
 from skillviz.models.predict import predict
 from skillviz.runs.part_scores import RECORD, stored_parts
 from skillviz.runs.run import Run, parameter_table

@@ -7,9 +7,7 @@ from typing import Any
 
 import pytest
 
-from skillviz.core.graft import Graft
-from skillviz.core.region import Region
-from skillviz.models.pair import ModelPair, load_pair
+from skillviz.api import Graft, ModelPair, Region, load_pair
 from tests.models.examples import some_region
 from tests.tiny import tiny_pair
 

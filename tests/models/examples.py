@@ -3,27 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from torch import Tensor
 
+from skillviz.api import ModelPair, Region, task
 from skillviz.core.encoded import Encoded
-from skillviz.core.region import Region
-from skillviz.models.pair import ModelPair, load_pair
 from skillviz.tasks.encode import encode
-from skillviz.tasks.registry import task
 from skillviz.tasks.splits import load
 from tests.models.folders import differing
-from tests.tiny import FAMILIES, MASKED, tiny_pair, tiny_task
+from tests.tiny import FAMILIES, MASKED, tiny_task
 
 FITTING = [(f, r) for f in FAMILIES for r in (("head", "prompt") if f in MASKED else ("head", "causal"))]
-
-
-def open_pair(folder: Path, family: str = "bert", readout: str = "head", **options: Any) -> ModelPair:
-    """Save a tiny pair and load it on the CPU; `load_dtype` is the dtype of the load."""
-    dtype = options.pop("load_dtype", "float32")
-    return load_pair(*tiny_pair(folder, family, readout, **options), device="cpu", dtype=dtype)
 
 
 def examples(folder: Path, pair: ModelPair, rows: int = 16, labels: int = 2) -> Encoded:

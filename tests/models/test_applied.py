@@ -15,11 +15,10 @@ import pytest
 import torch
 import yaml
 
-from skillviz.core.graft import Graft
+from skillviz.api import Graft, ModelPair, load_pair
 from skillviz.errors import BadInput, CorruptFile, DiskFull, RandomHead, WrongBase
 from skillviz.models.applied import applied, opened_base, save_applied
 from skillviz.models.fetch import hub_name
-from skillviz.models.pair import ModelPair, load_pair
 from skillviz.runs.export import write_mergekit
 from tests.hub import COMMIT
 from tests.models.examples import some_region

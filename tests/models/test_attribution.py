@@ -11,7 +11,7 @@ import pytest
 import torch
 from captum.attr import LayerConductance
 
-from skillviz.core.region import Region
+from skillviz.api import ModelPair, Region
 from skillviz.errors import BadInput
 from skillviz.models.attribution import (
     ANSWER,
@@ -25,7 +25,6 @@ from skillviz.models.attribution import (
     module_names,
     special,
 )
-from skillviz.models.pair import ModelPair
 from tests.models.examples import FITTING, examples, some_region
 from tests.reference import attribution as twin
 

@@ -6,6 +6,7 @@ import json
 import shutil
 import struct
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -43,26 +44,20 @@ def single(tmp_path: Path) -> Path:
     return tmp_path / "one"
 
 
-def test_header_equals_the_library(tuned: Path, file: Path) -> None:
-    info = read_info(tuned)
+def test_a_folder_is_read_as_by_the_library_and_named_without_its_path(tuned: Path, file: Path) -> None:
+    info, wanted, identity = read_info(tuned), weights(tuned), read_info(tuned).identity()
     with safe_open(file, framework="pt") as opened:
-        slices = {name: opened.get_slice(name) for name in opened.keys()}  # noqa: SIM118
-        assert {name: (info.shapes[name], stored.dtype) for name, stored in info.tensors.items()} == {
-            name: (tuple(one.get_shape()), one.get_dtype()) for name, one in slices.items()
-        }
-
-
-def test_the_bytes_are_where_the_header_says(tuned: Path) -> None:
-    stored, wanted = read_info(tuned).tensors["classifier.weight"], weights(tuned)["classifier.weight"]
-    assert stored.file.read_bytes()[stored.start : stored.end] == wanted.numpy().tobytes()
-
-
-def test_configuration_is_read(tuned: Path) -> None:
-    info = read_info(tuned)
+        kinds = {name: opened.get_slice(name).get_dtype() for name in wanted}
+    assert {name: (info.shapes[name], stored.dtype) for name, stored in info.tensors.items()} == {
+        name: (tuple(tensor.shape), kinds[name]) for name, tensor in wanted.items()
+    }
+    where = {name: stored.file.read_bytes()[stored.start : stored.end] for name, stored in info.tensors.items()}
+    assert where == {name: tensor.numpy().tobytes() for name, tensor in wanted.items()}
     rows = info.shapes["bert.embeddings.word_embeddings.weight"][0]
     assert (info.model_type, info.architectures, info.vocab_size, info.id, info.revision, info.adapter) == (
         "bert", ("BertForSequenceClassification",), rows, "finetuned", None, None,
     )  # fmt: skip
+    assert set(identity) == {"id", "revision", "fingerprint"} and str(tuned.parent) not in json.dumps(identity)
 
 
 @pytest.mark.parametrize(
@@ -160,12 +155,6 @@ def test_fingerprint_is_of_the_weights_alone_in_one_file_or_several(
     assert [(info.shapes, info.fingerprint) for info in others] == [wanted] * 2 and len(one.fingerprint) == 64
 
 
-def test_fingerprint_sees_one_bit(tuned: Path, file: Path) -> None:
-    before = read_info(tuned).fingerprint
-    flip(file)
-    assert read_info(tuned).fingerprint != before
-
-
 def test_fingerprint_sees_a_renamed_tensor(tmp_path: Path) -> None:
     files = {name: tmp_path / f"{name}.safetensors" for name in ("a", "b")}
     for name, path in files.items():
@@ -173,15 +162,13 @@ def test_fingerprint_sees_a_renamed_tensor(tmp_path: Path) -> None:
     assert len({checkpoint.fingerprint(read_header(path)) for path in files.values()}) == 2
 
 
-def test_fingerprint_is_hashed_once(tuned: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = read_info(tuned).fingerprint
-    monkeypatch.setattr(checkpoint, "_hash", lambda tensors: pytest.fail("hashed again"))
-    assert read_info(tuned).fingerprint == first
-
-
-def test_identity_names_no_path(tuned: Path) -> None:
-    identity = read_info(tuned).identity()
-    assert set(identity) == {"id", "revision", "fingerprint"} and str(tuned.parent) not in json.dumps(identity)
+def test_fingerprint_is_hashed_once_and_sees_one_bit(tuned: Path, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hashed = Mock(side_effect=checkpoint._hash)
+    monkeypatch.setattr(checkpoint, "_hash", hashed)
+    first, again = (read_info(tuned).fingerprint for _ in range(2))
+    assert first == again and hashed.call_count == 1
+    flip(file)
+    assert read_info(tuned).fingerprint != first
 
 
 @pytest.mark.parametrize(

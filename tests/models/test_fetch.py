@@ -214,27 +214,24 @@ def test_what_was_a_folder_is_not_called_an_id(snapshot: Path) -> None:
 def test_every_shipped_run_whose_members_do_not_ship_names_the_command_that_makes_them() -> None:
     """The noted command uses the run's base and task, is accepted by the command line, and gives its folder. A model
     of a study is made by the command of a stored study that contains the run."""
-    stored = list_studies(Store(shipped_root()))
-    studies = {study.record.command or "": study_plan(study.study).runs for study in stored}
-    studies |= {
-        f"python -m skillviz study run cached_runs/studies/{study.path.name}/{FILE}": study_plan(study.study).runs
-        for study in stored
+    studies = {
+        told: study_plan(study.study).runs
+        for study in list_studies(Store(shipped_root()))
+        for told in (study.record.command, f"python -m skillviz study run cached_runs/studies/{study.path.name}/{FILE}")
     }
     command, found = get_command(app).get_command(None, "finetune"), 0
     for spec in (run.spec.model_dump(mode="json") for run in Store(shipped_root()).list()):
-        if spec["finetuned"].partition("/")[0] in {*FOLDERS} - {"models"}:
-            continue
         words = shlex.split(command_that_makes(spec["finetuned"]) or "")
         if spec["finetuned"].startswith("${SKILLVIZ_FINETUNED}/"):
             assert spec["finetuned"] in {made.finetuned for made in studies[shlex.join(words)]}, words
-            continue
-        if words[:5] == ["python", "-m", "skillviz", "examples", "build"]:
+        elif words[:5] == ["python", "-m", "skillviz", "examples", "build"]:
             assert words[5:] == ["--only", spec["finetuned"].removeprefix("models/examples/")]
-            continue
-        assert words[:4] == ["python", "-m", "skillviz", "finetune"], spec["finetuned"]
-        given = command.make_context("finetune", words[4:]).params
-        assert (given["base"], given["task"], str(given["out"])) == (spec["base"], [spec["task"]], spec["finetuned"])
-        found += 1
+        elif spec["finetuned"].partition("/")[0] not in {*FOLDERS} - {"models"}:
+            assert words[:4] == ["python", "-m", "skillviz", "finetune"], spec["finetuned"]
+            given = command.make_context("finetune", words[4:]).params
+            asked = given["base"], given["task"], str(given["out"])
+            assert asked == (spec["base"], [spec["task"]], spec["finetuned"])
+            found += 1
     assert found > 60
 
 

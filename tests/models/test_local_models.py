@@ -17,10 +17,9 @@ from tests.test_torch_free import heavy_after
 def model(folder: Path, adapter: bool = False, **config: object) -> Path:
     """Make a folder that looks like a model's; its weights are unusable."""
     folder.mkdir(parents=True)
-    name = "adapter_model" if adapter else "model"
-    (folder / f"{name}.safetensors").write_bytes(b"12345")
-    file = "adapter_config.json" if adapter else "config.json"
-    (folder / file).write_text(json.dumps(config or {"model_type": "bert"}))
+    prefix = "adapter_" if adapter else ""
+    (folder / f"{prefix}model.safetensors").write_bytes(b"12345")
+    (folder / f"{prefix}config.json").write_text(json.dumps(config or {"model_type": "bert"}))
     return folder
 
 
@@ -37,9 +36,9 @@ def test_finds_models_and_adapters_with_what_a_reader_must_know_and_passes_over_
     (tmp_path / "broken" / "config.json").write_text("{")
     found = find_models([model(tmp_path / "a", model_type="gpt2").parent, tmp_path / "nowhere"]).models
     assert {one.name: (one.model_type, one.bytes, one.is_adapter, one.base, one.source) for one in found} == {
-        "a": ("gpt2", 5, False, None, str(tmp_path / "a")),
-        "b/tuned": ("bert", 5, False, None, str(tmp_path / "b" / "tuned")),
-        "lora": (None, 5, True, "org/base", str(tmp_path / "lora")),
+        "a": ("gpt2", 5, False, "", str(tmp_path / "a")),
+        "b/tuned": ("bert", 5, False, "", str(tmp_path / "b" / "tuned")),
+        "lora": ("", 5, True, "org/base", str(tmp_path / "lora")),
     }
 
 

@@ -13,12 +13,11 @@ import pytest
 import torch
 from peft import LoraConfig, PeftModel, get_peft_model
 
+from skillviz.api import ModelPair, load_pair, task
 from skillviz.errors import BadModel, PairMismatch, RandomHead
 from skillviz.models import lora
 from skillviz.models.load import load_model
-from skillviz.models.pair import ModelPair, load_pair
 from skillviz.models.preflight import preflight
-from skillviz.tasks.registry import task
 from tests.models.examples import state_of
 from tests.models.folders import change_config, change_json, change_weights, differing
 from tests.refused import refuses

@@ -8,12 +8,11 @@ import numpy as np
 import pytest
 import torch
 
+from skillviz.api import ModelPair, Region, load_pair
 from skillviz.core.nulls import LEARNED_SIGNS, NULLS, SHUFFLED, SIGNS
-from skillviz.core.region import Region
 from skillviz.errors import BadInput
 from skillviz.models.lean_pair import LeanPair, load_lean
 from skillviz.models.null_pair import null_pair, with_signs
-from skillviz.models.pair import ModelPair, load_pair
 from skillviz.models.predict import predict
 from skillviz.runs.selfcheck import fingerprint_of
 from tests.models.examples import examples

@@ -18,10 +18,9 @@ from transformers import (
     ModernBertModel,
 )
 
+from skillviz.api import Graft, Region
 from skillviz.core.architectures import FAMILIES
-from skillviz.core.graft import Graft
 from skillviz.core.overlap import iou_matrix
-from skillviz.core.region import Region
 from skillviz.errors import BadInput, PairMismatch, RandomHead
 from skillviz.models import pair as loading
 from skillviz.models.applied import applied
@@ -102,10 +101,15 @@ def test_a_base_with_a_head_of_its_own_gets_the_fine_tuned_one(base: Path, tuned
     assert pair.model.config.num_labels == 3 and torch.equal(pair.head()[name], weights(tuned)[name])
 
 
-def test_every_parameter_is_graftable_head_or_the_same_in_both(pair: ModelPair) -> None:
+def test_every_parameter_is_graftable_and_has_a_gradient_or_is_of_the_head_or_the_same_in_both(
+    pair: ModelPair, tmp_path: Path
+) -> None:
     rest = {n for n, _ in pair.model.named_parameters()} - set(pair.table.names) - set(pair.head())
     assert rest and [name for name in rest if "embeddings" not in name] == []
     assert [name for name in pair.table.names if is_head("bert", name.removeprefix("bert."))] == []
+    pair.problem(examples(tmp_path, pair)).train.backward()
+    assert {name for name, p in pair.model.named_parameters() if p.requires_grad} == set(pair.table.names)
+    assert float(pair.flat.grad.abs().sum()) > 0
 
 
 @pytest.mark.parametrize("options", [{"move_embeddings": True}])
@@ -155,12 +159,6 @@ def test_texts_are_not_longer_than_the_models_positions(base: Path, tuned: Path,
         change_config(folder, **{"n_positions" if family == "gpt2" else "max_position_embeddings": 48})
         change_weights(folder, lambda tensors: {n: t[:48] if n.endswith(table) else t for n, t in tensors.items()})
     assert load_pair(base, tuned).tokenizer.model_max_length == wanted
-
-
-def test_only_graftable_parameters_get_gradients(pair: ModelPair, tmp_path: Path) -> None:
-    pair.problem(examples(tmp_path, pair)).train.backward()
-    assert {name for name, p in pair.model.named_parameters() if p.requires_grad} == set(pair.table.names)
-    assert float(pair.flat.grad.abs().sum()) > 0
 
 
 def test_loading_says_nothing_and_leaves_the_random_state_alone(
@@ -300,27 +298,15 @@ def test_pretrained_is_the_base_whole(pair: ModelPair, base: Path, readout: str,
 
 @pytest.mark.parametrize("load_dtype", DTYPES)
 @pytest.mark.parametrize("options", [{}, {"move_embeddings": True}], ids=["blocks", "embeddings"])
-def test_the_ends_of_graft_and_complement(pair: ModelPair) -> None:
-    empty, full = Region.empty(pair.table.shapes), Region.full(pair.table.shapes)
-    for state, region, wanted in (
-        ("grafted", empty, pair.base),
-        ("grafted", full, pair.finetuned),
-        ("complement", empty, pair.finetuned),
-        ("complement", full, pair.base),
-    ):
-        outside = {name: both[state == "complement"] for name, both in pair.outside.items()}
-        with pair.at(state, region):
-            found = {name: pair.model.get_parameter(name) for name in outside}
-            assert torch.equal(pair.flat.theta, wanted) and not differing(found, outside), state
-
-
-@pytest.mark.parametrize("load_dtype", DTYPES)
-def test_graft_and_complement_share_no_entry_and_miss_none(pair: ModelPair, region: Region) -> None:
-    inside = torch.zeros(pair.d, dtype=torch.bool)
-    inside[torch.from_numpy(region.flat())] = True
-    for state, own, rest in (("grafted", pair.finetuned, pair.base), ("complement", pair.base, pair.finetuned)):
-        with pair.at(state, region):
-            assert torch.equal(pair.flat.theta, torch.where(inside, own, rest)), state
+def test_graft_and_complement_share_no_entry_and_miss_none_also_at_the_ends(pair: ModelPair, region: Region) -> None:
+    for one in (region, Region.empty(region.shapes), Region.full(region.shapes)):
+        inside = torch.zeros(pair.d, dtype=torch.bool)
+        inside[torch.from_numpy(one.flat())] = True
+        for state, own, rest in (("grafted", pair.finetuned, pair.base), ("complement", pair.base, pair.finetuned)):
+            outside = {name: both[state == "complement"] for name, both in pair.outside.items()}
+            with pair.at(state, one):
+                found = {name: pair.model.get_parameter(name) for name in outside} | {"theta": pair.flat.theta}
+                assert not differing(found, outside | {"theta": torch.where(inside, own, rest)}), (state, one.size)
 
 
 @pytest.mark.cases(3, 3)

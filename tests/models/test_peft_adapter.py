@@ -11,13 +11,11 @@ import pytest
 import torch
 from peft import PeftModel
 
-from skillviz.core.graft import Graft
-from skillviz.core.region import Region
+from skillviz.api import Graft, ModelPair, Region, load_pair
 from skillviz.errors import BadInput
 from skillviz.models.applied import applied, opened_base
 from skillviz.models.frozen_tensors import strip
 from skillviz.models.load import auto_class
-from skillviz.models.pair import ModelPair, load_pair
 from skillviz.models.peft_adapter import FILE, Adapter, write_adapter
 from tests.models.examples import some_region
 from tests.models.folders import change_weights, differing, weights

@@ -9,11 +9,10 @@ import pytest
 import torch
 from transformers import AutoModelForSequenceClassification
 
+from skillviz.api import ModelPair, Region
 from skillviz.core.encoded import Encoded
-from skillviz.core.region import Region
-from skillviz.models.pair import ModelPair
 from skillviz.models.predict import predict, predict_grafts
-from tests.models.examples import FITTING, examples, open_pair
+from tests.models.examples import FITTING, examples
 
 
 @pytest.fixture
@@ -69,9 +68,8 @@ def test_autocast_touches_activations_only(pair: ModelPair, encoded: Encoded) ->
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("labels", [2, 4])
-def test_a_trained_tiny_pair_has_a_skill(tmp_path: Path, labels: int) -> None:
-    pair = open_pair(tmp_path, steps=40, labels=labels)
+@pytest.mark.parametrize(("labels", "options"), [(labels, {"steps": 40, "labels": labels}) for labels in (2, 4)])
+def test_a_trained_tiny_pair_has_a_skill(pair: ModelPair, tmp_path: Path, labels: int) -> None:
     encoded = examples(tmp_path, pair, labels=labels, rows=32)
     right = {s: (predict(pair, encoded, s).argmax(1) == encoded.labels).mean() for s in ("pretrained", "finetuned")}
     assert right["finetuned"] > 0.8 and right["pretrained"] < right["finetuned"] - 0.2

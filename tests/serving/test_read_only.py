@@ -10,7 +10,6 @@ from unittest.mock import Mock
 
 import pytest
 import streamlit
-from streamlit.testing.v1 import AppTest
 
 from skillviz import jobs
 from skillviz.atomic import folder_lock, remove_folder, whole_folder, write_text
@@ -29,7 +28,7 @@ from skillviz.tasks.registry import task
 from skillviz.ui.page_table import PAGES
 from tests.fake_run import fake_run
 from tests.refused import refuses
-from tests.visitor import confirmed
+from tests.visitor import confirmed, opened
 
 SPEC = RunSpec(base="base", finetuned="finetuned", task="sst2", localizer="movement", sizes=("0.1%",))
 DOORS: dict[str, Callable[[Store, Path], object]] = {
@@ -145,9 +144,7 @@ def test_every_page_opens_and_its_actions_are_off(
     """A click on a disabled button changes nothing; a browser does not even send it."""
     monkeypatch.setenv(READONLY_VARIABLE, "1")
     before = contents(made[0])
-    test = AppTest.from_file(str(PAGES[name].path), default_timeout=60)
-    test.query_params["run"] = next(iter(ids.values()))
-    test = confirmed(test.run())
+    test = confirmed(opened(name, run=next(iter(ids.values()))))
     assert not test.exception
     words = json.dumps([str(part.value) for part in test.markdown])
     assert (read_only.REASON in words) == PAGES[name].starts
@@ -161,6 +158,6 @@ def test_launch_is_in_no_menu(ids: dict[str, str], monkeypatch: pytest.MonkeyPat
     page = Mock(side_effect=streamlit.Page)
     monkeypatch.setattr(streamlit, "Page", page)
     monkeypatch.setenv(READONLY_VARIABLE, "1")
-    AppTest.from_file(str(PAGES["runs"].path), default_timeout=60).run()
+    opened("runs")
     drawn = [call.kwargs for call in page.call_args_list]
     assert {one["url_path"] for one in drawn if one["visibility"] == "hidden"} == {"launch", "jobs"}

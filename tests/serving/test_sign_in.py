@@ -13,7 +13,6 @@ from unittest.mock import MagicMock, Mock, create_autospec
 
 import pytest
 from streamlit.runtime.secrets import secrets_singleton
-from streamlit.testing.v1 import AppTest
 
 from skillviz.errors import BadInput, NotSignedIn, RunNotFound, StoreError
 from skillviz.jobs import slots
@@ -24,10 +23,10 @@ from skillviz.serving.settings import SECRETS_VARIABLE
 from skillviz.serving.sign_in import User
 from skillviz.serving.users import OWNER, store_of_user, user_named
 from skillviz.ui import cache, jobs_view, live
-from skillviz.ui.page_table import PAGES
 from tests.fake_run import fake_run
 from tests.refused import refuses
 from tests.ui import shared_store
+from tests.visitor import opened
 
 AUTH = '[auth]\nredirect_uri = "http://127.0.0.1/oauth2callback"\ncookie_secret = "x"\n'
 PROVIDER = 'client_id = "a"\nclient_secret = "b"\nserver_metadata_url = "https://id.example"\n'
@@ -200,6 +199,7 @@ def test_what_all_may_ask_is_asked_of_one_worker(signed_in: SignIn, user_runs: P
         (shared, {"region": {"union": [{"run": shared.id}, {"run": mine.id[:-1]}]}}, own.root),
     ):
         assert live._store_for(run, json.dumps(arguments)) == asked, arguments
+    refuses(RunNotFound, None, library(user_runs).open, mine.id)  # the shared worker knows no user's run
 
 
 @pytest.mark.nightly
@@ -220,9 +220,7 @@ def test_a_page_asks_for_sign_in_and_makes_the_store(
     root = Path(shutil.copytree(made[0], tmp_path / "copy"))
     monkeypatch.setenv("SKILLVIZ_RUNS", str(root))
     signed_in()
-    test = AppTest.from_file(str(PAGES["runs"].path), default_timeout=60)
-    test.query_params["run"] = ids["random"]
-    test.run()
+    test = opened("runs", run=ids["random"])
     words = " ".join(str(part.value) for part in (*test.title, *test.markdown, *test.error))
     assert [run_id for run_id in ids.values() if run_id in words] == [] and not test.dataframe
     assert not (root / "users").exists()
@@ -290,11 +288,6 @@ def test_files_of_another_user_are_closed_though_a_root_holds_them(
     assert visitor.checked_text(str(user_runs / "shared.yaml"))
 
 
-def test_the_worker_of_the_shared_store_knows_no_user_s_run(signed_in: SignIn, user_runs: Path, empty: Path) -> None:
-    mine = fake_run(user(signed_in, "a"), **SMALL)
-    refuses(RunNotFound, None, library(user_runs).open, mine.id)
-
-
 @pytest.mark.slow
 def test_no_place_on_the_server_is_shown_where_people_sign_in(
     signed_in: SignIn, user_runs: Path, empty: Path, monkeypatch: pytest.MonkeyPatch
@@ -303,13 +296,10 @@ def test_no_place_on_the_server_is_shown_where_people_sign_in(
     error = StoreError(f"{store.root}/x cannot be read, nor {shared}/y.")
     assert sign_in.sentence_of(error) == "your store/x cannot be read, nor the shared store/y."
     own = fake_run(store, **SMALL)
-    (fake_run(store, seed=1, **SMALL).path / "run.json").write_text("{")
-    queued = store.create(SPEC)
-    (queued.path / "run.json").write_text("7")
+    for run, content in ((fake_run(store, seed=1, **SMALL), "{"), (store.create(SPEC), "7")):
+        (run.path / "run.json").write_text(content)
     for name in ("runs", "jobs", "launch", "overview", "compare"):
-        test = AppTest.from_file(str(PAGES[name].path), default_timeout=60)
-        test.query_params["run"] = own.id
-        test.run()
+        test = opened(name, run=own.id)
         assert not test.exception
         kinds = (test.title, test.markdown, test.caption, test.info, test.warning, test.error, test.code)
         words = " ".join(str(part.value) for kind in kinds for part in kind)

@@ -5,17 +5,17 @@ from __future__ import annotations
 import os
 from pathlib import Path
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
-from streamlit.testing.v1 import AppTest
 
 from skillviz.errors import BadInput
 from skillviz.serving import visitor
 from skillviz.serving.settings import ROOTS_VARIABLE
 from skillviz.tasks.project import located
-from skillviz.ui.page_table import PAGES
+from skillviz.tasks.yaml_files import read_yaml
 from tests.refused import refuses
-from tests.visitor import confirmed
+from tests.visitor import confirmed, opened
 
 TASK = """name: s3cret-task
 data: {{train: {data}, test: {data}}}
@@ -101,28 +101,21 @@ def test_a_file_that_an_address_names_is_read_after_a_click_only(
 ) -> None:
     file = tmp_path / "of-others.yaml"
     file.write_text("name: [unclosed")
-    read: list[str] = []
+    read = Mock(side_effect=read_yaml)
     for place in ("skillviz.tasks.user_file.read_yaml", "skillviz.studies.spec.read_yaml"):
-        real = __import__(place.rpartition(".")[0], fromlist=["x"]).read_yaml
-        monkeypatch.setattr(place, lambda path, *rest, real=real: (read.append(Path(path).name), real(path, *rest))[1])
-    test = AppTest.from_file(str(PAGES[page].path), default_timeout=120)
-    for name, value in query.items():
-        test.query_params[name] = value.format(file=file)
-    test.run()
-    assert not test.exception and file.name not in read
+        monkeypatch.setattr(place, read)
+    test = opened(page, **{name: value.format(file=file) for name, value in query.items()})
+    assert not test.exception and str(file) not in str(read.call_args_list)
     assert any("This link names" in info.value for info in test.info)
     confirmed(test)
-    assert not test.exception and file.name in read
+    assert not test.exception and str(file) in str(read.call_args_list)
 
 
 def test_an_endless_file_and_a_pipe_are_refused_at_once(ids: dict[str, str], tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.yaml")
     (tmp_path / "endless.yaml").symlink_to("/dev/zero")
     for name, words in (("pipe.yaml", "not a regular file"), ("endless.yaml", "outside the folders")):
-        test = AppTest.from_file(str(PAGES["studies"].path), default_timeout=60)
-        test.query_params["new.study"] = "file"
-        test.query_params["new.file"] = str(tmp_path / name)
-        confirmed(test.run())
+        test = confirmed(opened("studies", **{"new.study": "file", "new.file": str(tmp_path / name)}))
         assert not test.exception and words in test.error[0].value
 
 

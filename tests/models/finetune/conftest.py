@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from skillviz.tasks.registry import task
-from skillviz.tasks.task import Task
+from skillviz.api import Task, task
 from tests.tiny import tiny_pair, tiny_task
 
 

@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 import torch
 
-from skillviz.api import finetune
+from skillviz.api import finetune, load_pair
 from skillviz.core.parameters import graftable
 from skillviz.errors import BadInput
 from skillviz.models.finetune.grid import Attempt, search
@@ -15,7 +15,6 @@ from skillviz.models.finetune.region_lock import MovedOutside, RegionLock
 from skillviz.models.finetune.trainable_model import open_trainable
 from skillviz.models.finetune.training import Diverged, Trainer, TrainStep, add_l1_gradient, descend, training_data
 from skillviz.models.finetune.training_config import DataSettings, TrainingConfig
-from skillviz.models.pair import load_pair
 from tests.models.finetune.trained import region_of, told
 from tests.models.folders import differing, weights
 from tests.refused import refuses

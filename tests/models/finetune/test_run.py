@@ -16,9 +16,8 @@ import torch
 import yaml
 from transformers import AutoModelForSequenceClassification, AutoModelForTokenClassification, AutoTokenizer
 
-from skillviz.api import finetune
+from skillviz.api import Region, Task, finetune, load_pair, task
 from skillviz.core.metrics import METRICS
-from skillviz.core.region import Region
 from skillviz.errors import BadData, BadInput, BadModel, DiskFull, RandomHead
 from skillviz.models.finetune.multi_task import MultiTaskTrainer
 from skillviz.models.finetune.region_lock import MovedOutside, RegionLock, TrainedRegion
@@ -26,12 +25,9 @@ from skillviz.models.finetune.run import Finetuned
 from skillviz.models.finetune.run import finetune as finetune_by_config
 from skillviz.models.finetune.training import TrainStep, batch_rows, best_of, training_data
 from skillviz.models.finetune.training_config import DataSettings, TrainingConfig, default_steps, split_settings
-from skillviz.models.pair import load_pair
 from skillviz.models.predict import predict
 from skillviz.tasks.encode import encode
-from skillviz.tasks.registry import task
 from skillviz.tasks.splits import load
-from skillviz.tasks.task import Task
 from tests.models.finetune.trained import region_of, told, variant, write_rows
 from tests.models.folders import differing, weights
 from tests.refused import refuses

@@ -5,12 +5,11 @@ import torch
 from peft import LoraConfig, get_peft_model
 from transformers import AutoConfig, AutoModelForMaskedLM
 
-from skillviz.api import finetune
+from skillviz.api import finetune, load_pair
 from skillviz.core.architectures import FAMILIES
 from skillviz.core.parameters import graftable
 from skillviz.errors import BadInput, BadModel
 from skillviz.models.finetune.trainable_model import Adapter, adapted
-from skillviz.models.pair import load_pair
 from tests.models.finetune.trained import told
 from tests.models.folders import weights
 from tests.refused import refuses

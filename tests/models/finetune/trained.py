@@ -10,14 +10,13 @@ import numpy as np
 import torch
 import yaml
 
+from skillviz.api import Region, Task
 from skillviz.atomic import sha256
-from skillviz.core.region import Region
 from skillviz.models.finetune.region_lock import TrainedRegion
 from skillviz.models.finetune.run import Finetuned, finetune
 from skillviz.models.finetune.trainable_model import open_trainable
 from skillviz.models.finetune.training_config import TrainingConfig
 from skillviz.tasks import registry
-from skillviz.tasks.task import Task
 from tests.tiny import tiny_rows, tiny_task
 
 STEPS = 12
