@@ -11,8 +11,22 @@ from skillviz.api import ModelPair, Region, task
 from skillviz.core.encoded import Encoded
 from skillviz.tasks.encode import encode
 from skillviz.tasks.splits import load
-from tests.models.folders import differing
+from tests.models.folders import (
+    change_config,
+    change_json,
+    change_weights,
+    differing,
+    drop,
+    drop_tokenizer,
+    flip,
+    weights,
+)
 from tests.tiny import FAMILIES, MASKED, tiny_task
+
+# Re-exported, so that a test of a pair imports all from one place.
+__all__ = [
+    "change_config", "change_json", "change_weights", "differing", "drop", "drop_tokenizer", "flip", "weights",
+]  # fmt: skip
 
 FITTING = [(f, r) for f in FAMILIES for r in (("head", "prompt") if f in MASKED else ("head", "causal"))]
 

@@ -21,8 +21,7 @@ from skillviz.models.applied import applied, opened_base, save_applied
 from skillviz.models.fetch import hub_name
 from skillviz.runs.export import write_mergekit
 from tests.hub import COMMIT
-from tests.models.examples import some_region
-from tests.models.folders import differing, drop_tokenizer, weights
+from tests.models.examples import differing, drop_tokenizer, some_region, weights
 from tests.reference.task_arithmetic import merged
 from tests.refused import refuses
 from tests.tiny import tiny_pair

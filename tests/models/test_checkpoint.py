@@ -87,25 +87,44 @@ def garbled(header: object, data: bytes = b"") -> bytes:
     return struct.pack("<Q", len(text)) + text + data
 
 
+GARBAGE = [
+    b"\xff" * 64,
+    b"<!doctype html><title>not found</title>",
+    garbled(b"not json"),
+    garbled([1, 2]),
+    garbled({"a": 3}),
+    garbled({"a": {"dtype": "F32", "shape": [2]}}),
+    garbled({"a": {"dtype": "F32", "shape": [2], "data_offsets": [0, 4]}}, b"1234"),
+    garbled({"a": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}, b"12345"),
+    garbled({"a": {"dtype": "F32", "shape": [1], "data_offsets": [-4, 0]}}, b""),
+    garbled(b'{"a": {"dtype": "F32", "shape": [1e400], "data_offsets": [0, 4]}}', b"1234"),
+    garbled({n: {"dtype": "U8", "shape": [2], "data_offsets": [0, 2]} for n in "ab"}, b"12"),
+]
+INDICES = [
+    ({"weight_map": {"a": "../../elsewhere.safetensors"}}, "which is not there"),  # it cannot lead out of its folder
+    *(({"weight_map": wrong}, "no weight_map") for wrong in (3, {"a": 3}, {"a": None}, {"a": "x" * 5000})),
+    ({}, "no weight_map of file names"),
+]
+
+
 @pytest.mark.parametrize(
-    "content",
+    ("files", "kind", "words"),
     [
-        b"\xff" * 64,
-        b"<!doctype html><title>not found</title>",
-        garbled(b"not json"),
-        garbled([1, 2]),
-        garbled({"a": 3}),
-        garbled({"a": {"dtype": "F32", "shape": [2]}}),
-        garbled({"a": {"dtype": "F32", "shape": [2], "data_offsets": [0, 4]}}, b"1234"),
-        garbled({"a": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}, b"12345"),
-        garbled({"a": {"dtype": "F32", "shape": [1], "data_offsets": [-4, 0]}}, b""),
-        garbled(b'{"a": {"dtype": "F32", "shape": [1e400], "data_offsets": [0, 4]}}', b"1234"),
-        garbled({n: {"dtype": "U8", "shape": [2], "data_offsets": [0, 2]} for n in "ab"}, b"12"),
+        *(({"model.safetensors": content}, CorruptFile, "fetch or save it again") for content in GARBAGE),
+        *(({"config.json": content}, CorruptFile, r"config\.json") for content in (b"{", b"[]", b"")),
+        ({"config.json": None}, ModelNotFound, r"config\.json"),
+        *(({"model.safetensors": None, INDEX: json.dumps(content).encode()}, CorruptFile, words)
+          for content, words in INDICES),
     ],
-)
-def test_garbage_is_corrupt(tuned: Path, file: Path, content: bytes) -> None:
-    file.write_bytes(content)
-    refuses(CorruptFile, "fetch or save it again", read_info, tuned)
+    ids=range(len(GARBAGE) + 4 + len(INDICES)),
+)  # fmt: skip
+def test_a_folder_of_broken_files_or_without_them_is_refused(
+    tuned: Path, tmp_path: Path, files: dict[str, bytes | None], kind: type[Exception], words: str
+) -> None:
+    shutil.copy(tuned / "model.safetensors", tmp_path / "elsewhere.safetensors")
+    for name, content in files.items():
+        (tuned / name).unlink() if content is None else (tuned / name).write_bytes(content)
+    refuses(kind, words, read_info, tuned)
 
 
 def test_a_file_without_tensors_is_whole(tmp_path: Path) -> None:
@@ -113,36 +132,9 @@ def test_a_file_without_tensors_is_whole(tmp_path: Path) -> None:
     assert read_header(tmp_path / "empty.safetensors") == {}
 
 
-@pytest.mark.parametrize(
-    ("text", "kind"), [("{", CorruptFile), ("[]", CorruptFile), ("", CorruptFile), (None, ModelNotFound)]
-)
-def test_a_broken_configuration_or_none(tuned: Path, text: str | None, kind: type[Exception]) -> None:
-    (tuned / "config.json").unlink() if text is None else (tuned / "config.json").write_text(text)
-    refuses(kind, r"config\.json", read_info, tuned)
-
-
 def test_a_missing_shard(sharded: Path) -> None:
     sorted(sharded.glob("model-*.safetensors"))[1].unlink()
     refuses(CorruptFile, "which is not there", read_info, sharded)
-
-
-@pytest.mark.parametrize(
-    ("content", "words"),
-    [
-        # It cannot lead out of its folder.
-        ({"weight_map": {"a": "../../elsewhere.safetensors"}}, "which is not there"),
-        *(({"weight_map": wrong}, "no weight_map of file names") for wrong in (3, {"a": 3}, {"a": None},
-                                                                              {"a": "x" * 5000})),
-        ({}, "no weight_map of file names"),
-    ],
-    ids=range(6),
-)  # fmt: skip
-def test_an_index_without_names_of_its_files_is_refused(
-    tuned: Path, file: Path, tmp_path: Path, content: object, words: str
-) -> None:
-    shutil.move(file, tmp_path / "elsewhere.safetensors")
-    (tuned / INDEX).write_text(json.dumps(content))
-    refuses(CorruptFile, words, read_info, tuned)
 
 
 def test_fingerprint_is_of_the_weights_alone_in_one_file_or_several(
@@ -155,11 +147,13 @@ def test_fingerprint_is_of_the_weights_alone_in_one_file_or_several(
     assert [(info.shapes, info.fingerprint) for info in others] == [wanted] * 2 and len(one.fingerprint) == 64
 
 
-def test_fingerprint_sees_a_renamed_tensor(tmp_path: Path) -> None:
-    files = {name: tmp_path / f"{name}.safetensors" for name in ("a", "b")}
-    for name, path in files.items():
+def test_fingerprint_sees_a_renamed_tensor_and_no_order(tmp_path: Path) -> None:
+    files = {tmp_path / f"{number}.safetensors": name for number, name in enumerate("abba")}
+    for path, name in files.items():
         save_file({name: torch.ones(3)}, path)
-    assert len({checkpoint.fingerprint(read_header(path)) for path in files.values()}) == 2
+    a, b, again_b, again_a = (read_header(path) for path in files)
+    assert checkpoint.fingerprint(a) != checkpoint.fingerprint(b)
+    assert checkpoint.fingerprint({**a, **b}) == checkpoint.fingerprint({**again_b, **again_a})
 
 
 def test_fingerprint_is_hashed_once_and_sees_one_bit(tuned: Path, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,8 +22,7 @@ from skillviz.models.frozen_tensors import FROZEN, fill, filled, left_out, note,
 from skillviz.models.lean_pair import load_lean
 from skillviz.models.pair import ModelPair, load_pair
 from skillviz.models.preflight import preflight
-from tests.models.examples import unlike
-from tests.models.folders import change_config, change_json, change_weights, differing, flip, weights
+from tests.models.examples import change_config, change_json, change_weights, differing, flip, unlike, weights
 from tests.refused import refuses
 from tests.tiny import tiny_pair
 

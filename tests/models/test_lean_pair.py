@@ -18,8 +18,7 @@ from skillviz.models.predict import predict, predict_grafts
 from skillviz.runs.layers import movement_summary
 from skillviz.runs.selfcheck import ends_check, fingerprint_of
 from skillviz.runs.wise import grid_logits, on_path
-from tests.models.examples import examples
-from tests.models.folders import change_weights, differing
+from tests.models.examples import change_weights, differing, examples
 from tests.refused import refuses
 
 GRID = np.array([0.0, 0.4, 1.0])

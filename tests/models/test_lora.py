@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -18,8 +19,7 @@ from skillviz.errors import BadModel, PairMismatch, RandomHead
 from skillviz.models import lora
 from skillviz.models.load import load_model
 from skillviz.models.preflight import preflight
-from tests.models.examples import state_of
-from tests.models.folders import change_config, change_json, change_weights, differing
+from tests.models.examples import change_config, change_json, change_weights, differing, state_of
 from tests.refused import refuses
 from tests.tiny import tiny_pair, tiny_task
 
@@ -66,12 +66,6 @@ def settings() -> dict[str, Any]:
 def folder(tmp_path: Path, base: Path, family: str, kind: str | None, settings: dict[str, Any]) -> Path:
     """Return an adapter on the base."""
     return adapter(tmp_path / "lora", base, family, kind, **settings)
-
-
-@pytest.fixture
-def other(tmp_path: Path, family: str) -> Path:
-    """Return the base with other weights."""
-    return tiny_pair(tmp_path / "other", family, seed=5)[0]
 
 
 def merged(base: Path, folder: Path, kind: str | None = "SEQ_CLS") -> dict[str, torch.Tensor]:
@@ -122,11 +116,54 @@ def test_preflight_counts_the_adapters_labels(tmp_path: Path, base: Path, folder
     assert check.labels == 3 and "has 3 labels" in check.problems[0]
 
 
-def test_the_adapter_of_another_base(tmp_path: Path, base: Path, other: Path) -> None:
-    folder = adapter(tmp_path / "lora", other)
-    refuses(PairMismatch, "was trained on 'base'", load_pair, base, folder)
-    # A copy of the same weights under another name is the same base.
-    assert preflight(shutil.copytree(other, tmp_path / "copied"), folder).fits
+def quantized(folder: Path) -> Path:
+    base = BASES["other"](folder).rename(folder / "quantized")
+    change_config(base, quantization_config={"quant_method": "bitsandbytes"})
+    return base
+
+
+BASES: dict[str, Callable[[Path], Path]] = {
+    "itself": lambda folder: folder / "base",
+    "other": lambda folder: tiny_pair(folder / "other", "roberta", seed=5)[0],
+    "copied": lambda folder: shutil.copytree(folder / "base", folder / "copied"),
+    "half": lambda folder: tiny_pair(folder / "half", "roberta", base_dtype=torch.float16)[0],
+    "moved": lambda folder: tiny_pair(folder / "moved", "roberta", base_dtype=torch.float16, seed=3)[0],
+    "wide": lambda folder: tiny_pair(folder / "w", "roberta", base_dtype=torch.bfloat16)[0].rename(folder / "wide"),
+    "org/name": lambda folder: shutil.copytree(folder / "base", folder / "models--org--name" / "snapshots" / "abc"),
+    "quantized": quantized,
+}
+
+
+@pytest.mark.parametrize(
+    ("trained", "given", "fits", "words"),
+    [
+        ("other", "itself", False, "was trained on 'base'"),
+        ("other", "copied", False, "was trained on 'base', not on 'copied'"),
+        ("itself", "copied", True, None),  # the same weights under another name are the same base
+        ("itself", "half", True, None),
+        ("itself", "moved", False, "not on 'base'"),
+        ("itself", "wide", True, "could not be compared with 'wide'"),  # numpy has no bfloat16
+        ("quantized", "itself", True, "could not be compared"),
+        ("org/other", "org/name", False, "was trained on 'other', not on 'org/name'"),
+        ("org/name", "org/name", True, None),
+        ("org/cached", "itself", True, None),  # the hub's cache has its weights
+        ("org/cached", "other", False, "was trained on 'cached', not on 'base'"),
+    ],
+)
+def test_the_base_of_an_adapter_is_compared_by_its_weights(
+    tmp_path: Path, folder: Path, monkeypatch: Any, trained: str, given: str, fits: bool, words: str | None
+) -> None:
+    cache = tmp_path / "hub" / "models--org--cached"
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(cache.parent))
+    shutil.copytree(tmp_path / "base", cache / "snapshots" / ("a" * 40))
+    (cache / "refs").mkdir()
+    (cache / "refs" / "main").write_text("a" * 40)
+    name = trained if "/" in trained else str(BASES[trained](tmp_path))
+    change_adapter(folder, base_model_name_or_path=name)
+    check = preflight(BASES[given](tmp_path), folder)
+    said = check.problems or [note for note in check.notes if re.search("trained on|could not be compared", note)]
+    assert [type(error) for error in check.errors] == ([] if fits else [PairMismatch]), check.problems
+    assert [bool(re.search(words or "", one)) for one in said] == ([] if words is None else [True])
 
 
 @pytest.mark.cases(2, 5)
@@ -147,38 +184,6 @@ def test_a_base_that_cannot_be_compared_is_accepted_where_shapes_fit_and_a_note_
 ) -> None:
     change_adapter(folder, base_model_name_or_path=name)
     assert any(words in note for note in load_pair(base, folder).notes)
-
-
-def test_a_base_in_the_hubs_cache_is_compared_by_its_weights(
-    tmp_path: Path, base: Path, other: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    change_adapter(folder, base_model_name_or_path="org/name")
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
-    root = tmp_path / "hub" / "models--org--name"
-    shutil.copytree(base, root / "snapshots" / ("a" * 40))
-    (root / "refs").mkdir()
-    (root / "refs" / "main").write_text("a" * 40)
-    check = preflight(base, folder)
-    assert check.fits and not any("trained on" in note for note in check.notes)
-    assert "was trained on 'name', not on 'base'" in preflight(other, folder).problems[0]
-
-
-def test_a_half_precision_copy_is_the_same_base(tmp_path: Path, base: Path, folder: Path) -> None:
-    half, _ = tiny_pair(tmp_path / "b", "roberta", base_dtype=torch.float16)
-    moved, _ = tiny_pair(tmp_path / "c", "roberta", base_dtype=torch.float16, seed=3)
-    wide = tiny_pair(tmp_path / "d", "roberta", base_dtype=torch.bfloat16)[0].rename(tmp_path / "wide")
-    assert preflight(half, folder).fits and "not on 'base'" in preflight(moved, folder).problems[0]
-    check = preflight(wide, folder)  # numpy has no bfloat16
-    assert check.fits and any("could not be compared with 'wide'" in note for note in check.notes)
-
-
-def test_a_hub_base_with_another_id(tmp_path: Path, base: Path) -> None:
-    base = Path(shutil.copytree(base, tmp_path / "models--org--name" / "snapshots" / "abc"))
-    folder = adapter(tmp_path / "lora", base)
-    change_adapter(folder, base_model_name_or_path="org/other")
-    assert "was trained on 'other', not on 'org/name'" in preflight(base, folder).problems[0]
-    change_adapter(folder, base_model_name_or_path="org/name")
-    assert preflight(base, folder).fits
 
 
 @pytest.mark.parametrize(
@@ -238,15 +243,6 @@ def test_tokens_added_to_an_adapter_are_refused_before_it_is_merged(base: Path, 
     change_weights(folder, lambda t: {n: torch.cat([v, v[:2]]) if "embed" in n else v for n, v in t.items()}, FILE)
     (problem,) = preflight(base, folder).problems
     assert "'embed_tokens.weight' is (" in problem and "merge_and_unload" in problem
-
-
-def test_a_quantized_base_cannot_be_compared_with_its_conversion(base: Path, other: Path, folder: Path) -> None:
-    other = other.rename(other.with_name("quantized"))
-    change_adapter(folder, base_model_name_or_path=str(other))
-    assert "was trained on" in preflight(base, folder).problems[0]
-    change_config(other, quantization_config={"quant_method": "bitsandbytes"})
-    check = preflight(base, folder)
-    assert check.fits and any("could not be compared" in note for note in check.notes)
 
 
 def test_an_adapter_is_no_base(folder: Path, tuned: Path) -> None:

@@ -31,8 +31,17 @@ from skillviz.models.preflight import dequantizing, preflight
 from skillviz.models.tokenizer import load_tokenizer
 from skillviz.runs.export import write_mergekit
 from skillviz.tasks import registry
-from tests.models.examples import FITTING, some_region, unlike
-from tests.models.folders import change_config, change_json, change_weights, differing, drop_tokenizer, weights
+from tests.models.examples import (
+    FITTING,
+    change_config,
+    change_json,
+    change_weights,
+    differing,
+    drop_tokenizer,
+    some_region,
+    unlike,
+    weights,
+)
 from tests.refused import refuses
 from tests.tiny import tiny_pair, tiny_task
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import shutil
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -29,8 +30,17 @@ from skillviz.models.lean_pair import load_lean
 from skillviz.models.pair import STATES, ModelPair, load_pair
 from skillviz.models.predict import predict
 from skillviz.tasks.task import Files, Task
-from tests.models.examples import FITTING, examples, state_of, unlike
-from tests.models.folders import change_config, change_weights, differing, drop, weights
+from tests.models.examples import (
+    FITTING,
+    change_config,
+    change_weights,
+    differing,
+    drop,
+    examples,
+    state_of,
+    unlike,
+    weights,
+)
 from tests.refused import refused, refuses
 from tests.tiers import first
 from tests.tiny import AUTO, tiny_model, tiny_task, tiny_tokenizer
@@ -122,26 +132,28 @@ def test_moved_embeddings_are_kept_outside_and_told(pair: ModelPair) -> None:
     assert not differing({name: pair.model.get_parameter(name) for name in base}, base)
 
 
-@pytest.mark.parametrize("readout", ["prompt"])
-def test_a_moved_lm_head_is_outside(base: Path, tuned: Path) -> None:
-    name = "cls.predictions.transform.dense.weight"
-    change_weights(tuned, lambda t: {**t, name: t[name] + 1})
-    assert list(load_pair(base, tuned).outside) == [name]
+DENSE, TIED = "cls.predictions.transform.dense.weight", "transformer.wte.weight"
 
 
-@pytest.mark.parametrize(("family", "readout", "options"), [("gpt2", "causal", {"move_embeddings": True})])
-def test_tied_weights_count_once(pair: ModelPair) -> None:
-    assert "transformer.wte.weight" in pair.outside and "lm_head.weight" not in pair.outside
-    assert pair.model.lm_head.weight is pair.model.transformer.wte.weight
-
-
-@pytest.mark.parametrize(("family", "readout"), [("gpt2", "causal")])
-def test_an_untied_fine_tuned_head_over_a_tied_base(base: Path, tuned: Path) -> None:
-    change_config(tuned, tie_word_embeddings=False)
-    change_weights(tuned, lambda t: {**t, "lm_head.weight": t["transformer.wte.weight"] + 1})
-    pair = load_pair(base, tuned)
-    before, after = pair.outside["lm_head.weight"]
-    assert torch.equal(before, pair.model.transformer.wte.weight) and torch.equal(after, before + 1)
+@pytest.mark.parametrize(
+    ("family", "readout", "options", "is_tied", "change", "names"),
+    [
+        ("bert", "prompt", {}, None, lambda t: {**t, DENSE: t[DENSE] + 1}, {DENSE}),
+        # Tied weights count once; a fine-tuned head of its own over a tied base starts from the embedding.
+        ("gpt2", "causal", {"move_embeddings": True}, None, dict, {TIED, "transformer.wpe.weight"}),
+        ("gpt2", "causal", {}, False, lambda t: {**t, "lm_head.weight": t[TIED] + 1}, {"lm_head.weight"}),
+    ],
+    ids=["language-model head", "tied", "untied"],
+)
+def test_what_moved_outside_the_blocks_is_kept_with_both_values(
+    base: Path, tuned: Path, is_tied: bool | None, change: Any, names: set[str]
+) -> None:
+    change_config(tuned, tie_word_embeddings=is_tied)
+    change_weights(tuned, change)
+    outside, tied = load_pair(base, tuned).outside, weights(base).get(TIED)
+    for place, folder in enumerate((base, tuned)):
+        wanted = {name: weights(folder).get(name, tied) for name in names}
+        assert not differing({name: both[place] for name, both in outside.items()}, wanted), place
 
 
 @pytest.mark.parametrize(

@@ -17,8 +17,7 @@ from skillviz.models.applied import applied, opened_base
 from skillviz.models.frozen_tensors import strip
 from skillviz.models.load import auto_class
 from skillviz.models.peft_adapter import FILE, Adapter, write_adapter
-from tests.models.examples import some_region
-from tests.models.folders import change_weights, differing, weights
+from tests.models.examples import change_weights, differing, some_region, weights
 from tests.refused import refuses
 from tests.tiny_families import family_pair, family_readout
 

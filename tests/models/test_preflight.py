@@ -17,8 +17,16 @@ from skillviz.errors import BadInput, BadModel, CorruptFile, ModelNotFound, Pair
 from skillviz.models.pair import load_pair
 from skillviz.models.preflight import Preflight, preflight
 from skillviz.tasks.task import LabelWords, Task
-from tests.models.examples import FITTING
-from tests.models.folders import change_config, change_json, change_weights, differing, drop, drop_tokenizer, weights
+from tests.models.examples import (
+    FITTING,
+    change_config,
+    change_json,
+    change_weights,
+    differing,
+    drop,
+    drop_tokenizer,
+    weights,
+)
 from tests.refused import refuses
 from tests.tasks.make import made
 from tests.tiny import FAMILIES, MASKED, tiny_model, tiny_pair, tiny_tokenizer

@@ -50,12 +50,12 @@ DOORS: dict[str, Callable[[Store, Path], object]] = {
     "a data set of the hub": lambda store, tmp: from_hub(task("sst2").data, "test", task("sst2")),
 }
 
+# Functions that a read-only command must not reach.
 WORK = (
     "skillviz.commands.parts.PartScoring", "skillviz.runs.export.export", "skillviz.core.graft.Graft.load",
     "skillviz.models.difference.write_difference", "skillviz.commands.runs.report_of",
     "skillviz.commands.runs.bundle", "skillviz.commands.runs.typer.confirm",
 )  # fmt: skip
-"""Functions that a read-only command must not reach."""
 
 
 @pytest.fixture

@@ -37,8 +37,7 @@ SPEC = RunSpec(base="a", finetuned="b", task="c")
 SignIn = Callable[..., None]
 
 
-providers = sign_in.providers
-"""The original function, saved before a test replaces it."""
+providers = sign_in.providers  # the original function, saved before a test replaces it
 
 
 @pytest.fixture(autouse=True)

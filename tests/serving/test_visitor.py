@@ -33,8 +33,7 @@ def outside(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monkey
     return folder
 
 
-usual = visitor.st.get_option
-"""The original function, saved before a test replaces it."""
+usual = visitor.st.get_option  # the original function, saved before a test replaces it
 
 
 @pytest.mark.parametrize("name", ["sst2", "org/name", "org/name@main", "examples/models/minilm-l6", "Is a/b better?"])
