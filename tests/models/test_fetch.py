@@ -53,13 +53,8 @@ def folder_with(path: Path, *names: str) -> Path:
 def snapshot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return the folder of org/name in the hub's cache; the client finds no other model."""
     folder = folder_with(tmp_path / "models--org--name" / "snapshots" / "abc123", "config.json")
-
-    def cached(name: str, **_: object) -> str:
-        if name != "org/name":
-            raise LocalEntryNotFoundError("not here")
-        return str(folder)
-
-    monkeypatch.setattr(huggingface_hub, "snapshot_download", Mock(side_effect=cached))
+    cached = {"org/name": str(folder)}
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", Mock(side_effect=lambda name, **_: cached[name]))
     return folder
 
 
@@ -114,11 +109,6 @@ def test_a_folder_without_safetensors_is_refused(
     refuses(kind, words, resolve, folder_with(tmp_path / "m", "config.json", *names))
 
 
-@pytest.mark.parametrize("source", ["./nowhere", "/not/here/at-all", "~/nope/nope", "a/b/c", "", "x y/z"])
-def test_a_missing_folder_is_not_looked_for_on_the_hub(source: str, no_hub: None) -> None:
-    refuses(ModelNotFound, "there is no folder", resolve, source)
-
-
 @pytest.mark.parametrize(("source", "revision"), [("org/name", None), ("org/name@v1.0", "v1.0"), ("gpt2", None)])
 def test_an_id_is_fetched_at_its_revision_without_code(
     source: str, revision: str | None, snapshot: Path, monkeypatch: pytest.MonkeyPatch
@@ -136,20 +126,28 @@ def test_a_hub_model_without_safetensors(snapshot: Path) -> None:
     refuses(ModelNotFound, "org/name.*--convert", resolve, "org/name")
 
 
+def failing(name: str) -> Exception:
+    return type(name, (Exception,), {})("broken\nwith details")
+
+
 @pytest.mark.parametrize(
-    ("name", "words"),
+    ("source", "hub", "words"),
     [
-        ("RepositoryNotFoundError", "no such model"),
-        ("GatedRepoError", "hf auth login"),
-        ("RevisionNotFoundError", "not that revision"),
-        ("SomethingElse", "SomethingElse: broken"),
+        # A folder that is missing is not looked for on the hub.
+        *((source, pytest.fail.Exception("asked the hub"), "there is no folder")
+          for source in ("./nowhere", "/not/here/at-all", "~/nope/nope", "a/b/c", "", "x y/z")),
+        ("org/name", failing("RepositoryNotFoundError"), "no such model"),
+        ("org/name", failing("GatedRepoError"), "hf auth login"),
+        ("org/name", failing("RevisionNotFoundError"), "not that revision"),
+        ("org/name", failing("SomethingElse"), "SomethingElse: broken"),
     ],
-)
-def test_each_failure_of_the_hub_is_one_sentence(name: str, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    error = type(name, (Exception,), {})("broken\nwith details")
-    monkeypatch.setattr(huggingface_hub, "snapshot_download", Mock(side_effect=error))
-    with pytest.raises(ModelNotFound, match=rf"\A.*{words}.*\Z"):  # one line
-        resolve("org/name")
+    ids=range(10),
+)  # fmt: skip
+def test_why_there_is_no_model_is_one_sentence(
+    source: str, hub: BaseException, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", Mock(side_effect=hub))
+    refuses(ModelNotFound, rf"\A.*{words}.*\Z", resolve, source)  # one line
 
 
 def test_offline_says_so() -> None:
