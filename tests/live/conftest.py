@@ -13,10 +13,6 @@ import pytest
 
 from skillviz.live import client as started
 from skillviz.live.client import Client
-from skillviz.runs.run import Run
-from skillviz.runs.store import Store
-from skillviz.tasks import registry
-from skillviz.tasks.task import Task
 
 ECHO = Path(__file__).with_name("echo_worker.py")
 
@@ -46,6 +42,7 @@ def lived(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @cache  # pytest makes an imported session fixture once per module; the cache makes it once per process
 def _lived(folder: Path) -> Path:
     from skillviz.runs.produce import produce
+    from skillviz.runs.store import Store
     from tests.runs.tiny_world import spec_of
     from tests.tiny import tiny_pair, tiny_task
 
@@ -63,17 +60,19 @@ def place(lived: Path, tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def run(place: Path) -> Run:
+def run(place: Path) -> Any:
+    from skillviz.runs.store import Store
+
     return Store(place).list()[0]
 
 
 @pytest.fixture
-def ask(place: Path, run: Run) -> Ask:
+def ask(place: Path, run: Any) -> Ask:
     """Return a function that asks one worker in this process about the run."""
     return asking(place, run)
 
 
-def asking(place: Path, run: Run) -> Ask:
+def asking(place: Path, run: Any) -> Ask:
     """Return a function that asks a new worker in this process about the run; `pair` may name others."""
     from skillviz.live.operations import answer  # imports torch
     from skillviz.live.request import Worker
@@ -90,7 +89,9 @@ def pair(lived: Path) -> Any:
 
 
 @pytest.fixture(scope="module")
-def task(lived: Path) -> Task:
+def task(lived: Path) -> Any:
+    from skillviz.tasks import registry
+
     return registry.task(lived / "task.yaml")
 
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from skillviz.api import Task, task
 from tests.tiny import tiny_pair, tiny_task
 
 
 @pytest.fixture(scope="session")
-def tiny(tmp_path_factory: pytest.TempPathFactory) -> Task:
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """Return the tiny task with two labels."""
+    from skillviz.api import task
+
     return task(tiny_task(tmp_path_factory.mktemp("data"), rows=64))
 
 
