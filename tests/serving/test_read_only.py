@@ -104,18 +104,18 @@ COMMANDS = {
     "rivals": ["rivals", "RUN"],
     "parts to a file": ["parts", "RUN", "--out", "OUT"],
     "slices to a file": ["slices", "RUN", "--out", "OUT"],
-    "export": ["export", "RUN", "--out", "OUT"],
     "export without sending": ["export", "RUN", "--push-to-hub", "org/name", "--dry-run"],
+    "export": ["export", "RUN", "--out", "OUT"],
     "apply": ["apply", "--base", "base", "--graft", "org/name", "--out", "OUT"],
     "difference": ["difference", "--base", "base", "--finetuned", "finetuned", "--out", "OUT"],
+    "runs delete for sure": ["runs", "delete", "RUN", "--yes"],
     "report": ["report", "RUN", "--out", "OUT"],
     "runs export": ["runs", "export", "RUN", "--out", "OUT"],
     "runs delete": ["runs", "delete", "RUN"],
-    "runs delete for sure": ["runs", "delete", "RUN", "--yes"],
 }
 
 
-@pytest.mark.cases(2, 3)
+@pytest.mark.cases(3, 3)
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_command_that_writes_refuses_before_it_works_or_asks(
     name: str, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

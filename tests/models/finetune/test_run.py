@@ -80,7 +80,8 @@ def drawn(count: int, lengths: np.ndarray, size: int, **options: int) -> list[li
 def test_batches_visit_every_example_once_an_epoch_and_follow_the_seed():
     lengths = np.arange(100) % 7 + 1
     assert drawn(20, lengths, 5, seed=1) == drawn(20, lengths, 5, seed=1) != drawn(20, lengths, 5, seed=2)
-    assert sorted(sum(drawn(20, lengths, 5, seed=1, pool=20), [])) == list(range(100))
+    batches = drawn(40, lengths, 5, seed=1, pool=20)
+    assert [sorted(sum(epoch, [])) for epoch in (batches[:20], batches[20:])] == [list(range(100))] * 2
 
 
 def test_batches_are_of_similar_length():
