@@ -19,3 +19,11 @@ def refused(error: type[Exception], *cases: tuple[Any, ...]) -> Callable[[Any], 
             call(*arguments)
 
     return test
+
+
+def refuses(
+    error: type[BaseException], words: str | None, call: Callable[..., Any], /, *given: Any, **named: Any
+) -> None:
+    """Check that a call with these arguments raises the error, in words that match the regular expression."""
+    with pytest.raises(error, match=words):
+        call(*given, **named)

@@ -1,8 +1,18 @@
-"""A visitor's action on a link that names files: allow them to be opened."""
+"""A visitor opens a page, and allows the files that a link names to be opened."""
 
 from __future__ import annotations
 
 from streamlit.testing.v1 import AppTest
+
+from skillviz.ui.page_table import PAGES
+
+
+def opened(page: str, **query: str) -> AppTest:
+    """Return the page with these words in its address, after its first run."""
+    test = AppTest.from_file(str(PAGES[page].path), default_timeout=120)
+    for name, value in query.items():
+        test.query_params[name] = value
+    return test.run()
 
 
 def confirmed(test: AppTest) -> AppTest:

@@ -1,7 +1,8 @@
-"""The end of each test's workers; a client of a worker without models."""
+"""The end of each test's workers; a client of a worker without models; a run, its pair and a worker in this process."""
 
 from __future__ import annotations
 
+import shutil
 import sys
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -16,6 +17,7 @@ from skillviz.live.client import Client
 ECHO = Path(__file__).with_name("echo_worker.py")
 
 MakeClient = Callable[..., Client]
+Ask = Callable[..., dict[str, Any]]
 
 
 @pytest.fixture(autouse=True)
@@ -52,6 +54,48 @@ def _lived(folder: Path) -> Path:
 
 
 @pytest.fixture
+def place(lived: Path, tmp_path: Path) -> Path:
+    """Return a copy of the run's store, beside the shared models and tasks."""
+    return Path(shutil.copytree(lived / "runs", tmp_path / "runs"))
+
+
+@pytest.fixture
+def run(place: Path) -> Any:
+    from skillviz.runs.store import Store
+
+    return Store(place).list()[0]
+
+
+@pytest.fixture
+def ask(place: Path, run: Any) -> Ask:
+    """Return a function that asks one worker in this process about the run."""
+    return asking(place, run)
+
+
+def asking(place: Path, run: Any) -> Ask:
+    """Return a function that asks a new worker in this process about the run; `pair` may name others."""
+    from skillviz.live.operations import answer  # imports torch
+    from skillviz.live.request import Worker
+
+    worker = Worker(place)
+    return lambda operation, **arguments: answer(worker, operation, {"pair": {"run": run.id}, **arguments})
+
+
+@pytest.fixture(scope="module")
+def pair(lived: Path) -> Any:
+    from skillviz.models.pair import load_pair  # imports torch
+
+    return load_pair(lived / "base", lived / "finetuned", task=lived / "task.yaml", device="cpu")
+
+
+@pytest.fixture(scope="module")
+def task(lived: Path) -> Any:
+    from skillviz.tasks import registry
+
+    return registry.task(lived / "task.yaml")
+
+
+@pytest.fixture
 def store(tmp_path: Path) -> Path:
     """Return an empty folder of runs."""
     folder = tmp_path / "runs"
@@ -62,8 +106,4 @@ def store(tmp_path: Path) -> Path:
 @pytest.fixture
 def echo(store: Path) -> MakeClient:
     """Return a function that makes clients of an echo worker (see echo_worker)."""
-
-    def make(**options: Any) -> Client:
-        return Client(options.pop("store", store), command=(sys.executable, str(ECHO)), **options)
-
-    return make
+    return lambda **options: Client(**{"store": store, "command": (sys.executable, str(ECHO)), **options})

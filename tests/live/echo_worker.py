@@ -13,6 +13,8 @@ from typing import Any
 from skillviz.errors import BadSize
 from skillviz.live.client import serve
 
+ERRORS = {"fail": BadSize("too many."), "memory": MemoryError(), "bug": ZeroDivisionError("a bug")}
+
 
 def answer(operation: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
     """`echo` gives the arguments back, after `sleep` seconds; `die`, `fail` and `bug` do so. Sleep can be cancelled."""
@@ -22,20 +24,15 @@ def answer(operation: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
             raise KeyboardInterrupt
     if operation == "die":
         os.kill(os.getpid(), signal.SIGKILL)
-    if operation == "fail":
-        raise BadSize("too many.")
-    if operation == "memory":
-        raise MemoryError
-    if operation == "bug":
-        raise ZeroDivisionError("a bug")
+    if operation in ERRORS:
+        raise ERRORS[operation]
     return {"pid": os.getpid(), **arguments}
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
-    parser.add_argument("--connection", type=int)
-    parser.add_argument("--store")
-    parser.add_argument("--idle", type=float)
+    for name, kind in (("--connection", int), ("--store", str), ("--idle", float)):
+        parser.add_argument(name, type=kind)
     given = parser.parse_args()
     connection = Connection(given.connection)
     serve(connection, answer, given.idle)

@@ -5,35 +5,49 @@ from __future__ import annotations
 import ast
 import errno
 import os
-import shutil
 import signal
 import subprocess
 import sys
-import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import psutil
 import pytest
 
+from skillviz.api import ModelPair, Task
 from skillviz.errors import BadInput, BadSize, LiveError, Superseded
 from skillviz.live.client import Client, WorkerBug, _processes
-from skillviz.models.pair import load_pair
-from skillviz.runs.store import Store
+from skillviz.runs.run import Run
 from skillviz.runs.wise import grid_logits
 from skillviz.serving.settings import LIVE_WORKERS_VARIABLE
-from skillviz.tasks import registry
 from skillviz.tasks.encode import encode
 from skillviz.tasks.project import PROJECT
 from skillviz.tasks.splits import load
+from tests.cli.calls import call
 from tests.live.conftest import ECHO, MakeClient
+from tests.refused import refuses
 
 pytestmark = pytest.mark.slow
 
 PATIENCE = 60.0
+
+
+@pytest.fixture
+def pool(own_workers: None) -> Iterator[ThreadPoolExecutor]:
+    """Return threads that ask; after the test they end with the workers."""
+    threads = ThreadPoolExecutor(13)
+    yield threads
+    threads.shutdown(wait=False, cancel_futures=True)
+
+
+@pytest.fixture
+def client(echo: MakeClient) -> Client:
+    return echo()
 
 
 def until(happens: Any, what: str) -> None:
@@ -44,32 +58,19 @@ def until(happens: Any, what: str) -> None:
         time.sleep(0.02)
 
 
-def in_background(call: Any) -> tuple[threading.Thread, list[Any]]:
-    """Run the call in a thread; return the thread and the list that will hold its outcome (a value or an error)."""
-    found: list[Any] = []
-
-    def run() -> None:
-        try:
-            found.append(call())
-        except Exception as error:
-            found.append(error)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    return thread, found
-
-
-def until_queued(client: Client, requests: int) -> None:
-    """Waits until so many requests wait or are answered."""
+def queued(pool: ThreadPoolExecutor, client: Client, operation: str, **arguments: Any) -> Future[dict[str, Any]]:
+    """Ask in a thread; return when the request waits or is answered."""
+    requests = len(client._queue) + 1
+    move = pool.submit(client.ask, operation, **arguments)
     until(lambda: len(client._queue) == requests, f"{requests} requests have arrived")
+    return move
 
 
 def until_gone(pid: int) -> None:
     until(lambda: not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE, f"{pid} lives")
 
 
-def test_the_first_question_starts_a_worker_and_others_use_it(echo: MakeClient) -> None:
-    client = echo()
+def test_the_first_question_starts_a_worker_and_others_use_it(client: Client) -> None:
     assert client.process is None
     array = np.random.default_rng(0).normal(size=(3, 2)).astype(np.float32)
     first = client.ask("echo", x=[1, "ä", None], y=array)
@@ -78,94 +79,72 @@ def test_the_first_question_starts_a_worker_and_others_use_it(echo: MakeClient) 
     assert psutil.Process(first["pid"]).pid == os.getsid(first["pid"])  # a session of its own: Ctrl-C does not reach it
 
 
-def test_errors_arrive_as_themselves(echo: MakeClient) -> None:
-    client = echo()
-    with pytest.raises(BadSize) as error:
-        client.ask("fail")
-    assert error.value.args == ("too many.",)
-    with pytest.raises(WorkerBug, match=r"echo_worker.py.*\n[^$]*ZeroDivisionError: a bug"):
-        client.ask("bug")
-    with pytest.raises(LiveError, match="out of memory"):
-        client.ask("memory")
+def test_errors_arrive_as_themselves(client: Client) -> None:
+    for operation, kind, words in (
+        ("fail", BadSize, r"\ABadSize: too many\.\Z"),
+        ("bug", WorkerBug, r"echo_worker.py.*\n[^$]*ZeroDivisionError: a bug"),
+        ("memory", LiveError, "out of memory"),
+    ):
+        refuses(kind, words, client.ask, operation)
     assert client.ask("echo", x=1)["x"] == 1
 
 
-def test_of_ten_rapid_moves_each_gets_its_own_answer_or_gives_way(echo: MakeClient) -> None:
-    client = echo()
+def test_of_ten_rapid_moves_each_gets_its_own_answer_or_gives_way(client: Client, pool: ThreadPoolExecutor) -> None:
     client.ask("echo")
-    with ThreadPoolExecutor(10) as pool:
-        moves = [pool.submit(client.ask, "echo", topic="alpha", number=0, sleep=2)]
-        until_queued(client, 1)
-        for number in range(1, 10):
-            moves.append(pool.submit(client.ask, "echo", topic="alpha", number=number))
-            until(
-                lambda number=number: len(client._queue) == 2 and (number < 2 or moves[number - 1].done()), "replaced"
-            )
-        errors = [move.exception(PATIENCE) for move in moves]
-    assert moves[0].result()["number"] == 0, "what is being answered is left alone"
-    assert moves[9].result()["number"] == 9
-    assert all(isinstance(error, Superseded) for error in errors[1:9])
+    moves = [queued(pool, client, "echo", topic="alpha", number=0, sleep=2)]
+    for number in range(1, 10):
+        moves.append(pool.submit(client.ask, "echo", topic="alpha", number=number))
+        until(lambda number=number: len(client._queue) == 2 and (number < 2 or moves[number - 1].done()), "replaced")
+    errors = [move.exception(PATIENCE) for move in moves]
+    # What is being answered is left alone.
+    assert [moves[number].result()["number"] for number in (0, 9)] == [0, 9]
+    assert [type(error) for error in errors[1:9]] == [Superseded] * 8
 
 
-def test_requests_of_two_topics_are_answered_in_order_of_arrival(echo: MakeClient) -> None:
-    client, ended = echo(), list[str]()
+def test_requests_of_two_topics_are_answered_in_order_of_arrival(client: Client, pool: ThreadPoolExecutor) -> None:
+    ended = list[str]()
     client.ask("echo")
-    with ThreadPoolExecutor(6) as pool:
-        busy = pool.submit(client.ask, "echo", sleep=1)
-        until_queued(client, 1)
-        for count, name in enumerate(("one", "two", "none", "nothing"), start=2):
-            topic = name if name in ("one", "two") else None
-            move = pool.submit(client.ask, "echo", topic=topic, who=name)
-            move.add_done_callback(lambda move: ended.append(move.result()["who"]))
-            until_queued(client, count)
-        assert busy.result()["pid"]
+    moves = [queued(pool, client, "echo", sleep=1, who="busy")]
+    for topic, name in (("one", "one"), ("two", "two"), (None, "none"), (None, "nothing")):
+        moves.append(queued(pool, client, "echo", topic=topic, who=name))
+        moves[-1].add_done_callback(lambda move: ended.append(move.result()["who"]))
+    assert [move.result(PATIENCE)["who"] for move in moves] == ["busy", *ended]
     assert ended == ["one", "two", "none", "nothing"]
 
 
-def test_a_worker_killed_over_a_request_is_replaced_by_the_next(echo: MakeClient) -> None:
-    client = echo()
+def test_a_worker_killed_over_a_request_is_replaced_by_the_next(client: Client, pool: ThreadPoolExecutor) -> None:
     pid = client.ask("echo")["pid"]
-    thread, found = in_background(lambda: client.ask("echo", sleep=600))
-    until_queued(client, 1)
+    killed = queued(pool, client, "echo", sleep=600)
     time.sleep(0.3)  # now it is being answered
-    waiting, answered = in_background(lambda: client.ask("echo", x=1))
-    until_queued(client, 2)
+    waiting = queued(pool, client, "echo", x=1)
     os.kill(pid, signal.SIGKILL)
-    thread.join(PATIENCE), waiting.join(PATIENCE)
-    assert isinstance(found[0], LiveError) and "killed" in str(found[0])
-    assert answered[0]["x"] == 1 and answered[0]["pid"] != pid, "who waits behind it is answered by the next worker"
-    with pytest.raises(LiveError, match="killed"):
-        client.ask("die")
-    assert client.ask("echo", x=2)["x"] == 2
-    os.kill(client.ask("echo")["pid"], signal.SIGKILL)
+    refuses(LiveError, "killed", killed.result, PATIENCE)
+    answered = waiting.result(PATIENCE)
+    assert answered["x"] == 1 and answered["pid"] != pid, "who waits behind it is answered by the next worker"
+    refuses(LiveError, "killed", client.ask, "die")
+    os.kill(client.ask("echo", x=2)["pid"], signal.SIGKILL)
     until(lambda: client.process.poll() is not None, "it is gone")
     assert client.ask("echo", x=3)["x"] == 3, "one that was killed between two requests is not noticed"
 
 
-def test_a_request_ends_with_its_tab_and_the_worker_goes_on(echo: MakeClient) -> None:
-    client, open_tabs = echo(), {"first", "second"}
+def test_a_request_ends_with_its_tab_and_the_worker_goes_on(client: Client, pool: ThreadPoolExecutor) -> None:
+    open_tabs = {"first", "second"}
     pid = client.ask("echo")["pid"]
-    running, first = in_background(lambda: client.ask("echo", sleep=600, is_wanted=lambda: "first" in open_tabs))
-    until_queued(client, 1)
-    waiting, second = in_background(lambda: client.ask("die", is_wanted=lambda: "second" in open_tabs))
-    until_queued(client, 2)
-    third, answered = in_background(lambda: client.ask("echo", x=1))
-    until_queued(client, 3)
+    first = queued(pool, client, "echo", sleep=600, is_wanted=lambda: "first" in open_tabs)
+    second = queued(pool, client, "die", is_wanted=lambda: "second" in open_tabs)
+    third = queued(pool, client, "echo", x=1)
     open_tabs.remove("second")
-    waiting.join(PATIENCE)
-    assert isinstance(second[0], Superseded) and running.is_alive(), "it waited, and is not begun"
+    assert isinstance(second.exception(PATIENCE), Superseded) and not first.done(), "it waited, and is not begun"
     open_tabs.remove("first")
-    running.join(PATIENCE), third.join(PATIENCE)
-    assert isinstance(first[0], Superseded) and answered[0] == {"pid": pid, "x": 1}
+    assert isinstance(first.exception(PATIENCE), Superseded) and third.result(PATIENCE) == {"pid": pid, "x": 1}
 
 
 def test_a_tab_that_closes_when_its_answer_is_there_disturbs_nobody(
-    echo: MakeClient, monkeypatch: pytest.MonkeyPatch
+    client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A worker that reads of a closed tab when it has sent the answer goes on to the next request."""
     monkeypatch.setattr("skillviz.live.client.LOOK_SECONDS", 0.001)
-    client, ended = echo(), list[bool]()
-    pid = client.ask("echo")["pid"]
+    pid, ended = client.ask("echo")["pid"], list[bool]()
     for number in range(40):
         end = time.monotonic() + 0.1
         try:
@@ -212,39 +191,27 @@ def test_it_ends_with_the_process_that_started_it(store: Path) -> None:
     until_gone(pid)
 
 
-def test_of_many_who_start_at_once_one_does(echo: MakeClient) -> None:
-    client = echo()
-    with ThreadPoolExecutor(6) as pool:
-        pids = {answer["pid"] for answer in pool.map(lambda n: client.ask("echo", n=n), range(6))}
-    assert len(pids) == 1
+def test_of_many_who_start_at_once_one_does(client: Client, pool: ThreadPoolExecutor) -> None:
+    assert len({answer["pid"] for answer in pool.map(lambda n: client.ask("echo", n=n), range(6))}) == 1
 
 
-def test_a_request_that_takes_too_long_is_given_up_and_computed_to_its_end(echo: MakeClient) -> None:
-    client = echo()
-    pid = client.ask("echo")["pid"]
-    began = time.monotonic()
-    with pytest.raises(LiveError, match="too long"):
-        client.ask("echo", sleep=2, timeout=0.3)
-    with pytest.raises(LiveError, match="too long"):  # not begun
-        client.ask("die", timeout=0.3)
+def test_a_request_that_takes_too_long_is_given_up_and_computed_to_its_end(client: Client) -> None:
+    pid, began = client.ask("echo")["pid"], time.monotonic()
+    for operation, arguments in (("echo", {"sleep": 2}), ("die", {})):  # the second is not begun
+        refuses(LiveError, "too long", client.ask, operation, timeout=0.3, **arguments)
     assert time.monotonic() - began < 2
     assert client.ask("echo", x=1) == {"pid": pid, "x": 1} and time.monotonic() - began > 2
 
 
 def test_why_it_cannot_be_started_is_said(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for script, reason in (("raise SystemExit('no luck today')", "no luck today"), ("", "it ended without a word")):
-        with pytest.raises(LiveError, match=f"could not be started: {reason}"):
-            Client(store, command=(sys.executable, "-c", script)).ask("open")
-    slow = Client(store, command=(sys.executable, "-c", "import time; time.sleep(60)"))
-    with pytest.raises(LiveError, match="too long"):
-        slow.ask("open", timeout=0.5)
-
-    def refuse(*arguments: object, **options: Any) -> None:
-        raise OSError(errno.EMFILE, "Too many open files")
-
-    monkeypatch.setattr(subprocess, "Popen", refuse)
-    with pytest.raises(LiveError, match=r"cannot be started \(Too many open files\)"):
-        Client(store).ask("open")
+    for script, limit, reason in (
+        ("raise SystemExit('no luck today')", PATIENCE, "could not be started: no luck today"),
+        ("", PATIENCE, "could not be started: it ended without a word"),
+        ("import time; time.sleep(60)", 0.5, "too long"),
+    ):
+        refuses(LiveError, reason, Client(store, command=(sys.executable, "-c", script)).ask, "open", timeout=limit)
+    monkeypatch.setattr(subprocess, "Popen", Mock(side_effect=OSError(errno.EMFILE, "Too many open files")))
+    refuses(LiveError, r"cannot be started \(Too many open files\)", Client(store).ask, "open")
 
 
 def test_no_more_workers_than_allowed_run_for_all_stores(
@@ -253,23 +220,28 @@ def test_no_more_workers_than_allowed_run_for_all_stores(
     """Each of two hundred users may open a live page: a worker for each would fill the memory."""
     most = 2 + sum(process.poll() is None for process in _processes)
     monkeypatch.setenv(LIVE_WORKERS_VARIABLE, str(most))
-    clients = [echo(store=tmp_path / name) for name in "abc"]
-    for client in clients[:2]:
-        assert client.ask("echo", words="first")
-    with pytest.raises(LiveError, match=f"others use all {most} workers of this dashboard; try again in some minutes"):
-        clients[2].ask("echo", words="no room")
-    assert clients[0].ask("echo", words="again"), "whose worker runs is answered"
-    clients[1].process.kill()
-    until(lambda: clients[1].process.poll() is not None, "it lives")
-    assert clients[2].ask("echo", words="room"), "a killed worker leaves its place"
+    first, second, third = (echo(store=tmp_path / name) for name in "abc")
+    assert first.ask("echo", words="first") and second.ask("echo", words="first")
+    refuses(
+        LiveError,
+        f"others use all {most} workers of this dashboard; try again in some minutes",
+        third.ask,
+        "echo",
+        words="no room",
+    )
+    assert first.ask("echo", words="again"), "whose worker runs is answered"
+    second.process.kill()
+    until(lambda: second.process.poll() is not None, "it lives")
+    assert third.ask("echo", words="room"), "a killed worker leaves its place"
     monkeypatch.setenv(LIVE_WORKERS_VARIABLE, str(most + 1))
-    assert clients[1].ask("echo", words="room")
+    assert second.ask("echo", words="room")
 
 
-def test_a_limit_of_workers_that_is_no_number_starts_none(echo: MakeClient, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_limit_of_workers_that_is_no_number_starts_none(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(LIVE_WORKERS_VARIABLE, "many")
-    with pytest.raises(BadInput, match="SKILLVIZ_LIVE_WORKERS is 'many'; allowed is a whole number from 1 on"):
-        echo().ask("echo", words="no")
+    refuses(
+        BadInput, "SKILLVIZ_LIVE_WORKERS is 'many'; allowed is a whole number from 1 on", client.ask, "echo", words="no"
+    )
 
 
 def test_nothing_is_read_but_what_the_own_pipe_brings() -> None:
@@ -291,64 +263,55 @@ def test_nothing_is_read_but_what_the_own_pipe_brings() -> None:
 TEXT = "the film was good and funny"
 
 
-@pytest.fixture
-def place(lived: Path, tmp_path: Path) -> Path:
-    shutil.copytree(lived / "runs", tmp_path / "runs")
-    return tmp_path / "runs"
-
-
-def test_a_slider_and_a_sentence(place: Path, lived: Path) -> None:
+def test_a_slider_and_a_sentence(place: Path, run: Run, pair: ModelPair, task: Task, pool: ThreadPoolExecutor) -> None:
     """Ten rapid moves, two tabs, one that closes, a kill: every answer is right or says that there is none."""
-    run = Store(place).list()[0]
-    pair = load_pair(lived / "base", lived / "finetuned", task=lived / "task.yaml", device="cpu")
-    task = registry.task(lived / "task.yaml")
     encoded = encode(task, load(task).test, pair.tokenizer, "head")
     alphas = [round(0.1 * n, 1) for n in range(10)]
     wanted = {(p, a): z for p, _, a, z in grid_logits(pair, encoded, {0: run.region()}, np.array(alphas))}
     client, named = Client(place), {"run": run.id}
     assert client.ask("open", pair=named)["d"] == pair.d
-    assert client.process is not None
     first = psutil.Process(client.process.pid)
-    with ThreadPoolExecutor(12) as pool:
-        moves = [
-            pool.submit(client.ask, "wise", topic="one alpha", pair=named, path="wise-graft", alpha=alpha)
-            for alpha in alphas
-        ]
-        texts = [pool.submit(client.ask, "score_text", topic="other alpha", pair=named, texts=[TEXT])]
-        errors = [move.exception() for move in moves]
-        assert all(isinstance(error, Superseded) for error in errors if error) and not all(errors)
-        for alpha, move, error in zip(alphas, moves, errors, strict=True):
-            if not error:
-                assert np.array_equal(move.result()["logits"], wanted["wise-graft", alpha])
-        assert texts[0].result()["logits"]["grafted"].shape == (1, 2)
+
+    def wise(path: str, alpha: float, **more: Any) -> np.ndarray:
+        return client.ask("wise", pair=named, path=path, alpha=alpha, **more)["logits"]
+
+    moves = {alpha: pool.submit(wise, "wise-graft", alpha, topic="one alpha") for alpha in alphas}
+    texts = pool.submit(client.ask, "score_text", topic="other alpha", pair=named, texts=[TEXT])
+    ended = {alpha: type(move.exception()) for alpha, move in moves.items()}
+    assert {*ended.values()} <= {type(None), Superseded} and type(None) in ended.values()
+    for alpha in (alpha for alpha, kind in ended.items() if kind is not Superseded):
+        assert np.array_equal(moves[alpha].result(), wanted["wise-graft", alpha]), alpha
+    assert texts.result()["logits"]["grafted"].shape == (1, 2)
     found = client.ask("attribute", pair=named, text=TEXT, steps=10)
     assert set(found["states"]) == {"pretrained", "grafted", "finetuned"}
-    with pytest.raises(BadInput, match="wise-ft, wise-graft"):
-        client.ask("wise", pair=named, path="straight", alpha=0.5)
+    refuses(BadInput, "wise-ft, wise-graft", wise, "straight", 0.5)
 
     # a tab closes while the worker computes, on a graft: the next answers are exact, by the same worker
     end = time.monotonic() + 2
     long = {"pair": named, "text": TEXT, "steps": 1000}
-    with pytest.raises(Superseded):
-        client.ask("attribute", states=["grafted"] * 1000, is_wanted=lambda: time.monotonic() < end, **long)
-    for path, alpha in (("wise-graft", 0.6), ("wise-ft", 0.6)):
-        assert np.array_equal(client.ask("wise", pair=named, path=path, alpha=alpha)["logits"], wanted[path, alpha])
+    refuses(
+        Superseded,
+        None,
+        client.ask,
+        "attribute",
+        states=["grafted"] * 1000,
+        is_wanted=lambda: time.monotonic() < end,
+        **long,
+    )
+    for path in ("wise-graft", "wise-ft"):
+        assert np.array_equal(wise(path, 0.6), wanted[path, 0.6]), path
     assert time.monotonic() < end + 20 and client.process.pid == first.pid and client.process.poll() is None
 
     worked = first.cpu_times().user
-    thread, kept = in_background(lambda: client.ask("attribute", states=["finetuned"] * 1000, **long))
-    while thread.is_alive() and first.cpu_times().user < worked + 0.5:  # until it computes the answer
+    kept = pool.submit(client.ask, "attribute", states=["finetuned"] * 1000, **long)
+    while not kept.done() and first.cpu_times().user < worked + 0.5:  # until it computes the answer
         time.sleep(0.01)
     os.kill(first.pid, signal.SIGKILL)
-    thread.join()
-    assert isinstance(kept[0], LiveError) and "killed" in str(kept[0])
-    again = client.ask("wise", pair=named, path="wise-ft", alpha=0.3)
-    assert np.array_equal(again["logits"], wanted["wise-ft", 0.3]) and client.process.pid != first.pid
+    refuses(LiveError, "killed", kept.result)
+    assert np.array_equal(wise("wise-ft", 0.3), wanted["wise-ft", 0.3]) and client.process.pid != first.pid
 
 
 def test_the_command_is_there_but_not_in_the_help() -> None:
-    from tests.cli.calls import call
-
-    assert "worker" not in call("--help").out
     said = call("worker", "--help")
+    assert "worker" not in call("--help").out
     assert said.code == 0 and "--connection" in said.out and "--idle" in said.out

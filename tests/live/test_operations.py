@@ -1,4 +1,5 @@
-"""Tests that every operation gives, bit for bit, the results of direct calls to the layers below."""
+"""Tests that every operation gives, bit for bit, the results of direct calls to the layers below, also on another
+task."""
 
 from __future__ import annotations
 
@@ -8,350 +9,369 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import yaml
+from numpy.testing import assert_equal
 
+from skillviz.api import Region, Task
 from skillviz.core.draws import stratified
-from skillviz.core.region import Region
+from skillviz.core.encoded import Encoded
 from skillviz.errors import BadData, BadInput, PairMismatch, RunNotFound, SkillvizError
 from skillviz.live.operations import OPERATIONS, answer
 from skillviz.live.request import PairCache, Worker
 from skillviz.models.attribution import attribute, conductance
-from skillviz.models.pair import STATES, ModelPair, load_pair
+from skillviz.models.pair import STATES, ModelPair
 from skillviz.models.predict import predict
+from skillviz.runs.produce import produce
 from skillviz.runs.record import TransferNote
 from skillviz.runs.run import Run
 from skillviz.runs.spec import read_spec
 from skillviz.runs.store import Store
 from skillviz.runs.wise import grid_logits
 from skillviz.show.transfer import counted
-from skillviz.tasks import registry
 from skillviz.tasks.definition import UNCOMPARED
 from skillviz.tasks.encode import encode
 from skillviz.tasks.splits import load
-from skillviz.tasks.task import Task
+from tests.live.conftest import Ask, asking
+from tests.models.folders import change_json, change_weights
+from tests.refused import refuses
+from tests.runs.test_scoring import other_task as near_task
+from tests.runs.tiny_world import spec_of
 from tests.tiny import tiny_task
 
 pytestmark = pytest.mark.slow
 
 TEXT = "the film was good and funny"
+TEXTS = {"texts": [TEXT]}
 
 
 @pytest.fixture
-def place(lived: Path, tmp_path: Path) -> Path:
-    """Return a copy of the run's store, beside the shared models and tasks."""
-    shutil.copytree(lived / "runs", tmp_path / "runs")
-    return tmp_path / "runs"
-
-
-@pytest.fixture
-def run(place: Path) -> Run:
-    return Store(place).list()[0]
-
-
-@pytest.fixture
-def worker(place: Path) -> Worker:
-    return Worker(place)
+def world(lived: Path, tmp_path: Path) -> Path:
+    """Return a copy of the models and tasks, without runs, that a test may change."""
+    return Path(shutil.copytree(lived, tmp_path / "world", ignore=shutil.ignore_patterns("runs")))
 
 
 @pytest.fixture(scope="module")
-def pair(lived: Path) -> ModelPair:
-    return load_pair(lived / "base", lived / "finetuned", task=lived / "task.yaml", device="cpu")
+def named(lived: Path) -> dict[str, str]:
+    """Return the names of the pair's models and task."""
+    return {"base": str(lived / "base"), "finetuned": str(lived / "finetuned"), "task": str(lived / "task.yaml")}
 
 
 @pytest.fixture(scope="module")
-def task(lived: Path) -> Task:
-    return registry.task(lived / "task.yaml")
+def encoded(task: Task, pair: ModelPair) -> Encoded:
+    return encode(task, load(task).test, pair.tokenizer, "head")
 
 
-def ask(worker: Worker, operation: str, run: Run, **arguments: Any) -> dict[str, Any]:
-    return answer(worker, operation, {"pair": {"run": run.id}, **arguments})
-
-
-def typed(task: Task, pair: ModelPair, *texts: str) -> Any:
+def typed(task: Task, pair: ModelPair, *texts: str) -> Encoded:
     """Return the texts, encoded by hand."""
-    import pandas as pd
-
     frame = pd.DataFrame({"example_id": [f"typed-{i}" for i in range(len(texts))], "text_a": texts, "label": 0})
     return encode(task, frame, pair.tokenizer, pair.readout_name)
 
 
-def test_a_pair_is_opened_by_its_run_or_its_models(worker: Worker, run: Run, pair: ModelPair, lived: Path) -> None:
-    told = ask(worker, "open", run)
-    assert told["d"] == pair.d and told["labels"] == ["class-terrible", "class-great"] and told["readout"] == "head"
-    assert told["notes"] == list(pair.notes) and told["layers"] == 2
-    named = {"base": str(lived / "base"), "finetuned": str(lived / "finetuned"), "task": str(lived / "task.yaml")}
-    assert answer(worker, "open", {"pair": {**named, "device": "cpu"}})["d"] == pair.d
-    assert len(worker.pairs._pairs) == 2
-    json.dumps(told)
+def sampled(task: Task, pair: ModelPair, n: int) -> tuple[pd.DataFrame, Encoded]:
+    """Return n test examples, drawn by hand, in both forms."""
+    frame = load(task).test
+    frame = frame.iloc[stratified(frame["label"], n, 0)].reset_index(drop=True)
+    return frame, encode(task, frame, pair.tokenizer, "head")
 
 
-def test_text_is_scored_as_predict_does(worker: Worker, run: Run, pair: ModelPair, task: Task) -> None:
-    found = ask(worker, "score_text", run, texts=[TEXT, "a dull story"])
-    encoded = typed(task, pair, TEXT, "a dull story")
-    for state in STATES:
-        assert np.array_equal(found["logits"][state], predict(pair, encoded, state, run.region()))
-    named = ask(worker, "score_text", run, texts=[TEXT], region={"run": run.id[:-2], "size": 889}, states=["grafted"])
-    assert list(named["logits"]) == ["grafted"]
-    assert np.array_equal(named["logits"]["grafted"], predict(pair, typed(task, pair, TEXT), "grafted", run.cut(889)))
+def at_least(found: dict[str, Any], wanted: dict[str, Any]) -> None:
+    """Check these facts of an answer, exactly; it may have others."""
+    assert_equal({name: found[name] for name in wanted}, wanted)
 
 
-def test_a_region_is_evaluated_as_the_run_did(worker: Worker, run: Run, pair: ModelPair) -> None:
-    found = ask(worker, "evaluate_region", run)
+def test_a_pair_is_opened_by_its_run_or_its_models(ask: Ask, pair: ModelPair, named: dict[str, str]) -> None:
+    wanted = {"d": pair.d, "labels": ["class-terrible", "class-great"], "readout": "head", "notes": list(pair.notes)}
+    for asked in ({}, {"pair": {**named, "device": "cpu"}}):
+        at_least(json.loads(json.dumps(ask("open", **asked))), wanted | {"layers": 2})
+
+
+def test_text_is_scored_as_predict_does(ask: Ask, run: Run, pair: ModelPair, task: Task) -> None:
+    found = ask("score_text", texts=[TEXT, "a dull story"])
+    encoded, one = typed(task, pair, TEXT, "a dull story"), typed(task, pair, TEXT)
+    assert_equal(found["logits"], {state: predict(pair, encoded, state, run.region()) for state in STATES})
+    small = ask("score_text", region={"run": run.id[:-2], "size": 889}, states=["grafted"], **TEXTS)
+    assert_equal(small["logits"], {"grafted": predict(pair, one, "grafted", run.cut(889))})
+
+
+def test_a_region_is_evaluated_as_the_run_did(ask: Ask, run: Run, pair: ModelPair) -> None:
     ids, labels, logits = run.logits("grafted")
-    assert found["example_ids"] == list(ids) and np.array_equal(found["labels"], labels)
-    assert np.array_equal(found["logits"]["grafted"], logits)
-    assert np.array_equal(found["logits"]["complement"], run.logits("complement")[2])
-    assert found["size"] == 222 and found["d"] == pair.d
+    states = {"grafted": logits, "complement": run.logits("complement")[2]}
+    wanted = {"example_ids": list(ids), "labels": labels, "logits": states, "size": 222, "d": pair.d}
+    at_least(ask("evaluate_region"), wanted)
     expression = {"difference": [{"run": run.id, "size": 889}, {"layers": [0]}]}
-    by_hand = run.cut(889) - Region(
-        {n: np.arange(np.prod(s)) for n, s in pair.table.shapes.items() if ".layer.0." in n}, pair.table.shapes
-    )
-    made = ask(worker, "evaluate_region", run, region=expression, sample=7, split="validation")
-    assert made["size"] == by_hand.size and len(made["labels"]) == 7
+    lower = {n: np.arange(np.prod(s)) for n, s in pair.table.shapes.items() if ".layer.0." in n}
+    made = ask("evaluate_region", region=expression, sample=7, split="validation")
+    size = (run.cut(889) - Region(lower, pair.table.shapes)).size
+    assert (made["size"], len(made["labels"])) == (size, 7)
 
 
 def test_random_controls_have_the_regions_size_and_are_the_localizers_own_draws(
-    worker: Worker, run: Run, pair: ModelPair, task: Task
+    ask: Ask, run: Run, pair: ModelPair, task: Task
 ) -> None:
-    found = ask(worker, "evaluate_region", run, sample=9, controls=["random", "random-matched"], seed=3)
-    assert list(found["logits"]) == ["grafted", "complement", "random", "random-matched"]
-    frame = load(task).test
-    frame = frame.iloc[stratified(frame["label"], 9, 0)].reset_index(drop=True)
-    encoded, region = encode(task, frame, pair.tokenizer, "head"), run.region()
+    asked, region = {"sample": 9, "controls": ["random", "random-matched"]}, run.region()
+    found, other = (ask("evaluate_region", seed=seed, **asked)["logits"] for seed in (3, 4))
+    assert list(found) == ["grafted", "complement", "random", "random-matched"]
     anywhere = np.random.default_rng(3).permutation(region.d)[: region.size]
     by_hand = Region.from_flat(np.sort(anywhere), region.shapes)
-    assert np.array_equal(found["logits"]["random"], predict(pair, encoded, "grafted", by_hand))
-    assert not np.array_equal(found["logits"]["random"], found["logits"]["grafted"])
-    assert not np.array_equal(found["logits"]["random"], found["logits"]["random-matched"])
-    other = ask(worker, "evaluate_region", run, sample=9, controls=["random"], seed=4)
-    assert not np.array_equal(found["logits"]["random"], other["logits"]["random"])
+    assert_equal(found["random"], predict(pair, sampled(task, pair, 9)[1], "grafted", by_hand))
+    for another in (found["grafted"], found["random-matched"], other["random"]):
+        assert not np.array_equal(found["random"], another)
 
 
-def test_a_sample_is_drawn_in_order(worker: Worker, run: Run, pair: ModelPair, task: Task) -> None:
-    found = ask(worker, "evaluate_region", run, sample=10, states=["finetuned", "grafted"])
-    whole = load(task).test
-    frame = whole.iloc[stratified(whole["label"], 10, 0)].reset_index(drop=True)
+def test_a_sample_is_drawn_in_order(ask: Ask, run: Run, pair: ModelPair, task: Task) -> None:
+    frame, encoded = sampled(task, pair, 10)
     assert frame["label"].tolist().count(0) == 5  # equal counts of each class, for any order of the file
-    assert found["example_ids"] == frame["example_id"].tolist() and len(frame) == 10
-    encoded = encode(task, frame, pair.tokenizer, "head")
-    assert np.array_equal(found["logits"]["grafted"], predict(pair, encoded, "grafted", run.region()))
-    assert np.array_equal(found["logits"]["finetuned"], predict(pair, encoded, "finetuned"))
+    states = {state: predict(pair, encoded, state, run.region()) for state in ("finetuned", "grafted")}
+    found = ask("evaluate_region", sample=10, states=list(states))
+    at_least(found, {"example_ids": frame["example_id"].tolist(), "logits": states})
+    assert len(found["labels"]) == 10
 
 
-@pytest.mark.parametrize("path", ["wise-ft", "wise-graft"])
-def test_wise_is_the_grids_own(worker: Worker, run: Run, pair: ModelPair, task: Task, path: str) -> None:
-    encoded = encode(task, load(task).test, pair.tokenizer, "head")
-    grid = {(p, a): z for p, _, a, z in grid_logits(pair, encoded, {0: run.region()}, np.array([0.0, 0.35, 1.0]))}
-    for alpha in (0, 0.35, 1):
-        found = ask(worker, "wise", run, path=path, alpha=alpha)
-        assert np.array_equal(found["logits"], grid[path, float(alpha)])
-    assert found["size"] == run.record.size
-    end = "finetuned" if path == "wise-ft" else "grafted"
-    assert np.array_equal(found["logits"], run.logits(end)[2])
+@pytest.mark.parametrize(("path", "end"), [("wise-ft", "finetuned"), ("wise-graft", "grafted")])
+def test_wise_is_the_grids_own(ask: Ask, run: Run, pair: ModelPair, encoded: Encoded, path: str, end: str) -> None:
+    alphas = {0: 0.0, 0.35: 0.35, 1: 1.0}
+    rows = grid_logits(pair, encoded, {0: run.region()}, np.array([*alphas.values()]))
+    grid = {alpha: logits for found, _, alpha, logits in rows if found == path}
+    answers = {exact: ask("wise", path=path, alpha=alpha) for alpha, exact in alphas.items()}
+    assert_equal({alpha: answer["logits"] for alpha, answer in answers.items()}, grid)
+    at_least(answers[1.0], {"size": run.record.size, "logits": run.logits(end)[2]})
 
 
-def test_attributions_are_those_of_the_models_layer(worker: Worker, run: Run, pair: ModelPair, task: Task) -> None:
+def test_attributions_are_those_of_the_models_layer(ask: Ask, run: Run, pair: ModelPair, task: Task) -> None:
     encoded = typed(task, pair, TEXT)
-    found = ask(worker, "attribute", run, text=TEXT, steps=8)
-    assert found["target"] == predict(pair, encoded, "finetuned").argmax() and len(found["states"]) == 3
+    found = ask("attribute", text=TEXT, steps=8)
+    target = predict(pair, encoded, "finetuned").argmax()
+    assert found["target"] == target and len(found["states"]) == 3
     for state, told in found["states"].items():
-        one = attribute(pair, encoded, state, run.region(), target=found["target"], steps=8)
-        assert np.array_equal(told["values"], one.values) and told["gap"] == one.gap
-        assert found["tokens"] == list(one.tokens)
-    layers = ask(
-        worker, "attribute", run, text=TEXT, method="layer-conductance", baseline="zero", target=1, states=["grafted"],
-        steps=8,
-    )  # fmt: skip
-    own = conductance(pair, encoded, "grafted", run.region(), target=1, baseline="zero", steps=8)
-    for part, values in own.parts.items():
-        assert np.array_equal(layers["states"]["grafted"]["parts"][part], values)
+        one = attribute(pair, encoded, state, run.region(), target=target, steps=8)
+        at_least({**told, "tokens": found["tokens"]}, {"values": one.values, "gap": one.gap, "tokens": [*one.tokens]})
+    asked = {"baseline": "zero", "target": 1, "steps": 8}
+    layers = ask("attribute", text=TEXT, method="layer-conductance", states=["grafted"], **asked)
+    own = conductance(pair, encoded, "grafted", run.region(), **asked)
+    at_least(layers["states"]["grafted"]["parts"], dict(own.parts))
+
+
+def rows_of(file: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in file.read_text().splitlines()]
 
 
 def other_task(lived: Path, folder: Path, copied: int, **changes: Any) -> Path:
     """Write another task whose first `copied` test examples are in the source's training data, in capitals."""
     path = tiny_task(folder, rows=32)
-    train = [json.loads(line) for line in (lived / "train.jsonl").read_text().splitlines()]
-    rows = [json.loads(line) for line in (folder / "test.jsonl").read_text().splitlines()]
     told = yaml.safe_load(path.read_text()) | changes
-    names = dict(enumerate(told["labels"]))
-    rows = [*({**row, "text": row["text"].upper().replace(" ", "  ")} for row in train[:copied]), *rows]
-    (folder / "test.jsonl").write_text("".join(json.dumps({**r, "label": names[r["label"]]}) + "\n" for r in rows))
-    for split in ("train", "validation"):
-        old = [json.loads(line) for line in (folder / f"{split}.jsonl").read_text().splitlines()]
-        (folder / f"{split}.jsonl").write_text(
-            "".join(json.dumps({**r, "label": names[r["label"]]}) + "\n" for r in old)
-        )  # fmt: skip
+    shown = rows_of(lived / "train.jsonl")[:copied]
+    for split in ("train", "validation", "test"):
+        rows = rows_of(folder / f"{split}.jsonl")
+        if split == "test":
+            rows[:0] = [{**row, "text": row["text"].upper().replace(" ", "  ")} for row in shown]
+            rows.sort(key=lambda row: row["label"])  # the first rows are all of one class
+        named = [json.dumps({**row, "label": told["labels"][row["label"]]}) for row in rows]
+        (folder / f"{split}.jsonl").write_text("\n".join(named) + "\n")
     path.write_text(yaml.safe_dump(told, sort_keys=False))
     return path
 
 
 def test_transfer_drops_what_was_trained_on(
-    worker: Worker, run: Run, pair: ModelPair, task: Task, lived: Path, tmp_path: Path
+    ask: Ask, run: Run, pair: ModelPair, task: Task, lived: Path, tmp_path: Path
 ) -> None:
     path = other_task(lived, tmp_path / "other", 5, name="other")
-    trained = {json.loads(line)["text"] for line in (lived / "train.jsonl").read_text().splitlines()}
-    rows = [json.loads(line) for line in (tmp_path / "other" / "test.jsonl").read_text().splitlines()]
+    trained, rows = {row["text"] for row in rows_of(lived / "train.jsonl")}, rows_of(path.with_name("test.jsonl"))
     fresh = [row for row in rows if " ".join(row["text"].lower().split()) not in trained]
-    found = ask(worker, "transfer", run, task=str(path))
-    assert found["rows"] == len(rows) and found["dropped"] == len(rows) - len(fresh) >= 5
-    assert found["mapping"] == {label: label for label in task.labels} and found["unmapped"] == 0
-    assert [task.labels[y] for y in found["labels"]] == [row["label"] for row in fresh]
     encoded = typed(task, pair, *(row["text"] for row in fresh))
-    for state in STATES:
-        assert np.array_equal(found["logits"][state], predict(pair, encoded, state, run.region()))
+    dropped = len(rows) - len(fresh)
+    found = ask("transfer", task=str(path))
+    wanted = {"rows": len(rows), "dropped": dropped, "mapping": {label: label for label in task.labels}, "unmapped": 0}
+    wanted["logits"] = {state: predict(pair, encoded, state, run.region()) for state in STATES}
+    at_least(found, wanted)
+    assert dropped >= 5 and [task.labels[y] for y in found["labels"]] == [row["label"] for row in fresh]
 
 
-def test_transfer_maps_labels(worker: Worker, run: Run, task: Task, lived: Path, tmp_path: Path) -> None:
-    path = other_task(lived, tmp_path / "other", 0, name="other", labels=["good", "bad"])
-    with pytest.raises(BadInput, match="'good' is a label of 'other' that 'tiny' does not have"):
-        ask(worker, "transfer", run, task=str(path))
-    mapping = {"good": "class-great", "bad": None}
-    found = ask(worker, "transfer", run, task=str(path), mapping=mapping, states=["finetuned"], sample=3)
-    assert found["unmapped"] == 8 and found["labels"].tolist() == [1, 1, 1] and found["mapping"] == mapping
-    both = {"good": "class-great", "bad": "class-terrible"}
-    for few in (2, 4, 6, 8):
-        even = ask(worker, "transfer", run, task=str(path), mapping=both, states=["finetuned"], sample=few)
-        assert even["labels"].tolist().count(1) == few // 2, "a sample has the classes of the whole"
-    for wrong in ({"good": "class-great"}, {"good": "x", "bad": None}, {"good": None, "bad": None}):
-        with pytest.raises(BadInput, match="mapping"):
-            ask(worker, "transfer", run, task=str(path), mapping=wrong)
-    pairs = tiny_task(tmp_path / "pairs", pair=True)
-    with pytest.raises(BadInput, match="number of texts"):
-        ask(worker, "transfer", run, task=str(pairs))
-    with pytest.raises(BadData, match="no test example"):  # its test set is the source's training set
-        shutil.copytree(lived, tmp_path / "same", ignore=shutil.ignore_patterns("runs"))
-        shutil.copy(tmp_path / "same" / "train.jsonl", tmp_path / "same" / "test.jsonl")
-        ask(worker, "transfer", run, task=str(tmp_path / "same" / "task.yaml"))
+def test_transfer_maps_labels(ask: Ask, lived: Path, tmp_path: Path) -> None:
+    path = str(other_task(lived, tmp_path / "other", 0, name="other", labels=["good", "bad"]))
+    mapping, both = {"good": "class-great", "bad": None}, {"good": "class-great", "bad": "class-terrible"}
+    found = ask("transfer", task=path, mapping=mapping, states=["finetuned"], sample=3)
+    at_least(found, {"unmapped": 8, "labels": np.array([1, 1, 1]), "mapping": mapping})
+    even = {n: ask("transfer", task=path, mapping=both, states=["finetuned"], sample=n) for n in (2, 4, 6, 8)}
+    # A sample has the classes of the whole.
+    assert {n: one["labels"].tolist().count(1) for n, one in even.items()} == {n: n // 2 for n in even}
+    same = shutil.copytree(lived, tmp_path / "same", ignore=shutil.ignore_patterns("runs"))
+    shutil.copy(same / "train.jsonl", same / "test.jsonl")
+    for asked, mapping, kind, words in (
+        (path, None, BadInput, "'good' is a label of 'other' that 'tiny' does not have"),
+        (path, {"good": "class-great"}, BadInput, "mapping"),
+        (path, {"good": "x", "bad": None}, BadInput, "mapping"),
+        (path, {"good": None, "bad": None}, BadInput, "mapping"),
+        (str(tiny_task(tmp_path / "pairs", pair=True)), None, BadInput, "number of texts"),
+        (str(same / "task.yaml"), None, BadData, "no test example"),  # its test set is the source's training set
+    ):
+        refuses(kind, words, ask, "transfer", task=asked, **({} if mapping is None else {"mapping": mapping}))
 
 
-def test_an_answer_about_a_run_is_kept_beside_it(worker: Worker, place: Path, run: Run, lived: Path) -> None:
-    first = ask(worker, "wise", run, path="wise-ft", alpha=0.25)
-    again = ask(worker, "wise", run, path="wise-ft", alpha=0.25, split="test", sample=None)
+def test_an_answer_about_a_run_is_kept_beside_it(ask: Ask, place: Path, run: Run, named: dict[str, str]) -> None:
+    first = ask("wise", path="wise-ft", alpha=0.25)
+    again = ask("wise", path="wise-ft", alpha=0.25, split="test", sample=None)
     assert not first["stored"] and again["stored"] and np.array_equal(first["logits"], again["logits"])
     assert len(list((place / ".live" / run.id).glob("*.parquet"))) == 1
     fresh = Worker(place)
-    assert ask(fresh, "wise", run, path="wise-ft", alpha=0.25)["stored"] and not fresh.pairs._pairs
-    assert not ask(worker, "wise", run, path="wise-graft", alpha=0.25)["stored"]
-    named = {"base": str(lived / "base"), "finetuned": str(lived / "finetuned"), "task": str(lived / "task.yaml")}
-    for _ in range(2):  # without a run the answer cannot be stored
-        assert not answer(worker, "score_text", {"pair": named, "texts": [TEXT], "states": ["finetuned"]})["stored"]
-    one = ask(worker, "evaluate_region", run, region={"layers": [1, 0], "kinds": ["value"]}, sample=2)
-    assert ask(worker, "evaluate_region", run, region={"kinds": ["value"], "layers": [0, 1]}, sample=2)["stored"]
-    assert not one["stored"] and len(Store(place).list()) == 1 and Store(place).verify(run.id) == []
+    stored = answer(fresh, "wise", {"pair": {"run": run.id}, "path": "wise-ft", "alpha": 0.25})["stored"]
+    assert stored and not fresh.pairs._pairs, "no model is loaded"
+    values = [ask("evaluate_region", region=region, sample=2)["stored"] for region in (
+        {"layers": [1, 0], "kinds": ["value"]}, {"kinds": ["value"], "layers": [0, 1]},
+    )]  # fmt: skip
+    # Without a run the answer cannot be stored.
+    typed = [ask("score_text", pair=named, states=["finetuned"], **TEXTS)["stored"] for _ in range(2)]
+    other = ask("wise", path="wise-graft", alpha=0.25)["stored"]
+    assert (values, typed, other) == ([False, True], [False, False], False)
+    assert len(Store(place).list()) == 1 and Store(place).verify(run.id) == []
 
 
-def test_without_its_data_a_pair_answers_what_needs_none_of_them(lived: Path, tmp_path: Path) -> None:
-    from skillviz.runs.produce import produce
-    from tests.runs.tiny_world import spec_of
-
-    world = tmp_path / "world"
-    shutil.copytree(lived, world, ignore=shutil.ignore_patterns("runs"))
-    worker, run = Worker(world / "runs"), produce(spec_of(world), Store(world / "runs"))
-    typed, other = {"texts": [TEXT], "states": ["finetuned"]}, str(world / "other" / "task.yaml")
-    before = ask(worker, "score_text", run, **typed), ask(worker, "transfer", run, task=other)
+def test_without_its_data_a_pair_answers_what_needs_none_of_them(world: Path) -> None:
+    run = produce(spec_of(world), Store(world / "runs"))
+    asked = (("score_text", {"states": ["finetuned"], **TEXTS}),
+             ("transfer", {"task": str(world / "other" / "task.yaml")}))  # fmt: skip
+    ask = asking(world / "runs", run)
+    before = [ask(operation, **words) for operation, words in asked]
     for split in ("train", "validation", "test"):
         (world / f"{split}.jsonl").unlink()
-    bare = Worker(world / "runs")
-    after = ask(bare, "score_text", run, **typed), ask(bare, "transfer", run, task=other)
+    bare = asking(world / "runs", run)
+    after = [bare(operation, **words) for operation, words in asked]
     assert not after[0]["stored"] and np.array_equal(before[0]["logits"]["finetuned"], after[0]["logits"]["finetuned"])
     assert before[1]["dropped"] is not None and after[1]["dropped"] is None, "nobody can tell what was trained on"
     assert "may have been seen in training" in counted(TransferNote(**after[1]["note"]))
     for operation, words in (("evaluate_region", {}), ("wise", {"path": "wise-ft", "alpha": 1})):
-        with pytest.raises(BadData, match="there is no file"):
-            ask(bare, operation, run, **words)
+        refuses(BadData, "there is no file", bare, operation, **words)
 
 
-def test_changed_models_and_data_are_noticed(lived: Path, tmp_path: Path) -> None:
-    from skillviz.runs.produce import produce
-    from tests.models.folders import change_weights
-    from tests.runs.tiny_world import spec_of
-
-    world = tmp_path / "world"
-    shutil.copytree(lived, world, ignore=shutil.ignore_patterns("runs"))
-    run = produce(spec_of(world), Store(world / "runs"))
-    worker = Worker(world / "runs")
-    ask(worker, "wise", run, path="wise-ft", alpha=1)
-    definition = (world / "task.yaml").read_text()
-    (world / "task.yaml").write_text(definition + "length_normalised: true\n")
-    ask(worker, "score_text", run, texts=[TEXT])  # only the causal readout needs it
-    (world / "task.yaml").write_text(definition.replace("max_length: 48", "max_length: 12"))
-    for operation, words in (("wise", {"path": "wise-ft", "alpha": 1}), ("score_text", {"texts": [TEXT]})):
-        with pytest.raises(BadData, match="the definition of the task"):
-            ask(worker, operation, run, **words)
-    (world / "task.yaml").write_text(definition)
-    rows = (world / "test.jsonl").read_text().splitlines()
-    (world / "test.jsonl").write_text("\n".join(rows[:-2]) + "\n")
-    with pytest.raises(BadData, match="data files have changed"):
-        ask(worker, "wise", run, path="wise-ft", alpha=1)
+def test_changed_models_and_data_are_noticed(world: Path) -> None:
+    ask = asking(world / "runs", produce(spec_of(world), Store(world / "runs")))
+    wise, score = ("wise", {"path": "wise-ft", "alpha": 1}), ("score_text", TEXTS)
+    file, rows = world / "task.yaml", (world / "test.jsonl").read_text().splitlines()
+    definition = file.read_text()
+    ask(wise[0], **wise[1])
+    file.write_text(definition + "length_normalised: true\n")
+    ask(score[0], **score[1])  # only the causal readout needs it
+    other = definition.replace("max_length: 48", "max_length: 12")
+    for text, kept, (operation, arguments), words in (
+        (other, rows, wise, "the definition of the task"),
+        (other, rows, score, "the definition of the task"),
+        (definition, rows[:-2], wise, "data files have changed"),
+    ):
+        file.write_text(text)
+        (world / "test.jsonl").write_text("\n".join(kept) + "\n")
+        refuses(BadData, words, ask, operation, **arguments)
     change_weights(world / "finetuned", lambda tensors: {n: t + 1e-3 for n, t in tensors.items()})
-    with pytest.raises(PairMismatch, match="not those that run"):
-        ask(worker, "score_text", run, texts=[TEXT])
+    refuses(PairMismatch, "not those that run", ask, score[0], **score[1])
 
 
 @pytest.mark.parametrize("lacks", ["definition", "task"])
 def test_a_definition_that_is_not_stored_is_said_to_be_unknown(
-    lacks: str, place: Path, worker: Worker, run: Run, lived: Path
+    lacks: str, place: Path, ask: Ask, run: Run, named: dict[str, str]
 ) -> None:
-    assert ask(worker, "score_text", run, texts=[TEXT])["uncompared"] == ""
-    asked = {"pair": {"base": str(lived / "base"), "finetuned": str(lived / "finetuned"), "task": run.spec.task}}
-    assert answer(worker, "score_text", {**asked, "texts": [TEXT], "states": ["finetuned"]})["uncompared"] == ""
-    record = json.loads((run.path / "run.json").read_text())
-    record = {**record, "task": None} if lacks == "task" else record
-    if lacks == "definition":
-        del record["task"]["definition"]
-    (run.path / "run.json").write_text(json.dumps(record))
+    for more in ({}, {"pair": {**named, "task": run.spec.task}, "states": ["finetuned"]}):
+        assert ask("score_text", **TEXTS, **more)["uncompared"] == ""
+    note = json.loads((run.path / "run.json").read_text())["task"]
+    kept = None if lacks == "task" else {name: value for name, value in note.items() if name != lacks}
+    change_json(run.path / "run.json", task=kept)
     for operation, words in (("score_text", {"texts": [f"{TEXT}."]}), ("evaluate_region", {"sample": 8})):
         for is_stored in (False, True):
-            found = ask(Worker(place), operation, run, **words)
-            assert found["uncompared"] == UNCOMPARED.format("tiny") and found["stored"] is is_stored
+            found = asking(place, run)(operation, **words)
+            assert (found["uncompared"], found["stored"]) == (UNCOMPARED.format("tiny"), is_stored)
 
 
-def test_the_pair_used_longest_ago_is_let_go(lived: Path, tmp_path: Path) -> None:
-    specs = []
-    for name in ("task", "two", "three"):
-        path = lived / "task.yaml" if name == "task" else tiny_task(tmp_path / name)
-        specs.append(
-            read_spec({"base": str(lived / "base"), "finetuned": str(lived / "finetuned"), "task": str(path)})
-        )  # fmt: skip
+def test_the_pair_used_longest_ago_is_let_go(named: dict[str, str], tmp_path: Path) -> None:
+    paths = [named["task"], *(str(tiny_task(tmp_path / name)) for name in ("two", "three"))]
+    one, two, three = specs = [read_spec({**named, "task": path}) for path in paths]
     pairs = PairCache()
-    first = pairs.get(specs[0])
-    pairs.get(specs[1])
-    assert pairs.get(specs[0]) is first
-    pairs.get(specs[2])
-    assert [spec.task for spec, _ in pairs._pairs.values()] == [specs[0].task, specs[2].task]
-    assert pairs.get(specs[0]) is first
-    small = PairCache(most=3, most_bytes=int(1.5 * first.bytes(specs[0])))
+    first = pairs.get(one)
+    assert [pairs.get(spec) is first for spec in (two, one, three, one)] == [False, True, False, True]
+    assert [spec.task for spec, _ in pairs._pairs.values()] == [three.task, one.task]
+    small = PairCache(most=3, most_bytes=int(1.5 * first.bytes(one)))
     for spec in specs:
         small.get(spec)
-    assert [spec.task for spec, _ in small._pairs.values()] == [specs[2].task]
+    assert [spec.task for spec, _ in small._pairs.values()] == [three.task]
 
 
 @pytest.mark.parametrize(
-    ("operation", "arguments", "word"),
+    ("operation", "arguments", "kind", "word"),
     [
-        ("wise", {"path": "wise-ft", "alpha": 2000.0}, "-1..1000"),
-        ("wise", {"path": "straight", "alpha": 0.5}, "wise-ft, wise-graft"),
-        ("score_text", {"texts": [["a", "b"]]}, "has 1 text"),
-        ("score_text", {"texts": ["a"], "states": ["merged"]}, "not a state"),
-        ("evaluate_region", {"region": {"layers": [7]}}, "no layer '7'"),
-        ("evaluate_region", {"region": {"run": "none"}}, "no run 'none'"),
-        ("transfer", {"task": "nothing"}, "not a task"),
+        ("wise", {"path": "wise-ft", "alpha": 2000.0}, SkillvizError, "-1..1000"),
+        ("wise", {"path": "straight", "alpha": 0.5}, SkillvizError, "wise-ft, wise-graft"),
+        ("score_text", {"texts": [["a", "b"]]}, SkillvizError, "has 1 text"),
+        ("score_text", {"texts": ["a"], "states": ["merged"]}, SkillvizError, "not a state"),
+        ("evaluate_region", {"region": {"layers": [7]}}, SkillvizError, "no layer '7'"),
+        ("evaluate_region", {"region": {"run": "none"}}, SkillvizError, "no run 'none'"),
+        ("transfer", {"task": "nothing"}, SkillvizError, "not a task"),
+        ("open", {"pair": {}}, BadInput, None),
+        ("open", {"pair": {"base": "a"}}, BadInput, None),
+        ("open", {"pair": {"run": "absent"}}, RunNotFound, None),
     ],
 )
-def test_what_cannot_be_asked(worker: Worker, run: Run, operation: str, arguments: dict[str, Any], word: str) -> None:
-    with pytest.raises(SkillvizError) as error:
-        ask(worker, operation, run, **arguments)
-    assert word in str(error.value)
+def test_what_cannot_be_asked(
+    ask: Ask, operation: str, arguments: dict[str, Any], kind: type[Exception], word: str | None
+) -> None:
+    refuses(kind, word, ask, operation, **arguments)
 
 
-def test_pairs_must_be_named_well(worker: Worker, run: Run) -> None:
-    for wrong in ({}, {"base": "a"}):
-        with pytest.raises(BadInput):
-            answer(worker, "open", {"pair": wrong})
-    with pytest.raises(RunNotFound):
-        answer(worker, "open", {"pair": {"run": "absent"}})
+def test_the_operations_are_these() -> None:
     assert set(OPERATIONS) == {
         "encoded_texts", "open", "score_text", "attribute", "wise", "wise_grid", "evaluate_region", "region_part",
         "transfer", "union",
     }  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def near(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Return a task with the same labels as the pair's."""
+    return str(near_task(tmp_path_factory.mktemp("near"), "near"))
+
+
+@pytest.fixture(scope="module")
+def scored(lived: Path, near: str, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """Return a run that was scored on the other task, with its grid."""
+    store = Store(tmp_path_factory.mktemp("scored"))
+    return produce(spec_of(lived, sizes=("5%", "20%"), others=(near,), interpolation=True), store)
+
+
+@pytest.fixture
+def again(scored: Run) -> Ask:
+    """Return a function that asks about this run."""
+    return asking(scored.path.parent, scored)
+
+
+def test_a_point_is_the_stored_grids(again: Ask, scored: Run, near: str) -> None:
+    found = again("wise", path="wise-graft", alpha=0.3, region={"run": scored.id, "size": 889}, task=near)
+    labels = list(scored.logits("grafted", "test", "near")[1])
+    assert found["size"] == 889 and list(found["labels"]) == labels
+    point = "dataset == 'near' and size == 889 and abs(alpha - 0.3) < 1e-9"
+    rows = scored.interpolation().query(f"{point} and path == 'wise-graft'").set_index("metric")
+    stored = rows[["value", "low", "high"]].astype(object).where(rows[["value", "low", "high"]].notna(), None)
+    told = {name: [one["value"], one["low"], one["high"]] for name, one in found["metrics"].items()}
+    assert told == {name: list(values) for name, values in zip(stored.index, stored.to_numpy(), strict=True)}
+    own = scored.interpolation_bins().query(point)
+    assert found["bins"]["count"].tolist() == own["count"].tolist()
+    ends = again("wise", path="wise-ft", alpha=1)["metrics"]["accuracy_difference"]
+    assert ends == {"value": 0.0, "low": 0.0, "high": 0.0, "debiased": None}
+
+
+def test_both_ways_are_traced_as_a_run_stores_them(again: Ask, scored: Run, near: str) -> None:
+    found, few, grid = again("wise_grid", task=near), again("wise_grid", sample=9), scored.interpolation()
+    stored = grid[(grid["dataset"] == "near") & (grid["size"].isna() | (grid["size"] == scored.record.size))]
+    columns = ["value", "path"]
+    assert pd.DataFrame(found["rows"])[columns].to_numpy().tolist() == stored[columns].to_numpy().tolist()
+    facts = [(one["dataset"], one["n"]) for one in (found, few)]
+    assert facts == [("near", scored.record.transfers[0].scores.n), ("tiny", 9)]
+    assert pd.DataFrame(few["bins"]).groupby(["path", "alpha"])["count"].sum().eq(9).all()
+
+
+def test_a_transfer_is_told_as_the_record_has_it(again: Ask, scored: Run, near: str) -> None:
+    assert TransferNote(**again("transfer", task=near)["note"]) == scored.record.transfers[0]
+
+
+def test_other_examples_than_the_stored_ones_are_refused(again: Ask, near: str, tmp_path: Path) -> None:
+    changed = near_task(tmp_path, "near", seed=5)
+    with pytest.raises(BadData, match="not those that run"):
+        again("wise", path="wise-ft", alpha=0.5, task=str(changed))
+    shutil.copy(Path(near).parent / "test.jsonl", tmp_path / "test.jsonl")
+    again("wise", path="wise-ft", alpha=0.5, task=str(changed))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
+from functools import partial
 from pathlib import Path
+from timeit import repeat
 from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 from skillviz.live.client import Client
 from tests.tiny import tiny_model, tiny_task, tiny_tokenizer
@@ -17,23 +17,16 @@ WANTED_SECONDS = 1.0
 TEXT = "the film was good and the story with this actor was lovely and funny"
 
 
-def small_pair(folder: Path) -> dict[str, str]:
-    """Make a pair of small random models, and a task with 500 test examples."""
-    sizes = {"hidden_size": 128, "intermediate_size": 512, "num_attention_heads": 4}
-    model = tiny_model("roberta", "prompt", **sizes)
-    for name in ("base", "finetuned"):
-        with torch.no_grad():
-            for key, parameter in model.named_parameters():
-                parameter += 0.02 * torch.randn_like(parameter) if ".layer." in key else 0
-        model.save_pretrained(folder / name)
-        tiny_tokenizer("roberta").save_pretrained(folder / name)
-    task = tiny_task(folder, rows=1000)
-    return {"base": str(folder / "base"), "finetuned": str(folder / "finetuned"), "task": str(task)}
-
-
 @pytest.mark.bench
 def test_live_controls_answer_within_a_second(tmp_path: Path) -> None:
-    pair, client = small_pair(tmp_path), Client(tmp_path / "runs")
+    sizes = {"hidden_size": 128, "intermediate_size": 512, "num_attention_heads": 4}
+    pair = {"task": str(tiny_task(tmp_path, rows=1000))} | {
+        name: str(tmp_path / name) for name in ("base", "finetuned")
+    }
+    for seed, name in enumerate(("base", "finetuned")):
+        tiny_model("roberta", "prompt", seed, **sizes).save_pretrained(pair[name])
+        tiny_tokenizer("roberta").save_pretrained(pair[name])
+    pair["task"], client = str(tiny_task(tmp_path, rows=1000)), Client(tmp_path / "runs")
     region = {"layers": [1], "kinds": ["value", "MLP in"]}
     client.ask("open", pair=pair)
     controls: dict[str, dict[str, Any]] = {
@@ -44,14 +37,10 @@ def test_live_controls_answer_within_a_second(tmp_path: Path) -> None:
         "evaluate_region": {"region": region},
         "evaluate_region on a sample": {"region": region, "sample": 200},
     }
-    slow = {}
-    for name, arguments in controls.items():
-        seconds = []
-        for _ in range(6):
-            began = time.perf_counter()
-            client.ask(name.split()[0], pair=pair, **arguments)
-            seconds.append(time.perf_counter() - began)
-        print(f"{name}: {seconds[0]:.3f} s first, {np.median(seconds[1:]):.3f} s then")
-        if np.median(seconds[1:]) > WANTED_SECONDS:
-            slow[name] = seconds
-    assert not slow
+    seconds = {
+        name: repeat(partial(client.ask, name.split()[0], pair=pair, **arguments), number=1, repeat=6)
+        for name, arguments in controls.items()
+    }
+    usual = {name: np.median(times[1:]) for name, times in seconds.items()}
+    print({name: f"{times[0]:.3f} s first, {usual[name]:.3f} s then" for name, times in seconds.items()})
+    assert {name for name in usual if usual[name] > WANTED_SECONDS} == set()

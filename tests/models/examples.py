@@ -3,25 +3,32 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+from torch import Tensor
 
+from skillviz.api import ModelPair, Region, task
 from skillviz.core.encoded import Encoded
-from skillviz.core.region import Region
-from skillviz.models.pair import ModelPair, load_pair
 from skillviz.tasks.encode import encode
-from skillviz.tasks.registry import task
 from skillviz.tasks.splits import load
-from tests.tiny import FAMILIES, MASKED, tiny_pair, tiny_task
+from tests.models.folders import (
+    change_config,
+    change_json,
+    change_weights,
+    differing,
+    drop,
+    drop_tokenizer,
+    flip,
+    weights,
+)
+from tests.tiny import FAMILIES, MASKED, tiny_task
+
+# Re-exported, so that a test of a pair imports all from one place.
+__all__ = [
+    "change_config", "change_json", "change_weights", "differing", "drop", "drop_tokenizer", "flip", "weights",
+]  # fmt: skip
 
 FITTING = [(f, r) for f in FAMILIES for r in (("head", "prompt") if f in MASKED else ("head", "causal"))]
-
-
-def open_pair(folder: Path, family: str = "bert", readout: str = "head", **options: Any) -> ModelPair:
-    """Save a tiny pair and load it on the CPU; `load_dtype` is the dtype of the load."""
-    dtype = options.pop("load_dtype", "float32")
-    return load_pair(*tiny_pair(folder, family, readout, **options), device="cpu", dtype=dtype)
 
 
 def examples(folder: Path, pair: ModelPair, rows: int = 16, labels: int = 2) -> Encoded:
@@ -30,7 +37,23 @@ def examples(folder: Path, pair: ModelPair, rows: int = 16, labels: int = 2) -> 
     return encode(found, load(found).test, pair.tokenizer, pair.readout_name)
 
 
-def some_region(pair: ModelPair, share: float = 0.1, seed: int = 0) -> Region:
-    """Return a random region with about this share of the pair's entries."""
-    flat = np.random.default_rng(seed).choice(pair.d, max(1, int(share * pair.d)), replace=False)
-    return Region.from_flat(flat, pair.table.shapes)
+def some_region(pair: ModelPair, share: float = 0.1, seed: int = 0, size: int | None = None) -> Region:
+    """Return a random region with about this share of the pair's entries, or with this size."""
+    size = max(1, int(share * pair.d)) if size is None else size
+    return Region.from_flat(np.random.default_rng(seed).choice(pair.d, size, replace=False), pair.table.shapes)
+
+
+def state_of(pair: ModelPair, state: str, region: Region | None = None) -> dict[str, Tensor]:
+    """Return a copy of the model's tensors in this state."""
+    with pair.at(state, region):
+        return {name: tensor.clone() for name, tensor in pair.model.state_dict().items()}
+
+
+def unlike(one: ModelPair, other: ModelPair) -> set[str]:
+    """Return what differs between two pairs: base, fine-tuned values, the head, or what moved outside."""
+    tensors = (
+        {"base": pair.base, "finetuned": pair.finetuned, **pair.head()}
+        | {f"{name} {place}": both[place] for name, both in pair.outside.items() for place in (0, 1)}
+        for pair in (one, other)
+    )
+    return differing(*tensors)

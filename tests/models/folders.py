@@ -1,27 +1,38 @@
-"""Changes to a saved model's folder, for tests of preflight."""
+"""Changes to a saved model's folder, and the tensors by which two models differ."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from safetensors.torch import load_file, save_file
-from torch import Tensor
+from torch import Tensor, uint8
+
+
+def change_json(path: Path, **changes: Any) -> None:
+    """Set keys of a file's JSON object."""
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
 
 
 def change_config(folder: Path, **changes: Any) -> None:
     """Set keys of config.json; None removes a key."""
-    path = folder / "config.json"
-    config = {**json.loads(path.read_text()), **changes}
-    path.write_text(json.dumps({key: value for key, value in config.items() if value is not None}))
+    config = {**json.loads((folder / "config.json").read_text()), **changes}
+    (folder / "config.json").write_text(json.dumps({key: config[key] for key in config if config[key] is not None}))
 
 
-def change_weights(folder: Path, change: Callable[[dict[str, Tensor]], dict[str, Tensor]]) -> None:
-    """Replace the tensors of model.safetensors."""
-    path = folder / "model.safetensors"
-    save_file({n: t.clone().contiguous() for n, t in change(load_file(path)).items()}, path, {"format": "pt"})
+def weights(folder: Path | str, name: str = "model.safetensors") -> dict[str, Tensor]:
+    """Return the tensors of a file."""
+    return load_file(Path(folder) / name)
+
+
+def change_weights(
+    folder: Path, change: Callable[[dict[str, Tensor]], dict[str, Tensor]], name: str = "model.safetensors"
+) -> None:
+    """Replace the tensors of a file."""
+    changed = {n: t.clone().contiguous() for n, t in change(weights(folder, name)).items()}
+    save_file(changed, folder / name, {"format": "pt"})
 
 
 def drop(folder: Path, *parts: str) -> None:
@@ -33,3 +44,21 @@ def drop_tokenizer(folder: Path) -> None:
     """Remove the tokenizer's files."""
     for path in folder.glob("*token*.json"):
         path.unlink()
+
+
+def flip(file: Path, place: int = -1) -> None:
+    """Change one bit of a file."""
+    content = bytearray(file.read_bytes())
+    content[place] ^= 1
+    file.write_bytes(content)
+
+
+def differing(one: Mapping[str, Tensor], other: Mapping[str, Tensor]) -> set[str]:
+    """Return the names that only one side has, and those whose tensors differ in dtype, shape or a bit."""
+    both = one.keys() & other.keys()
+    return (one.keys() ^ other.keys()) | {name for name in both if _bits(one[name]) != _bits(other[name])}
+
+
+def _bits(tensor: Tensor) -> tuple[object, ...]:
+    flat = tensor.detach().cpu().contiguous().view(-1)
+    return tensor.dtype, tensor.shape, flat.view(uint8).numpy().tobytes()

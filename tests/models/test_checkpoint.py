@@ -6,70 +6,80 @@ import json
 import shutil
 import struct
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 import torch
 from safetensors import safe_open
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 
 from skillviz.errors import CorruptFile, ModelNotFound
 from skillviz.models import checkpoint
 from skillviz.models.checkpoint import ModelInfo, read_header, read_info
-from tests.tiny import tiny_model, tiny_pair
+from tests.models.folders import change_config, flip, weights
+from tests.refused import refuses
+from tests.tiny import tiny_model
+
+INDEX = "model.safetensors.index.json"
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    return tiny_pair(tmp_path / "pair", "bert")[1]
+def file(tuned: Path) -> Path:
+    return tuned / "model.safetensors"
 
 
-def sharded(family: str, folder: Path) -> Path:
-    tiny_model(family, "head").save_pretrained(folder, max_shard_size="20KB")
+@pytest.fixture
+def sharded(tmp_path: Path) -> Path:
+    """Return the fine-tuned model of the seed 0 in several files."""
+    folder = tmp_path / "many"
+    tiny_model("bert", "head").save_pretrained(folder, max_shard_size="20KB")
     assert len(list(folder.glob("model-*.safetensors"))) > 1
     return folder
 
 
-def test_header_equals_the_library(folder: Path) -> None:
-    info = read_info(folder)
-    with safe_open(folder / "model.safetensors", framework="pt") as file:
-        assert info.shapes == {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
-        assert {n: s.dtype for n, s in info.tensors.items()} == {n: file.get_slice(n).get_dtype() for n in file.keys()}  # noqa: SIM118
+@pytest.fixture
+def single(tmp_path: Path) -> Path:
+    """Return the same model in one file."""
+    tiny_model("bert", "head").save_pretrained(tmp_path / "one")
+    return tmp_path / "one"
 
 
-def test_the_bytes_are_where_the_header_says(folder: Path) -> None:
-    stored = read_info(folder).tensors["classifier.weight"]
-    content = stored.file.read_bytes()[stored.start : stored.end]
-    wanted = load_file(stored.file)["classifier.weight"]
-    assert torch.equal(torch.frombuffer(bytearray(content), dtype=torch.float32).view(wanted.shape), wanted)
+def test_a_folder_is_read_as_by_the_library_and_named_without_its_path(tuned: Path, file: Path) -> None:
+    info, wanted, identity = read_info(tuned), weights(tuned), read_info(tuned).identity()
+    with safe_open(file, framework="pt") as opened:
+        kinds = {name: opened.get_slice(name).get_dtype() for name in wanted}
+    assert {name: (info.shapes[name], stored.dtype) for name, stored in info.tensors.items()} == {
+        name: (tuple(tensor.shape), kinds[name]) for name, tensor in wanted.items()
+    }
+    where = {name: stored.file.read_bytes()[stored.start : stored.end] for name, stored in info.tensors.items()}
+    assert where == {name: tensor.numpy().tobytes() for name, tensor in wanted.items()}
+    rows = info.shapes["bert.embeddings.word_embeddings.weight"][0]
+    assert (info.model_type, info.architectures, info.vocab_size, info.id, info.revision, info.adapter) == (
+        "bert", ("BertForSequenceClassification",), rows, "finetuned", None, None,
+    )  # fmt: skip
+    assert set(identity) == {"id", "revision", "fingerprint"} and str(tuned.parent) not in json.dumps(identity)
 
 
-def test_configuration_is_read(folder: Path) -> None:
-    info = read_info(folder)
-    assert (info.model_type, info.architectures) == ("bert", ("BertForSequenceClassification",))
-    assert info.vocab_size == info.shapes["bert.embeddings.word_embeddings.weight"][0]
-    assert (info.id, info.revision, info.adapter) == ("finetuned", None, None)
-
-
-@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
-def test_dtype_is_the_files_own(tmp_path: Path, dtype: str) -> None:
-    base, _ = tiny_pair(tmp_path, "gpt2", dtype=getattr(torch, dtype))
+@pytest.mark.parametrize(
+    ("family", "options", "dtype"),
+    [("gpt2", {"dtype": getattr(torch, dtype)}, dtype) for dtype in ("float32", "float16", "bfloat16")],
+    ids=["float32", "float16", "bfloat16"],
+)
+def test_dtype_is_the_files_own(base: Path, dtype: str) -> None:
     assert read_info(base).dtype == dtype
 
 
 def test_mixed_dtypes_give_one_that_holds_both(tmp_path: Path) -> None:
     tensors = {"a": torch.ones(2, dtype=torch.float16), "b": torch.ones(2, dtype=torch.bfloat16)}
     save_file(tensors, tmp_path / "model.safetensors")
-    info = ModelInfo(tmp_path, {}, read_header(tmp_path / "model.safetensors"))
-    assert info.dtype == "float32"
+    assert ModelInfo(tmp_path, {}, read_header(tmp_path / "model.safetensors")).dtype == "float32"
 
 
 @pytest.mark.parametrize("keep", [0, 4, 8, 100, 0.5, 0.999, -1])
-def test_a_cut_file_is_corrupt(folder: Path, keep: float) -> None:
-    path = folder / "model.safetensors"
-    content = path.read_bytes()
-    path.write_bytes(content[: int(keep * len(content)) if 0 < keep < 1 else int(keep)])
-    with pytest.raises(CorruptFile, match="not a complete safetensors file"):
-        read_info(folder)
+def test_a_cut_file_is_corrupt(tuned: Path, file: Path, keep: float) -> None:
+    content = file.read_bytes()
+    file.write_bytes(content[: int(keep * len(content)) if 0 < keep < 1 else int(keep)])
+    refuses(CorruptFile, "not a complete safetensors file", read_info, tuned)
 
 
 def garbled(header: object, data: bytes = b"") -> bytes:
@@ -77,26 +87,44 @@ def garbled(header: object, data: bytes = b"") -> bytes:
     return struct.pack("<Q", len(text)) + text + data
 
 
+GARBAGE = [
+    b"\xff" * 64,
+    b"<!doctype html><title>not found</title>",
+    garbled(b"not json"),
+    garbled([1, 2]),
+    garbled({"a": 3}),
+    garbled({"a": {"dtype": "F32", "shape": [2]}}),
+    garbled({"a": {"dtype": "F32", "shape": [2], "data_offsets": [0, 4]}}, b"1234"),
+    garbled({"a": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}, b"12345"),
+    garbled({"a": {"dtype": "F32", "shape": [1], "data_offsets": [-4, 0]}}, b""),
+    garbled(b'{"a": {"dtype": "F32", "shape": [1e400], "data_offsets": [0, 4]}}', b"1234"),
+    garbled({n: {"dtype": "U8", "shape": [2], "data_offsets": [0, 2]} for n in "ab"}, b"12"),
+]
+INDICES = [
+    ({"weight_map": {"a": "../../elsewhere.safetensors"}}, "which is not there"),  # it cannot lead out of its folder
+    *(({"weight_map": wrong}, "no weight_map") for wrong in (3, {"a": 3}, {"a": None}, {"a": "x" * 5000})),
+    ({}, "no weight_map of file names"),
+]
+
+
 @pytest.mark.parametrize(
-    "content",
+    ("files", "kind", "words"),
     [
-        b"\xff" * 64,
-        b"<!doctype html><title>not found</title>",
-        garbled(b"not json"),
-        garbled([1, 2]),
-        garbled({"a": 3}),
-        garbled({"a": {"dtype": "F32", "shape": [2]}}),
-        garbled({"a": {"dtype": "F32", "shape": [2], "data_offsets": [0, 4]}}, b"1234"),
-        garbled({"a": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}, b"12345"),
-        garbled({"a": {"dtype": "F32", "shape": [1], "data_offsets": [-4, 0]}}, b""),
-        garbled(b'{"a": {"dtype": "F32", "shape": [1e400], "data_offsets": [0, 4]}}', b"1234"),
-        garbled({n: {"dtype": "U8", "shape": [2], "data_offsets": [0, 2]} for n in "ab"}, b"12"),
+        *(({"model.safetensors": content}, CorruptFile, "fetch or save it again") for content in GARBAGE),
+        *(({"config.json": content}, CorruptFile, r"config\.json") for content in (b"{", b"[]", b"")),
+        ({"config.json": None}, ModelNotFound, r"config\.json"),
+        *(({"model.safetensors": None, INDEX: json.dumps(content).encode()}, CorruptFile, words)
+          for content, words in INDICES),
     ],
-)
-def test_garbage_is_corrupt(folder: Path, content: bytes) -> None:
-    (folder / "model.safetensors").write_bytes(content)
-    with pytest.raises(CorruptFile, match="fetch or save it again"):
-        read_info(folder)
+    ids=range(len(GARBAGE) + 4 + len(INDICES)),
+)  # fmt: skip
+def test_a_folder_of_broken_files_or_without_them_is_refused(
+    tuned: Path, tmp_path: Path, files: dict[str, bytes | None], kind: type[Exception], words: str
+) -> None:
+    shutil.copy(tuned / "model.safetensors", tmp_path / "elsewhere.safetensors")
+    for name, content in files.items():
+        (tuned / name).unlink() if content is None else (tuned / name).write_bytes(content)
+    refuses(kind, words, read_info, tuned)
 
 
 def test_a_file_without_tensors_is_whole(tmp_path: Path) -> None:
@@ -104,78 +132,37 @@ def test_a_file_without_tensors_is_whole(tmp_path: Path) -> None:
     assert read_header(tmp_path / "empty.safetensors") == {}
 
 
-@pytest.mark.parametrize("text", ["{", "[]", ""])
-def test_a_broken_configuration(folder: Path, text: str) -> None:
-    (folder / "config.json").write_text(text)
-    with pytest.raises(CorruptFile, match=r"config\.json"):
-        read_info(folder)
+def test_a_missing_shard(sharded: Path) -> None:
+    sorted(sharded.glob("model-*.safetensors"))[1].unlink()
+    refuses(CorruptFile, "which is not there", read_info, sharded)
 
 
-def test_a_folder_without_configuration(folder: Path) -> None:
-    (folder / "config.json").unlink()
-    with pytest.raises(ModelNotFound, match=r"config\.json"):
-        read_info(folder)
+def test_fingerprint_is_of_the_weights_alone_in_one_file_or_several(
+    single: Path, sharded: Path, tmp_path: Path
+) -> None:
+    moved = Path(shutil.copytree(single, tmp_path / "another name"))
+    change_config(moved, hidden_act="relu")
+    one, *others = (read_info(folder) for folder in (single, moved, sharded))
+    wanted = (one.shapes, one.fingerprint)
+    assert [(info.shapes, info.fingerprint) for info in others] == [wanted] * 2 and len(one.fingerprint) == 64
 
 
-def test_shards_are_one_model(tmp_path: Path) -> None:
-    one = tmp_path / "one"
-    tiny_model("bert", "head").save_pretrained(one)
-    assert read_info(sharded("bert", tmp_path / "many")).shapes == read_info(one).shapes
+def test_fingerprint_sees_a_renamed_tensor_and_no_order(tmp_path: Path) -> None:
+    files = {tmp_path / f"{number}.safetensors": name for number, name in enumerate("abba")}
+    for path, name in files.items():
+        save_file({name: torch.ones(3)}, path)
+    a, b, again_b, again_a = (read_header(path) for path in files)
+    assert checkpoint.fingerprint(a) != checkpoint.fingerprint(b)
+    assert checkpoint.fingerprint({**a, **b}) == checkpoint.fingerprint({**again_b, **again_a})
 
 
-def test_a_missing_shard(tmp_path: Path) -> None:
-    folder = sharded("bert", tmp_path / "many")
-    sorted(folder.glob("model-*.safetensors"))[1].unlink()
-    with pytest.raises(CorruptFile, match="which is not there"):
-        read_info(folder)
-
-
-def test_an_index_cannot_lead_out_of_its_folder(tmp_path: Path, folder: Path) -> None:
-    shutil.move(folder / "model.safetensors", tmp_path / "elsewhere.safetensors")
-    index = {"weight_map": {"a": "../../elsewhere.safetensors"}}
-    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
-    with pytest.raises(CorruptFile, match="which is not there"):
-        read_info(folder)
-
-
-def test_fingerprint_is_of_the_weights_alone(tmp_path: Path) -> None:
-    one = tmp_path / "one"
-    tiny_model("bert", "head").save_pretrained(one)
-    moved = shutil.copytree(one, tmp_path / "another name")
-    (moved / "config.json").write_text((moved / "config.json").read_text().replace("gelu", "relu"))
-    wanted = read_info(one).fingerprint
-    assert len(wanted) == 64
-    assert read_info(moved).fingerprint == wanted
-    assert read_info(sharded("bert", tmp_path / "many")).fingerprint == wanted
-
-
-def test_fingerprint_sees_one_bit(tmp_path: Path, folder: Path) -> None:
-    before = read_info(folder).fingerprint
-    path = folder / "model.safetensors"
-    content = bytearray(path.read_bytes())
-    content[-1] ^= 1
-    path.write_bytes(content)
-    assert read_info(folder).fingerprint != before
-
-
-def test_fingerprint_sees_a_renamed_tensor(tmp_path: Path) -> None:
-    found = []
-    for name in ("a", "b"):
-        save_file({name: torch.ones(3)}, tmp_path / f"{name}.safetensors")
-        found.append(checkpoint.fingerprint(read_header(tmp_path / f"{name}.safetensors")))
-    assert found[0] != found[1]
-
-
-def test_fingerprint_is_hashed_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = read_info(folder).fingerprint
-    monkeypatch.setattr(checkpoint, "_hash", lambda tensors: pytest.fail("hashed again"))
-    assert read_info(folder).fingerprint == first
-
-
-def test_identity_names_no_path(folder: Path) -> None:
-    identity = read_info(folder).identity()
-    assert set(identity) == {"id", "revision", "fingerprint"}
-    assert str(folder.parent) not in json.dumps(identity)
+def test_fingerprint_is_hashed_once_and_sees_one_bit(tuned: Path, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hashed = Mock(side_effect=checkpoint._hash)
+    monkeypatch.setattr(checkpoint, "_hash", hashed)
+    first, again = (read_info(tuned).fingerprint for _ in range(2))
+    assert first == again and hashed.call_count == 1
+    flip(file)
+    assert read_info(tuned).fingerprint != first
 
 
 @pytest.mark.parametrize(
@@ -195,19 +182,6 @@ def test_identity_names_no_path(folder: Path) -> None:
         ("skillviz_frozen", {"hub": ["org/name"]}, "must be a text"),
     ],
 )
-def test_a_configuration_of_another_kind_is_refused(folder: Path, field: str, value: object, why: str) -> None:
-    path = folder / "config.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), field: value}))
-    with pytest.raises(CorruptFile, match=f"'{field}[^']*' of .*config.json cannot be read: .*{why}"):
-        read_info(folder)
-
-
-@pytest.mark.parametrize(
-    "content",
-    [{"weight_map": 3}, {"weight_map": {"a": 3}}, {"weight_map": {"a": None}}, {"weight_map": {"a": "x" * 5000}}, {}],
-)
-def test_an_index_without_names_of_files_is_refused(folder: Path, content: object) -> None:
-    (folder / "model.safetensors").unlink()
-    (folder / "model.safetensors.index.json").write_text(json.dumps(content))
-    with pytest.raises(CorruptFile, match="no weight_map of file names"):
-        read_info(folder)
+def test_a_configuration_of_another_kind_is_refused(tuned: Path, field: str, value: object, why: str) -> None:
+    change_config(tuned, **{field: value})
+    refuses(CorruptFile, f"'{field}[^']*' of .*config.json cannot be read: .*{why}", read_info, tuned)

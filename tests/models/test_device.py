@@ -10,33 +10,34 @@ from skillviz.models.device import describe, pick
 
 
 def test_cpu_is_always_there() -> None:
-    assert pick("cpu") == torch.device("cpu")
-    assert describe(torch.device("cpu")).startswith("cpu (")
+    assert pick("cpu") == torch.device("cpu") and describe(torch.device("cpu")).startswith("cpu (")
 
 
-@pytest.mark.parametrize(("cuda", "wanted"), [(True, "cuda"), (False, "cpu")])
-def test_auto_is_cuda_where_there_is_one(monkeypatch: pytest.MonkeyPatch, cuda: bool, wanted: str) -> None:
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: cuda)
-    assert pick("auto").type == wanted
+@pytest.mark.parametrize(
+    ("devices", "name", "wanted"), [(1, "auto", "cuda"), (0, "auto", "cpu"), (1, "cuda:0", "cuda:0")]
+)
+def test_a_device_is_picked_where_there_is_one(
+    monkeypatch: pytest.MonkeyPatch, devices: int, name: str, wanted: str
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: devices > 0)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: devices)
+    assert pick(name) == torch.device(wanted)
 
 
-def test_cuda_without_cuda_names_the_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    with pytest.raises(NoDevice, match="--device cpu"):
-        pick("cuda")
-
-
-def test_a_second_gpu_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
-    assert pick("cuda:0") == torch.device("cuda:0")
-    with pytest.raises(NoDevice, match="1 CUDA device"):
-        pick("cuda:1")
-
-
-@pytest.mark.parametrize("name", ["gpu", "", "cuda:x", "cpu:0", "mps"])
-def test_an_unknown_device_lists_the_known_ones(name: str) -> None:
-    with pytest.raises(NoDevice, match="auto, cpu, cuda"):
+@pytest.mark.parametrize(
+    ("devices", "name", "words"),
+    [
+        (0, "cuda", "--device cpu"),
+        (1, "cuda:1", "1 CUDA device"),
+        *((0, name, "auto, cpu, cuda") for name in ("gpu", "", "cuda:x", "cpu:0", "mps")),
+    ],
+)
+def test_a_device_that_is_not_there_or_unknown_is_refused_with_the_way_out(
+    monkeypatch: pytest.MonkeyPatch, devices: int, name: str, words: str
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: devices > 0)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: devices)
+    with pytest.raises(NoDevice, match=words):
         pick(name)
 
 

@@ -17,10 +17,9 @@ from tests.test_torch_free import heavy_after
 def model(folder: Path, adapter: bool = False, **config: object) -> Path:
     """Make a folder that looks like a model's; its weights are unusable."""
     folder.mkdir(parents=True)
-    name = "adapter_model" if adapter else "model"
-    (folder / f"{name}.safetensors").write_bytes(b"12345")
-    file = "adapter_config.json" if adapter else "config.json"
-    (folder / file).write_text(json.dumps(config or {"model_type": "bert"}))
+    prefix = "adapter_" if adapter else ""
+    (folder / f"{prefix}model.safetensors").write_bytes(b"12345")
+    (folder / f"{prefix}config.json").write_text(json.dumps(config or {"model_type": "bert"}))
     return folder
 
 
@@ -28,32 +27,27 @@ def names(root: Path, **bounds: int) -> list[str]:
     return [model.name for model in find_models([root], **bounds).models]
 
 
-def test_finds_models_and_adapters_with_what_a_reader_must_know(tmp_path: Path) -> None:
-    model(tmp_path / "b" / "tuned")
-    model(tmp_path / "a", model_type="gpt2")
+def test_finds_models_and_adapters_with_what_a_reader_must_know_and_passes_over_others(tmp_path: Path) -> None:
     model(tmp_path / "lora", adapter=True, base_model_name_or_path="org/base")
-    first, lora, tuned = sorted(find_models([tmp_path]).models, key=lambda model: model.name.rpartition("/")[2])
-    assert (first.name, first.model_type, first.bytes, first.is_adapter) == ("a", "gpt2", 5, False)
-    assert (tuned.name, tuned.source) == ("b/tuned", str(tmp_path / "b" / "tuned"))
-    assert lora.is_adapter and lora.base == "org/base"
-
-
-def test_passes_over_what_could_not_be_loaded(tmp_path: Path) -> None:
-    model(tmp_path / ".hidden")
-    model(tmp_path / "pickled").joinpath("model.safetensors").rename(tmp_path / "pickled" / "pytorch_model.bin")
-    (model(tmp_path / "bare") / "config.json").unlink()
-    (model(tmp_path / "broken") / "config.json").write_text("{")
-    assert names(tmp_path) == [] and find_models([tmp_path / "nowhere"]).models == ()
+    for place in ("b/tuned", ".hidden", "pickled", "bare", "broken"):
+        model(tmp_path / place)
+    (tmp_path / "pickled" / "model.safetensors").rename(tmp_path / "pickled" / "pytorch_model.bin")
+    (tmp_path / "bare" / "config.json").unlink()
+    (tmp_path / "broken" / "config.json").write_text("{")
+    found = find_models([model(tmp_path / "a", model_type="gpt2").parent, tmp_path / "nowhere"]).models
+    assert {one.name: (one.model_type, one.bytes, one.is_adapter, one.base, one.source) for one in found} == {
+        "a": ("gpt2", 5, False, "", str(tmp_path / "a")),
+        "b/tuned": ("bert", 5, False, "", str(tmp_path / "b" / "tuned")),
+        "lora": ("", 5, True, "org/base", str(tmp_path / "lora")),
+    }
 
 
 def test_is_bounded_in_depth_and_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    model(tmp_path / "a" / "b" / "c")
-    for number in range(5):
-        model(tmp_path / f"m{number}")
-    assert names(tmp_path, depth=2) == [f"m{n}" for n in range(5)]
-    assert "a/b/c" in names(tmp_path, depth=3)
-    assert len(names(tmp_path, most=3)) == 3 and find_models([tmp_path], most=3).is_cut
-    assert not find_models([tmp_path]).is_cut
+    for place in ("a/b/c", *(f"m{number}" for number in range(5))):
+        model(tmp_path / place)
+    assert names(tmp_path, depth=2) == [f"m{n}" for n in range(5)] and "a/b/c" in names(tmp_path, depth=3)
+    few = find_models([tmp_path], most=3)
+    assert (len(few.models), few.is_cut, find_models([tmp_path]).is_cut) == (3, True, False)
     monkeypatch.setattr(local_models, "LOOKED_AT", 2)
     assert find_models([tmp_path]).is_cut
 

@@ -1,169 +1,171 @@
-"""Tests of loading: the values are the files' own, the head is the fine-tuned model's, and nothing is invented."""
+"""Tests of loading: the values are the files' own, the head is the fine-tuned model's, and nothing is invented; and of
+the four states: exact to the bit, and restored after use."""
 
 from __future__ import annotations
 
-import json
 import shutil
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
-from huggingface_hub import split_torch_state_dict_into_shards
-from safetensors.torch import load_file, save_file
 from transformers import (
+    AutoModel,
     AutoModelForSequenceClassification,
     ModernBertConfig,
     ModernBertForSequenceClassification,
     ModernBertModel,
 )
 
+from skillviz.api import Graft, Region
 from skillviz.core.architectures import FAMILIES
-from skillviz.core.graft import Graft
-from skillviz.core.region import Region
-from skillviz.errors import BadInput, BadModel, PairMismatch, RandomHead
+from skillviz.core.overlap import iou_matrix
+from skillviz.errors import BadInput, PairMismatch, RandomHead
 from skillviz.models import pair as loading
 from skillviz.models.applied import applied
 from skillviz.models.heads import is_head
-from skillviz.models.load import load_model
-from skillviz.models.pair import ModelPair, load_pair
+from skillviz.models.lean_pair import load_lean
+from skillviz.models.pair import STATES, ModelPair, load_pair
 from skillviz.models.predict import predict
 from skillviz.tasks.task import Files, Task
-from tests.models.examples import FITTING, examples, open_pair, some_region
-from tests.models.folders import change_config, change_weights, drop
-from tests.tiny import tiny_model, tiny_pair, tiny_task, tiny_tokenizer
+from tests.models.examples import (
+    FITTING,
+    change_config,
+    change_weights,
+    differing,
+    drop,
+    examples,
+    state_of,
+    unlike,
+    weights,
+)
+from tests.refused import refused, refuses
+from tests.tiers import first
+from tests.tiny import AUTO, tiny_model, tiny_task, tiny_tokenizer
+
+KINDS = {"base": AutoModel, "finetuned": AutoModelForSequenceClassification}
 
 
 def stored(pair: ModelPair, folder: Path) -> torch.Tensor:
     """Return the graftable values of the file as one vector in table order, in the file's dtype."""
     prefix = FAMILIES[pair.table.model_type].prefix
-    tensors = {name.removeprefix(prefix): t for name, t in load_file(folder / "model.safetensors").items()}
+    tensors = {name.removeprefix(prefix): tensor for name, tensor in weights(folder).items()}
     return torch.cat([tensors[name.removeprefix(prefix)].reshape(-1) for name in pair.table.names])
 
 
 @pytest.mark.cases(5, 4)
 @pytest.mark.parametrize(("family", "readout"), FITTING)
-def test_values_are_the_files_own(tmp_path: Path, family: str, readout: str) -> None:
-    base, tuned = tiny_pair(tmp_path, family, readout)
-    pair = load_pair(base, tuned)
-    assert torch.equal(pair.base, stored(pair, base)) and torch.equal(pair.finetuned, stored(pair, tuned))
-    assert torch.equal(pair.flat.theta, pair.base)
-    assert (pair.d, pair.readout_name, pair.outside) == (len(pair.base), readout, {})
-    assert not pair.model.training
+def test_values_are_the_files_own(pair: ModelPair, tmp_path: Path, readout: str) -> None:
+    own = {name: stored(pair, tmp_path / name) for name in KINDS}
+    found = {"base": pair.base, "finetuned": pair.finetuned, "model": pair.flat.theta}
+    assert not differing(found, own | {"model": own["base"]})
+    assert (pair.d, pair.readout_name, pair.outside) == (len(pair.base), readout, {}) and not pair.model.training
 
 
-@pytest.mark.parametrize("half", ["base", "finetuned"])
-def test_a_model_in_several_files_is_the_same_pair_and_takes_the_same_graft(tmp_path: Path, half: str) -> None:
-    folders = dict(zip(("base", "finetuned"), tiny_pair(tmp_path), strict=True))
-    whole = load_pair(folders["base"], folders["finetuned"])
-    region = some_region(whole)
-    graft = applied(folders["base"], whole.graft(region, {"task": "tiny"})).model.state_dict()
-    shutil.copytree(folders[half], tmp_path / "many", ignore=shutil.ignore_patterns("model.safetensors"))
-    shards = split_torch_state_dict_into_shards(load_file(folders[half] / "model.safetensors"), max_shard_size="20KB")
-    for name, keys in shards.filename_to_tensors.items():
-        tensors = load_file(folders[half] / "model.safetensors")
-        save_file({key: tensors[key] for key in keys}, tmp_path / "many" / name, {"format": "pt"})
-    index = {"metadata": {}, "weight_map": shards.tensor_to_filename}
-    (tmp_path / "many" / "model.safetensors.index.json").write_text(json.dumps(index))
-    assert len(shards.filename_to_tensors) > 1
-    folders[half] = tmp_path / "many"
-    pair = load_pair(folders["base"], folders["finetuned"])
-    assert torch.equal(pair.base, whole.base) and torch.equal(pair.finetuned, whole.finetuned)
-    again = applied(folders["base"], pair.graft(region, {"task": "tiny"})).model.state_dict()
-    assert all(torch.equal(tensor, again[name]) for name, tensor in graft.items())
+@pytest.mark.parametrize("half", KINDS)
+def test_a_model_in_several_files_is_the_same_pair_and_takes_the_same_graft(
+    pair: ModelPair, region: Region, tmp_path: Path, half: str
+) -> None:
+    many = Path(shutil.copytree(tmp_path / half, tmp_path / "many"))
+    (many / "model.safetensors").unlink()
+    KINDS[half].from_pretrained(tmp_path / half).save_pretrained(many, max_shard_size="20KB")
+    assert len(list(many.glob("model-*.safetensors"))) > 1 and not (many / "model.safetensors").exists()
+    folders = {name: tmp_path / name for name in KINDS} | {half: many}
+    sharded = load_pair(*folders.values())
+    assert not unlike(sharded, pair)
+    both = ((tmp_path / "base", pair), (folders["base"], sharded))
+    assert not differing(*(applied(base, one.graft(region, {"task": "a"})).model.state_dict() for base, one in both))
 
 
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_narrow_files_are_loaded_as_float32(tmp_path: Path, dtype: torch.dtype) -> None:
-    base, tuned = tiny_pair(tmp_path, dtype=dtype)
-    pair = load_pair(base, tuned)
-    assert {p.dtype for p in pair.model.parameters()} == {torch.float32}
-    assert stored(pair, base).dtype == dtype
-    assert torch.equal(pair.base, stored(pair, base).float())
+@pytest.mark.parametrize("options", [{"dtype": torch.float16}, {"dtype": torch.bfloat16}], ids=["float16", "bfloat16"])
+def test_narrow_files_are_loaded_as_float32(pair: ModelPair, base: Path, options: dict[str, torch.dtype]) -> None:
+    own = stored(pair, base)
+    assert ({p.dtype for p in pair.model.parameters()}, own.dtype) == ({torch.float32}, options["dtype"])
+    assert torch.equal(pair.base, own.float())
 
 
-def test_lean_mode_keeps_bfloat16_and_a_float32_movement(tmp_path: Path) -> None:
-    base, tuned = tiny_pair(tmp_path)
-    pair = load_pair(base, tuned, dtype="bfloat16")
+@pytest.mark.parametrize("load_dtype", ["bfloat16"])
+def test_lean_mode_keeps_bfloat16_and_a_float32_movement(pair: ModelPair, tuned: Path, tmp_path: Path) -> None:
+    tau, moved = pair.problem(examples(tmp_path, pair)).tau, pair.finetuned.float() - pair.base.float()
+    wanted = {"finetuned": stored(pair, tuned).bfloat16(), "tau": moved}
+    assert not differing({"finetuned": pair.finetuned, "tau": tau}, wanted)
     assert {p.dtype for p in pair.model.parameters()} == {torch.bfloat16}
-    assert torch.equal(pair.finetuned, stored(pair, tuned).bfloat16())
-    problem = pair.problem(examples(tmp_path, pair))
-    assert problem.tau.dtype == torch.float32
-    assert torch.equal(problem.tau, pair.finetuned.float() - pair.base.float())
 
 
 @pytest.mark.parametrize("family", ["bert", "roberta", "distilbert", "gpt2", "llama"])
-def test_the_head_is_the_fine_tuned_one_in_every_state(tmp_path: Path, family: str) -> None:
-    pair = open_pair(tmp_path, family)
-    wanted = load_file(tmp_path / "finetuned" / "model.safetensors")
-    head = pair.head()
-    assert head and all(torch.equal(tensor, wanted[name]) for name, tensor in head.items())
-    for state in ("pretrained", "grafted", "complement", "finetuned"):
-        with pair.at(state, some_region(pair)):
-            assert all(torch.equal(pair.head()[name], wanted[name]) for name in head)
+def test_the_head_is_the_fine_tuned_one_in_every_state(pair: ModelPair, region: Region, tuned: Path) -> None:
+    wanted = {name: tensor for name, tensor in weights(tuned).items() if name in pair.head()}
+    assert wanted and not differing(pair.head(), wanted)
+    for state in STATES:
+        with pair.at(state, region):
+            assert not differing(pair.head(), wanted), state
 
 
-def test_a_base_with_a_head_of_its_own_gets_the_fine_tuned_one(tmp_path: Path) -> None:
-    _, tuned = tiny_pair(tmp_path, labels=3)
-    base = tmp_path / "with-head"
+@pytest.mark.parametrize("options", [{"labels": 3}])
+def test_a_base_with_a_head_of_its_own_gets_the_fine_tuned_one(base: Path, tuned: Path) -> None:
     tiny_model("bert", "head", labels=2).save_pretrained(base)
-    tiny_tokenizer("bert").save_pretrained(base)
-    pair = load_pair(base, tuned)
-    assert pair.model.config.num_labels == 3
+    pair, name = load_pair(base, tuned), "classifier.weight"
     assert any("classification head of its own" in note for note in pair.notes)
-    assert torch.equal(pair.head()["classifier.weight"], load_file(tuned / "model.safetensors")["classifier.weight"])
+    assert pair.model.config.num_labels == 3 and torch.equal(pair.head()[name], weights(tuned)[name])
 
 
-def test_every_parameter_is_graftable_head_or_the_same_in_both(tmp_path: Path) -> None:
-    pair = open_pair(tmp_path, "bert", move_embeddings=False)
+def test_every_parameter_is_graftable_and_has_a_gradient_or_is_of_the_head_or_the_same_in_both(
+    pair: ModelPair, tmp_path: Path
+) -> None:
     rest = {n for n, _ in pair.model.named_parameters()} - set(pair.table.names) - set(pair.head())
-    assert rest and all("embeddings" in name for name in rest)
-    assert all(not is_head("bert", name.removeprefix("bert.")) for name in pair.table.names)
+    assert rest and [name for name in rest if "embeddings" not in name] == []
+    assert [name for name in pair.table.names if is_head("bert", name.removeprefix("bert."))] == []
+    pair.problem(examples(tmp_path, pair)).train.backward()
+    assert {name for name, p in pair.model.named_parameters() if p.requires_grad} == set(pair.table.names)
+    assert float(pair.flat.grad.abs().sum()) > 0
 
 
+@pytest.mark.parametrize("options", [{"move_embeddings": True}])
 @pytest.mark.parametrize(("family", "readout"), [("bert", "head"), ("gpt2", "causal"), ("roberta", "prompt")])
-def test_moved_embeddings_are_kept_outside_and_told(tmp_path: Path, family: str, readout: str) -> None:
-    pair = open_pair(tmp_path, family, readout, move_embeddings=True)
+def test_moved_embeddings_are_kept_outside_and_told(pair: ModelPair) -> None:
+    base, tuned = ({name: both[place] for name, both in pair.outside.items()} for place in (0, 1))
     assert pair.outside and not set(pair.outside) & (set(pair.table.names) | set(pair.head()))
     assert any("not the fine-tuned model" in note for note in pair.notes)
-    named = dict(pair.model.named_parameters())
-    for name, (before, after) in pair.outside.items():
-        assert not torch.equal(before, after) and torch.equal(named[name], before)
+    assert differing(base, tuned) == pair.outside.keys()
+    assert not differing({name: pair.model.get_parameter(name) for name in base}, base)
 
 
-def test_a_moved_lm_head_is_outside(tmp_path: Path) -> None:
-    base, tuned = tiny_pair(tmp_path, "bert", "prompt")
-    name = "cls.predictions.transform.dense.weight"
-    change_weights(tuned, lambda t: {**t, name: t[name] + 1})
-    assert list(load_pair(base, tuned).outside) == [name]
+DENSE, TIED = "cls.predictions.transform.dense.weight", "transformer.wte.weight"
 
 
-def test_tied_weights_count_once(tmp_path: Path) -> None:
-    pair = open_pair(tmp_path, "gpt2", "causal", move_embeddings=True)
-    assert "transformer.wte.weight" in pair.outside and "lm_head.weight" not in pair.outside
-    assert pair.model.lm_head.weight is pair.model.transformer.wte.weight
+@pytest.mark.parametrize(
+    ("family", "readout", "options", "is_tied", "change", "names"),
+    [
+        ("bert", "prompt", {}, None, lambda t: {**t, DENSE: t[DENSE] + 1}, {DENSE}),
+        # Tied weights count once; a fine-tuned head of its own over a tied base starts from the embedding.
+        ("gpt2", "causal", {"move_embeddings": True}, None, dict, {TIED, "transformer.wpe.weight"}),
+        ("gpt2", "causal", {}, False, lambda t: {**t, "lm_head.weight": t[TIED] + 1}, {"lm_head.weight"}),
+    ],
+    ids=["language-model head", "tied", "untied"],
+)
+def test_what_moved_outside_the_blocks_is_kept_with_both_values(
+    base: Path, tuned: Path, is_tied: bool | None, change: Any, names: set[str]
+) -> None:
+    change_config(tuned, tie_word_embeddings=is_tied)
+    change_weights(tuned, change)
+    outside, tied = load_pair(base, tuned).outside, weights(base).get(TIED)
+    for place, folder in enumerate((base, tuned)):
+        wanted = {name: weights(folder).get(name, tied) for name in names}
+        assert not differing({name: both[place] for name, both in outside.items()}, wanted), place
 
 
-def test_an_untied_fine_tuned_head_over_a_tied_base(tmp_path: Path) -> None:
-    base, tuned = tiny_pair(tmp_path, "gpt2", "causal")
-    change_config(tuned, tie_word_embeddings=False)
-    change_weights(tuned, lambda t: {**t, "lm_head.weight": t["transformer.wte.weight"] + 1})
-    pair = load_pair(base, tuned)
-    before, after = pair.outside["lm_head.weight"]
-    assert torch.equal(before, pair.model.transformer.wte.weight) and torch.equal(after, before + 1)
-
-
-@pytest.mark.parametrize("family", ["gpt2", "llama", "bert", "opt"])
-def test_padding_is_set_in_tokenizer_and_model(tmp_path: Path, family: str) -> None:
-    pair = open_pair(tmp_path, family)
-    wanted = {"gpt2": "<|endoftext|>", "llama": "</s>", "bert": "[PAD]", "opt": "<pad>"}[family]
-    assert pair.tokenizer.pad_token == wanted
-    assert pair.model.config.pad_token_id == pair.tokenizer.pad_token_id
+@pytest.mark.parametrize(
+    ("family", "wanted"), [("gpt2", "<|endoftext|>"), ("llama", "</s>"), ("bert", "[PAD]"), ("opt", "<pad>")]
+)
+def test_padding_is_set_in_tokenizer_and_model(pair: ModelPair, wanted: str) -> None:
+    pad = pair.tokenizer.pad_token, pair.tokenizer.pad_token_id
+    assert pad == (wanted, pair.model.config.pad_token_id)
 
 
 @pytest.mark.parametrize(("family", "wanted"), [("bert", 48), ("roberta", 46), ("gpt2", 48)])
-def test_texts_are_not_longer_than_the_models_positions(tmp_path: Path, family: str, wanted: int) -> None:
-    base, tuned = tiny_pair(tmp_path, family)
+def test_texts_are_not_longer_than_the_models_positions(base: Path, tuned: Path, family: str, wanted: int) -> None:
     table = ("wpe.weight", "position_embeddings.weight")
     for folder in (base, tuned):
         change_config(folder, **{"n_positions" if family == "gpt2" else "max_position_embeddings": 48})
@@ -171,129 +173,96 @@ def test_texts_are_not_longer_than_the_models_positions(tmp_path: Path, family: 
     assert load_pair(base, tuned).tokenizer.model_max_length == wanted
 
 
-def test_only_graftable_parameters_get_gradients(tmp_path: Path) -> None:
-    pair = open_pair(tmp_path, "bert")
-    problem = pair.problem(examples(tmp_path, pair))
-    problem.train.backward()
-    trained = {name for name, p in pair.model.named_parameters() if p.requires_grad}
-    assert trained == set(pair.table.names)
-    assert float(pair.flat.grad.abs().sum()) > 0
-
-
-def test_the_random_state_is_left_alone(tmp_path: Path) -> None:
-    base, tuned = tiny_pair(tmp_path)
-    before = torch.random.get_rng_state()
+def test_loading_says_nothing_and_leaves_the_random_state_alone(
+    base: Path, tuned: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    before, _ = torch.random.get_rng_state(), capfd.readouterr()
     load_pair(base, tuned)
-    assert torch.equal(torch.random.get_rng_state(), before)
+    assert capfd.readouterr() == ("", "") and torch.equal(torch.random.get_rng_state(), before)
 
 
-def test_loading_says_nothing(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    base, tuned = tiny_pair(tmp_path)
-    capfd.readouterr()
-    load_pair(base, tuned)
-    assert capfd.readouterr() == ("", "")
+@pytest.mark.parametrize("readout", ["head", "prompt"])
+def test_equal_members_hold_no_skill_and_are_a_pair_only_where_that_is_asked_for(base: Path, readout: str) -> None:
+    same = Path(shutil.copytree(base, base.with_name("same")))
+    if readout == "head":
+        AutoModelForSequenceClassification.from_pretrained(base).save_pretrained(same)
+    refuses(PairMismatch, "identical in every graftable parameter", load_pair, base, same)
+    pair = load_pair(base, same, is_graft=True)
+    assert torch.equal(pair.base, pair.finetuned)
 
 
-def test_identical_models_hold_no_skill(tmp_path: Path) -> None:
-    base, _ = tiny_pair(tmp_path, "bert", "prompt")
-    copy = shutil.copytree(base, tmp_path / "copy")
-    with pytest.raises(PairMismatch, match="identical in every graftable parameter"):
-        load_pair(base, copy)
-
-
-def test_what_only_loading_finds_missing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("readout", ["prompt"])
+def test_what_only_loading_finds_missing(base: Path, tuned: Path, tmp_path: Path) -> None:
     """Check tensors that no table lists: an unknown part of a head, or one that both members lack."""
-    base, tuned = tiny_pair(tmp_path, "bert", "prompt")
-    drop(tuned, "cls.predictions.transform.LayerNorm.bias")
-    with pytest.raises(RandomHead, match="LayerNorm.bias"):
-        load_pair(base, tuned)
-    drop(base, "cls.predictions.transform.LayerNorm.bias")
-    other = tiny_pair(tmp_path / "whole", "bert", "prompt")[1]
-    with pytest.raises(RandomHead, match="the base 'base' has no"):
-        load_pair(base, other)
+    whole = shutil.copytree(tuned, tmp_path / "whole")
+    for lacks, other, words in ((tuned, tuned, "LayerNorm.bias"), (base, whole, "the base 'base' has no")):
+        drop(lacks, "cls.predictions.transform.LayerNorm.bias")
+        refuses(RandomHead, words, load_pair, base, other)
 
 
-def test_preflight_speaks_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    base, tuned = tiny_pair(tmp_path)
+def test_preflight_speaks_first(base: Path, tuned: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     drop(tuned, "classifier.weight")
     monkeypatch.setattr(loading, "load_model", lambda *a, **k: pytest.fail("weights were read"))
-    with pytest.raises(RandomHead):
-        load_pair(base, tuned)
+    refuses(RandomHead, None, load_pair, base, tuned)
 
 
-@pytest.mark.parametrize("dtype", ["float16", "fp32", "float64"])
-def test_an_unknown_dtype(dtype: str) -> None:
-    with pytest.raises(BadInput, match="allowed: float32, bfloat16"):
-        load_pair("a", "b", dtype=dtype)
-
-
-@pytest.mark.parametrize(
-    "changes", [{"model_type": "albatross"}, {"hidden_act": "nothing"}, {"num_attention_heads": 5}]
+test_an_unknown_dtype_is_refused = refused(
+    BadInput,
+    *(
+        (f"{dtype}.*allowed: float32, bfloat16", partial(load_pair, dtype=dtype), "a", "b")
+        for dtype in ("float16", "fp32", "float64")
+    ),
 )
-def test_a_configuration_that_makes_no_model_is_one_sentence(tmp_path: Path, changes: dict[str, Any]) -> None:
-    _, tuned = tiny_pair(tmp_path)
-    change_config(tuned, **changes)
-    with pytest.raises(BadModel, match="cannot be opened for the head readout") as caught:
-        load_model(tuned, "head")
-    assert "\n" not in str(caught.value)
 
 
-def test_code_of_a_model_is_not_run(tmp_path: Path) -> None:
-    base, tuned = tiny_pair(tmp_path)
+def test_code_of_a_model_is_named_and_not_run(base: Path, tuned: Path) -> None:
     for folder in (base, tuned):
         change_config(folder, auto_map={"AutoModelForSequenceClassification": "evil.Model", "AutoConfig": "evil.C"})
         (folder / "evil.py").write_text("raise SystemExit('ran')")
-    assert load_pair(base, tuned).d > 0
+    assert any("never runs" in note for note in load_pair(base, tuned).notes)
 
 
 @pytest.mark.parametrize(("family", "readout"), [("bert", "head"), ("llama", "head"), ("gpt2", "causal")])
-def test_a_graft_carries_values_head_and_origin(tmp_path: Path, family: str, readout: str) -> None:
-    pair = open_pair(tmp_path, family, readout)
-    region = some_region(pair)
+def test_a_graft_carries_values_head_and_origin(
+    pair: ModelPair, region: Region, tmp_path: Path, family: str, readout: str
+) -> None:
     pair.graft(region, {"task": "mine"}).save(tmp_path / "graft.safetensors")
     graft = Graft.load(tmp_path / "graft.safetensors")
     flat = torch.cat([graft.values[name] for name in region.indices])
     assert graft.region == region and torch.equal(flat, pair.finetuned[torch.from_numpy(region.flat())])
-    assert graft.head.keys() == pair.head().keys() and bool(graft.head) == (readout == "head")
-    assert graft.header["base"] == pair.base_info.identity()
-    assert (graft.header["readout"], graft.header["task"], graft.header["model_type"]) == (readout, "mine", family)
-    assert str(tmp_path) not in str(graft.header)
+    assert not differing(graft.head, pair.head()) and bool(graft.head) == (readout == "head")
+    wanted = {"base": pair.base_info.identity(), "readout": readout, "task": "mine", "model_type": family}
+    assert {name: graft.header[name] for name in wanted} == wanted and str(tmp_path) not in str(graft.header)
 
 
-def test_the_full_graft_on_the_base_is_the_fine_tuned_model(tmp_path: Path) -> None:
-    pair = open_pair(tmp_path)
-    graft = pair.graft(Region.full(pair.table.shapes))
-    graft.apply(pair.model)
-    tuned = AutoModelForSequenceClassification.from_pretrained(tmp_path / "finetuned", dtype=torch.float32)
-    ours = pair.model.state_dict()
-    assert all(torch.equal(ours[name], tensor) for name, tensor in tuned.state_dict().items())
+def test_the_full_graft_on_the_base_is_the_fine_tuned_model(pair: ModelPair, tuned: Path) -> None:
+    pair.graft(Region.full(pair.table.shapes)).apply(pair.model)
+    alone = AutoModelForSequenceClassification.from_pretrained(tuned, dtype=torch.float32)
+    assert not differing(pair.model.state_dict(), alone.state_dict())
 
 
-def test_the_task_may_be_its_file(tmp_path: Path) -> None:
-    base, tuned = tiny_pair(tmp_path)
+def test_the_task_may_be_its_file(base: Path, tuned: Path, tmp_path: Path) -> None:
     assert load_pair(base, tuned, task=str(tiny_task(tmp_path / "two")), device="cpu").d > 0
-    with pytest.raises(PairMismatch, match="has 2 labels"):
-        load_pair(base, tuned, task=tiny_task(tmp_path / "three", labels=3), device="cpu")
+    refuses(
+        PairMismatch, "has 2 labels", load_pair, base, tuned, task=tiny_task(tmp_path / "three", labels=3), device="cpu"
+    )
 
 
-def test_classes_are_matched_by_name(tmp_path: Path) -> None:
-    base, tuned = tiny_pair(tmp_path, labels=3)
-    pair = load_pair(base, tuned, device="cpu")
+@pytest.mark.parametrize("options", [{"labels": 3}])
+def test_classes_are_matched_by_name(pair: ModelPair, base: Path, tuned: Path, tmp_path: Path) -> None:
+    files = Files(train="a.csv", test="b.csv")
+    task = Task(name="mine", data=files, text=("text",), labels=("no", "maybe", "yes"))
     encoded = examples(tmp_path, pair, labels=3)
-    mine = Task(name="mine", data=Files(train="a.csv", test="b.csv"), text=("text",), labels=("no", "maybe", "yes"))
     plain = predict(pair, encoded, "finetuned")
-    change_config(tuned, id2label={"0": "YES", "1": "No", "2": "maybe"})
-    pair = load_pair(base, tuned, task=mine, device="cpu")
-    assert pair.class_order == (1, 2, 0)
-    assert (predict(pair, encoded, "finetuned") == plain[:, [1, 2, 0]]).all()
-    change_config(tuned, id2label={"0": "No", "1": "maybe", "2": "yes"})
-    pair = load_pair(base, tuned, task=mine, device="cpu")
-    assert pair.class_order is None and (predict(pair, encoded, "finetuned") == plain).all()
+    for names, order in ((("YES", "No", "maybe"), (1, 2, 0)), (("No", "maybe", "yes"), None)):
+        change_config(tuned, id2label={str(number): name for number, name in enumerate(names)})
+        named = load_pair(base, tuned, task=task, device="cpu")
+        assert named.class_order == order
+        assert (predict(named, encoded, "finetuned") == plain[:, list(order or range(3))]).all()
 
 
 @pytest.mark.gpu
-def test_a_pair_on_a_gpu(tmp_path: Path) -> None:
-    base, tuned = tiny_pair(tmp_path)
+def test_a_pair_on_a_gpu(base: Path, tuned: Path) -> None:
     pair = load_pair(base, tuned, device="cuda")
     assert {t.device.type for t in (pair.base, pair.finetuned, pair.flat.theta)} == {"cuda"}
     assert torch.equal(pair.base.cpu(), stored(pair, base))
@@ -304,27 +273,126 @@ def test_a_bare_base_of_an_architecture_without_a_row_gets_the_whole_fine_tuned_
     sizes = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2}
     special = {f"{name}_token_id": 0 for name in ("bos", "eos", "cls", "sep", "pad")}
     config = ModernBertConfig(vocab_size=len(tiny_tokenizer("bert")), **sizes, **special)
-    base, tuned = tmp_path / "base", tmp_path / "tuned"
-    ModernBertModel(config).save_pretrained(base)
-    ModernBertForSequenceClassification(config).save_pretrained(tuned)
-    for folder in (base, tuned):
-        tiny_tokenizer("bert").save_pretrained(folder)
-    pair = load_pair(base, tuned)
-    assert {name.split(".")[0] for name in pair.head()} == {"head", "classifier"}
-    own = load_file(tuned / "model.safetensors")
-    assert all(torch.equal(value, own[name]) for name, value in pair.head().items())
+    for name, kind in (("base", ModernBertModel), ("tuned", ModernBertForSequenceClassification)):
+        kind(config).save_pretrained(tmp_path / name)
+        tiny_tokenizer("bert").save_pretrained(tmp_path / name)
+    head, own = load_pair(tmp_path / "base", tmp_path / "tuned").head(), weights(tmp_path / "tuned")
+    assert {name.split(".")[0] for name in head} == {"head", "classifier"}
+    assert not differing(head, {name: own[name] for name in head})
 
 
-def test_equal_members_are_a_pair_only_where_that_is_asked_for(tmp_path: Path) -> None:
-    base, _ = tiny_pair(tmp_path)
-    shutil.copytree(base, tmp_path / "same")
-    make_head(tmp_path / "same")
-    with pytest.raises(PairMismatch, match="identical in every graftable parameter"):
-        load_pair(base, tmp_path / "same")
-    pair = load_pair(base, tmp_path / "same", is_graft=True)
-    assert torch.equal(pair.base, pair.finetuned)
+DTYPES = ["float32", "bfloat16"]
+moved_embeddings = pytest.mark.parametrize("options", [{"move_embeddings": True}], ids=["embeddings"])
 
 
-def make_head(folder: Path) -> None:
-    """Turn the folder's bare body into a classifier with a head."""
-    AutoModelForSequenceClassification.from_pretrained(folder).save_pretrained(folder)
+def alone(folder: Path, readout: str, dtype: str) -> dict[str, torch.Tensor]:
+    """Return the tensors of the folder's model, opened by transformers."""
+    return AUTO[readout].from_pretrained(folder, dtype=getattr(torch, dtype)).state_dict()
+
+
+@pytest.mark.cases(5, 4)
+@moved_embeddings
+@pytest.mark.parametrize(("family", "readout"), FITTING)
+@pytest.mark.parametrize("load_dtype", first(DTYPES, "float32".__eq__))
+def test_finetuned_is_the_fine_tuned_model_whole(pair: ModelPair, tuned: Path, readout: str, load_dtype: str) -> None:
+    assert not differing(state_of(pair, "finetuned"), alone(tuned, readout, load_dtype))
+
+
+@pytest.mark.cases(3, 3)
+@moved_embeddings
+@pytest.mark.parametrize(("family", "readout"), [("bert", "prompt"), ("gpt2", "causal"), ("llama", "causal")])
+@pytest.mark.parametrize("load_dtype", DTYPES)
+def test_pretrained_is_the_base_whole(pair: ModelPair, base: Path, readout: str, load_dtype: str) -> None:
+    wanted = alone(base, readout, load_dtype)
+    for state, region in (("pretrained", None), ("grafted", Region.empty(pair.table.shapes))):
+        assert not differing(state_of(pair, state, region), wanted), state
+
+
+@pytest.mark.parametrize("load_dtype", DTYPES)
+@pytest.mark.parametrize("options", [{}, {"move_embeddings": True}], ids=["blocks", "embeddings"])
+def test_graft_and_complement_share_no_entry_and_miss_none_also_at_the_ends(pair: ModelPair, region: Region) -> None:
+    for one in (region, Region.empty(region.shapes), Region.full(region.shapes)):
+        inside = torch.zeros(pair.d, dtype=torch.bool)
+        inside[torch.from_numpy(one.flat())] = True
+        for state, own, rest in (("grafted", pair.finetuned, pair.base), ("complement", pair.base, pair.finetuned)):
+            outside = {name: both[state == "complement"] for name, both in pair.outside.items()}
+            with pair.at(state, one):
+                found = {name: pair.model.get_parameter(name) for name in outside} | {"theta": pair.flat.theta}
+                assert not differing(found, outside | {"theta": torch.where(inside, own, rest)}), (state, one.size)
+
+
+@pytest.mark.cases(3, 3)
+@moved_embeddings
+@pytest.mark.parametrize("state", STATES)
+@pytest.mark.parametrize("load_dtype", DTYPES)
+def test_left_bit_for_bit_even_after_an_error(pair: ModelPair, region: Region, state: str) -> None:
+    # A soft graft in the middle of a search, with both zeros and a NaN.
+    pair.flat.theta.lerp_(pair.finetuned, 0.3)
+    pair.flat.theta[:3] = torch.tensor([0.0, -0.0, float("nan")])
+    before = {name: tensor.clone() for name, tensor in pair.model.state_dict().items()}
+    with pytest.raises(KeyError), pair.at(state, region):
+        assert differing(pair.model.state_dict(), before)
+        pair.flat.theta.fill_(7)
+        raise KeyError
+    assert not differing(pair.model.state_dict(), before)
+
+
+def test_negative_zero_at_rest_survives(pair: ModelPair) -> None:
+    """The base's zeros must not replace the model's negative zeros: they are equal, but have other bits."""
+    zeros = torch.tensor([0.0, -0.0])
+    pair.base[:2] = zeros
+    pair.flat.theta.copy_(pair.base)
+    pair.flat.theta[:2] = -zeros
+    before = {name: tensor.clone() for name, tensor in pair.model.state_dict().items()}
+    state_of(pair, "finetuned")
+    assert not differing(pair.model.state_dict(), before)
+
+
+@moved_embeddings
+def test_states_nest(pair: ModelPair, region: Region) -> None:
+    wanted = {state: state_of(pair, state, region) for state in ("pretrained", "finetuned", "grafted")}
+    with pair.at("finetuned"):
+        assert not differing(state_of(pair, "grafted", region), wanted["grafted"])
+        assert not differing(pair.model.state_dict(), wanted["finetuned"])
+    assert not differing(pair.model.state_dict(), wanted["pretrained"])
+    assert differing(wanted["grafted"], wanted["finetuned"])
+
+
+@moved_embeddings
+@pytest.mark.parametrize("lean", [False, True])
+def test_a_region_whose_parameters_are_in_another_order_is_the_same_graft(
+    pair: ModelPair, base: Path, tuned: Path, region: Region, lean: bool
+) -> None:
+    """Files order their parameters by name and models by layer: flat indices are valid in one order only."""
+    turned = Region(region.indices, dict(reversed(region.shapes.items())))
+    assert turned == region and not np.array_equal(turned.flat(), region.flat())
+    assert (iou_matrix({"one": region, "other": turned}).to_numpy() == 1).all()
+    pair = load_lean(base, tuned, readout="head", device="cpu") if lean else pair
+    for state in ("grafted", "complement"):
+        assert not differing(state_of(pair, state, region), state_of(pair, state, turned)), state
+    if not lean:
+        assert not differing(between(pair, region), between(pair, turned))
+        assert not differing(pair.graft(region).values, pair.graft(turned).values)
+
+
+def between(pair: ModelPair, region: Region) -> dict[str, torch.Tensor]:
+    """Return the model's tensors halfway to the region's graft."""
+    with pair.at("pretrained"):
+        pair.put_between(0.5, region)
+        return {name: tensor.clone() for name, tensor in pair.model.state_dict().items()}
+
+
+@pytest.mark.parametrize(
+    ("state", "shapes", "words"),
+    [
+        ("grafted", None, "needs a region"),
+        ("complement", None, "needs a region"),
+        ("soft", None, "known: pretrained, finetuned, grafted, complement"),
+        ("grafted", {"a": (2, 2)}, "another architecture"),
+    ],
+)
+def test_a_state_needs_what_it_needs(
+    pair: ModelPair, state: str, shapes: dict[str, tuple[int, ...]] | None, words: str
+) -> None:
+    with pytest.raises(BadInput, match=words), pair.at(state, None if shapes is None else Region.empty(shapes)):
+        pytest.fail("it was entered")

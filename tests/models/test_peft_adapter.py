@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import warnings
 from pathlib import Path
 from typing import Any
@@ -11,36 +10,37 @@ import numpy as np
 import pytest
 import torch
 from peft import PeftModel
-from safetensors.torch import load_file, save_file
 
-from skillviz.core.graft import Graft
-from skillviz.core.region import Region
+from skillviz.api import Graft, ModelPair, Region, load_pair
 from skillviz.errors import BadInput
 from skillviz.models.applied import applied, opened_base
 from skillviz.models.frozen_tensors import strip
 from skillviz.models.load import auto_class
-from skillviz.models.pair import ModelPair, load_pair
 from skillviz.models.peft_adapter import FILE, Adapter, write_adapter
-from tests.tiers import first
-from tests.tiny import tiny_pair
+from tests.models.examples import change_weights, differing, some_region, weights
+from tests.refused import refuses
 from tests.tiny_families import family_pair, family_readout
 
 # peft adds sparse tensors without setting torch's check of their invariants.
 pytestmark = pytest.mark.filterwarnings("ignore:Sparse invariant checks:UserWarning")
 CASES = [
-    ("bert", "head"), ("roberta", "prompt"), ("opt", "causal"), ("distilbert", "head"), ("roberta", "head"),
-    ("llama", "head"), ("bert", "prompt"), ("distilbert", "prompt"), ("gpt_neox", "head"), ("llama", "causal"),
+    ("bert", "head"), ("roberta", "prompt"), ("distilbert", "head"), ("roberta", "head"), ("llama", "head"),
+    ("opt", "causal"), ("bert", "prompt"), ("distilbert", "prompt"), ("gpt_neox", "head"), ("llama", "causal"),
 ]  # fmt: skip
+IDS = torch.randint(5, 20, (4, 9), generator=torch.Generator().manual_seed(1))
+QUERY = "bert.encoder.layer.0.attention.self.query.weight"
 
 
-def some(pair: ModelPair, size: int = 200) -> Region:
-    return Region.from_flat(np.random.default_rng(0).permutation(pair.d)[:size], pair.table.shapes)
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    """Return the empty folder of the adapter."""
+    folder = tmp_path / "adapter"
+    folder.mkdir()
+    return folder
 
 
-def written(folder: Path, base: Path, graft: Graft) -> tuple[Path, Adapter]:
-    out = folder / "adapter"
-    out.mkdir()
-    return out, write_adapter(out, opened_base(base, graft).model, graft, str(base))
+def written(out: Path, base: Path, graft: Graft) -> Adapter:
+    return write_adapter(out, opened_base(base, graft).model, graft, str(base))
 
 
 def opened(base: Path, adapter: Path, readout: str, pad: int | None, dtype: torch.dtype = torch.float32) -> Any:
@@ -54,126 +54,101 @@ def opened(base: Path, adapter: Path, readout: str, pad: int | None, dtype: torc
 
 
 @torch.no_grad()
-def logits(model: Any) -> torch.Tensor:
-    ids = torch.randint(5, 20, (4, 9), generator=torch.Generator().manual_seed(1))
+def logits(model: Any, ids: torch.Tensor = IDS) -> torch.Tensor:
     return model(input_ids=ids).logits
 
 
+def checked(out: Path, base: Path, graft: Graft, readout: str, ids: torch.Tensor = IDS) -> Adapter:
+    """Return the written adapter; check that peft's logits with it are the graft's, and not the base's."""
+    whole, adapter = applied(base, graft).model, written(out, base, graft)
+    wanted = logits(whole, ids)
+    assert torch.equal(logits(opened(base, out, readout, whole.config.pad_token_id), ids), wanted)
+    assert not torch.equal(wanted, logits(opened_base(base, graft).model, ids))
+    return adapter
+
+
 @pytest.mark.cases(2, 2)
-@pytest.mark.parametrize("case", first(CASES, CASES[:4].__contains__), ids="-".join)
-def test_peft_gives_the_logits_of_the_graft(tmp_path, case):
-    family, readout = case
-    base, tuned = tiny_pair(tmp_path, family, readout)
-    pair = load_pair(base, tuned, device="cpu")
-    graft = pair.graft(some(pair))
-    whole = applied(base, graft).model
-    out, adapter = written(tmp_path, base, graft)
-    model = opened(base, out, readout, whole.config.pad_token_id)
-    assert adapter.difference == 0
-    assert torch.equal(logits(model), logits(whole))
-    assert not torch.equal(logits(whole), logits(opened_base(base, graft).model))
+@pytest.mark.parametrize(("family", "readout"), CASES)
+def test_peft_gives_the_logits_of_the_graft(base: Path, graft: Graft, out: Path, readout: str) -> None:
+    assert checked(out, base, graft, readout).difference == 0
     # Check that one missing entry changes the logits.
-    tensors = load_file(out / FILE)
-    name = next(n for n in tensors if n.endswith("shira_weight") and tensors[n].any())
-    tensors[name] = torch.zeros_like(tensors[name])
-    save_file(tensors, out / FILE, {"format": "pt"})
+    name = next(n for n, tensor in weights(out, FILE).items() if n.endswith("shira_weight") and tensor.any())
+    change_weights(out, lambda tensors: {**tensors, name: torch.zeros_like(tensors[name])}, FILE)
+    whole = applied(base, graft).model
     assert not torch.equal(logits(opened(base, out, readout, whole.config.pad_token_id)), logits(whole))
 
 
 @pytest.mark.cases(1, 2)
 @pytest.mark.parametrize("family", ["t5", "apertus", "mixtral"])
-def test_small_modules_of_other_kinds_are_stored_whole(tmp_path, family):
+def test_small_modules_of_other_kinds_are_stored_whole(tmp_path: Path, out: Path, family: str) -> None:
     """Check T5's table of positions, Apertus' activation with buffers, and a router; experts are refused."""
     base, tuned = family_pair(tmp_path, family)
     pair = load_pair(base, tuned, device="cpu")
-    region = some(pair, 400)
+    region = some_region(pair, size=400)
     small = Region({n: i for n, i in region.indices.items() if ".experts." not in n}, region.shapes)
-    graft = pair.graft(small)
-    whole = applied(base, graft).model
-    out, _ = written(tmp_path, base, graft)
-    model = opened(base, out, family_readout(family), whole.config.pad_token_id)
-    ids = torch.tensor([[5, 6, 7, 8, 2]])
-    with torch.no_grad():
-        assert torch.equal(model(input_ids=ids).logits, whole(input_ids=ids).logits)
-        assert not torch.equal(whole(input_ids=ids).logits, opened_base(base, graft).model(input_ids=ids).logits)
     if small != region:
-        shutil.rmtree(out)
-        with pytest.raises(BadInput, match="belongs to a MixtralExperts"):
-            written(tmp_path, base, pair.graft(region))
+        refuses(BadInput, "belongs to a MixtralExperts", written, out, base, pair.graft(region))
+    checked(out, base, pair.graft(small), family_readout(family), torch.tensor([[5, 6, 7, 8, 2]]))
 
 
-def test_merged_it_is_the_grafted_model(tmp_path):
-    base, tuned = tiny_pair(tmp_path, "bert", "head")
-    pair = load_pair(base, tuned, device="cpu")
-    graft = pair.graft(some(pair))
+def test_merged_it_is_the_grafted_model(base: Path, graft: Graft, out: Path) -> None:
     whole = applied(base, graft).model
-    out, _ = written(tmp_path, base, graft)
+    written(out, base, graft)
     merged = opened(base, out, "head", whole.config.pad_token_id).merge_and_unload()
-    for name, parameter in whole.named_parameters():
-        assert torch.equal(merged.get_parameter(name), parameter), name
+    assert not differing(dict(merged.named_parameters()), dict(whole.named_parameters()))
 
 
-def test_the_base_of_a_float16_difference_is_rounded_first(tmp_path):
-    base, tuned = tiny_pair(tmp_path, "bert", "head")
+def test_the_base_of_a_float16_difference_is_rounded_first(base: Path, tuned: Path, out: Path) -> None:
     strip(tuned, base, dtype="float16")
     pair = load_pair(base, tuned, device="cpu")
-    graft = pair.graft(some(pair))
+    graft = pair.graft(some_region(pair, size=200))
     whole = applied(base, graft)
-    assert whole.info.rounded
+    ours = {name: whole.model.get_parameter(name).float() for name in pair.table.names}
     with pair.at("grafted", graft.region):
-        for name in pair.table.names:
-            assert torch.equal(whole.model.get_parameter(name).float(), pair.model.get_parameter(name)), name
-    out, _ = written(tmp_path, base, graft)
-    pad = whole.model.config.pad_token_id
-    expected = logits(whole.model.float())
+        assert whole.info.rounded and not differing(ours, {name: pair.model.get_parameter(name) for name in ours})
+    written(out, base, graft)
+    pad, expected = whole.model.config.pad_token_id, logits(whole.model.float())
     assert torch.equal(logits(opened(base, out, "head", pad, torch.float16)), expected)
     assert not torch.equal(logits(opened(base, out, "head", pad)), expected)
 
 
-def test_a_value_that_no_difference_reaches_is_within_the_bound_that_is_said(tmp_path):
-    base, tuned = tiny_pair(tmp_path, "bert", "prompt")
-    pair = load_pair(base, tuned, device="cpu")
-    name = "bert.encoder.layer.0.attention.self.query.weight"
-    region = Region({name: np.arange(5)}, pair.table.shapes)
-    graft = pair.graft(region)
+@pytest.mark.parametrize("readout", ["prompt"])
+def test_a_value_that_no_difference_reaches_is_within_the_bound_that_is_said(
+    pair: ModelPair, base: Path, out: Path
+) -> None:
+    graft = pair.graft(Region({QUERY: np.arange(5)}, pair.table.shapes))
     # Values far smaller than the base's lose their last digits in base + difference.
-    graft.values[name][:] = torch.tensor([1e-9, -3e-8, 7e-7, 1.2345678e-5, 0.0])
-    out, adapter = written(tmp_path, base, graft)
-    model = opened(base, out, "prompt", None)
-    there = model.merge_and_unload().get_parameter(name).flatten()[:5]
-    error = (there - graft.values[name]).abs()
-    movement = (graft.values[name] - pair.model.get_parameter(name).flatten()[:5]).abs()
+    graft.values[QUERY][:] = torch.tensor([1e-9, -3e-8, 7e-7, 1.2345678e-5, 0.0])
+    adapter = written(out, base, graft)
+    there = opened(base, out, "prompt", None).merge_and_unload().get_parameter(QUERY).flatten()[:5]
+    error = (there - graft.values[QUERY]).abs()
+    movement = (graft.values[QUERY] - pair.model.get_parameter(QUERY).flatten()[:5]).abs()
     assert 0 < float(error.max()) == pytest.approx(adapter.difference, rel=1e-6)
     assert bool((error <= 2.0**-24 * movement * (1 + 1e-6)).all())
 
 
-def test_a_region_without_a_matrix_is_held_too(tmp_path):
-    base, tuned = tiny_pair(tmp_path, "bert", "prompt")
-    pair = load_pair(base, tuned, device="cpu")
+@pytest.mark.parametrize("readout", ["prompt"])
+def test_a_region_without_a_matrix_is_held_too(pair: ModelPair, base: Path, out: Path) -> None:
     vectors = {n: np.arange(3) for n, shape in pair.table.shapes.items() if len(shape) == 1}
-    graft = pair.graft(Region(vectors, pair.table.shapes))
-    out, adapter = written(tmp_path, base, graft)
+    adapter = checked(out, base, pair.graft(Region(vectors, pair.table.shapes)), "prompt")
     assert (adapter.sparse, adapter.biases > 0, adapter.whole > 0) == (0, True, True)
-    assert torch.equal(logits(opened(base, out, "prompt", None)), logits(applied(base, graft).model))
 
 
-def test_a_matrix_that_is_filled_densely_is_stored_whole(tmp_path):
-    base, tuned = tiny_pair(tmp_path, "bert", "prompt")
-    pair = load_pair(base, tuned, device="cpu")
-    layer = "bert.encoder.layer.0.attention.self."
-    chosen = {f"{layer}query.weight": np.arange(200), f"{layer}key.weight": np.arange(9)}
-    graft = pair.graft(Region(chosen, pair.table.shapes))
-    out, adapter = written(tmp_path, base, graft)
+@pytest.mark.parametrize("readout", ["prompt"])
+def test_a_matrix_that_is_filled_densely_is_stored_whole(pair: ModelPair, base: Path, out: Path) -> None:
+    chosen = {QUERY: np.arange(200), QUERY.replace("query", "key"): np.arange(9)}
+    adapter = checked(out, base, pair.graft(Region(chosen, pair.table.shapes)), "prompt")
     assert (adapter.sparse, adapter.whole, adapter.rank) == (1, 1, 1)
-    assert torch.equal(logits(opened(base, out, "prompt", None)), logits(applied(base, graft).model))
 
 
-def test_what_an_adapter_cannot_hold_is_refused(tmp_path):
-    base, tuned = tiny_pair(tmp_path / "gpt2", "gpt2", "causal")
-    pair = load_pair(base, tuned, device="cpu")
-    with pytest.raises(BadInput, match=r"belongs to a Conv1D, and peft's sparse adapter \(SHiRA\) supports nn.Linear"):
-        written(tmp_path / "gpt2", base, pair.graft(some(pair)))
-    base, tuned = tiny_pair(tmp_path / "bert", "bert", "prompt")
-    pair = load_pair(base, tuned, device="cpu")
-    with pytest.raises(BadInput, match="an adapter would be larger than the model"):
-        written(tmp_path / "bert", base, pair.graft(some(pair, pair.d)))
+@pytest.mark.parametrize(
+    ("family", "readout", "share", "words"),
+    [
+        ("gpt2", "causal", 0.1, r"belongs to a Conv1D, and peft's sparse adapter \(SHiRA\) supports nn.Linear"),
+        ("bert", "prompt", 1, "an adapter would be larger than the model"),
+    ],
+)
+def test_what_an_adapter_cannot_hold_is_refused(
+    pair: ModelPair, base: Path, out: Path, share: float, words: str
+) -> None:
+    refuses(BadInput, words, written, out, base, pair.graft(some_region(pair, share)))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
@@ -25,41 +24,42 @@ def fits(row: PublicPair) -> bool:
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.finetuned)
-def test_a_row_fits_its_task_and_can_be_on_the_hub(row: PublicPair) -> None:
+def test_a_row_fits_its_task_and_only_pickled_weights_come_with_a_command_that_converts_them(
+    row: PublicPair,
+) -> None:
     assert row.task in registry.TASKS and fits(row), row.labels
     assert row.base != row.finetuned and may_be_hub_id(row.base) and may_be_hub_id(row.finetuned)
-    assert row.license in LICENSES and 10**6 < row.parameters < 10**9
+    assert row.license in LICENSES and 10**6 < row.parameters < 10**9 and row.weights in ("bin", "safetensors")
+    command = convert_command(row.finetuned)
+    assert command == row.convert_command() and (command is None) == (row.weights == "safetensors")
+    for words in filter(None, (command, row.localize_command())):
+        assert {row.base, row.finetuned} <= set(shlex.split(words))
 
 
 def test_a_head_of_other_labels_would_be_noticed() -> None:
-    row = ROWS[0]
-    for labels in (row.labels[::-1][:1], ("LABEL_0", "LABEL_1"), ("joy", "anger")):
-        assert not fits(row.model_copy(update={"labels": labels})), labels
-    assert fits(row.model_copy(update={"labels": row.labels[::-1]})), "matched by name"
-    assert fits(row.model_copy(update={"labels": ("pos", "neg")})), "matched as abbreviations"
+    turned = ROWS[0].labels[::-1]
+    # The first two are matched by name and as abbreviations.
+    heads = {
+        turned: True,
+        ("pos", "neg"): True,
+        turned[:1]: False,
+        ("LABEL_0", "LABEL_1"): False,
+        ("joy", "anger"): False,
+    }
+    assert {labels: fits(ROWS[0].model_copy(update={"labels": labels})) for labels in heads} == heads
 
 
-def test_no_model_is_listed_twice() -> None:
-    assert len({row.finetuned for row in ROWS}) == len(ROWS) >= 6
+def test_no_model_is_listed_twice_and_no_other_has_a_command() -> None:
+    assert len({row.finetuned for row in ROWS}) == len(ROWS) >= 6 and len({row.weights for row in ROWS}) == 2
+    assert convert_command("org/other") is None and convert_command(ROWS[0].base) is None
 
 
 @pytest.mark.parametrize(
     "change", [{"base": "models/../x"}, {"finetuned": "alone"}, {"weights": "h5"}, {"parameters": 0}, {"stars": 5}]
 )
 def test_a_row_that_is_not_as_it_should_be_is_refused(change: dict[str, object]) -> None:
-    PublicPair(**ROWS[0].model_dump())
     with pytest.raises(ValidationError):
         PublicPair(**{**ROWS[0].model_dump(), **change})
-
-
-def test_only_pickled_weights_come_with_a_command_that_converts_them() -> None:
-    assert {row.weights for row in ROWS} == {"bin", "safetensors"}
-    for row in ROWS:
-        command = convert_command(row.finetuned)
-        assert command == row.convert_command() and (command is None) == (row.weights == "safetensors")
-        for words in filter(None, (command, row.localize_command())):
-            assert {row.base, row.finetuned} <= set(shlex.split(words))
-    assert convert_command("org/other") is None and convert_command(ROWS[0].base) is None
 
 
 def test_the_table_says_what_its_facts_are() -> None:

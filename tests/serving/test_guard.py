@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 from streamlit.proto.BackMsg_pb2 import BackMsg
@@ -29,55 +30,52 @@ def message(kind: str, payload: str = "deferred_file", more: bytes = b"") -> byt
     return made.SerializeToString() + more
 
 
-def heard(*sent: bytes) -> list[bytes]:
-    """Return the messages that pass the guard and reach the app."""
-    waiting = [{"type": "websocket.connect"}, *({"type": "websocket.receive", "bytes": each} for each in sent)]
-    waiting.append({"type": "websocket.disconnect"})
-    got: list[bytes] = []
-
-    async def receive() -> MutableMapping[str, Any]:
-        return waiting.pop(0)
-
-    async def send(answer: MutableMapping[str, Any]) -> None:
-        raise AssertionError(answer)
+def through(*sent: Any, kind: str = "bytes") -> tuple[list[Any], list[Any]]:
+    """Return the messages that pass the guard and reach the app, and what the guard sends back."""
+    received = [{"type": "websocket.receive", kind: each} for each in sent]
+    got, back = [], AsyncMock()
+    receive = AsyncMock(side_effect=[{"type": "websocket.connect"}, *received, {"type": "websocket.disconnect"}])
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
         while (each := await receive())["type"] != "websocket.disconnect":
             if each["type"] == "websocket.receive":
-                got.append(each["bytes"])
+                got.append(each[kind])
 
-    asyncio.run(guard.Guard(app)({"type": "websocket", "headers": []}, receive, send))
-    return got
+    asyncio.run(guard.Guard(app)({"type": "websocket", "headers": []}, receive, back))
+    return got, [call.args[0] for call in back.await_args_list]
 
 
-@pytest.mark.parametrize("padding", [b"", b"\xfa\xff\x0f\x05hello", b"\xfa\xff\x0f\x00" * 10_000])
-@pytest.mark.parametrize(
-    "kind", ["clear_cache", "set_run_on_save", "load_git_info", "debug_disconnect_websocket", "debug_shutdown_runtime"]
-)
+RERUN, CLEAR = message("rerun_script"), message("clear_cache")
+OF_DEVELOPERS = (
+    "clear_cache", "set_run_on_save", "load_git_info", "debug_disconnect_websocket", "debug_shutdown_runtime",
+)  # fmt: skip
+ARRIVE = [
+    *(message(kind) for kind in ("rerun_script", "stop_script", "app_heartbeat", "file_urls_request")),
+    *(message("backend_operation_request", payload) for payload in ("deferred_file", "dataframe_chunk")),
+    CLEAR + RERUN,  # the last kind in a message counts, as it does for Streamlit
+    b"\xff\xff",  # what is no message is left to Streamlit, which refuses it
+    b"",
+]
+
+
+@pytest.mark.parametrize("sent", ARRIVE, ids=range(len(ARRIVE)))
+def test_messages_of_pages_downloads_and_parts_of_tables_arrive(sent: bytes) -> None:
+    assert through(sent) == ([sent], [])
+
+
+@pytest.mark.parametrize("padding", [b"", b"\xfa\xff\x0f\x05hello", b"\xfa\xff\x0f\x00" * 10_000], ids=range(3))
+@pytest.mark.parametrize("kind", OF_DEVELOPERS)
 def test_messages_of_developers_are_dropped_and_the_next_one_arrives(kind: str, padding: bytes) -> None:
-    rerun = message("rerun_script")
-    assert heard(message(kind, more=padding), rerun, message(kind), rerun) == [rerun, rerun]
+    assert through(message(kind, more=padding), RERUN, message(kind), RERUN) == ([RERUN, RERUN], [])
 
 
-@pytest.mark.parametrize("kind", ["rerun_script", "stop_script", "app_heartbeat", "file_urls_request"])
-def test_messages_of_pages_arrive(kind: str) -> None:
-    assert heard(message(kind)) == [message(kind)]
-
-
-@pytest.mark.parametrize("payload", PAYLOADS)
-def test_of_operations_downloads_and_parts_of_tables_arrive(payload: str) -> None:
-    sent = message("backend_operation_request", payload)
-    assert heard(sent) == ([sent] if payload in ("deferred_file", "dataframe_chunk") else [])
-
-
-def test_the_last_kind_in_a_message_counts_as_it_does_for_streamlit() -> None:
-    assert heard(message("rerun_script") + message("clear_cache")) == []
-    both = message("clear_cache") + message("rerun_script")
-    assert heard(both) == [both]
-
-
-def test_what_is_no_message_is_left_to_streamlit_which_refuses_it() -> None:
-    assert heard(b"\xff\xff") == [b"\xff\xff"] and heard(b"") == [b""]
+@pytest.mark.parametrize(
+    "sent",
+    [RERUN + CLEAR, *(message("backend_operation_request", payload) for payload in PAYLOADS[1:3])],
+    ids=["rerun and clear", *PAYLOADS[1:3]],
+)
+def test_other_messages_are_dropped(sent: bytes) -> None:
+    assert through(sent) == ([], [])
 
 
 def test_every_kind_is_known_here() -> None:
@@ -96,18 +94,14 @@ def answered(
     wrap: Callable[..., Any] = guard.Guard,
 ) -> list[dict]:
     """Return the answer to a request of this origin from an app behind the guard that sends this header."""
-    sent: list[dict] = []
+    send = AsyncMock()
 
     async def app(scope: dict, receive: object, send) -> None:
         await send({"type": f"{kind}.response.start", "status": 200, "headers": [header]})
 
-    async def send(message) -> None:
-        sent.append(message)
-
     headers = [] if origin is None else [(b"origin", origin.encode())]
-    scope = {"type": kind, "method": "GET", "path": path, "headers": headers}
-    asyncio.run(wrap(app)(scope, None, send))
-    return sent
+    asyncio.run(wrap(app)({"type": kind, "method": "GET", "path": path, "headers": headers}, None, send))
+    return [call.args[0] for call in send.await_args_list]
 
 
 def test_no_other_site_may_frame_the_dashboard(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,30 +121,16 @@ def test_a_page_of_another_site_is_refused(origin: str) -> None:
 
 
 def test_the_sizes_of_caches_are_nobodys_business() -> None:
-    assert (
-        answered("http", path="/_stcore/metrics")[0]["status"]
-        == answered("http", path="/a/_stcore/metrics/")[0]["status"]
-        == 404
-    )
+    paths = ("/_stcore/metrics", "/a/_stcore/metrics/")
+    assert [answered("http", path=path)[0]["status"] for path in paths] == [404, 404]
 
 
 @pytest.mark.parametrize("kind", ["bytes", "text"])
 def test_a_websocket_ends_at_a_message_that_no_page_sends(kind: str) -> None:
-    made, heard, sent = {"bytes": b"\0", "text": "x"}[kind], [], []  # b"xx" would be a message of developers
-    messages = [{"type": "websocket.receive", kind: made * length} for length in (10, guard.LONGEST, guard.LONGEST + 1)]
-
-    async def app(scope: dict, receive, send) -> None:
-        while (message := await receive())["type"] != "websocket.disconnect":
-            heard.append(len(message[kind]))
-
-    async def receive() -> dict:
-        return messages.pop(0)
-
-    async def send(message: dict) -> None:
-        sent.append(message)
-
-    asyncio.run(guard.Guard(app)({"type": "websocket", "headers": []}, receive, send))
-    assert heard == [10, guard.LONGEST] and sent == [{"type": "websocket.close", "code": guard.TOO_LONG}]
+    made = {"bytes": b"\0", "text": "x"}[kind]  # b"xx" would be a message of developers
+    got, back = through(*(made * length for length in (10, guard.LONGEST, guard.LONGEST + 1)), kind=kind)
+    assert [len(each) for each in got] == [10, guard.LONGEST]
+    assert back == [{"type": "websocket.close", "code": guard.TOO_LONG}]
 
 
 @pytest.mark.parametrize("origin", [None, "http://localhost:8501", "http://127.0.0.1:9", "https://skills.example"])

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import time
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from skillviz import jobs
+from skillviz.commands.work import work
 from skillviz.errors import BadInput, OverQuota, SkillvizError, StoreError
 from skillviz.jobs import control
 from skillviz.runs.folder import RunFolder
@@ -22,6 +24,7 @@ from skillviz.studies.paper.experiments import EXPERIMENTS
 from skillviz.studies.paper.scales import scale
 from skillviz.studies.spec import StudySpec
 from tests.fake_run import fake_run
+from tests.refused import refuses
 from tests.tiny import tiny_pair, tiny_task
 
 SPEC = RunSpec(base="b", finetuned="f", task="t", device="cpu")
@@ -36,31 +39,33 @@ def test_sizes(text: str, size: int | None, monkeypatch: pytest.MonkeyPatch) -> 
     assert settings.quota == size
 
 
-@pytest.mark.parametrize("text", ["2", "2 GB", "2 gib", "-1 GiB", "many", "1e9 KiB", "2 GiB extra"])
-def test_what_is_no_size_allows_nothing(text: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("variable", "text", "allowed"),
+    [
+        *((QUOTA_VARIABLE, text, "a number and one of KiB")
+          for text in ("2", "2 GB", "2 gib", "-1 GiB", "many", "1e9 KiB", "2 GiB extra")),
+        *((OPEN_JOBS_VARIABLE, text, "a whole number from 1 on") for text in ("0", "-1", "1.5", "few", "1_0")),
+    ],
+)  # fmt: skip
+def test_what_is_no_size_or_number_of_jobs_allows_nothing(
+    variable: str, text: str, allowed: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     """A typing error in the environment variable must not remove the limit."""
-    monkeypatch.setenv(QUOTA_VARIABLE, text)
-    with pytest.raises(BadInput, match=f"{QUOTA_VARIABLE} is '{text}'; allowed are a number and one of KiB"):
-        quota.refuse(tmp_path)
-
-
-@pytest.mark.parametrize("text", ["0", "-1", "1.5", "few", "1_0"])
-def test_what_is_no_number_of_jobs_allows_nothing(text: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv(OPEN_JOBS_VARIABLE, text)
-    with pytest.raises(BadInput, match="whole number from 1 on"):
-        quota.refuse_job(Store(tmp_path))
+    monkeypatch.setenv(variable, text)
+    with pytest.raises(BadInput, match=f"{variable} is '{text}'; allowed (are|is) {allowed}"):
+        quota.refuse(tmp_path) if variable == QUOTA_VARIABLE else quota.refuse_job(Store(tmp_path))
 
 
 def test_all_files_count_but_for_the_live_answers_and_what_links_lead_to(tmp_path: Path) -> None:
+    runs, big = tmp_path / "runs", tmp_path / "big"
     for place in ("run/work", "tasks/mine", f"{ANSWERS}/run", ".slots/cpu"):
-        (tmp_path / "runs" / place).mkdir(parents=True)
-        (tmp_path / "runs" / place / "file").write_bytes(b"x" * 1000)
-    (tmp_path / "big").write_bytes(b"x" * 10_000)
-    (tmp_path / "runs" / "link").symlink_to(tmp_path / "big")
-    (tmp_path / "runs" / "loop").symlink_to(tmp_path / "runs")
-    links = sum(os.lstat(tmp_path / "runs" / name).st_size for name in ("link", "loop"))
-    assert quota.bytes_held(tmp_path / "runs") == 3000 + links
-    assert quota.bytes_held(tmp_path / "nothing") == 0
+        (runs / place).mkdir(parents=True)
+        (runs / place / "file").write_bytes(b"x" * 1000)
+    big.write_bytes(b"x" * 10_000)
+    for name, target in (("link", big), ("loop", runs)):
+        (runs / name).symlink_to(target)
+    links = sum(os.lstat(runs / name).st_size for name in ("link", "loop"))
+    assert (quota.bytes_held(runs), quota.bytes_held(tmp_path / "nothing")) == (3000 + links, 0)
 
 
 def test_over_it_nothing_new_is_started_and_the_old_can_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,30 +75,24 @@ def test_over_it_nothing_new_is_started_and_the_old_can_go(tmp_path: Path, monke
     ended.cancel()
     monkeypatch.setenv(QUOTA_VARIABLE, "1 KiB")
     sentence = r"your runs and data hold \d+ KiB, and 1 KiB are allowed; delete runs that you no longer need"
-    for begin in (lambda: jobs.start(SPEC, store), lambda: jobs.resume(store, ended.id)):
-        with pytest.raises(OverQuota, match=sentence):
-            begin()
+    for begin in (partial(jobs.start, SPEC, store), partial(jobs.resume, store, ended.id)):
+        refuses(OverQuota, sentence, begin)
     assert len(store.folders()) == 2 and store.open(run.id).predictions().size
     store.set_note(run.id, "words")
-    store.delete(run.id)
-    store.delete(ended.id)
+    for name in (run.id, ended.id):
+        store.delete(name)
     quota.refuse(store.root)
 
 
 def test_a_job_that_waited_is_refused_when_its_store_is_full_by_then(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from skillviz.commands.work import work
-
     store = Store(tmp_path / "runs")
     folder = store.create(SPEC)
     monkeypatch.setenv(QUOTA_VARIABLE, "1 KiB")
     (store.root / "filled").write_bytes(b"x" * 2000)
-    with pytest.raises(SkillvizError):
-        work(folder.path)
-    (ended,) = store.unfinished()
-    assert ended.record.status == "failed" and ended.record.error is not None
-    assert ended.record.error.kind == "OverQuota"
+    refuses(SkillvizError, None, work, folder.path)
+    assert [(ended.record.status, ended.record.error.kind) for ended in store.unfinished()] == [("failed", "OverQuota")]
 
 
 def test_open_jobs_are_counted_and_ended_ones_are_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,8 +100,9 @@ def test_open_jobs_are_counted_and_ended_ones_are_not(tmp_path: Path, monkeypatc
     monkeypatch.setenv(OPEN_JOBS_VARIABLE, "2")
     fake_run(store, **SMALL)
     first, _ = store.create(SPEC), store.create(SPEC)
-    with pytest.raises(OverQuota, match="you have 2 open jobs, and 2 may be queued or running; wait until one ends"):
-        jobs.start(SPEC, store)
+    refuses(
+        OverQuota, "you have 2 open jobs, and 2 may be queued or running; wait until one ends", jobs.start, SPEC, store
+    )
     first.cancel()
     quota.refuse_job(store)
     with pytest.raises(OverQuota):
@@ -113,13 +113,12 @@ def test_open_jobs_are_counted_and_ended_ones_are_not(tmp_path: Path, monkeypatc
 @pytest.mark.parametrize("act", ["start", "resume"])
 def test_tabs_at_once_do_not_pass_the_limit(act: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without turns, all tabs would check before the first one's job exists."""
-    base, tuned = tiny_pair(tmp_path)
-    spec = RunSpec(base=str(base), finetuned=str(tuned), task=str(tiny_task(tmp_path / "task")), sizes=("5%",))
-    store = Store(tmp_path / "runs")
+    base, tuned = (str(folder) for folder in tiny_pair(tmp_path))
+    spec = RunSpec(base=base, finetuned=tuned, task=str(tiny_task(tmp_path / "task")), sizes=("5%",))
+    store, look = Store(tmp_path / "runs"), quota.refuse_job
     stopped = [store.create(spec) for _ in range(4)]
     for folder in stopped:
         folder.cancel()
-    look = quota.refuse_job
 
     def slow(store: Store) -> None:
         look(store)
@@ -134,12 +133,21 @@ def test_tabs_at_once_do_not_pass_the_limit(act: str, tmp_path: Path, monkeypatc
             tabs.submit(jobs.start, spec, store) if act == "start" else tabs.submit(jobs.resume, store, folder.id)
             for folder in stopped
         ]
-    refused = [isinstance(done.exception(), OverQuota) for done in acts]
-    assert sorted(refused) == [False, True, True, True]
+    assert sorted(isinstance(done.exception(), OverQuota) for done in acts) == [False, True, True, True]
     assert sum(entry.record.status == "queued" for entry in store.unfinished()) == 1
 
 
-def test_two_starts_of_a_study_at_once_start_it_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def study(tmp_path: Path) -> Path:
+    """Return the file of a study."""
+    file = tmp_path / "study.yaml"
+    file.write_text(StudySpec(**EXPERIMENTS["table1"].build(scale("small"))).yaml_text())
+    return file
+
+
+def test_two_starts_of_a_study_at_once_start_it_once(
+    study: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     running: list[str] = []
 
     def launch(root: Path, path: Path, study: StudySpec, *_: object) -> None:
@@ -151,27 +159,26 @@ def test_two_starts_of_a_study_at_once_start_it_once(tmp_path: Path, monkeypatch
     monkeypatch.setattr(control.StudyJob, "launch", launch)
     monkeypatch.setattr(control, "check", lambda *_: None)
     monkeypatch.setattr(control.StudyJob, "of", lambda path: path)
-    study = StudySpec(**EXPERIMENTS["table1"].build(scale("small")))
-    (tmp_path / "study.yaml").write_text(study.yaml_text())
     with ThreadPoolExecutor(3) as tabs:
-        acts = [tabs.submit(jobs.start_study, tmp_path / "study.yaml", Store(tmp_path / "runs")) for _ in range(3)]
-    assert (
-        sorted(isinstance(done.exception(), StoreError) for done in acts) == [False, True, True] and len(running) == 1
-    )
+        acts = [tabs.submit(jobs.start_study, study, Store(tmp_path / "runs")) for _ in range(3)]
+    refused = sorted(isinstance(done.exception(), StoreError) for done in acts)
+    assert (refused, len(running)) == ([False, True, True], 1)
 
 
 def test_what_comes_counts_before_it_is_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(QUOTA_VARIABLE, "1 KiB")
     quota.refuse(tmp_path, more=1000)
-    with pytest.raises(OverQuota, match=r"files \(2 KiB\) do not fit: your runs and data hold 0 KiB of 1 KiB\. Delete"):
-        quota.refuse(tmp_path, more=2048)
+    refuses(
+        OverQuota,
+        r"files \(2 KiB\) do not fit: your runs and data hold 0 KiB of 1 KiB\. Delete",
+        quota.refuse,
+        tmp_path,
+        more=2048,
+    )
 
 
-def test_users_start_no_study(tmp_path: Path) -> None:
+def test_users_start_no_study(study: Path, tmp_path: Path) -> None:
     """A study would keep the device from the whole class for hours."""
-    file = tmp_path / "study.yaml"
-    file.write_text(StudySpec(**EXPERIMENTS["table1"].build(scale("small"))).yaml_text())
     store = Store(store_of_user(tmp_path / "runs", user_named("i", "s")))
-    with pytest.raises(BadInput, match="Studies cannot be started on a shared dashboard"):
-        jobs.start_study(file, store)
+    refuses(BadInput, "Studies cannot be started on a shared dashboard", jobs.start_study, study, store)
     assert not store.root.exists()

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
-from unittest.mock import MagicMock
+from unittest.mock import MagicMock, Mock, create_autospec
 
 import pytest
 from streamlit.runtime.secrets import secrets_singleton
-from streamlit.testing.v1 import AppTest
 
 from skillviz.errors import BadInput, NotSignedIn, RunNotFound, StoreError
 from skillviz.jobs import slots
@@ -19,11 +20,13 @@ from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store, library
 from skillviz.serving import sign_in, visitor
 from skillviz.serving.settings import SECRETS_VARIABLE
+from skillviz.serving.sign_in import User
 from skillviz.serving.users import OWNER, store_of_user, user_named
 from skillviz.ui import cache, jobs_view, live
-from skillviz.ui.page_table import PAGES
 from tests.fake_run import fake_run
+from tests.refused import refuses
 from tests.ui import shared_store
+from tests.visitor import opened
 
 AUTH = '[auth]\nredirect_uri = "http://127.0.0.1/oauth2callback"\ncookie_secret = "x"\n'
 PROVIDER = 'client_id = "a"\nclient_secret = "b"\nserver_metadata_url = "https://id.example"\n'
@@ -34,8 +37,7 @@ SPEC = RunSpec(base="a", finetuned="b", task="c")
 SignIn = Callable[..., None]
 
 
-providers = sign_in.providers
-"""The original function, saved before a test replaces it."""
+providers = sign_in.providers  # the original function, saved before a test replaces it
 
 
 @pytest.fixture(autouse=True)
@@ -81,31 +83,43 @@ def user(signed_in: SignIn, name: str) -> Store:
     return cache.user_store()
 
 
+@pytest.mark.parametrize(
+    ("content", "wanted"),
+    [
+        ("[other]\na = 1\n", ()),
+        (AUTH + PROVIDER, ("",)),
+        (f"{AUTH}[auth.school]\n{PROVIDER}[auth.guests]\n{PROVIDER}", ("school", "guests")),
+        (f"{AUTH}{PROVIDER}client_kwargs = {{prompt = 'login'}}\n", ("",)),  # a table of settings is no provider
+    ],
+    ids=["other", "one", "named", "settings"],
+)
+def test_providers(content: str, wanted: tuple[str, ...], secrets: Callable[[str], None]) -> None:
+    secrets(content)
+    assert sign_in.providers() == wanted
+
+
 def test_without_secrets_nobody_has_to_sign_in(secrets: Callable[[str], None], user_runs: Path) -> None:
-    assert sign_in.providers() == () and sign_in.user() is None
-    assert sign_in.user_root() == user_runs.resolve()
-    secrets("[other]\na = 1\n")
-    assert sign_in.providers() == ()
-
-
-def test_providers(secrets: Callable[[str], None]) -> None:
-    secrets(AUTH + PROVIDER)
-    assert sign_in.providers() == ("",)
-    secrets(f"{AUTH}[auth.school]\n{PROVIDER}[auth.guests]\n{PROVIDER}")
-    assert sign_in.providers() == ("school", "guests")
-    secrets(f"{AUTH}{PROVIDER}client_kwargs = {{prompt = 'login'}}\n")
-    assert sign_in.providers() == ("",), "a table of settings is no provider"
+    assert (sign_in.providers(), sign_in.user(), sign_in.user_root()) == ((), None, user_runs.resolve())
 
 
 @pytest.mark.parametrize(
-    ("content", "sentence"),
-    [("[auth\n", "cannot be read"), (AUTH, "names no identity provider"), ("[auth]\n", "names no identity provider")],
+    ("content", "patched", "sentence"),
+    [
+        ("[auth\n", None, "cannot be read"),
+        (AUTH, None, "names no identity provider"),
+        ("[auth]\n", None, "names no identity provider"),
+        (AUTH + PROVIDER, (Path, "exists", Mock(side_effect=PermissionError)), "cannot be read"),
+        (AUTH + PROVIDER, (sign_in, "LIBRARY", "a_package_that_is_not_here"), "needs the package Authlib"),
+    ],
+    ids=["broken", "no provider", "empty", "closed", "no library"],
 )
-def test_wrong_secrets_let_nobody_in(content: str, sentence: str, secrets: Callable[[str], None]) -> None:
+def test_wrong_secrets_let_nobody_in(
+    content: str, patched: Any, sentence: str, secrets: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
     secrets(content)
+    monkeypatch.setattr(*(patched or (sign_in, "LIBRARY", sign_in.LIBRARY)))
     for ask in (sign_in.providers, sign_in.user, cache.entries, cache.user_store):
-        with pytest.raises(BadInput, match=sentence):
-            ask()
+        refuses(BadInput, sentence, ask)
     assert not sign_in.is_open()
 
 
@@ -114,31 +128,9 @@ def test_secrets_that_are_not_where_they_should_be_let_nobody_in(
 ) -> None:
     """A container without its secrets file must not be open to everybody. A demo needs none."""
     monkeypatch.setenv(SECRETS_VARIABLE, str(tmp_path / "secrets.toml"))
-    with pytest.raises(BadInput, match="STREAMLIT_SECRETS_FILES names is not there"):
-        cache.library()
+    refuses(BadInput, "STREAMLIT_SECRETS_FILES names is not there", cache.library)
     monkeypatch.setenv("SKILLVIZ_READONLY", "1")
     assert sign_in.providers() == ()
-
-
-def test_secrets_that_may_not_be_read_let_nobody_in(
-    secrets: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    secrets(AUTH + PROVIDER)
-
-    def refused(path: Path) -> bool:
-        raise PermissionError
-
-    monkeypatch.setattr(Path, "exists", refused)
-    with pytest.raises(BadInput, match="cannot be read"):
-        sign_in.user()
-    assert not sign_in.is_open()
-
-
-def test_without_its_library_nobody_is_let_in(secrets: Callable[[str], None], monkeypatch: pytest.MonkeyPatch) -> None:
-    secrets(AUTH + PROVIDER)
-    monkeypatch.setattr(sign_in, "LIBRARY", "a_package_that_is_not_here")
-    with pytest.raises(BadInput, match="needs the package Authlib"):
-        sign_in.user()
 
 
 def test_secrets_that_go_while_it_runs_do_not_open_it(secrets: Callable[[str], None], tmp_path: Path) -> None:
@@ -146,8 +138,7 @@ def test_secrets_that_go_while_it_runs_do_not_open_it(secrets: Callable[[str], N
     assert sign_in.providers()
     (tmp_path / "secrets.toml").unlink()
     secrets_singleton._reset()
-    with pytest.raises(NotSignedIn):
-        cache.library()
+    refuses(NotSignedIn, None, cache.library)
 
 
 @pytest.mark.parametrize(
@@ -156,141 +147,103 @@ def test_secrets_that_go_while_it_runs_do_not_open_it(secrets: Callable[[str], N
 )
 def test_who_is_nobody_reads_nothing(claims: dict[str, Any], signed_in: SignIn, ids: dict[str, str]) -> None:
     signed_in(**claims)
-    run_id = ids["random"]
-    asks: tuple[Callable[[], object], ...] = (
+    one = ids["random"]
+    for ask in (
         cache.entries, cache.others, cache.studies, cache.records, cache.user_store, cache.library, visitor.roots,
-        lambda: cache.run(run_id), lambda: cache.runs([run_id]), lambda: cache.note(run_id),
-    )  # fmt: skip
-    for ask in asks:
-        with pytest.raises(NotSignedIn):
-            ask()
+        partial(cache.run, one), partial(cache.runs, [one]), partial(cache.note, one),
+    ):  # fmt: skip
+        refuses(NotSignedIn, None, ask)
 
 
 @pytest.mark.nightly
 def test_each_user_has_a_list_of_the_own_and_the_shared_runs(signed_in: SignIn, user_runs: Path, empty: Path) -> None:
     shared = fake_run(Store(user_runs), **SMALL).id
-    own = {}
-    for name in "ab":
-        own[name] = fake_run(user(signed_in, name), localizer="random", **SMALL).id
-    for _ in range(2):  # the second time from the cache
-        for name, other in ("ab", "ba"):
-            store = user(signed_in, name)
-            assert store.root == store_of_user(user_runs.resolve(), user_named("https://id.example", name))
-            entries = {entry.id: entry.is_of_user for entry in cache.entries()}
-            assert entries == {own[name]: True, shared: False}
-            assert {record.run_id for record in cache.records()} == set(entries)
-            assert cache.run(own[name]).path.parent == store.root
-            for unknown in (own[other], own[other][:-2]):
-                with pytest.raises(RunNotFound):
-                    cache.run(unknown)
+    own = {name: fake_run(user(signed_in, name), localizer="random", **SMALL).id for name in "ab"}
+    for name, other in ("ab", "ba", "ab", "ba"):  # the second time from the cache
+        store = user(signed_in, name)
+        assert store.root == store_of_user(user_runs.resolve(), user_named("https://id.example", name))
+        entries = {entry.id: entry.is_of_user for entry in cache.entries()}
+        assert entries == {own[name]: True, shared: False}
+        assert {record.run_id for record in cache.records()} == set(entries)
+        assert cache.run(own[name]).path.parent == store.root
+        for unknown in (own[other], own[other][:-2]):
+            refuses(RunNotFound, None, cache.run, unknown)
 
 
 def test_unfinished_runs_are_the_own_user_s_too(signed_in: SignIn, empty: Path) -> None:
     queued = user(signed_in, "a").create(SPEC).id
-    assert [run.id for run in cache.others()[0]] == [queued]
-    user(signed_in, "b")
-    assert cache.others() == ([], [])
-    user(signed_in, "a")
-    assert [run.id for run in cache.others()[0]] == [queued]
+    for name, ids in (("a", [queued]), ("b", []), ("a", [queued])):
+        user(signed_in, name)
+        assert [[run.id for run in runs] for runs in cache.others()] == [ids, []]
 
 
 def test_the_worker_s_answers_are_kept_by_store(signed_in: SignIn, user_runs: Path, empty: Path) -> None:
     """An answer may be about a region of a user's own run."""
     run = fake_run(Store(user_runs), **SMALL)
-
-    class Worker:
-        def __init__(self, store: Path) -> None:
-            self.store = store
-
-        def ask(self, operation: str, **arguments: Any) -> dict[str, Any]:
-            return {"from": str(self.store)}
-
     for name in "abab":
         root = user(signed_in, name).root
-        assert cache.answer(run, "evaluate_region", "{}", Worker(root), "topic") == {"from": str(root)}  # type: ignore[arg-type]
+        worker = SimpleNamespace(store=root, ask=Mock(return_value={"from": str(root)}))
+        assert cache.answer(run, "evaluate_region", "{}", worker, "topic") == {"from": str(root)}
 
 
 def test_what_all_may_ask_is_asked_of_one_worker(signed_in: SignIn, user_runs: Path, empty: Path) -> None:
-    shared = fake_run(Store(user_runs), **SMALL)
-    root = user_runs.resolve()
-    own = user(signed_in, "a")
-    mine = fake_run(own, **SMALL)
-    ask = live._store_for
-    assert ask(shared, "{}") == ask(shared, f'{{"region": {{"run": "{shared.id}", "size": 3}}}}') == root
-    assert ask(mine, "{}") == own.root
-    for arguments in (f'{{"region": {{"run": "{mine.id}"}}}}', f'{{"task": "{own.root}/tasks/x/task.yaml"}}'):
-        assert ask(shared, arguments) == own.root
-    assert (
-        ask(shared, f'{{"region": {{"union": [{{"run": "{shared.id}"}}, {{"run": "{mine.id[:-1]}"}}]}}}}') == own.root
-    )
+    shared, own = fake_run(Store(user_runs), **SMALL), user(signed_in, "a")
+    mine, root = fake_run(own, **SMALL), user_runs.resolve()
+    for run, arguments, asked in (
+        (shared, {}, root),
+        (shared, {"region": {"run": shared.id, "size": 3}}, root),
+        (mine, {}, own.root),
+        (shared, {"region": {"run": mine.id}}, own.root),
+        (shared, {"task": f"{own.root}/tasks/x/task.yaml"}, own.root),
+        (shared, {"region": {"union": [{"run": shared.id}, {"run": mine.id[:-1]}]}}, own.root),
+    ):
+        assert live._store_for(run, json.dumps(arguments)) == asked, arguments
+    refuses(RunNotFound, None, library(user_runs).open, mine.id)  # the shared worker knows no user's run
 
 
 @pytest.mark.nightly
 def test_a_list_is_read_once_while_nothing_changes(signed_in: SignIn, empty: Path, monkeypatch: Any) -> None:
-    reads: list[str] = []
-    original = Store.list
-
-    def counted(store: Store) -> Any:
-        reads.append(store.root.name)
-        return original(store)
-
+    counted, store = create_autospec(Store.list, side_effect=Store.list), user(signed_in, "a")
     monkeypatch.setattr(Store, "list", counted)
-    store = user(signed_in, "a")
     for _ in range(3):
         fake_run(store, **SMALL)
         assert len(cache.entries()) == len(store.folders())
-    before = len(reads)
-    for _ in range(3):
-        cache.entries()
-    assert len(reads) == before
+    before = counted.call_count
+    assert [len(cache.entries()) for _ in range(3)] == [3] * 3 and counted.call_count == before > 0
 
 
 def test_a_page_asks_for_sign_in_and_makes_the_store(
     signed_in: SignIn, ids: dict[str, str], made: tuple[Path, dict[str, str]], tmp_path: Path, monkeypatch: Any
 ) -> None:
     """The page runs without dashboard.py, like in Streamlit if an address names it first."""
-    root = tmp_path / "copy"
-    shutil.copytree(made[0], root)
+    root = Path(shutil.copytree(made[0], tmp_path / "copy"))
     monkeypatch.setenv("SKILLVIZ_RUNS", str(root))
     signed_in()
-    test = AppTest.from_file(str(PAGES["runs"].path), default_timeout=60)
-    test.query_params["run"] = ids["random"]
-    test.run()
+    test = opened("runs", run=ids["random"])
     words = " ".join(str(part.value) for part in (*test.title, *test.markdown, *test.error))
-    assert not any(run_id in words for run_id in ids.values()) and not test.dataframe
+    assert [run_id for run_id in ids.values() if run_id in words] == [] and not test.dataframe
     assert not (root / "users").exists()
     style = " ".join(str(part.proto.body) for part in test.get("html"))
     assert "--ground" in style and 'button[kind^="primary"]' in style, "the button's type has no contrast without it"
     signed_in(iss="https://id.example", sub="a", name="Ada")
-    assert sign_in.is_open()
-    assert (store_of_user(root, user_named("https://id.example", "a")) / OWNER).is_file()
+    assert sign_in.is_open() and (store_of_user(root, user_named("https://id.example", "a")) / OWNER).is_file()
 
 
-class Menu:
-    """A stand-in of Streamlit with an open account menu that records its content."""
-
-    def __init__(self, claims: dict[str, Any]) -> None:
-        self.drawn: list[str] = []
-        self.user = SimpleNamespace(to_dict=lambda: claims)
-        self.logout = None
-
-    def popover(self, label: str, **_: Any) -> Any:
-        self.drawn.append(label)
-        return MagicMock(open=True)
-
-    def __getattr__(self, name: str) -> Callable[..., None]:
-        return lambda label, **_: self.drawn.append(label)
+def menu(monkeypatch: pytest.MonkeyPatch, name: str, claims: dict[str, Any]) -> list[str]:
+    """Return what the open account menu of a user of this name shows a visitor with these claims."""
+    page = MagicMock(**{"user.to_dict.return_value": claims, "popover.return_value.open": True})
+    monkeypatch.setattr(sign_in, "st", page)
+    sign_in._account(User("a", name, {}))
+    return [drawn.args[0] for drawn in page.method_calls if drawn.args]
 
 
-def test_the_menu_of_who_has_just_signed_out_holds_no_store(signed_in: SignIn, monkeypatch: pytest.MonkeyPatch) -> None:
-    signed_in(iss="https://id.example", sub="a", name="Ada")
-    visitor = sign_in.user()
-    assert visitor is not None
-    for claims, lines in ((dict(visitor.owner), 0), ({"is_logged_in": True, "iss": "a", "sub": "b"}, 2)):
-        menu = Menu(claims)
-        monkeypatch.setattr(sign_in, "st", menu)
-        sign_in._account(visitor)
-        assert menu.drawn[:2] == ["Ada", "Sign out"] and len(menu.drawn) == 2 + lines
+@pytest.mark.parametrize("lines", [0, 2])
+def test_the_menu_of_who_has_just_signed_out_holds_no_store(
+    lines: int, signed_in: SignIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    signed_in()
+    drawn = menu(monkeypatch, "Ada", {"is_logged_in": lines > 0, "iss": "a", "sub": "b"})
+    assert drawn[:2] == ["Ada", "Sign out"] and len(drawn) == 2 + lines
 
 
 @pytest.mark.parametrize(
@@ -306,12 +259,7 @@ def test_a_name_in_the_menu_hides_and_turns_nothing(
     name: str, shown: str, signed_in: SignIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     signed_in(iss="https://id.example", sub="a", name=name)
-    visitor = sign_in.user()
-    assert visitor is not None
-    menu = Menu({})
-    monkeypatch.setattr(sign_in, "st", menu)
-    sign_in._account(visitor)
-    assert menu.drawn[0] == shown
+    assert menu(monkeypatch, sign_in.user().name, {})[0] == shown
 
 
 def test_a_queue_is_shared_and_says_nothing_of_others(signed_in: SignIn, empty: Path) -> None:
@@ -333,21 +281,10 @@ def test_files_of_another_user_are_closed_though_a_root_holds_them(
     (own / "link").symlink_to(theirs)
     assert visitor.checked_text(str(own / "tasks" / "task.yaml"))
     for path in (
-        theirs / "tasks" / "task.yaml",
-        theirs,
-        theirs.parent,
-        own / ".." / theirs.name,
-        own / "link" / "tasks",
-    ):
-        with pytest.raises(BadInput, match="outside the folders"):
-            visitor.checked_text(str(path))
+        theirs / "tasks" / "task.yaml", theirs, theirs.parent, own / ".." / theirs.name, own / "link" / "tasks",
+    ):  # fmt: skip
+        refuses(BadInput, "outside the folders", visitor.checked_text, str(path))
     assert visitor.checked_text(str(user_runs / "shared.yaml"))
-
-
-def test_the_worker_of_the_shared_store_knows_no_user_s_run(signed_in: SignIn, user_runs: Path, empty: Path) -> None:
-    mine = fake_run(user(signed_in, "a"), **SMALL)
-    with pytest.raises(RunNotFound):
-        library(user_runs).open(mine.id)
 
 
 @pytest.mark.slow
@@ -358,13 +295,10 @@ def test_no_place_on_the_server_is_shown_where_people_sign_in(
     error = StoreError(f"{store.root}/x cannot be read, nor {shared}/y.")
     assert sign_in.sentence_of(error) == "your store/x cannot be read, nor the shared store/y."
     own = fake_run(store, **SMALL)
-    (fake_run(store, seed=1, **SMALL).path / "run.json").write_text("{")
-    queued = store.create(SPEC)
-    (queued.path / "run.json").write_text("7")
+    for run, content in ((fake_run(store, seed=1, **SMALL), "{"), (store.create(SPEC), "7")):
+        (run.path / "run.json").write_text(content)
     for name in ("runs", "jobs", "launch", "overview", "compare"):
-        test = AppTest.from_file(str(PAGES[name].path), default_timeout=60)
-        test.query_params["run"] = own.id
-        test.run()
+        test = opened(name, run=own.id)
         assert not test.exception
         kinds = (test.title, test.markdown, test.caption, test.info, test.warning, test.error, test.code)
         words = " ".join(str(part.value) for kind in kinds for part in kind)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
+from unittest.mock import AsyncMock
 
 import pytest
 from streamlit.runtime.memory_uploaded_file_manager import MemoryUploadedFileManager
@@ -51,30 +52,24 @@ def put(
     meanwhile: Callable[[], None] = lambda: None,
 ) -> int:
     """Return the status of an upload behind the guard that announces `size` bytes and sends `come`."""
-    sent: list[dict] = []
-
-    async def receive() -> dict:
-        return {"type": "http.request", "body": b"x" * come, "more_body": False}
+    receive = AsyncMock(return_value={"type": "http.request", "body": b"x" * come, "more_body": False})
+    send = AsyncMock()
 
     async def taken(scope: dict, receive, send) -> None:
         await receive()
         meanwhile()
         await send({"type": "http.response.start", "status": 204, "headers": []})
 
-    async def send(message) -> None:
-        sent.append(message)
-
     length = () if size is None else ((b"content-length", str(size).encode()),)
     scope = {"type": "http", "method": method, "path": f"{path}/{session}/f", "headers": [*length, *headers]}
     asyncio.run(guard.Guard(taken)(scope, receive, send))
-    return sent[0]["status"]
+    return send.await_args_list[0].args[0]["status"]
 
 
 def test_who_was_shown_no_uploader_sends_nothing(shown: Callable[..., object], monkeypatch: pytest.MonkeyPatch) -> None:
     assert put("s", 10) == put("s", 10, path="/below/_stcore/upload_file") == 403
     shown("s")
-    assert put("s", 10) == 204 and put("other", 10) == 403
-    assert put("other", None, method="DELETE") == 204
+    assert put("s", 10) == 204 and put("other", 10) == 403 and put("other", None, method="DELETE") == 204
     monkeypatch.setenv(READONLY_VARIABLE, "1")
     assert shown("read-only", file="f") is None and put("read-only", 10) == 403
 
@@ -102,31 +97,23 @@ def test_one_visitor_has_a_limit_in_all_tabs_together(files, shown: Callable[...
 
 
 def test_what_is_under_way_counts_for_who_sends_it(shown: Callable[..., object]) -> None:
-    shown("s")
-    shown("t")
+    for session in "st":
+        shown(session)
     rooms: list[bool] = []
-
-    def look() -> None:
-        rooms.extend((uploads._has_room("s", 6), uploads._has_room("s", 5), uploads._has_room("t", 6)))
-
-    assert put("s", uploads.MOST_OF_ONE - 5, meanwhile=look) == 204
+    asked, large = (("s", 6), ("s", 5), ("t", 6)), uploads.MOST_OF_ONE - 5
+    assert put("s", large, meanwhile=lambda: rooms.extend(uploads._has_room(*one) for one in asked)) == 204
     assert rooms == [False, True, True] and uploads._has_room("s", 6)
 
 
 def test_what_arrives_counts_for_all_and_what_does_not_keeps_nobody_out(files, shown: Callable[..., object]) -> None:
     shown("s")
     kept(files, "others", uploads.MOST_OF_ALL - 5)
-    assert put("s", 100, come=6) == 413
-    assert put("s", 100, come=5) == 204
+    assert put("s", 100, come=6) == 413 and put("s", 100, come=5) == 204
 
 
 def test_the_file_that_an_uploader_had_before_goes(files, shown: Callable[..., object]) -> None:
     """This happens if the page is left and comes back empty."""
     kept(files, "s", 1, 2, 3)  # 0, 1 and 2 by name
-    shown("s", file="0")
-    shown("s", file="1", key="test")
-    assert set(files.file_storage["s"]) == {"0", "1", "2"}
-    shown("s")
-    assert set(files.file_storage["s"]) == {"1", "2"}
-    shown("s", file="2", key="test")
-    assert set(files.file_storage["s"]) == {"2"}
+    for file, key, left in (("0", "train", "012"), ("1", "test", "012"), ("", "train", "12"), ("2", "test", "2")):
+        shown("s", file=file, key=key)
+        assert set(files.file_storage["s"]) == set(left), (file, key)

@@ -5,16 +5,17 @@ from __future__ import annotations
 import os
 from pathlib import Path
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
-from streamlit.testing.v1 import AppTest
 
 from skillviz.errors import BadInput
 from skillviz.serving import visitor
 from skillviz.serving.settings import ROOTS_VARIABLE
 from skillviz.tasks.project import located
-from skillviz.ui.page_table import PAGES
-from tests.visitor import confirmed
+from skillviz.tasks.yaml_files import read_yaml
+from tests.refused import refuses
+from tests.visitor import confirmed, opened
 
 TASK = """name: s3cret-task
 data: {{train: {data}, test: {data}}}
@@ -32,9 +33,7 @@ def outside(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monkey
     return folder
 
 
-def address(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
-    original = visitor.st.get_option
-    monkeypatch.setattr(visitor.st, "get_option", lambda name: value if name == "server.address" else original(name))
+usual = visitor.st.get_option  # the original function, saved before a test replaces it
 
 
 @pytest.mark.parametrize("name", ["sst2", "org/name", "org/name@main", "examples/models/minilm-l6", "Is a/b better?"])
@@ -45,22 +44,19 @@ def test_names_that_are_no_files_of_others_pass(name: str, outside: Path) -> Non
 def test_paths_outside_are_refused_whether_or_not_they_are_there(
     outside: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (outside / "there.yaml").write_text("a: 1")
     (tmp_path / "link").symlink_to(outside)
-    (tmp_path / "inside.yaml").write_text("a: 1")
+    for file in (outside / "there.yaml", tmp_path / "inside.yaml"):
+        file.write_text("a: 1")
     up = os.path.relpath(outside, tmp_path)
-    assert visitor.checked_text(str(tmp_path / "inside.yaml"))
+    monkeypatch.chdir(tmp_path)
+    for name in (str(tmp_path / "inside.yaml"), "inside.yaml"):
+        assert visitor.checked_text(name) == name
     for path in (
         outside / "there.yaml", outside / "absent.yaml", tmp_path / "link" / "there.yaml", tmp_path / up / "there.yaml",
         tmp_path / up / "absent.yaml", "/dev/zero", "/etc/passwd", "/proc/self/environ", "~root/x.yaml",
+        f"{up}/there.yaml", f"{up}/absent.yaml", "link/there.yaml",
     ):  # fmt: skip
-        with pytest.raises(BadInput, match="outside the folders"):
-            visitor.checked_text(str(path))
-    monkeypatch.chdir(tmp_path)
-    for text in (f"{up}/there.yaml", f"{up}/absent.yaml", "link/there.yaml"):
-        with pytest.raises(BadInput, match="outside the folders"):
-            visitor.checked_text(text)
-    assert visitor.checked_text("inside.yaml") == "inside.yaml"
+        refuses(BadInput, "outside the folders", visitor.checked_text, str(path))
 
 
 def test_what_can_name_no_file_is_nowhere(outside: Path, tmp_path: Path) -> None:
@@ -73,21 +69,22 @@ def test_on_another_address_the_home_is_closed_and_no_folder_is_said(
     outside: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(ROOTS_VARIABLE, "")
-    (tmp_path / "mine.yaml").write_text("a: 1")
-    assert visitor.checked_text(str(tmp_path / "mine.yaml"))
+    mine, shipped = str(tmp_path / "mine.yaml"), "examples/models/minilm-l6"
+    Path(mine).write_text("a: 1")
+    assert visitor.checked_text(mine) == mine
     for open_address in ("0.0.0.0", None, "skills.example.org"):
-        address(monkeypatch, open_address)
-        with pytest.raises(BadInput, match="Upload the file") as caught:
-            visitor.checked_text(str(tmp_path / "mine.yaml"))
-        assert str(caught.value).count(str(tmp_path)) == 1
-        assert visitor.checked_text("examples/models/minilm-l6") == "examples/models/minilm-l6"
+        options = {"server.address": open_address}
+        monkeypatch.setattr(visitor.st, "get_option", lambda name, options=options: options.get(name, usual(name)))
+        refuses(
+            BadInput, rf"(?s)\A(?!.*{tmp_path}.*{tmp_path}).*{tmp_path}.*Upload the file", visitor.checked_text, mine
+        )
+        assert visitor.checked_text(shipped) == shipped
 
 
 def test_a_task_file_inside_may_not_name_data_outside(outside: Path, tmp_path: Path) -> None:
     (outside / "rows.csv").write_text("text,label\na,no\nb,yes\n")
     (tmp_path / "task.yaml").write_text(TASK.format(data=outside / "rows.csv"))
-    with pytest.raises(BadInput, match="outside the folders"):
-        visitor.task(str(tmp_path / "task.yaml"))
+    refuses(BadInput, "outside the folders", visitor.task, str(tmp_path / "task.yaml"))
 
 
 @pytest.mark.parametrize(
@@ -103,28 +100,21 @@ def test_a_file_that_an_address_names_is_read_after_a_click_only(
 ) -> None:
     file = tmp_path / "of-others.yaml"
     file.write_text("name: [unclosed")
-    read: list[str] = []
+    read = Mock(side_effect=read_yaml)
     for place in ("skillviz.tasks.user_file.read_yaml", "skillviz.studies.spec.read_yaml"):
-        real = __import__(place.rpartition(".")[0], fromlist=["x"]).read_yaml
-        monkeypatch.setattr(place, lambda path, *rest, real=real: (read.append(Path(path).name), real(path, *rest))[1])
-    test = AppTest.from_file(str(PAGES[page].path), default_timeout=120)
-    for name, value in query.items():
-        test.query_params[name] = value.format(file=file)
-    test.run()
-    assert not test.exception and file.name not in read
+        monkeypatch.setattr(place, read)
+    test = opened(page, **{name: value.format(file=file) for name, value in query.items()})
+    assert not test.exception and str(file) not in str(read.call_args_list)
     assert any("This link names" in info.value for info in test.info)
     confirmed(test)
-    assert not test.exception and file.name in read
+    assert not test.exception and str(file) in str(read.call_args_list)
 
 
 def test_an_endless_file_and_a_pipe_are_refused_at_once(ids: dict[str, str], tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.yaml")
     (tmp_path / "endless.yaml").symlink_to("/dev/zero")
     for name, words in (("pipe.yaml", "not a regular file"), ("endless.yaml", "outside the folders")):
-        test = AppTest.from_file(str(PAGES["studies"].path), default_timeout=60)
-        test.query_params["new.study"] = "file"
-        test.query_params["new.file"] = str(tmp_path / name)
-        confirmed(test.run())
+        test = confirmed(opened("studies", **{"new.study": "file", "new.file": str(tmp_path / name)}))
         assert not test.exception and words in test.error[0].value
 
 

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+import yaml
 
+from skillviz.api import Region, Task
 from skillviz.atomic import sha256
-from skillviz.core.region import Region
 from skillviz.models.finetune.region_lock import TrainedRegion
 from skillviz.models.finetune.run import Finetuned, finetune
 from skillviz.models.finetune.trainable_model import open_trainable
 from skillviz.models.finetune.training_config import TrainingConfig
-from skillviz.tasks.task import Task
+from skillviz.tasks import registry
+from tests.tiny import tiny_rows, tiny_task
 
 STEPS = 12
 CASES: dict[str, dict[str, Any]] = {
@@ -36,16 +39,38 @@ def trained(
     base: Path, tasks: list[Task], case: dict[str, Any], out: Path, device: str = "cpu", **more: Any
 ) -> Finetuned:
     """Fine-tune a case."""
-    fields = {"steps": STEPS, "lr": 0.01, "batch_size": 4, **case}
+    fields = {"steps": STEPS, "lr": None if "grid" in case else 0.01, "batch_size": 4, **case}
     number, count = fields.pop("tasks", 1), fields.pop("regions", 0)
-    if fields.get("grid"):
-        del fields["lr"]
-    config = TrainingConfig(**fields)
-    shapes = open_trainable(str(base), tasks[0], config.settings(), torch.device("cpu")).table.shapes
-    d = Region.full(shapes).size
-    flats = [np.random.default_rng(seed).permutation(d)[: d // 5] for seed in range(count)]
-    regions = [TrainedRegion(Region.from_flat(flat, shapes)) for flat in flats]
-    return finetune(str(base), tasks[:number], config, out=out, regions=regions, device=device, **more)
+    regions = [TrainedRegion(region_of(base, tasks[0], seed)) for seed in range(count)]
+    return finetune(
+        str(base), tasks[:number], TrainingConfig(**fields), out=out, regions=regions, device=device, **more
+    )
+
+
+def region_of(base: Path, task: Task, seed: int = 0, share: float = 0.2, readout: str = "head") -> Region:
+    """Return a random region of the base, by the names of the readout's model."""
+    settings = TrainingConfig(readout=readout).settings()
+    shapes = open_trainable(str(base), task, settings, torch.device("cpu")).table.shapes
+    order = np.random.default_rng(seed).permutation(Region.full(shapes).size)
+    return Region.from_flat(order[: int(share * len(order))], shapes)
+
+
+def told(folder: Path) -> dict[str, Any]:
+    """Return the record of a fine-tuning."""
+    return json.loads((folder / "finetune.json").read_text())
+
+
+def variant(folder: Path, name: str, labels: int = 2, seed: int = 0) -> Task:
+    """Return the tiny task under another name, with other rows."""
+    path = tiny_task(folder / name, rows=48, labels=labels)
+    for number, (split, rows) in enumerate({"train": 48, "validation": 24, "test": 24}.items()):
+        write_rows(path.parent / f"{split}.jsonl", tiny_rows(rows, labels, seed=10 * seed + number))
+    path.write_text(yaml.safe_dump({**yaml.safe_load(path.read_text()), "name": name}))
+    return registry.task(path)
+
+
+def write_rows(file: Path, rows: list[dict[str, Any]]) -> None:
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
 def hashes(folder: Path) -> dict[str, str]:
