@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from tests.pages.test_launch import LABELS, alone, box, button, chosen, opened, paper, said, shipped, small
+from tests.pages.conftest import paper
+from tests.pages.test_launch import LABELS, alone, chosen, opened, shipped, small
 from tests.ui.conftest import nobody_waits
+from tests.ui.driven import box, button, said
 
 __all__ = ["alone", "nobody_waits", "paper", "shipped", "small"]
 

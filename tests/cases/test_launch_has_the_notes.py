@@ -24,8 +24,9 @@ from skillviz.show import text
 from skillviz.ui import cache
 from skillviz.ui.cache import PAIR, encoding_notes
 from tests.cases.build import task_file, tiny_rows
-from tests.pages.test_launch import alone, box, button, opened, said, small
+from tests.pages.test_launch import alone, opened, small
 from tests.ui.conftest import nobody_waits
+from tests.ui.driven import box, button, said
 
 __all__ = ["alone", "nobody_waits", "small"]
 
