@@ -38,7 +38,6 @@ def run_id(request: pytest.FixtureRequest, use: Use, tmp_path: Path) -> str:
 
 
 def of(kind: str) -> pytest.MarkDecorator:
-    """Return the mark of a test on a run of this kind."""
     return pytest.mark.parametrize("run_id", [kind], indirect=True)
 
 

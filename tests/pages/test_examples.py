@@ -57,7 +57,6 @@ def scatter_of(test: AppTest) -> dict:
 
 
 def listed(test: AppTest) -> pd.DataFrame:
-    """Return the table of examples."""
     return table(with_tables(test), "grafted: true class")
 
 
@@ -66,7 +65,6 @@ def token_figure(test: AppTest) -> dict:
 
 
 def marked(test: AppTest, name: str = "table") -> list[int]:
-    """Return the rows that are marked in a table."""
     return test.session_state[f"examples.{name}"]["selection"]["rows"]
 
 

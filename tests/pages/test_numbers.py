@@ -32,7 +32,6 @@ def folder(made: tuple[Path, dict[str, str]], ids: dict[str, str]) -> Path:
 
 
 def shown(page: str, folder: Path) -> AppTest:
-    """Return the page of the run with its tables unfolded."""
     return with_tables(opened(page, run=folder.name))
 
 

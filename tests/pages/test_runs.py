@@ -44,7 +44,6 @@ def draft(root: Path, **fields: str) -> RunFolder:
 
 @pytest.fixture
 def cancelled(own_copy: Path) -> RunFolder:
-    """Return a run of the store that was cancelled."""
     folder = draft(own_copy)
     folder.start()
     folder.cancel()
@@ -218,7 +217,6 @@ def test_a_task_of_several_metrics_has_the_best_graft_in_each(order: int) -> Non
 
 @pytest.fixture
 def store(empty: Path, paper: list[str]) -> Store:
-    """Return the user's own store; no process is started."""
     return Store(empty)
 
 

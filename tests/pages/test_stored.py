@@ -15,7 +15,6 @@ from tests.ui.driven import lacks, opened, said, table
 
 
 def opens(page: str, **query: str) -> None:
-    """Open the page and check that it has a heading and no error."""
     test = opened(page, **query)
     assert not test.exception and not test.error, (page, query)
     assert PAGES[page].question in [title.value for title in test.title]

@@ -154,7 +154,6 @@ def stored(
 
 
 def at(tier: str, *row: Any) -> Any:
-    """Return a row of a later tier."""
     return pytest.param(*row, marks=getattr(pytest.mark, tier))
 
 
@@ -462,12 +461,10 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Path, int]]:
 
 
 def asking(**fields: str) -> AppTest:
-    """Return the page with these fields of own models in its address."""
     return opened("studies", **{f"own.{name}": value for name, value in fields.items()})
 
 
 def own(test: AppTest) -> Any:
-    """Return the folded part with the fields of own models."""
     return next(part for part in test.expander if part.label == study_start.MODELS_TITLE)
 
 

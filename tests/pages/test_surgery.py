@@ -203,12 +203,10 @@ def scores(test: AppTest) -> dict[str, str]:
 
 
 def counted(test: AppTest) -> set[str]:
-    """Return on how many examples the table's models were scored."""
     return {*test.table[0].value["examples"]}
 
 
 def predictions(test: AppTest) -> str:
-    """Return what the models say of the typed sentence."""
     return next(m.value for m in test.markdown if str(m.value).startswith("Pre-trained **"))
 
 

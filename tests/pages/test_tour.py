@@ -55,7 +55,6 @@ RIGHT = {1: "finetuned", 4: "less", 5: "grafted", 6: "grafted"}  # on the stand-
 
 
 def answered(test: AppTest, choice: str) -> AppTest:
-    """Return the page after a choice was checked."""
     return pressed(test.radio[0].set_value(choice).run(), "Reveal")
 
 
@@ -102,7 +101,6 @@ def _names(test: AppTest) -> list[str]:
 
 
 def figure(test: AppTest) -> tuple[str, dict[str, Any]]:
-    """Return the figure's alt text and its layout."""
     (chart,) = charts(test)
     return chart.proto.alt, json.loads(chart.proto.spec)["layout"]
 

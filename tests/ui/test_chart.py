@@ -38,7 +38,6 @@ def script() -> None:
 
 
 def opened(*unfolded: str) -> AppTest:
-    """Return the page with these parts unfolded."""
     return driven.opened(script, dict.fromkeys(unfolded, True))
 
 
@@ -47,8 +46,7 @@ def test_a_chart_has_title_alt_and_a_camera_and_folds_away_its_table_and_how_to_
     assert "Two lines" in said(test, "markdown")
     assert not [*test.dataframe, *test.get("download_button")], "what draws a table is loaded by whoever opens one"
     (drawn,) = test.get("plotly_chart")
-    image = {"format": "png", "filename": "run-1-lines", "scale": 2}
-    told = {"toImageButtonOptions": image, "displaylogo": False}
+    told = {"toImageButtonOptions": {"format": "png", "filename": "run-1-lines", "scale": 2}, "displaylogo": False}
     assert json.loads(drawn.proto.config).items() >= told.items()
     assert (drawn.proto.alt, drawn.proto.theme) == ("It rises from 1 to 2.", ""), "Streamlit's own template is kept out"
     (reading,) = [box for box in test.get("popover") if any("How to read this" in c.value for c in box.caption)]

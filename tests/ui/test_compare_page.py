@@ -38,7 +38,6 @@ def entry(run_id: str, localizer: str = "stagewise", **fields) -> Entry:
 
 
 def changed(run_id: str, localizer: str = "stagewise", *, of: dict[str, str], **fields) -> Entry:
-    """Return an entry with other settings."""
     plain = entry(run_id, localizer, **fields)
     return replace(plain, settings=tuple((name, of.get(name, value)) for name, value in plain.settings))
 
@@ -103,7 +102,6 @@ def test_what_differs_is_in_the_name(other: Entry, name: str) -> None:
 
 
 def told(run: Run, **fields) -> Run:
-    """Return the run with other fields in its record."""
     return Run(run.path, run.record.model_copy(update=fields))
 
 
@@ -261,7 +259,7 @@ MANY = [
     *(entry(name, name) for name in ("random", "stagewise", "mine")),
     entry("big", "random", size=999), entry("far", pair=("x", "y", "z", "", "")),
 ]  # fmt: skip
-LIKE = entry("like")
+LIKE, OF_SEED_1 = entry("like"), entry("like", seed=1)
 VARIANTS = [changed(f"a{n}", "learned-ranked", seed=n, of={"steps": "7"}) for n in range(3)]
 BATCH = changed("small", "learned-ranked", of={"batch_size": "64"})
 OF_300 = entry("like", "biases", size=300)
@@ -285,6 +283,7 @@ KIN = entry("kin", pair=("mine", "tuned3", "else", "y", "head"), created="2026-0
         (localizers_at, MANY, MANY[1], ["m1", "stagewise", "random", "mine"]),
         (localizers_at, [LIKE, *VARIANTS, entry("plain", "learned-ranked", seed=5)], LIKE, ["like", "plain"]),
         (localizers_at, [LIKE, BATCH, entry("plain", "random")], LIKE, ["like", "small", "plain"]),
+        (localizers_at, [OF_SEED_1, entry("r0", "random"), entry("r1", "random", seed=1)], OF_SEED_1, ["like", "r1"]),
         (seeds_of, MANY, MANY[2], ["m2", "m0", "m1", "m3", "m4", "m5"]),
         (to_begin_with, MANY[-1:], MANY[-1], ["far"]),
         (to_begin_with, [LIKE, BATCH, entry("plain", "random")], LIKE, ["like", "plain"]),
@@ -299,7 +298,7 @@ KIN = entry("kin", pair=("mine", "tuned3", "else", "y", "head"), created="2026-0
     ],
     ids=[
         "localizers at this size begin with the baseline", "each localizer at its usual settings",
-        "or at the settings it has", "at most six seeds", "the only run of all",
+        "or at the settings it has", "of the same seed if there is one", "at most six seeds", "the only run of all",
         "what opens first is at default settings", "where nothing else is there to compare with",
         "one run a localizer, the nearest size first",
         "no other localizer has a run at default settings", "nor any run of another localizer",

@@ -31,8 +31,7 @@ from tests.ui.driven import lacks
 
 
 def job(position: int | None = None, **changes: object) -> Job:
-    fields = {"base": "models/minilm", "finetuned": "org/tuned", "task": "my/reviews.yaml", **changes}
-    spec = RunSpec(**fields)  # type: ignore[arg-type]
+    spec = RunSpec(**{"base": "models/minilm", "finetuned": "org/tuned", "task": "my/reviews.yaml", **changes})
     record = RunRecord(run_id="x-1", spec=spec, key="k", status="queued", created="")
     return RunJob("x-1", Path("x-1"), "queued", record, slot="cpu", position=position)
 

@@ -55,13 +55,12 @@ def test_the_number_that_the_text_states_stands_where_no_table_prints_one() -> N
 
 def test_every_claim_fits_into_its_column() -> None:
     longest = max((claim.text for row in EXPERIMENTS.values() for claim in row.claims), key=len)
-    letters = paper.COLUMNS["claim"]["width"] // 5.4  # pixels per letter, measured in Chromium
-    assert len(longest) <= letters, longest
+    assert len(longest) <= paper.COLUMNS["claim"]["width"] // 5.4, longest  # pixels per letter, measured in Chromium
 
 
 @pytest.mark.slow
 def test_the_count_is_on_top() -> None:
-    found = [score(CONFIRMED), score(CONFIRMED), score(CONTRADICTED), score(INCONCLUSIVE), score(NOT_MEASURED)]
+    found = [*map(score, (CONFIRMED, CONFIRMED, CONTRADICTED, INCONCLUSIVE, NOT_MEASURED))]
     counts = "**2 of 5 claims** confirmed, 1 contradicted, 1 inconclusive, 1 not measured."
     rest = "To measure the rest: `python -m skillviz reproduce all --scale small`."
     assert paper.counts_sentence(found) == f"{counts} {rest}"
@@ -105,7 +104,6 @@ TABLE3 = Selection("table3", "4096-shot", None, 0.01)
 
 
 def ours(asked: Selection, found: Tables) -> pd.DataFrame:
-    """Return the rows that have a value of ours."""
     return paper.rows_beside(asked, found).dropna(subset=["value"])
 
 
@@ -136,8 +134,7 @@ def test_every_published_row_is_there_once_and_averages_are_not(tables: Tables) 
 
 
 def test_other_data_are_named_with_what_was_tuned_on(tables: Tables) -> None:
-    rows = paper.rows_beside(TABLE3, tables)
-    here = dict(zip(rows["task"], rows["here"], strict=True))
+    here = paper.rows_beside(TABLE3, tables).set_index("task")["here"].to_dict()
     assert here["SST-2 to Yelp"] == "sst2_sentences to yelp_reviews" and "QNLI to MNLI(0/1)" in here
 
 

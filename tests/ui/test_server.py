@@ -82,8 +82,8 @@ def test_every_answer_has_the_header(tmp_path: Path) -> None:
 def test_modules_and_records_are_kept_out_of_collections(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cache, "read_shared", lambda: None)
     monkeypatch.setattr(server.webbrowser, "open", lambda address: None)
-    config = tomllib.loads((PROJECT / ".streamlit/config.toml").read_text())
-    assert config["runner"]["postScriptGC"] is False  # otherwise each script scans all objects that are not frozen
+    runner = tomllib.loads((PROJECT / ".streamlit/config.toml").read_text())["runner"]
+    assert runner["postScriptGC"] is False  # otherwise each script scans all objects that are not frozen
 
     async def ready() -> int:
         async with server.getting_ready(None):

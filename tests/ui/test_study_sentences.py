@@ -82,7 +82,6 @@ def test_with_other_data_in_the_place_of_the_word_the_command_takes_them(tmp_pat
 
 
 def _request(line: str) -> ExperimentRequest:
-    """Return the request in a command."""
     words = shlex.split(line)
     options = dict(zip(words[5::2], words[6::2], strict=True))
     lists = {name: (options[f"--{name}"],) for name in ("tasks", "also") if f"--{name}" in options}
@@ -170,8 +169,8 @@ BY_CHANCE = {"kind": "overlap", "chance": 0.03, "chance_low": 0.02, "chance_high
     ids=["more", "less", "open", "one seed", "no kin", "nothing compared"],
 )  # fmt: skip
 def test_more_less_or_open_is_read_off_the_interval(rows: list[tuple], kind: str, says: list[str]) -> None:
-    frame = pd.DataFrame(rows, columns=["relation", "value", "low", "high"]).assign(**BY_CHANCE)
-    told = tasks.isolation(frame, kind)
+    frame = pd.DataFrame(rows, columns=["relation", "value", "low", "high"])
+    told = tasks.isolation(frame.assign(**BY_CHANCE), kind)
     assert not lacks(f"^{chips(plain(told))}$", *says) and told.count("-badge[") == (len(rows) > 2)
 
 
