@@ -47,7 +47,7 @@ SHOWN = (
     "title", "header", "subheader", "markdown", "caption", "metric", "info", "warning", "error", "code", "table",
     "arrow_data_frame", "plotly_chart", "selectbox", "multiselect", "expander",
 )  # fmt: skip
-VERDICT = re.compile(r"badge\[:material/\w+: (?:better|worse|no clear difference)\]([ \w]*)")
+VERDICT = re.compile(r"(?:better|worse|no clear difference)\](?: (\w+))?")
 
 
 def explained(test: AppTest) -> set[int]:
@@ -217,7 +217,7 @@ def test_the_choices_of_the_calibration_page_stand_in_the_address_and_come_back(
     test = opened("calibration", run=ids["movement"], bins="many", split="nowhere")
     assert test.slider[0].value == 15, "nonsense falls back to the default"
     assert test.slider[0].set_value(7).run().query_params["bins"] == "7"
-    assert VERDICT.findall(said(test)) == [" ECE", " AURC"], "of each, the first verdict alone"
+    assert VERDICT.findall(said(test)) == ["ECE", "AURC"], "of each, the first verdict alone"
     again = opened("calibration", run=ids["movement"], bins="7", kind="mass", scaled="no", split="validation")
     assert again.slider[0].value == 7 and "7 bins of equal mass on 60 examples" in said(again)
     assert ["for temperature scaling" in said(each) for each in (test, again)] == [True, False]
