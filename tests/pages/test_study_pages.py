@@ -183,7 +183,7 @@ SLIP = "disagrees with itself"
         at("slow", "paper", {"item": "table2"}, [(("table2", *COMPARED), {"renamed": {"ag_news": "bakery"}})], None,
            ["The paper has no value for bakery.", '"bakery'], []),
         ("paper", {"item": "table2"}, [(("table2", *COMPARED), {"zero": "ft"})], None,
-         ["A difference is no error"], []),
+         ["The graft keeps more than 95% of the fine-tuned score."], []),
         ("studies", {"view": "study"}, [(("table2", *COMPARED), {"zero": "ft"})], None, ["`table2-small`"], []),
         ("studies", {"view": "study"}, [(("table1",), CANCELLED)], 0,
          ["**cancelled** 20 Nov 2026, 10:05 UTC, no tables yet"], ["made 20 Nov"]),
