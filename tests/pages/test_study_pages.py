@@ -646,7 +646,7 @@ def test_a_file_of_ones_own_is_read_and_its_fault_is_a_sentence(empty: Path, tmp
     [
         (CLAIMS.replace("NAME", "mine"), "its entries are not what that experiment asks", ("mine", None, None)),
         (StudySpec(**EXPERIMENTS["figure6"].build(SCALES["small"])).model_copy(update={"name": "mine"}).yaml_text(), "",
-         ("figure6-small", "figure6", "small")),
+         ("mine", "figure6", "small")),
     ],
     ids=["says so", "asks so"],
 )  # fmt: skip
