@@ -329,7 +329,7 @@ def test_a_pair_that_is_gone_is_refused_with_a_sentence(skilled: Run) -> None:
 
 
 SENTENCE = re.compile(r"[.?!:]\W*(?= [A-Z*]|$)")
-NULL = "The null is stored."
+TOLD_OF_NULL = "The null is stored."
 TASK = TaskNote(name="t", labels=("a", "b"))
 LABELS = np.arange(200) % 2
 LOGITS = np.eye(2)[LABELS] * 2.0
@@ -418,11 +418,11 @@ def test_how_much_is_left_without_the_region(
     ends: tuple[float, float], answer: str, finding: str, skilled: Run
 ) -> None:
     shares, scores = {SEARCHED: between(0.8, 1.0), "movement": None}, skilled.record.metrics["test"]
-    asked = without_region(between(*ends), shares, skilled.record, scores, NULL)
+    asked = without_region(between(*ends), shares, skilled.record, scores, TOLD_OF_NULL)
     why = asked.why.replace("\N{NO-BREAK SPACE}", " ").replace("\N{MINUS SIGN}", "-")
-    assert asked.answer == answer and not lacks(why, finding, "searched region 90% (80") and why.endswith(NULL)
+    assert asked.answer == answer and not lacks(why, finding, "searched region 90% (80") and why.endswith(TOLD_OF_NULL)
     assert "top movement" not in why
-    assert without_region(None, shares, skilled.record, scores, NULL).answer is None
+    assert without_region(None, shares, skilled.record, scores, TOLD_OF_NULL).answer is None
 
 
 @pytest.mark.parametrize(
@@ -451,11 +451,11 @@ def test_a_guess_is_checked_by_the_run(value: float | None, answer: str | None, 
     told = [{"recovered": Estimate(value=value, low=value, high=value)},
             {"recovered": Estimate(value=None), "states": flat}]  # fmt: skip
     records = [skilled.record.model_copy(update={"metrics": {"test": scores.model_copy(update=of)}}) for of in told]
-    assert [share_recovered(record, NULL).answer for record in records] == [answer, UNTOLD]
+    assert [share_recovered(record, TOLD_OF_NULL).answer for record in records] == [answer, UNTOLD]
 
 
 def test_before_the_run_there_is_nothing_to_check() -> None:
-    asked = share_recovered(None, NULL)
+    asked = share_recovered(None, TOLD_OF_NULL)
     assert asked.answer is None and "finishes" in asked.why
 
 
@@ -484,7 +484,7 @@ def test_on_the_run_that_ships_every_question_has_an_answer() -> None:
         more_often(before, after, run.logits("finetuned")[1], record.task),
         half_way(path, record.metric),
         graft_or_finetuned("", scores, record.metric),
-        without_region(complement, {SEARCHED: scores.recovered}, record, scores, NULL),
+        without_region(complement, {SEARCHED: scores.recovered}, record, scores, TOLD_OF_NULL),
         calibrated(scores),
         *(graft_or_finetuned("", note.scores, record.metric) for note in record.transfers[:1]),
     ]

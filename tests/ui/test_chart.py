@@ -20,7 +20,7 @@ from skillviz.show.exhibit import Exhibit
 from skillviz.ui import chart, exports
 from skillviz.ui.chart import as_lists, as_shown, drawn_once
 from tests.ui import driven
-from tests.ui.driven import labels, opened, said
+from tests.ui.driven import labels, said
 
 
 def script() -> None:
