@@ -28,9 +28,11 @@ from skillviz.ui.cache import PAIR, encoding_notes
 from tests.cases.build import task_file, tiny_rows
 from tests.e2e.conftest import visit
 from tests.e2e.server import served, settle
-from tests.pages.test_launch import LABELS, alone, box, button, chosen, opened, paper, read, said, shipped, small
+from tests.pages.conftest import paper
+from tests.pages.test_launch import LABELS, alone, chosen, opened, shipped, small
 from tests.tiny import tiny_pair, tiny_task
 from tests.ui.conftest import nobody_waits
+from tests.ui.driven import box, button, said
 
 FILMS, GADGETS = (f"examples/tasks/{name}.yaml" for name in ("films", "gadgets"))
 with_examples = pytest.mark.usefixtures("shipped", "paper")
@@ -203,7 +205,9 @@ def test_the_form_lists_what_the_run_will_store(
     def notes(spec: RunSpec, client: object) -> Future[dict[str, list[str]]]:
         """Return the worker's answer, computed in this process."""
         given = answer(Worker(tmp_path / "runs"), "encoded_texts", {"pair": spec.model_dump(mode="json")})
-        return read({**given["notes"], PAIR: given["pair"]})
+        noted = Future[dict[str, list[str]]]()
+        noted.set_result({**given["notes"], PAIR: given["pair"]})
+        return noted
 
     monkeypatch.setattr(cache, "encoding_notes", notes)
     expected = planned(spec_of(small, task, **fields), Session(), library()).notes

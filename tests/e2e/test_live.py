@@ -20,7 +20,7 @@ from skillviz.tasks.project import PROJECT
 from tests.e2e.server import settle, started
 from tests.e2e.test_dashboard import expect
 from tests.live.conftest import lived
-from tests.pages.scored_world import scored_world
+from tests.pages.conftest import scored_world
 
 __all__ = ["lived", "scored_world"]
 

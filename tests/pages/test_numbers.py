@@ -16,7 +16,7 @@ from skillviz.core.metrics import metric_row
 from skillviz.plots.interpolation import path_style
 from skillviz.plots.theme import state_style
 from skillviz.tasks.readable_names import readable
-from tests.pages.test_pages import opened, with_tables
+from tests.ui.driven import opened, said, table, with_tables
 
 pytestmark = pytest.mark.slow
 
@@ -32,26 +32,14 @@ def folder(made: tuple[Path, dict[str, str]], ids: dict[str, str]) -> Path:
 
 
 def shown(page: str, folder: Path) -> AppTest:
-    """Return the page of the run with its tables unfolded."""
-    test = with_tables(opened(page, run=folder.name))
-    assert not test.exception
-    return test
-
-
-def table(test: AppTest, *columns: str) -> pd.DataFrame:
-    """Return the first table of a page that has these columns."""
-    found = [each.value for each in test.dataframe if {*columns} <= {*each.value.columns}]
-    assert found, [list(each.value.columns) for each in test.dataframe]
-    return found[0].reset_index(drop=True)
+    return with_tables(opened(page, run=folder.name))
 
 
 def record(folder: Path) -> dict[str, Any]:
-    """Return the content of run.json."""
     return json.loads((folder / "run.json").read_text())
 
 
 def stored(folder: Path, name: str) -> pd.DataFrame:
-    """Return a table of the run, unchanged."""
     return pd.read_parquet(folder / f"{name}.parquet")
 
 
@@ -62,10 +50,7 @@ def same(page: pd.DataFrame, files: pd.DataFrame, keys: list[str], values: list[
     both = page.merge(files, on=keys, how="left", suffixes=("", " stored"), indicator=True)
     lost = [f"{tuple(row[keys])} is in no file" for _, row in both[both["_merge"] != "both"].iterrows()]
     for name in values:
-        one, other = (
-            both[name].to_numpy(float, na_value=np.nan),
-            both[f"{name} stored"].to_numpy(float, na_value=np.nan),
-        )
+        one, other = (both[column].to_numpy(float, na_value=np.nan) for column in (name, f"{name} stored"))
         wrong = ~np.isclose(one, other, rtol=1e-9, atol=1e-12, equal_nan=True)
         lost += [f"{tuple(both.loc[at, keys])}: {name} {one[at]}, stored {other[at]}" for at in np.flatnonzero(wrong)]
     return lost
@@ -94,28 +79,21 @@ def read_first(error: dict[str, Any]) -> float:
     return error["value"] if error["debiased"] is None else error["debiased"]
 
 
-def test_the_words_of_states_are_the_pages() -> None:
-    assert all(state_style(state).title == words for state, words in STATES.items() if state != "finetuned_scaled")
-
-
 def test_overview(folder: Path) -> None:
     test, scores = shown("overview", folder), record(folder)["metrics"]["test"]
-    wanted = of_scores(scores)
-    assert same(table(test, "state", "metric"), wanted, ["state", "metric"], ENDS) == []
-    history = table(test, "step", "loss")
+    drawn, wanted = table(test, "state", "metric"), of_scores(scores)
+    assert same(drawn, wanted, ["state", "metric"], ENDS) == []
     numbers = ["loss", "size", "added", "removed", "seconds"]
-    assert same(history, stored(folder, "history"), ["target", "step"], numbers) == []
-    cards = [metric.value for metric in test.metric]
-    states = [scores["states"][state] for state in ("pretrained", "grafted", "finetuned")]
+    assert same(table(test, "step", "loss"), stored(folder, "history"), ["target", "step"], numbers) == []
     expected = [
-        text for each in states
+        text for each in (scores["states"][state] for state in ("pretrained", "grafted", "finetuned"))
         for text in (f"{100 * each['accuracy']['value']:.1f}%", f"{100 * read_first(each['ece']):.1f}%",
                      f"{each['nll']['value']:.3f}")
     ]  # fmt: skip
-    assert cards[:10] == [*expected, f"{100 * scores['agreement']['value']:.1f}%"]
+    assert said(test, "metric").splitlines()[:10] == [*expected, f"{100 * scores['agreement']['value']:.1f}%"]
     wanted.loc[3, "value"] += 1e-6
-    assert len(same(table(test, "state", "metric"), wanted, ["state", "metric"], ENDS)) == 1, "a wrong one would pass"
-    assert same(table(test, "state", "metric"), wanted[1:], ["state", "metric"], ENDS), "a missing one would pass"
+    assert len(same(drawn, wanted, ["state", "metric"], ENDS)) == 1, "a wrong one would pass"
+    assert same(drawn, wanted[1:], ["state", "metric"], ENDS), "a missing one would pass"
 
 
 @pytest.mark.parametrize("page", ["region", "surgery"])
@@ -125,15 +103,14 @@ def test_the_map_of_a_region(page: str, folder: Path) -> None:
     cells["share"] = cells["selected"] / layers["selected"].sum()
     cells["share_if_even"] = cells["total"] / layers["total"].sum()
     cells["density_ratio"] = cells["share"] / cells["share_if_even"]
-    test = shown(page, folder)
-    numbers = ["selected", "total", "share", "share_if_even", "density_ratio"]
+    test, numbers = shown(page, folder), ["selected", "total", "share", "share_if_even", "density_ratio"]
     assert same(table(test, "layer", "kind", "share_if_even"), cells, ["layer", "kind"], numbers) == []
     if page == "region":
         tensors = layers.groupby("parameter")[["selected", "total"]].sum().reset_index()
         assert same(table(test, "parameter"), tensors, ["parameter"], ["selected", "total"]) == []
     else:
         size = record(folder)["size"]
-        assert [m.value for m in test.metric][:2] == [f"{size:,}", f"{100 * size / layers['total'].sum():.2f}%"]
+        assert said(test, "metric").splitlines()[:2] == [f"{size:,}", f"{100 * size / layers['total'].sum():.2f}%"]
 
 
 def test_sparsity(folder: Path, made: tuple[Path, dict[str, str]]) -> None:
@@ -164,24 +141,26 @@ def test_calibration(folder: Path) -> None:
                 "accuracy": np.nan if empty else right[inside].mean(),
             })  # fmt: skip
     drawn = table(shown("calibration", folder), "bin", "confidence", "accuracy")
-    numbers = ["lower", "upper", "count", "confidence", "accuracy"]
-    assert same(drawn, pd.DataFrame(bins), ["state", "bin"], numbers) == []
+    assert (
+        same(drawn, pd.DataFrame(bins), ["state", "bin"], ["lower", "upper", "count", "confidence", "accuracy"]) == []
+    )
 
 
 def test_interpolation(folder: Path) -> None:
     test = shown("interpolation", folder)
     for name, values in (("interpolation", ENDS), ("interpolation_bins", ["count", "correct", "confidence"])):
-        rows = stored(folder, name)
-        rows["path"] = [path_style(path).title for path in rows["path"]]
-        rows["dataset"] = rows["dataset"].map(readable)
+        rows = stored(folder, name).replace(
+            {"path": {path: path_style(path).title for path in ("wise-ft", "wise-graft")}}
+        )
+        rows = rows.assign(dataset=rows["dataset"].map(readable))
         keys = ["path", "size", "alpha", "dataset", *(["metric"] if name == "interpolation" else ["bin"])]
         assert same(table(test, "alpha", keys[-1]).drop_duplicates(keys), rows, keys, values) == []
 
 
 def test_transfer(folder: Path) -> None:
     run, test = record(folder), shown("transfer", folder)
-    sets = {run["task"]["name"]: run["metrics"]["test"], **{one["name"]: one["scores"] for one in run["transfers"]}}
-    sets = {readable(name): scores for name, scores in sets.items()}
+    others = [(one["name"], one["scores"]) for one in run["transfers"]]
+    sets = {readable(name): scores for name, scores in [(run["task"]["name"], run["metrics"]["test"]), *others]}
     wanted = pd.concat([of_scores(scores, dataset=name) for name, scores in sets.items()])
     drawn = table(test, "dataset", "state", "metric")
     assert same(drawn, wanted, ["dataset", "state", "metric"], [*ENDS, "n"]) == []
@@ -204,8 +183,7 @@ def test_examples(folder: Path) -> None:
         assert same(frame, pd.DataFrame(wanted), ["true", "predicted"], ["count"]) == []
     listed = table(test, "example", "graft − fine-tuned")
     rows = stored(folder, "predictions").query("state == 'grafted' and split == 'test'")
-    ids = rows.loc[rows["dataset"] == record(folder)["task"]["name"], "example_id"].tolist()
-    wanted = {"example": ids}
+    wanted = {"example": rows.loc[rows["dataset"] == record(folder)["task"]["name"], "example_id"].tolist()}
     for state in ("pretrained", "grafted", "finetuned", "complement"):
         p, labels = probabilities(folder, state)
         wanted[f"{STATES[state]}: true class"] = 100 * p[np.arange(len(labels)), labels]
@@ -222,8 +200,7 @@ def test_home(made: tuple[Path, dict[str, str]], ids: dict[str, str]) -> None:
     said, entries = " ".join(text.value for text in test.markdown).lower(), drawn["selected"].sum()
     fitting = (path for path in runs if record(path)["task"]["name"] in said)
     (shown_run,) = {path for path in fitting if stored(path, "layers")["selected"].sum() == entries}
-    scores = record(shown_run)["metrics"]["test"]["states"]
-    metric = record(shown_run)["task"]["metric"]
+    scores, metric = record(shown_run)["metrics"]["test"]["states"], record(shown_run)["task"]["metric"]
     before, graft, after = (scores[state][metric]["value"] for state in ("pretrained", "grafted", "finetuned"))
     layers = stored(shown_run, "layers")
     wanted = [
@@ -231,8 +208,7 @@ def test_home(made: tuple[Path, dict[str, str]], ids: dict[str, str]) -> None:
         f"## {100 * (graft - before) / (after - before):.0f}%",
         f"## {100 * read_first(scores['finetuned']['ece']):.1f} → {100 * read_first(scores['grafted']['ece']):.1f}%",
     ]
-    cards = [text.value for text in test.markdown if re.fullmatch(r"## [\d.]+.*%", text.value)]
-    assert [card.replace("\N{NO-BREAK SPACE}", " ") for card in cards] == wanted
+    assert [line for line in said(test, "markdown").splitlines() if re.fullmatch(r"## [\d.]+.*%", line)] == wanted
     curve = stored(shown_run, "curve").query("split == 'test' and metric == @metric")
     assert same(table(test, "size", "value", "seeds"), curve, ["size"], ["value"]) == []
 
@@ -261,5 +237,4 @@ def test_compare(made: tuple[Path, dict[str, str]], folder: Path) -> None:
         counts = [((right[run] == ours) & (right["stagewise"] != ours)).sum() for run in paired["run"]]
         paired[column] = np.where(accuracy, counts, np.nan)
     differences = pd.concat([frame for frame in drawn if "p" in frame])
-    numbers = ["value", "gained", "lost"]
-    assert len(differences) == 6 and same(differences, paired, ["run", "metric"], numbers) == []
+    assert len(differences) == 6 and same(differences, paired, ["run", "metric"], ["value", "gained", "lost"]) == []

@@ -7,17 +7,15 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-import pandas as pd
 import pytest
 
 from skillviz.errors import BadData, RunNotFound, SkillvizError, UnknownTask
 from skillviz.runs.run import Run
-from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store
 from skillviz.studies.paper.experiments import EXPERIMENTS
 from skillviz.studies.paper.scales import scale
 from skillviz.studies.spec import StudySpec
-from skillviz.studies.store import FILE, StudyFolder, list_studies
+from skillviz.studies.store import FILE, list_studies
 from skillviz.tasks import registry
 from skillviz.tasks.user_file import data_files
 from skillviz.ui import cache
@@ -45,26 +43,19 @@ def test_a_table_is_read_once(ids: dict[str, str], monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize("kept", ["table", "computed"])
-def test_pages_leave_no_notes_on_a_table_in_memory(ids: dict[str, str], kept: str) -> None:
+def test_pages_leave_no_notes_on_a_table_in_memory(
+    ids: dict[str, str], kept: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """pandas keeps a reference to each view of a table, and removes stale ones only in batches of hundreds."""
     run, held = cache.run(ids["random"]), []
-
-    def read() -> pd.DataFrame:
-        return cache.stored_table(run, "layers") if kept == "table" else cache.computed((__name__,), [run], make)
-
-    def make() -> pd.DataFrame:
-        held.append(run.layers())
-        return held[0]
-
-    with pytest.MonkeyPatch.context() as patch:
-        if kept == "table":
-            table = run.layers()
-            patch.setattr(Run, "layers", lambda self: held.append(table) or table)
-            cache.shared.clear()
-        for _ in range(50):
-            assert len(read()["selected"]) and len(held) == 1
-    notes = sum(len(block.refs.referenced_blocks) for block in held[0]._mgr.blocks)
-    assert notes < 50, "a read leaves none"
+    table = run.layers()
+    monkeypatch.setattr(Run, "layers", lambda self: held.append(table) or table)
+    cache.shared.clear()
+    for _ in range(50):
+        read = (cache.stored_table(run, "layers") if kept == "table" else
+                cache.computed((__name__,), [run], run.layers))  # fmt: skip
+        assert len(read["selected"]) and len(held) == 1
+    assert sum(len(block.refs.referenced_blocks) for block in table._mgr.blocks) < 50, "a read leaves none"
 
 
 def test_tables_of_two_runs_are_not_confused(ids: dict[str, str]) -> None:
@@ -72,39 +63,36 @@ def test_tables_of_two_runs_are_not_confused(ids: dict[str, str]) -> None:
     assert not one["selected"].equals(two["selected"])
 
 
-def test_a_run_that_was_deleted_is_gone_from_the_list(user_runs: Path) -> None:
-    before = cache.entries()
-    gone = next(entry for entry in before if entry.is_of_user)
-    shutil.rmtree(user_runs / gone.id)
-    after = cache.entries()
-    assert len(after) == len(before) - 1
-    assert [entry.is_of_user for entry in after if entry.id == gone.id] == [False], "the shipped one is left"
-
-
-def test_a_run_that_goes_while_the_list_is_made_is_no_error(user_runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    before = cache.entries()
-    gone = next(entry for entry in before if entry.is_of_user)
-    real = Store.names
+@pytest.mark.parametrize("when", ["before", "while the list is made"])
+def test_a_run_that_is_deleted_is_gone_from_the_list(
+    when: str, user_runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, real = cache.entries(), Store.names
+    gone = next(entry.id for entry in before if entry.is_of_user)
 
     def names(self: Store) -> Sequence[str]:
         listed = real(self)
-        if self.root == user_runs.resolve() and (user_runs / gone.id).exists():
-            shutil.rmtree(user_runs / gone.id)
+        if self.root == user_runs.resolve():
+            shutil.rmtree(user_runs / gone, ignore_errors=True)
         return listed
 
-    monkeypatch.setattr(Store, "names", names)
-    cache.entries()
-    assert not (user_runs / gone.id).exists() and len(cache.entries()) == len(before) - 1
+    if when == "before":
+        shutil.rmtree(user_runs / gone)
+    else:
+        monkeypatch.setattr(Store, "names", names)
+        cache.entries()
+    after = cache.entries()
+    assert len(after) == len(before) - 1 and not (user_runs / gone).exists()
+    assert [entry.is_of_user for entry in after if entry.id == gone] == [False], "the shipped one is left"
 
 
 def test_drafts_and_graves_are_no_runs(user_runs: Path) -> None:
     """They exist for less than a second; if they counted, the list would be read all the time."""
-    store = cache.user_store()
-    before = cache._run_files(store)
+    before = cache._run_files(cache.user_store())
     one = next(user_runs.glob("[!.]*/run.json")).parent
     for name in (f".new-{one.name}", f".deleted-{one.name}-abc"):
         shutil.copytree(one, user_runs / name)
-    assert cache._run_files(store) == before
+    assert cache._run_files(cache.user_store()) == before
 
 
 def test_the_users_run_comes_before_the_shipped_one_of_the_same_id(
@@ -115,18 +103,10 @@ def test_the_users_run_comes_before_the_shipped_one_of_the_same_id(
     assert [run.id for run in cache.runs([run_id, run_id])] == [run_id, run_id]
 
 
-def test_unknown_ids_are_refused(ids: dict[str, str]) -> None:
+@pytest.mark.parametrize("names", [["nothing-like-it"], ["random", "nothing-like-it"]])
+def test_unknown_ids_are_refused(names: list[str], ids: dict[str, str]) -> None:
     with pytest.raises(RunNotFound):
-        cache.run("nothing-like-it")
-    with pytest.raises(RunNotFound):
-        cache.runs([ids["random"], "nothing-like-it"])
-
-
-def test_an_unfinished_run_is_among_the_others(user_runs: Path) -> None:
-    assert cache.others() == ([], [])
-    folder = Store(user_runs).create(RunSpec(base="a", finetuned="b", task="c"))
-    others, unreadable = cache.others()
-    assert [entry.id for entry in others] == [folder.id] and not unreadable
+        cache.run(*names) if len(names) == 1 else cache.runs([ids.get(name, name) for name in names])
 
 
 def test_finished_runs_are_looked_at_once_more_and_no_further(user_runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,19 +115,16 @@ def test_finished_runs_are_looked_at_once_more_and_no_further(user_runs: Path, m
     broken = user_runs / "broken"
     broken.mkdir()
     (broken / "run.json").write_text("{")
-    looked: list[str] = []
-    real = os.stat
+    looked, real = list[str](), os.stat
     monkeypatch.setattr(os, "stat", lambda path, **more: looked.append(str(path)) or real(path, **more))
-    unfinished, unreadable = Store(user_runs).others(known)
-    assert not unfinished and [folder.path for folder in unreadable] == [broken]
+    assert [[folder.path for folder in folders] for folders in Store(user_runs).others(known)] == [[], [broken]]
     assert {path for path in looked if path.endswith("run.json")} == {str(broken / "run.json")}
 
 
 def test_a_note_is_read_each_time(user_runs: Path, made: tuple[Path, dict[str, str]]) -> None:
-    run_id = made[1]["random"]
-    assert cache.note(run_id) == ""
-    cache.user_store().set_note(run_id, "look again")
-    assert cache.note(run_id) == "look again"
+    for note in ("", "look again", "and again"):
+        cache.user_store().set_note(made[1]["random"], note)
+        assert cache.note(made[1]["random"]) == note
 
 
 def test_the_region_is_shared_and_immutable(ids: dict[str, str]) -> None:
@@ -164,8 +141,7 @@ def test_of_large_regions_one_is_kept(ids: dict[str, str], monkeypatch: pytest.M
     monkeypatch.setattr(cache, "LARGE_REGION", 1)
     first = cache.region(one)
     assert cache.region(one) is first
-    cache.region(other)
-    assert cache.region(one) is not first
+    assert cache.region(other) and cache.region(one) is not first
 
 
 def test_a_function_is_remembered_by_its_key_and_apart_from_others(tmp_path: Path) -> None:
@@ -196,62 +172,43 @@ def small_run(tmp_path: Path) -> Run:
     return run_of(tiny_task(tmp_path / "task"), tmp_path / "runs")
 
 
-def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Record the splits that were read."""
-    read: list[str] = []
-    original = cache.example_texts
-
-    def reading(run: Run, split: str):  # type: ignore[no-untyped-def]
-        read.append(split)
-        return original(run, split)
-
-    monkeypatch.setattr(cache, "example_texts", reading)
-    return read
+@pytest.fixture
+def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Record the splits that are read."""
+    splits, original = list[str](), cache.example_texts
+    monkeypatch.setattr(cache, "example_texts", lambda run, split: splits.append(split) or original(run, split))
+    return splits
 
 
-def test_texts_are_read_once(small_run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    read = counted(monkeypatch)
+def test_texts_are_read_once_and_a_changed_file_anew_and_refused_once(
+    small_run: Run, tmp_path: Path, read: list[str]
+) -> None:
     first, again = cache.texts(small_run, "test"), cache.texts(small_run, "test")
     assert read == ["test"] and first.equals(again) and len(first) == 32
-
-
-def test_a_changed_file_is_read_anew_and_refused_once(
-    small_run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    cache.texts(small_run, "test")
-    read, path = counted(monkeypatch), tmp_path / "task" / "test.jsonl"
+    path = tmp_path / "task" / "test.jsonl"
     before = path.read_text()
     path.write_text(before.replace("class", "kind") + before.splitlines()[0] + "\n")
     for _ in range(2):
         with pytest.raises(SkillvizError, match="have changed"):
             cache.texts(small_run, "test")
-    assert read == ["test"]
+    assert read == ["test"] * 2
     path.unlink()
     with pytest.raises(SkillvizError, match="there is no file"):
         cache.texts(small_run, "test")
 
 
-def stored_study(root: Path, changed: tuple[str, str] = ("", "")) -> StudyFolder:
-    """Return a stored study of re-training with one text in its file replaced by another."""
-    study = StudySpec(**EXPERIMENTS["table1"].build(scale("small")))
-    text = study.yaml_text()
-    assert changed[0] in text
-    (fake_study(root, "table1") / FILE).write_text(text.replace(*changed))
-    (study,) = list_studies(Store(root))
-    return study
-
-
-def test_what_a_study_is_about_is_read_from_its_file(tmp_path: Path) -> None:
-    study = stored_study(tmp_path)
-    assert cache.is_as_requested(study) and cache.setting_differences(study)[0].aspect == "Model"
-
-
 @pytest.mark.parametrize(
-    "changed", [("lr: 0.2", "lr: x"), ("  region:", "  mode: key:abc\n  region:"), ("- 0", "- few")]
+    ("old", "new"), [("", ""), ("lr: 0.2", "lr: x"), ("  region:", "  mode: key:abc\n  region:"), ("- 0", "- few")]
 )
-def test_of_a_study_that_was_wrongly_edited_nothing_is_known(changed: tuple[str, str], tmp_path: Path) -> None:
-    study = stored_study(tmp_path, changed)
-    assert not cache.is_as_requested(study) and cache.setting_differences(study) == ()
+def test_what_a_study_is_about_is_read_from_its_file_unless_it_was_wrongly_edited(
+    old: str, new: str, tmp_path: Path
+) -> None:
+    text = StudySpec(**EXPERIMENTS["table1"].build(scale("small"))).yaml_text()
+    assert old in text
+    (fake_study(tmp_path, "table1") / FILE).write_text(text.replace(old, new))
+    (study,) = list_studies(Store(tmp_path))
+    differs = cache.setting_differences(study)
+    assert (cache.is_as_requested(study), [row.aspect for row in differs[:1]]) == (not old, [] if old else ["Model"])
 
 
 def test_a_task_is_read_once_and_anew_when_its_file_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -265,7 +222,6 @@ def test_a_task_is_read_once_and_anew_when_its_file_changes(tmp_path: Path, monk
     assert cache.task_named(str(file)).name == "renamed" != first.name
     for data in data_files(first).values():
         data.unlink()
-    with pytest.raises(BadData):
-        cache.task_named(str(file))
-    with pytest.raises(UnknownTask):
-        cache.task_named("no-such-task")
+    for error, name in ((BadData, str(file)), (UnknownTask, "no-such-task")):
+        with pytest.raises(error):
+            cache.task_named(name)

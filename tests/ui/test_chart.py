@@ -1,19 +1,26 @@
-"""Tests of a chart in the form that every page shows."""
+"""Tests of a chart in the form that every page shows, of its size in presenter mode (as large as the window allows),
+and of downloads: a table that can be read again, a page without network, names valid on every file system."""
 
 from __future__ import annotations
 
+import ast
+import io
 import json
 import re
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
+import pytest
 from streamlit.testing.v1 import AppTest
 
-from skillviz.plots.theme import template
+from skillviz.plots.theme import GROUND, template
 from skillviz.show.exhibit import Exhibit
-from skillviz.ui import chart
+from skillviz.ui import chart, exports
 from skillviz.ui.chart import as_lists, as_shown, drawn_once
+from tests.ui import driven
+from tests.ui.driven import labels, said
 
 
 def script() -> None:
@@ -22,117 +29,98 @@ def script() -> None:
 
     from skillviz.ui.chart import chart, theme
 
-    figure = go.Figure(go.Scatter(y=[1, 2]))
     chart(
-        figure, name="lines", title="Two lines", reads="up is more.", alt="It rises from 1 to 2.",
-        table=pd.DataFrame({"share": [0.1], "value": [0.25]}), run_id="run-1",
+        go.Figure(go.Scatter(y=[1, 2])), name="lines", title="Two lines", reads="up is more.",
+        alt="It rises from 1 to 2.", table=pd.DataFrame({"share": [0.1], "value": [0.25]}), run_id="run-1",
         under=("", "95% intervals over examples"),
     )  # fmt: skip
     assert theme() in ("light", "dark")
 
 
-def opened() -> AppTest:
-    test = AppTest.from_function(script, default_timeout=60).run()
-    assert not test.exception
-    return test
+def opened(*unfolded: str) -> AppTest:
+    return driven.opened(script, dict.fromkeys(unfolded, True))
 
 
-def test_a_chart_has_title_reading_line_table_and_alt() -> None:
+def test_a_chart_has_title_alt_and_a_camera_and_folds_away_its_table_and_how_to_read_it() -> None:
     test = opened()
-    assert "Two lines" in test.markdown[0].value
-    assert not test.dataframe, "what draws a table is loaded by whoever opens one"
-    test.session_state["table.lines"] = True
-    assert test.run().dataframe[0].value["value"].tolist() == [0.25]
-    assert test.get("plotly_chart")[0].proto.alt == "It rises from 1 to 2."
-
-
-def test_how_to_read_it_is_behind_a_button_with_a_name() -> None:
-    test = opened()
+    assert "Two lines" in said(test, "markdown")
+    assert not [*test.dataframe, *test.get("download_button")], "what draws a table is loaded by whoever opens one"
+    (drawn,) = test.get("plotly_chart")
+    told = {"toImageButtonOptions": {"format": "png", "filename": "run-1-lines", "scale": 2}, "displaylogo": False}
+    assert json.loads(drawn.proto.config).items() >= told.items()
+    assert (drawn.proto.alt, drawn.proto.theme) == ("It rises from 1 to 2.", ""), "Streamlit's own template is kept out"
     (reading,) = [box for box in test.get("popover") if any("How to read this" in c.value for c in box.caption)]
     assert "Up is more." in reading.caption[0].value and reading.proto.popover.label == "Help"
     assert len(test.caption) == 1
-
-
-def test_streamlits_own_template_is_kept_out() -> None:
-    assert opened().get("plotly_chart")[0].proto.theme == ""
-
-
-def test_the_camera_saves_a_png_under_the_charts_name() -> None:
-    camera = json.loads(opened().get("plotly_chart")[0].proto.config)["toImageButtonOptions"]
-    assert (camera["format"], camera["filename"]) == ("png", "run-1-lines")
+    assert opened("table.lines").dataframe[0].value["value"].tolist() == [0.25]
 
 
 def test_downloads_are_table_page_and_pictures() -> None:
-    test = opened()
-    assert not test.get("download_button"), "they are sent to whoever opens the menu"
-    test.session_state["downloads.lines"] = True
-    test.run()
-    labels = [button.proto.label for button in test.get("download_button")]
-    assert labels == ["Table (CSV)", "Table (Markdown)", "Table (LaTeX)", "Chart (HTML, works offline)"]
+    test = opened("downloads.lines")
+    chart_page = "Chart (HTML, works offline)"
+    assert labels(test, "download_button") == ["Table (CSV)", "Table (Markdown)", "Table (LaTeX)", chart_page]
     (pictures,) = test.get("bidi_component")
-    assert {"PNG", "SVG", "PDF"} <= set(re.findall("[A-Z]{3}", pictures.proto.html_content))
-    settings = json.loads(pictures.proto.json)
-    assert (settings["chart"], settings["file"], settings["ground"]) == ("st-key-chart-lines", "run-1-lines", "#FFFFFF")
-    assert settings["title"] == "Two lines" and settings["lines"] == ["run-1", "95% intervals over examples"]
+    assert {"PNG", "SVG", "PDF"} <= {*re.findall("[A-Z]{3}", pictures.proto.html_content)}
+    told = {"chart": "st-key-chart-lines", "file": "run-1-lines", "ground": "#FFFFFF", "title": "Two lines",
+            "lines": ["run-1", "95% intervals over examples"]}  # fmt: skip
+    assert json.loads(pictures.proto.json).items() >= told.items()
+
+
+def two_lines() -> go.Figure:
+    return go.Figure(go.Scatter(y=[1, 2]))
 
 
 def test_an_exhibits_figure_is_written_once_for_all_who_see_it_in_one_way() -> None:
-    one, again = (
-        Exhibit("lines", "Two lines", go.Figure(go.Scatter(y=[1, 2])), "", "", pd.DataFrame()) for _ in range(2)
-    )  # equal, but not the same object: one might change later
-    assert as_shown(one) is as_shown(one)
-    assert as_shown(one) is not as_shown(again) and as_shown(one).to_dict() == as_shown(again).to_dict()
+    # equal, but not the same object: one might change later
+    one, again = (Exhibit("lines", "Two lines", two_lines(), "", "", pd.DataFrame()) for _ in range(2))
+    assert as_shown(one) is as_shown(one) is not as_shown(again)
+    assert as_shown(one).to_dict() == as_shown(again).to_dict()
     assert as_shown(one, "box").to_dict()["layout"]["dragmode"] == "select"
 
 
 def test_of_a_job_under_way_nothing_is_kept() -> None:
-    before = chart._of_exhibit.cache_info().currsize
-    figure = go.Figure(go.Scatter(y=[1, 2]))
+    before, figure = chart._of_exhibit.cache_info().currsize, two_lines()
     assert as_shown(figure).to_dict() == as_shown(figure).to_dict()
     assert chart._of_exhibit.cache_info().currsize == before
 
 
-def figure(*heights: float) -> go.Figure:
+def figure(*heights: float, theme: str = "light") -> go.Figure:
     made = go.Figure([go.Bar(x=["a", "b"], y=np.array(heights)), go.Heatmap(z=np.eye(2), xaxis="x2", yaxis="y2")])
-    return made.update_layout(template=template("light"), yaxis={"title": {"text": "share"}, "nticks": 3})
+    return made.update_layout(template=template(theme), yaxis={"title": {"text": "share"}, "nticks": 3})
 
 
 def test_arrays_are_lists_and_the_template_is_in_its_place() -> None:
-    given = figure(1.0, 2.0)
+    given, ours = figure(1.0, 2.0), template("light").layout
     before = given.to_json()
     drawn = drawn_once(given).to_dict()
     assert given.to_json() == before, "the figure of the page stays as it is"
-    assert drawn["data"][0]["y"] == [1.0, 2.0] and drawn["data"][1]["z"] == [[1.0, 0.0], [0.0, 1.0]]
-    ours = template("light").layout
-    layout = drawn["layout"]
+    assert (drawn["data"][0]["y"], drawn["data"][1]["z"]) == ([1.0, 2.0], [[1.0, 0.0], [0.0, 1.0]])
+    layout, title = drawn["layout"], ours.yaxis.title.font.to_plotly_json()
     assert layout.get("template") is None and layout["font"]["color"] == ours.font.color
-    assert layout["yaxis"]["nticks"] == 3, "what the figure says wins"
-    assert layout["yaxis2"]["nticks"] == ours.yaxis.nticks, "an axis that only a trace names"
-    assert layout["yaxis"]["title"] == {"font": ours.yaxis.title.font.to_plotly_json(), "standoff": 8, "text": "share"}
-    assert layout["xaxis"]["showline"] and layout["xaxis2"]["showline"] and "showline" not in layout["yaxis"]
+    nticks = [layout[axis]["nticks"] for axis in ("yaxis", "yaxis2")]
+    assert nticks == [3, ours.yaxis.nticks], "what the figure says wins; the second axis is one that only a trace names"
+    assert layout["yaxis"]["title"] == {"font": title, "standoff": 8, "text": "share"}
+    assert [layout[axis].get("showline", False) for axis in ("xaxis", "xaxis2", "yaxis")] == [True, True, False]
 
 
 def test_the_revision_is_that_of_the_content() -> None:
-    darker = figure(1.0, 2.0).update_layout(template=template("dark"))
-    given = (figure(1.0, 2.0), figure(1.0, 2.0), figure(1.0, 3.0), darker)
+    given = (figure(1.0, 2.0), figure(1.0, 2.0), figure(1.0, 3.0), figure(1.0, 2.0, theme="dark"))
     first, again, *others = (drawn_once(one).to_dict()["layout"]["datarevision"] for one in given)
-    assert first == again and first not in others and others[0] != others[1]
+    assert first == again and len({first, *others}) == 3
 
 
-def test_a_template_that_says_more_than_ours_is_left() -> None:
-    pie = go.Figure(go.Pie(values=[1, 2])).update_layout(template="plotly")
-    bars = go.Figure(go.Bar(y=[1, 2])).update_layout(template="plotly")
-    for kept in (pie, bars):
-        assert drawn_once(kept).to_dict()["layout"]["template"] == kept.to_dict()["layout"]["template"]
+@pytest.mark.parametrize("trace", [go.Pie(values=[1, 2]), go.Bar(y=[1, 2])], ids=["pie", "bar"])
+def test_a_template_that_says_more_than_ours_is_left(trace: go.Pie | go.Bar) -> None:
+    kept = go.Figure(trace).update_layout(template="plotly")
+    assert drawn_once(kept).to_dict()["layout"]["template"] == kept.to_dict()["layout"]["template"]
 
 
 def test_a_figure_without_data_and_encoded_arrays() -> None:
     empty = drawn_once(go.Figure().update_layout(template=template("dark"))).to_dict()
     assert not empty["data"] and "template" not in empty["layout"]
     assert empty["layout"]["font"]["color"] == template("dark").layout.font.color
-    assert as_lists(go.Figure(go.Heatmap(z=np.arange(6.0).reshape(2, 3))).to_plotly_json())["data"][0]["z"] == [
-        [0, 1, 2], [3, 4, 5],
-    ]  # fmt: skip
+    encoded = go.Figure(go.Heatmap(z=np.arange(6.0).reshape(2, 3))).to_plotly_json()
+    assert as_lists(encoded)["data"][0]["z"] == [[0, 1, 2], [3, 4, 5]]
 
 
 def test_streamlit_has_nothing_to_fill_in_where_marks_are_selected() -> None:
@@ -143,9 +131,78 @@ def test_streamlit_has_nothing_to_fill_in_where_marks_are_selected() -> None:
 
 def test_streamlit_writes_it_as_plotly_would() -> None:
     given = figure(1.0, float("nan"))
-    shown = drawn_once(given).to_dict()
+    shown, plain = drawn_once(given).to_dict(), json.loads(given.to_json())
     values = {name: value for name, value in shown["layout"].items() if name != "datarevision"}
     again = json.loads(go.Figure(shown["data"], values).to_json())
-    plain = json.loads(given.to_json())
     assert again["data"][0]["x"] == plain["data"][0]["x"] and shown["data"][0]["y"] == [1.0, None]
     assert drawn_once(given).to_dict() == shown and drawn_once(given).to_dict() is not shown
+
+
+def presented() -> None:
+    import plotly.graph_objects as go
+    import streamlit as st
+
+    from skillviz.ui import presenter
+
+    for height in (240, 436, 900):
+        st.text("{} {}".format(*presenter.factors_of(go.Figure(layout={"height": height}))))
+
+
+def factors(window: dict[str, float] | None = None, present: str = "yes") -> list[tuple[float, ...]]:
+    """Return the growth factors of three figures of different heights, for pixels and for type."""
+    test = driven.opened(presented, {"presenter.window": window} if window else {}, present=present)
+    assert not test.exception
+    return [tuple(map(float, text.value.split())) for text in test.text]
+
+
+def test_a_figure_grows_in_the_mode_until_the_window_is_full_and_never_shrinks() -> None:
+    (small, of_small), (fitting, of_fitting), (tall, of_tall) = factors()
+    assert (small, tall) == (1.5, 1)
+    assert 1 < fitting < 1.5 and 436 * fitting == pytest.approx(720 - 13.8 * 17.92 - 12)
+    of_type = [of_small, of_fitting, of_tall]
+    assert of_type == [1.5, max(fitting, 1.12), 1.12], "the type of a tall figure is as large as the page's"
+    assert factors({"height": 1080, "rem": 26}) == [(1.5, 1.5), (1.5, 1.5), (1, 1.5)], "in a larger window"
+    assert factors(present="") == [(1, 1)] * 3
+
+
+def test_the_table_reads_back_at_full_precision() -> None:
+    frame = pd.DataFrame({"a": [1 / 3, 2.0], "b": ["x,y", "ä"]})
+    assert pd.read_csv(io.BytesIO(exports.csv(frame))).equals(frame)
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_the_page_holds_plotly_and_the_themes_ground(theme: str) -> None:
+    figure = go.Figure(go.Scatter(y=[1, 2])).update_layout(template=template(theme))
+    page = exports.html(figure, exports.Heading("How small?", ("cr < mr", "95% intervals over examples"))).decode()
+    assert len(page) > 1_000_000 and "cdn.plot.ly" not in page.split("</script>")[0]
+    assert GROUND[theme] in page and "How small?" in page
+    assert "cr &lt; mr" in page and "95% intervals over examples" in page, "names are words, not markup"
+    assert figure.layout.title.text is None, "the figure on the page is left as it is"
+
+
+@pytest.mark.parametrize(
+    ("parts", "name"),
+    [(("run-1", "by layer"), "run-1-by-layer"), (("", "a/b:c"), "a-b-c"), (("ä b",), "b")],
+)
+def test_file_names(parts: tuple[str, ...], name: str) -> None:
+    assert exports.file_name(*parts) == name
+
+
+WITHOUT_DOWNLOAD = {
+    "_preview": "the first rows of a file that the reader uploaded",
+    "rows_that_open": "whoever calls it offers the table",
+}
+SAVES = {"table_menu", "table_buttons", "downloads"}
+
+
+def test_every_table_can_be_saved() -> None:
+    """Each function of the interface that draws a table also offers it as CSV, Markdown and LaTeX."""
+    drawn = []
+    for path in sorted(Path(exports.__file__).parent.rglob("*.py")):
+        tree = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in (node for node in tree if isinstance(node, ast.FunctionDef)):
+            called = {call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+                      for call in ast.walk(node) if isinstance(call, ast.Call)}  # fmt: skip
+            if called & {"dataframe", "rows_that_open"} or "st.table(" in ast.unparse(node):
+                drawn.append((f"{path.name}: {node.name}", node.name in WITHOUT_DOWNLOAD or bool(called & SAVES)))
+    assert len(drawn) > 12 and [place for place, is_saved in drawn if not is_saved] == []

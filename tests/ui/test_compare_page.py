@@ -1,24 +1,239 @@
-"""Tests of the sentences on several runs: claims need a supporting interval, and every limit has its reason."""
+"""Tests of runs side by side: which are compared at first, short names, stored values, paired differences, specs; and
+sentences whose claims need a supporting interval, and whose limits have their reason."""
 
 from __future__ import annotations
 
-import pandas as pd
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 
-from skillviz.show.entries import Entry, run_labels
+import numpy as np
+import pandas as pd
+import pytest
+
+from skillviz.analysis.answers import Answers, answers_of_state
+from skillviz.analysis.differences import less_baseline
+from skillviz.core.agreement import mcnemar
+from skillviz.core.intervals import metric_difference
+from skillviz.core.region import Region
+from skillviz.runs.run import Run
+from skillviz.runs.spec import RunSpec
+from skillviz.runs.store import Store
+from skillviz.show.entries import Entry, entry_of, headline_split, run_labels
 from skillviz.ui.chip import lead_of
 from skillviz.ui.pages import compare
-from skillviz.ui.pages.compare import MOST, localizers_at, seeds_of, sides, to_begin_with
+from skillviz.ui.pages.compare import MOST, Side, localizers_at, seeds_of, spec_differences, to_begin_with
+from tests.fake_run import fake_run
 from tests.show import test_entries
+from tests.ui.driven import lacks
+from tests.ui.shared_store import SMALL
 from tests.ui.test_chip import chips
 
+FIRST, SECOND, THIRD = "stagewise, seed 0", "stagewise, seed 1", "top movement, seed 0"
+PICTURE = "![x](http://x)"
 
-def entry(run_id: str, **fields) -> Entry:
-    return test_entries.entry(**{"id": run_id, **fields})
+
+def entry(run_id: str, localizer: str = "stagewise", **fields) -> Entry:
+    return test_entries.entry(**{"id": run_id, "localizer": localizer, **fields})
+
+
+def changed(run_id: str, localizer: str = "stagewise", *, of: dict[str, str], **fields) -> Entry:
+    plain = entry(run_id, localizer, **fields)
+    return replace(plain, settings=tuple((name, of.get(name, value)) for name, value in plain.settings))
+
+
+def sides_of(*runs: Run) -> tuple[Side, ...]:
+    return compare.sides([entry_of(run, is_of_user=True) for run in runs], runs)
+
+
+def names_of(*runs: Run) -> list[str]:
+    return [side.name for side in sides_of(*runs)]
+
+
+def few(store: Store, **changed) -> Run:
+    return fake_run(store, **{"sizes": ("1%",), **SMALL, **changed})
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    return Store(tmp_path_factory.mktemp("compared"))
+
+
+@pytest.fixture(scope="module")
+def three(store: Store) -> tuple[Side, ...]:
+    return sides_of(few(store), few(store, seed=1), few(store, localizer="movement"))
+
+
+@pytest.fixture(scope="module")
+def elsewhere(store: Store) -> Run:
+    return few(store, task="mrpc", metric="f1", finetuned="demo/tiny-mrpc", labels=("no", "yes"))
+
+
+@pytest.mark.slow
+def test_names_say_what_differs_and_nothing_else(store: Store, three: tuple[Side, ...], elsewhere: Run) -> None:
+    assert [side.name for side in three] == [FIRST, SECOND, THIRD]
+    assert names_of(three[0].run, few(store, sizes=("10%",))) == ["stagewise, 0.99%", "stagewise, 10.0%"]
+
+
+def test_other_pairs_and_their_finetuned_models_are_named(three: tuple[Side, ...], elsewhere: Run) -> None:
+    pairs = ["SST-2 · tiny-base", "MRPC · tiny-base"]
+    assert names_of(three[0].run, elsewhere) == [f"stagewise, {pair}" for pair in pairs]
+    tuned = compare.finetuned(sides_of(three[0].run, elsewhere, three[1].run))
+    assert list(tuned) == [f"fine-tuned, {pair}" for pair in pairs]
+
+
+def test_repetitions_say_what_is_different(store: Store, three: tuple[Side, ...]) -> None:
+    runs = (three[0].run, few(store))
+    made = [replace(entry_of(run, is_of_user=True), created=f"2026-01-0{day}") for day, run in enumerate(runs, start=1)]
+    one, again = (side.name for side in compare.sides(made, runs))
+    assert one == "stagewise" and again.startswith("stagewise, ") and "#" not in again
+
+
+@pytest.mark.parametrize(
+    ("other", "name"),
+    [
+        (entry("two", scored=(1, ("mnli",), True)), "also scored on MNLI"),
+        (changed("two", of={"steps": "7"}), "steps 7"),
+    ],
+    ids=["other data", "a setting"],
+)
+def test_what_differs_is_in_the_name(other: Entry, name: str) -> None:
+    assert compare.short_names([entry("one"), other]) == ["stagewise", f"stagewise, {name}"]
+
+
+def told(run: Run, **fields) -> Run:
+    return Run(run.path, run.record.model_copy(update=fields))
+
+
+def test_runs_of_other_data_are_not_paired_and_the_reason_is_said(three: tuple[Side, ...], elsewhere: Run) -> None:
+    baseline, other = sides_of(three[0].run, elsewhere)
+    assert compare.unlike(three[1], three[0]) == ""
+    assert compare.unlike(other, baseline) == "it was scored on another task (MRPC, not SST-2)"
+    note = baseline.record.task.model_copy(update={"fingerprint": "d" * 64})
+    for task, why in ((note, "sha256"), (None, "does not say")):
+        assert why in compare.unlike(Side("other", baseline.entry, told(baseline.run, task=task)), baseline)
+
+
+def test_values_are_the_stored_ones_and_a_shared_finetuned_model_is_one_row(three: tuple[Side, ...]) -> None:
+    table = compare.values(three, "grafted", ("accuracy", "ece"))
+    assert list(dict.fromkeys(table["run"])) == [FIRST, SECOND, THIRD, "fine-tuned"]
+    stored = three[1].record.metrics["test"].states["grafted"]["ece"]
+    row = table[(table["run"] == SECOND) & (table["metric"] == "ece")].iloc[0]
+    assert row[["value", "low", "high"]].tolist() == [stored.value, stored.low, stored.high]
+    assert "fine-tuned" not in set(compare.values(three, "finetuned", ("accuracy",))["run"])
+
+
+def answers_of(sides: tuple[Side, ...], state: str = "grafted") -> dict[str, Answers]:
+    return {
+        side.name: answers_of_state(side.run.predictions(), headline_split(side.run.record), side.run.labels, state)
+        for side in sides
+    }
+
+
+def test_differences_are_those_of_each_pair(three: tuple[Side, ...]) -> None:
+    answers = answers_of(three)
+    base, table = answers[FIRST], less_baseline(answers, FIRST, ("accuracy", "nll"), 1).set_index(["run", "metric"])
+    assert {*table.index} == {(run, metric) for run in (SECOND, THIRD) for metric in ("accuracy", "nll")}
+    for (run, metric), row in table.iterrows():
+        wanted = metric_difference(answers[run].logits, base.logits, base.labels, metric)
+        assert row[["value", "low", "high"]].tolist() == pytest.approx(wanted[:3], rel=1e-9, abs=1e-12), (run, metric)
+        test = mcnemar(answers[run].logits, base.logits, base.labels)
+        counts = [test.p, test.n10, test.n01] if metric == "accuracy" else [None] * 3
+        assert row[["p", "gained", "lost"]].replace({np.nan: None}).tolist() == counts and row["n"] == 120
+
+
+def test_only_shared_examples_count_whatever_their_order(three: tuple[Side, ...]) -> None:
+    answers, even = answers_of(three), np.arange(0, 120, 2)
+    base, one = answers[FIRST], answers[SECOND]
+    part = Answers(one.ids[even], one.labels[even], one.logits[even])
+    table = less_baseline({"A": base, "B": part}, "A", ("accuracy",), 1)
+    wanted = metric_difference(part.logits, base.logits[even], part.labels, "accuracy")
+    assert table[["n", "value"]].to_numpy().tolist() == [[60, pytest.approx(wanted.value)]]
+    apart = Answers(np.array(["elsewhere-1"]), one.labels[:1], one.logits[:1])
+    assert [len(less_baseline(found, "A", ("accuracy",), 1)) for found in ({"A": base, "B": apart}, {"A": base})] == [
+        0,
+        0,
+    ]
+
+
+def test_the_finetuned_model_of_one_pair_does_not_differ_from_itself(three: tuple[Side, ...]) -> None:
+    table = less_baseline(answers_of(three, "finetuned"), FIRST, ("accuracy", "ece"), 1)
+    assert (table[["value", "low", "high"]] == 0).all(axis=None)
+
+
+def test_curves_and_bins_go_under_the_names(three: tuple[Side, ...]) -> None:
+    curve = compare.curves_of(three, {side.name: side.run.curve() for side in three}, "test")
+    assert (set(curve["localizer"]), set(curve["split"])) == ({FIRST, SECOND, THIRD}, {"test"})
+    assert compare.bins(answers_of(three)).groupby("state")["count"].sum().tolist() == [120] * 3
+
+
+def test_shares_have_their_chance_beside_them() -> None:
+    shapes = {"w": (10, 10)}
+    regions = {"A": Region.from_flat(np.arange(10), shapes), "B": Region.from_flat(np.arange(5, 25), shapes)}
+    iou, one_way = (compare.shares(regions, kind).set_index(["row", "column"]) for kind in ("iou", "overlap"))
+    assert iou["value"].loc[[("A", "B"), ("A", "A")]].tolist() == [5 / 25, 1]
+    assert one_way["value"].loc[[("A", "B"), ("B", "A")]].tolist() == [0.25, 0.5]
+    assert one_way.loc[("A", "B"), ["chance", "chance_low", "chance_high"]].tolist() == [0.1, 0.0, 0.25]
+    assert 0 < iou.loc[("A", "B"), "chance"] < 0.1
+
+
+def with_spec(side: Side, **changed) -> Side:
+    spec = RunSpec(**{**side.run.spec.model_dump(), **changed})
+    return Side(side.name, side.entry, Run(Path("x"), side.record.model_copy(update={"spec": spec})))
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs", "rows"),
+    [
+        ({}, {"seed": 1, "steps": 50, "options": {"lr": 0.1}},
+         {"seed": ["0 (default)", "≠ 1"], "steps": ["not given (default)", "≠ 50"],
+          "option lr": ["not given (default)", "≠ 0.1"]}),
+        ({}, {}, {}),
+        ({"interpolation": False, "others": ()}, {"interpolation": True, "others": ("imdb", "cr")},
+         {"others": ["none (default)", "≠ imdb, cr"], "interpolation": ["no (default)", "≠ yes"]}),
+        ({}, {"base": "-"}, {"base": ["demo/tiny-base", "≠ -"]}),
+    ],
+)  # fmt: skip
+def test_specs_show_only_what_differs_with_defaults_named(
+    mine: dict[str, object], theirs: dict[str, object], rows: dict[str, list[str]], three: tuple[Side, ...]
+) -> None:
+    sides = (with_spec(three[0], **mine), replace(with_spec(three[0], **theirs), name="other"))
+    table = spec_differences(sides, sides[0]).set_index("field").T
+    assert {field: table[field].tolist() for field in table if field != "run"} == rows and table.columns[0] == "run"
 
 
 def table(*rows: tuple) -> pd.DataFrame:
     columns = ["run", "metric", "value", "low", "high", "n", "p", "gained", "lost"]
     return pd.DataFrame(rows, columns=columns).assign(debiased=float("nan"))
+
+
+BETTER = ("B", "accuracy", 0.03, 0.01, 0.05, 100, 0.002, 9, 1)
+OPEN = ("C", "accuracy", 0.03, -0.01, 0.05, 100, 0.3, 5, 2)
+OF_ECE = (
+    ("B", "ece", 0.03, 0.01, 0.05, 100, None, None, None),
+    ("C", "ece", -0.03, -0.05, -0.01, 100, None, None, None),
+)
+
+
+@pytest.mark.parametrize(
+    ("rows", "order", "says"),
+    [
+        ([BETTER, OPEN, *OF_ECE], "ABC",
+         ["Accuracy of the grafts: **B** better +3.0 points (95%: 1.0–5.0) vs **"]),
+        ([BETTER, OPEN, *OF_ECE], "ACB", ["**C** no clear difference"]),
+        ([OPEN], "AC", ["**C** no clear difference +3.0 points (95%: −1.0 to 5.0)"]),
+        ([], "AB", ["No other run was scored"]),
+        ([(PICTURE, *BETTER[1:])], ["A", PICTURE], [r"\!\[x\]"]),
+    ],
+    ids=["better", "open", "the only other run", "no shared example", "names are not Markdown"],
+)  # fmt: skip
+def test_better_and_worse_only_where_the_interval_leaves_out_zero(
+    rows: list[tuple], order: str, says: list[str]
+) -> None:
+    (baseline, *_) = compare.sides([entry(f"r{i}") for i in range(3)], [FakeRun()] * 3)
+    said = compare.summary(lead_of(table(*rows), "accuracy", "run", list(order)), baseline, "grafted")
+    assert not lacks(chips(said), *says) and said.count("-badge[") == bool(rows), "the others are below the figures"
+    assert PICTURE not in said + "".join(compare.mcnemar(table(*rows), PICTURE))
 
 
 class FakeRun:
@@ -28,126 +243,82 @@ class FakeRun:
     record = None
 
 
-def three_sides(**changed) -> list:
-    entries = [entry(f"r{i}", **changed) for i in range(3)]
-    return list(sides(entries, [FakeRun()] * 3))
-
-
-def test_better_and_worse_only_where_the_interval_leaves_out_zero() -> None:
-    rows = table(
-        ("B", "accuracy", 0.03, 0.01, 0.05, 100, 0.002, 9, 1),
-        ("C", "accuracy", 0.03, -0.01, 0.05, 100, 0.3, 5, 2),
-        ("B", "ece", 0.03, 0.01, 0.05, 100, None, None, None),
-        ("C", "ece", -0.03, -0.05, -0.01, 100, None, None, None),
-    )
-    baseline = three_sides()[0]
-    lead = lead_of(rows, "accuracy", "run", ["A", "B", "C"])
-    said = chips(compare.summary(lead, baseline, "grafted"))
-    assert said.startswith("Accuracy of the grafts: **B** better +3.0 points (95%: 1.0–5.0) vs **")
-    first = lead_of(rows, "accuracy", "run", ["A", "C", "B"])
-    assert "**C** no clear difference" in chips(compare.summary(first, baseline, "grafted"))
-    for row in (lead, first):
-        assert compare.summary(row, baseline, "grafted").count("-badge[") == 1, "the others are below the figures"
-
-
-def test_the_only_other_run_has_its_interval_whatever_the_verdict() -> None:
-    rows = table(("B", "accuracy", 0.03, -0.01, 0.05, 100, 0.3, 5, 2))
-    said = chips(compare.summary(rows, three_sides()[0], "grafted"))
-    assert "**B** no clear difference +3.0 points (95%: −1.0 to 5.0)" in said
-
-
-def test_names_of_runs_are_never_read_as_markdown() -> None:
-    rows = table(("![x](http://x)", "accuracy", 0.03, 0.01, 0.05, 100, 0.002, 9, 1))
-    assert "![x](" not in compare.summary(rows, three_sides()[0], "grafted")
-    assert "![x](" not in "".join(compare.mcnemar(rows, "![x](http://x)"))
-
-
-def test_without_a_shared_example_nothing_is_claimed() -> None:
-    lead = lead_of(table(), "accuracy", "run", ["A", "B"])
-    assert "No other run was scored" in compare.summary(lead, three_sides()[0], "grafted")
-
-
 def test_mcnemar_in_words() -> None:
     rows = table(("B", "accuracy", 0.03, 0.01, 0.05, 1821, 0.0000001, 90, 10))
     (line,) = compare.mcnemar(rows, "A")
-    assert all(number in line for number in ("**B**", "below 0.001", "1,821", "right on 90", "A on 10"))
+    assert not lacks(line, "**B**", "below 0.001", "1,821", "right on 90", "A on 10")
     assert compare.mcnemar(table(("B", "f1", 0.0, 0.0, 0.0, 9, None, None, None)), "A") == []
 
 
 def test_unknown_ids_are_shown_as_they_are() -> None:
-    warning = compare.unknown(["no-such_run"])
-    assert r"no-such\_run" in warning and "SKILLVIZ_RUNS" in warning
+    assert not lacks(compare.unknown(["no-such_run"]), r"no-such\_run", "SKILLVIZ_RUNS")
 
 
-def many_entries() -> list[Entry]:
-    entries = [entry(f"m{seed}", localizer="movement", seed=seed) for seed in range(8)]
-    entries += [entry(name, localizer=name) for name in ("random", "stagewise", "mine")]
-    return [*entries, entry("big", localizer="random", size=999), entry("far", pair=("x", "y", "z", "", ""))]
+MANY = [
+    *(entry(f"m{seed}", "movement", seed=seed) for seed in range(8)),
+    *(entry(name, name) for name in ("random", "stagewise", "mine")),
+    entry("big", "random", size=999), entry("far", pair=("x", "y", "z", "", "")),
+]  # fmt: skip
+LIKE, OF_SEED_1 = entry("like"), entry("like", seed=1)
+VARIANTS = [changed(f"a{n}", "learned-ranked", seed=n, of={"steps": "7"}) for n in range(3)]
+BATCH = changed("small", "learned-ranked", of={"batch_size": "64"})
+OF_300 = entry("like", "biases", size=300)
+NEAR_300 = [changed(f"a{n}", "learned-ranked", size=300 + n, of={"steps": "100"}) for n in range(1, 7)]
+USUAL = [
+    entry("far", size=9000), entry("random", "random", size=9000),
+    entry("near", size=400), entry("again", size=400, seed=1),
+]  # fmt: skip
+SHIPPED = [entry(f"s{seed}", name, seed=seed) for name in ("random", "movement") for seed in range(2)]
+OWN = {"is_of_user": True, "pair": ("mine", "tuned", "own", "x", "head"), "task": "own"}
+OLDER, NEWEST = entry("older", "random", created="2026-02-01", **OWN), entry("newest", created="2026-02-02", **OWN)
+DEMO = entry("demo", is_of_user=True, created="2026-02-03")
+ELSE = {"is_of_user": True, "task": "else"}
+SINGLE = entry("single", pair=("mine", "tuned2", "else", "y", "head"), created="2026-02-04", **ELSE)
+KIN = entry("kin", pair=("mine", "tuned3", "else", "y", "head"), created="2026-01-05", **ELSE)
 
 
-def test_all_localizers_at_this_size_begin_with_the_baseline() -> None:
-    entries = many_entries()
-    assert localizers_at(entries, entries[1]) == ["m1", "stagewise", "random", "mine"]
+@pytest.mark.parametrize(
+    ("choose", "entries", "like", "chosen"),
+    [
+        (localizers_at, MANY, MANY[1], ["m1", "stagewise", "random", "mine"]),
+        (localizers_at, [LIKE, *VARIANTS, entry("plain", "learned-ranked", seed=5)], LIKE, ["like", "plain"]),
+        (localizers_at, [LIKE, BATCH, entry("plain", "random")], LIKE, ["like", "small", "plain"]),
+        (localizers_at, [OF_SEED_1, entry("r0", "random"), entry("r1", "random", seed=1)], OF_SEED_1, ["like", "r1"]),
+        (seeds_of, MANY, MANY[2], ["m2", "m0", "m1", "m3", "m4", "m5"]),
+        (to_begin_with, MANY[-1:], MANY[-1], ["far"]),
+        (to_begin_with, [LIKE, BATCH, entry("plain", "random")], LIKE, ["like", "plain"]),
+        (to_begin_with, [LIKE, BATCH], LIKE, ["like", "small"]),
+        (to_begin_with, [*NEAR_300, *USUAL, OF_300], OF_300, ["like", "near", "random"]),
+        (to_begin_with, [*NEAR_300, OF_300], OF_300, ["like", "a1"]),
+        (to_begin_with, [OF_300, entry("more", "biases", size=500)], OF_300, ["like", "more"]),
+        (to_begin_with, [NEWEST, OLDER, *SHIPPED], NEWEST, ["newest", "older"]),
+        (to_begin_with, [SINGLE, NEWEST, OLDER, *SHIPPED], SINGLE, ["newest", "older"]),
+        (to_begin_with, [SINGLE, OLDER, *SHIPPED], SINGLE, ["single", "older"]),
+        (to_begin_with, [SINGLE, KIN, NEWEST, OLDER], SINGLE, ["single", "kin"]),
+    ],
+    ids=[
+        "localizers at this size begin with the baseline", "each localizer at its usual settings",
+        "or at the settings it has", "of the same seed if there is one", "at most six seeds", "the only run of all",
+        "what opens first is at default settings", "where nothing else is there to compare with",
+        "one run a localizer, the nearest size first",
+        "no other localizer has a run at default settings", "nor any run of another localizer",
+        "a user's own runs come before those that ship", "the newest with company", "or the newest",
+        "two models on one task",
+    ],
+)  # fmt: skip
+def test_what_is_compared_at_first(
+    choose: Callable[[list[Entry], Entry], list[str]], entries: list[Entry], like: Entry, chosen: list[str]
+) -> None:
+    assert choose(entries, like) == chosen and len(chosen) <= MOST == 6
 
 
-def test_all_seeds_of_a_localizer_are_at_most_six() -> None:
-    entries = many_entries()
-    assert seeds_of(entries, entries[2]) == ["m2", "m0", "m1", "m3", "m4", "m5"] and MOST == 6
+def test_the_only_run_of_its_pair_gives_way_to_a_pair_with_more() -> None:
+    assert len(to_begin_with(MANY, MANY[-1])) > 1 and "far" not in to_begin_with(MANY, MANY[-1])
+    assert "single" not in to_begin_with([SINGLE, *SHIPPED], SINGLE), "its only run has nothing to be compared with"
+    assert to_begin_with([DEMO, *SHIPPED], DEMO)[0] == "demo", "a run of a pair that ships has its company"
 
 
-def test_the_only_run_of_its_pair_gives_way_to_the_pair_studied_most() -> None:
-    entries = many_entries()
-    assert len(to_begin_with(entries, entries[-1])) > 1 and "far" not in to_begin_with(entries, entries[-1])
-    assert to_begin_with(entries[-1:], entries[-1]) == ["far"]
-
-
-def test_a_users_own_runs_come_before_those_that_ship() -> None:
-    shipped = [entry(f"s{seed}", localizer=name, seed=seed) for name in ("random", "movement") for seed in range(2)]
-    own_pair, other = ("mine", "tuned", "own", "x", "head"), ("mine", "tuned2", "else", "y", "head")
-    own = {"is_of_user": True, "pair": own_pair, "task": "own"}
-    older = entry("older", localizer="random", created="2026-02-01", **own)
-    newest = entry("newest", localizer="stagewise", created="2026-02-02", **own)
-    assert to_begin_with([newest, older, *shipped], newest) == ["newest", "older"]
-    demo = entry("demo", localizer="stagewise", is_of_user=True, created="2026-02-03")
-    assert to_begin_with([demo, *shipped], demo)[0] == "demo", "a run of a pair that ships has its company"
-    single = entry("single", is_of_user=True, pair=other, task="else", created="2026-02-04")
-    assert to_begin_with([single, newest, older, *shipped], single) == ["newest", "older"], "the newest with company"
-    assert to_begin_with([single, older, *shipped], single) == ["single", "older"], "or the newest"
-    kin = entry("kin", is_of_user=True, pair=(*other[:1], "tuned3", *other[2:]), task="else", created="2026-01-05")
-    assert to_begin_with([single, kin, newest, older], single) == ["single", "kin"], "two models on one task"
-    assert "single" not in to_begin_with([single, *shipped], single), "its only run has nothing to be compared with"
-
-
-def test_every_localizer_comes_at_its_usual_settings() -> None:
-    like = entry("like", localizer="stagewise")
-    other = tuple((name, "7" if name == "steps" else value) for name, value in like.settings)
-    variants = [entry(f"a{n}", localizer="learned-ranked", seed=n, settings=other) for n in range(3)]
-    plain = entry("plain", localizer="learned-ranked", seed=5, settings=like.settings)
-    assert localizers_at([like, *variants, plain], like) == ["like", "plain"]
-
-
-def test_what_opens_first_is_at_default_settings() -> None:
-    like = entry("like", localizer="stagewise")
-    other = tuple((name, "64" if name == "batch_size" else value) for name, value in like.settings)
-    small = entry("small", localizer="learned-ranked", settings=other)
-    entries = [like, small, entry("plain", localizer="random")]
-    assert to_begin_with(entries, like) == ["like", "plain"] and "small" in localizers_at(entries, like)
-    assert to_begin_with(entries[:2], like) == ["like", "small"], "where nothing else is there to compare with"
-    assert [side.name for side in sides([small, small], [FakeRun()] * 2)][0] == "learned, ranked, batch size 64"
-
-
-def test_a_size_of_its_own_is_compared_with_default_runs_one_a_localizer_the_nearest_size_first() -> None:
-    like = entry("like", localizer="biases", size=300)
-    other = tuple((name, "100" if name == "steps" else value) for name, value in like.settings)
-    variants = [entry(f"a{n}", localizer="learned-ranked", size=300 + n, settings=other) for n in range(1, 7)]
-    far = [entry("far", localizer="stagewise", size=9000), entry("random", localizer="random", size=9000)]
-    near = [entry("near", localizer="stagewise", size=400), entry("again", localizer="stagewise", size=400, seed=1)]
-    assert to_begin_with([*variants, *far, *near, like], like) == ["like", "near", "random"]
-    assert to_begin_with([*variants, like], like) == ["like", "a1"], "no other localizer has a run at default settings"
-    alone = [like, entry("more", localizer="biases", size=500)]
-    assert to_begin_with(alone, like) == ["like", "more"], "nor any run of another localizer"
-
-
-def test_names_in_the_box_are_unique() -> None:
-    entries = [*many_entries(), entry("twin-000001", localizer="random"), entry("twin-000002", localizer="random")]
-    assert len(set(run_labels(entries).values())) == len(entries)
+def test_names_are_unique_and_say_the_settings() -> None:
+    entries = [*MANY, entry("twin-000001", "random"), entry("twin-000002", "random")]
+    assert len({*run_labels(entries).values()}) == len(entries)
+    assert compare.sides([BATCH, BATCH], [FakeRun()] * 2)[0].name == "learned, ranked, batch size 64"

@@ -1,7 +1,9 @@
-"""Tests of the words on jobs, of the form filled from a spec, and of steps: once each, thinned, all switches kept."""
+"""Tests of the words on jobs, of the form filled from a spec, of the end of the form (seeds, trial sizes, the plan, the
+paper's settings), and of steps: once each, thinned, all switches kept."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +11,8 @@ import pandas as pd
 import pytest
 
 from skillviz import errors
-from skillviz.core.formats import SPACE
+from skillviz.core.localizers.table import LOCALIZERS
+from skillviz.errors import BadInput
 from skillviz.jobs import words as job_progress
 from skillviz.jobs.job import Job, JobProgress
 from skillviz.jobs.kinds import RunJob
@@ -17,14 +20,18 @@ from skillviz.plots.overview import search_history
 from skillviz.runs.process import PHASES
 from skillviz.runs.record import RunRecord
 from skillviz.runs.spec import RunSpec
+from skillviz.studies.paper.setting import READOUT, SEARCH, SIZES
 from skillviz.ui import job_words as words
 from skillviz.ui.job_words import Steps
 from skillviz.ui.jobs_view import title
+from skillviz.ui.pages.launch import launch_page
+from skillviz.ui.pages.launch.search import read_seeds
+from tests.refused import refused
+from tests.ui.driven import lacks
 
 
 def job(position: int | None = None, **changes: object) -> Job:
-    fields = {"base": "models/minilm", "finetuned": "org/tuned", "task": "my/reviews.yaml", **changes}
-    spec = RunSpec(**fields)  # type: ignore[arg-type]
+    spec = RunSpec(**{"base": "models/minilm", "finetuned": "org/tuned", "task": "my/reviews.yaml", **changes})
     record = RunRecord(run_id="x-1", spec=spec, key="k", status="queued", created="")
     return RunJob("x-1", Path("x-1"), "queued", record, slot="cpu", position=position)
 
@@ -37,32 +44,37 @@ def event(step: int, search: int = 1, **changes: object) -> dict[str, object]:
 def test_a_job_is_named_as_the_run_bar_names_its_run() -> None:
     waiting = job(sizes=("0.1%", "1%"), seed=3, steps=40, task="sst2")
     assert title(waiting, {}) == "SST-2 · minilm · stagewise · 0.1%, 1% · seed 3 · steps 40"
-    assert words.models(waiting) == "minilm → tuned · cpu"
-    assert title(job(), {}).startswith("reviews · minilm · ")
+    assert title(job(), {}).startswith("reviews · minilm · ") and words.models(waiting) == "minilm → tuned · cpu"
     assert [words.task_word(t) for t in ("sst2", "/a/mine/task.yaml", "task.yaml")] == ["sst2", "mine", "task"]
 
 
-def test_the_place_in_the_queue_is_a_number() -> None:
-    assert "3 jobs" in words.waits(job(3)) and words.waits(job(0)) == words.waits(job())
-
-
-def test_progress_has_step_loss_and_the_time_left() -> None:
-    progress = job_progress.run_progress(JobProgress("search", 1031, 2000, 0.4123, 5, 1, 1, 75.2))
-    assert all(number in progress for number in ("1,031 of 2,000", "0.412", "75 s"))
-    assert job_progress.run_progress(JobProgress("search", 3)).endswith("step 3, time left: not measured yet")
-    assert "longer than" in job_progress.run_progress(JobProgress("evaluate", seconds_left=0.0))
-    study = JobProgress("steps", 3, 31, title="localize sst2")
-    assert job_progress.study_progress(study) == "step 4 of 31: localize sst2, time left: not measured yet"
+@pytest.mark.parametrize(
+    ("tell", "progress", "says"),
+    [
+        (job_progress.run_progress, JobProgress("search", 1031, 2000, 0.4123, 5, 1, 1, 75.2),
+         ["1,031 of 2,000", "0.412", "75 s"]),
+        (job_progress.run_progress, JobProgress("search", 3), ["step 3, time left: not measured yet$"]),
+        (job_progress.run_progress, JobProgress("evaluate", seconds_left=0.0), ["longer than"]),
+        (job_progress.study_progress, JobProgress("steps", 3, 31, title="localize sst2"),
+         ["^step 4 of 31: localize sst2, time left: not measured yet$"]),
+        (words.waits, job(3), ["3 jobs"]), (words.waits, job(0), [f"^{words.waits(job())}$"]),
+    ],
+    ids=["running", "not measured", "longer", "a study", "waiting", "next"],
+)  # fmt: skip
+def test_progress_has_step_loss_place_and_the_time_left(tell, progress: JobProgress | Job, says: list[str]) -> None:
+    assert not lacks(f"^{tell(progress)}$", *says)
 
 
 def test_the_bar_only_grows() -> None:
     assert list(job_progress.PHASES) == list(PHASES)
     shares = [words.share(JobProgress(phase, 10, 10) if phase == "search" else JobProgress(phase)) for phase in PHASES]
     assert shares == sorted(shares) and shares[0] == 0 and shares[-1] < 1
-    begun, half = (words.share(JobProgress("search", n, 10)) for n in (0, 5))
-    scoring = [words.share(JobProgress("evaluate", scored=done)) for done in (None, 0.5, 1.0)]
-    assert scoring == sorted(scoring) and scoring[0] < scoring[1] <= words.share(JobProgress("store"))
-    assert words.share(JobProgress("predict")) < begun < half < words.share(JobProgress("evaluate"))
+    inside = [
+        JobProgress("predict"), JobProgress("search", 0, 10), JobProgress("search", 5, 10), JobProgress("evaluate"),
+        JobProgress("evaluate", scored=0.5), JobProgress("evaluate", scored=1.0), JobProgress("store"),
+    ]  # fmt: skip
+    predict, begun, half, evaluate, scored, last, store = map(words.share, inside)
+    assert predict < begun < half < evaluate < scored <= last <= store
 
 
 @pytest.mark.parametrize(
@@ -78,15 +90,21 @@ def test_every_failure_has_a_class_and_something_to_do(kind: str, title: str) ->
     assert headline.startswith(title) and todo.endswith(".")
 
 
-def test_the_form_is_filled_from_a_spec() -> None:
-    spec = job(localizer="learned", options={"lr": 5.0}, steps=7, sizes=("1%", "9"), max_test=3).spec
-    query = words.form_of(spec)
-    assert query["new.source"] == "file" and query["new.file"] == "my/reviews.yaml" and query["new.size"] == "1%,9"
-    assert (query["new.learned.lr"], query["new.learned.steps"], query["new.max-test"]) == ("5.0", "7", "3")
-    assert query["new.max-train"] == query["new.also"] == "none" and query["new.readout"] == "auto"
-    assert words.form_of(job(task="sst2").spec)["new.known"] == "sst2"
-    by_hand = job(localizer="expression", options={"expression": {"layers": [0]}}).spec
-    assert words.form_of(by_hand)["new.expression.expression"] == '{"layers": [0]}'
+@pytest.mark.parametrize(
+    ("fields", "query"),
+    [
+        ({"localizer": "learned", "options": {"lr": 5.0}, "steps": 7, "sizes": ("1%", "9"), "max_test": 3},
+         {"source": "file", "file": "my/reviews.yaml", "size": "1%,9", "learned.lr": "5.0", "learned.steps": "7",
+          "max-test": "3", "max-train": "none", "also": "none", "readout": "auto"}),
+        ({"task": "sst2"}, {"known": "sst2"}),
+        ({"localizer": "expression", "options": {"expression": {"layers": [0]}}},
+         {"expression.expression": '{"layers": [0]}'}),
+        ({"localizer": "layers", "options": {"layers": [0, 1]}}, {"layers.layers": "0,1"}),
+        ({"cuda_graphs": True}, {"cuda-graphs": "yes"}),
+    ],
+)  # fmt: skip
+def test_the_form_is_filled_from_a_spec(fields: dict[str, object], query: dict[str, str]) -> None:
+    assert words.form_of(job(**fields).spec).items() >= {f"new.{name}": value for name, value in query.items()}.items()
 
 
 def test_steps_are_heard_piece_by_piece_and_the_last_telling_counts() -> None:
@@ -95,8 +113,8 @@ def test_steps_are_heard_piece_by_piece_and_the_last_telling_counts() -> None:
     steps.add([{"phase": "load"}, event(1), event(2), {"phase": "search"}], 100)
     steps.add([event(2, loss=0.25, added=7), event(3, loss=None)], 200)
     frame, title = steps.frame("stagewise")
-    assert steps.place == 200 and frame["step"].tolist() == [1, 2, 3] and frame["added"].tolist() == [2, 7, 2]
-    assert np.isnan(frame["loss"][2]) and title == "The search for 9 entries (1 of 2 searches)"
+    assert steps.place == 200 and title == "The search for 9 entries (1 of 2 searches)" and np.isnan(frame["loss"][2])
+    assert frame[["step", "added"]].to_numpy().tolist() == [[1, 2], [2, 7], [3, 2]]
     search_history(frame)
     steps.add([event(1, search=2, searches=2)], 300)
     frame, title = steps.frame("stagewise")
@@ -122,8 +140,8 @@ def test_a_growing_chart_is_drawn_anew_after_some_seconds_only() -> None:
     steps.add([event(1)], 1)
     first, _ = steps.drawing("stagewise", 10.0)
     steps.add([event(2)], 2)
-    assert steps.drawing("stagewise", 10.0 + words.REDRAWN - 0.1)[0] is first and len(first) == 1
-    assert len(steps.drawing("stagewise", 10.0 + words.REDRAWN)[0]) == 2
+    again, anew = (steps.drawing("stagewise", 10.0 + words.REDRAWN - less)[0] for less in (0.1, 0))
+    assert again is first and (len(first), len(anew)) == (1, 2)
 
 
 @pytest.mark.parametrize("n", [1, 2, 59, 60, 61, 600, 1234])
@@ -138,3 +156,74 @@ def test_thinning_keeps_ends_and_sums(n: int) -> None:
     assert (thin["added"].sum(), thin["removed"].sum()) == (2 * n, frame["removed"].sum())
     assert thin["step"].is_monotonic_increasing and thin["loss"].between(1 / n, 1).all()
     pd.testing.assert_frame_equal(frame, before)
+
+
+def spec(**changes: object) -> RunSpec:
+    return RunSpec(**{"base": "models/minilm", "finetuned": "org/tuned", "task": "sst2", **changes})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("typed", "seeds"),
+    [("0", (0,)), (" 3, 1;2 1", (3, 1, 2)), ("0-4", (0, 1, 2, 3, 4)), ("7 9-10", (7, 9, 10))],
+)
+def test_seeds_are_read_as_people_write_them(typed: str, seeds: tuple[int, ...]) -> None:
+    assert read_seeds(typed) == seeds
+
+
+test_what_is_no_seed_is_refused = refused(
+    BadInput, *((None, read_seeds, typed) for typed in ("", "-1", "a", "1.5", "4-2", "0-99", "0-19 50", "1--2"))
+)
+
+
+def test_a_trial_is_a_hundredth_but_not_too_little() -> None:
+    counts = {"train": 50_000, "validation": 872, "test": 40}
+    caps = launch_page.trial_caps(counts)
+    assert caps == {"max_train": 500, "max_validation": 100, "max_test": 100}
+    assert "500 of 50,000 train, 100 of 872 validation and 40 of 40 test" in launch_page.trial_words(counts, caps)
+
+
+@pytest.mark.parametrize(
+    ("tell", "arguments", "says"),
+    [
+        (launch_page.summary, (spec(sizes=("0.1%", "1%")), "sst2", (1000, 10_000), 1_000_000, 1),
+         ["1,000 (0.1%) and 10,000", "1,000,000"]),
+        (launch_page.summary, (spec(sizes=("![](http://elsewhere.example/x.png)",)), "sst2", (), 1_000_000, 1),
+         [r"\!\[\]\("]),
+        (launch_page.needs, ("1 search", 2 * 2**30, 1, 3 * 2**30, 0), ["**1 search**;", "2.0 GiB", "3.0 GiB"]),
+        (launch_page.needs, ("1 search", 2 * 2**30, 3, 2**20, 1),
+         ["**1 search** in each job;", "1 job ahead in the queue"]),
+    ],
+    ids=["sizes in entries", "a size of an address is text", "one job", "several jobs"],
+)  # fmt: skip
+def test_the_plan_and_the_work_of_each_job_are_told(
+    tell: Callable[..., str], arguments: tuple, says: list[str]
+) -> None:
+    said = tell(*arguments)
+    assert not lacks(said, *says) and "](" not in said
+
+
+LIKE_THE_PAPER = {"localizer": "learned", "options": {"selection": "train+validation", "score_every": 1}}
+
+
+def test_of_the_learned_mask_each_option_that_differs_is_a_row() -> None:
+    specs = (spec(**LIKE_THE_PAPER, k_shot=4096), spec(localizer="learned", steps=7, k_shot=64))
+    paper, ours = (launch_page.paper_differences(one, (), "prompt", {}) for one in specs)
+    assert paper == [] and ("Steps", "100", "7") in ours and len(ours) == 3
+
+
+def test_a_small_sample_of_a_task_with_options_is_counted_in_all() -> None:
+    rows = launch_page.paper_differences(spec(k_shot=64), (), "causal", {}, has_classes=False)
+    assert {row.aspect: row.here for row in rows}["Training examples"] == "64 in all"
+
+
+@pytest.mark.parametrize("name", [n for n in LOCALIZERS if n != "learned"])
+def test_of_other_localizers_localizer_examples_readout_and_size_are_rows(name: str) -> None:
+    rows = {
+        row.aspect: row for row in launch_page.paper_differences(spec(localizer=name), (0.001,), "head", {"train": 640})
+    }
+    assert {SEARCH, READOUT, SIZES, "Training examples"} <= set(rows) and "640" in rows["Training examples"].here
+    assert "0.01" in rows[SIZES].paper and rows[SIZES].here == "0.1%"
+
+
+def test_a_size_as_the_papers_is_no_row() -> None:
+    assert SIZES not in {row.aspect for row in launch_page.paper_differences(spec(), (0.0001,), "prompt", {})}

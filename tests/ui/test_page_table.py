@@ -1,15 +1,24 @@
-"""Tests that the page table, the glossary and the settings are complete and correct."""
+"""Tests that the page table, the glossary and the settings are complete and correct, and of the two themes in numbers:
+text has a contrast of 4.5:1 to its background (WCAG 2.2, 1.4.3)."""
 
 from __future__ import annotations
 
 import re
 import tomllib
+from typing import Any
 
+import pandas as pd
 import pytest
+from streamlit import config
 
+from skillviz.plots.theme import GROUND, INK, STATES, dark_mark
 from skillviz.show.glossary import GLOSSARY, NAMES, about
 from skillviz.tasks.project import PROJECT
+from skillviz.ui.frame import STYLE
 from skillviz.ui.page_table import GROUPS, PAGES
+from tests.plots.test_theme import contrast
+
+SETTINGS = tomllib.loads((PROJECT / ".streamlit" / "config.toml").read_text())
 
 
 def test_the_table_and_the_folder_agree() -> None:
@@ -19,28 +28,18 @@ def test_the_table_and_the_folder_agree() -> None:
 @pytest.mark.parametrize("name", PAGES)
 def test_a_page_begins_by_its_own_name_and_explains_itself(name: str) -> None:
     source = PAGES[name].path.read_text()
-    begins = re.findall(r'page\.begin(?:_home|_library|_without_run|_studies)?\("(\w+)"', source)
-    assert begins == [name]
+    assert re.findall(r'page\.begin(?:_home|_library|_without_run|_studies)?\("(\w+)"', source) == [name]
     assert source.startswith('"""') and PAGES[name].group in GROUPS
+    room = PROJECT / "skillviz" / "ui" / "pages"
+    files = (*room.glob(f"{name}.py"), *room.glob(f"{name}/*.py"))
+    assert "about(" in "".join([source, *(path.read_text() for path in files)]), "it explains its words"
 
 
 def test_every_word_that_is_explained_is_in_the_glossary() -> None:
     files = [*(PROJECT / "pages").glob("*.py"), *(PROJECT / "skillviz" / "ui").rglob("*.py")]
-    used = {
-        word
-        for path in files
-        for call in re.findall(r"\babout\(([^)]*)\)", path.read_text())
-        for word in re.findall(r'"(\w+)"', call)
-    }
-    assert used and used <= set(GLOSSARY)
-    assert set(NAMES) <= set(GLOSSARY)
-
-
-@pytest.mark.parametrize("name", PAGES)
-def test_every_page_explains_its_words(name: str) -> None:
-    room = PROJECT / "skillviz" / "ui" / "pages"
-    files = (PAGES[name].path, *room.glob(f"{name}.py"), *room.glob(f"{name}/*.py"))
-    assert any("about(" in path.read_text() for path in files)
+    calls = [call for path in files for call in re.findall(r"\babout\(([^)]*)\)", path.read_text())]
+    used = {word for call in calls for word in re.findall(r'"(\w+)"', call)}
+    assert used and {*used, *NAMES} <= {*GLOSSARY}
 
 
 def test_help_names_each_word_when_there_are_several() -> None:
@@ -49,34 +48,59 @@ def test_help_names_each_word_when_there_are_several() -> None:
 
 
 def test_the_server_listens_on_loopback_only_and_sends_nothing() -> None:
-    settings = tomllib.loads((PROJECT / ".streamlit" / "config.toml").read_text())
-    assert settings["server"]["address"] == "127.0.0.1"
-    assert set(settings["server"]["allowedHosts"]) == {"localhost", "127.0.0.1"}
-    assert settings["server"]["fileWatcherType"] == "none"
-    assert settings["browser"]["gatherUsageStats"] is False
-    assert settings["client"]["toolbarMode"] == "minimal"
-
-
-def test_the_grounds_are_those_that_the_figures_were_made_for() -> None:
-    from skillviz.plots.theme import GROUND, INK
-
-    theme = tomllib.loads((PROJECT / ".streamlit" / "config.toml").read_text())["theme"]
-    for name in ("light", "dark"):
-        assert theme[name]["backgroundColor"] == GROUND[name]
-        assert theme[name]["textColor"] == INK[name]
+    server = SETTINGS["server"]
+    assert (server["address"], server["fileWatcherType"]) == ("127.0.0.1", "none")
+    assert {*server["allowedHosts"]} == {"localhost", "127.0.0.1"}
+    assert SETTINGS["browser"]["gatherUsageStats"] is False and SETTINGS["client"]["toolbarMode"] == "minimal"
 
 
 def test_figures_settings_are_known_to_streamlit() -> None:
     """A misspelled setting would only give a warning in the terminal."""
-    from streamlit import config
+    names = pd.json_normalize(SETTINGS).columns
+    assert {*names} <= {*config.get_config_options()} and len(names) > 20
 
-    settings = tomllib.loads((PROJECT / ".streamlit" / "config.toml").read_text())
-    known = set(config.get_config_options())
 
-    def flat(prefix: str, values: dict) -> set[str]:
-        names = set()
-        for key, value in values.items():
-            names |= flat(f"{prefix}{key}.", value) if isinstance(value, dict) else {f"{prefix}{key}"}
-        return names
+THEMES: dict[str, Any] = SETTINGS["theme"]
+SELECTED = 0.1  # share of the primary color in the background of a selected segment
+CAPTION = float(re.search(r"stCaptionContainer.*?opacity: ([\d.]+)", STYLE.read_text(), re.S)[1])  # type: ignore[index]
+STREAMLITS = 0.6  # the opacity of Streamlit's captions
 
-    assert flat("", settings) <= known
+
+def mixed(color: str, ground: str, share: float) -> str:
+    pairs = ((int(color[i : i + 2], 16), int(ground[i : i + 2], 16)) for i in (1, 3, 5))
+    return "#" + "".join(f"{round(share * over + (1 - share) * under):02X}" for over, under in pairs)
+
+
+@pytest.mark.parametrize("name", ["light", "dark"])
+def test_what_is_written_can_be_read(name: str) -> None:
+    theme = THEMES[name]
+    ground, second, ink = theme["backgroundColor"], theme["secondaryBackgroundColor"], theme["textColor"]
+    side, primary = theme["sidebar"]["backgroundColor"], theme["primaryColor"]
+    written = {f"{color} chip": (theme[f"{color}TextColor"], under, 4.5) for color in ("gray", "green", "orange")
+               for under in (ground, theme.get(f"{color}BackgroundColor", ground))}  # fmt: skip
+    for under in (ground, second, side):
+        written |= {
+            f"text on {under}": (ink, under, 7), f"a link on {under}": (theme["linkColor"], under, 4.5),
+            f"a caption on {under}": (mixed(ink, under, CAPTION), under, 4.5),
+        }  # fmt: skip
+    written |= {
+        "a primary button, a chosen tag": (ground, primary, 4.5),
+        "a selected segment": (primary, mixed(primary, ground, SELECTED), 4.5),
+        "where the keyboard is": (primary, ground, 3), "where it is, on the second ground": (primary, second, 3),
+    }  # fmt: skip
+    assert {what: contrast(over, under) for what, (over, under, least) in written.items()
+            if contrast(over, under) < least} == {}  # fmt: skip
+
+
+def test_what_could_not_be_read_before_would_be_found() -> None:
+    light, dark = THEMES["light"], THEMES["dark"]
+    assert contrast(mixed(light["textColor"], "#FFFFFF", STREAMLITS), "#FFFFFF") < 4.5
+    assert contrast("#327EC3", mixed("#327EC3", dark["backgroundColor"], SELECTED)) < 4.5
+
+
+def test_figures_and_pages_share_ground_ink_and_the_states_colours() -> None:
+    for name in ("light", "dark"):
+        assert [THEMES[name][key] for key in ("backgroundColor", "textColor")] == [GROUND[name], INK[name]]
+    of_states = {"greenTextColor": "grafted", "orangeTextColor": "finetuned", "grayTextColor": "pretrained"}
+    colors = {key: dark_mark(STATES[state].color) for key, state in of_states.items()}
+    assert {key: THEMES["dark"][key] for key in colors} == colors

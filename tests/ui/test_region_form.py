@@ -1,4 +1,5 @@
-"""Tests of the surgery form and its expression: each can be made from the other, and the region is put in words."""
+"""Tests of the surgery form and its expression: each can be made from the other, and the region is put in words; and of
+the names of other regions beside the map."""
 
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from skillviz.core.parameters import KINDS
 from skillviz.core.region_expression import canonical, region_of
 from skillviz.errors import BadInput
+from skillviz.ui.pages.region.region_page import names_beside
 from skillviz.ui.pages.surgery.region_form import (
     BIASES,
     HOW,
@@ -25,18 +27,19 @@ from skillviz.ui.pages.surgery.region_form import (
     sizes_offered,
 )
 from tests.core.test_region_expression import TABLES, expressions, stored_in
+from tests.refused import refused
+from tests.show.test_entries import entry
+from tests.ui.driven import lacks
 
 TABLE = TABLES["bert"]
 NAMES = {"one": "stagewise, 0.1%, seed 0", "two": "random, 1%, seed 0"}
 
 
 def all_choices() -> st.SearchStrategy[RegionChoices]:
-    rows = st.sampled_from(["", "0", "0-2", "0-1, 4"])
-    runs = st.sampled_from([("one",), ("two",), ("one", "two")])
     return st.builds(
         RegionChoices,
         how=st.sampled_from([how for how in HOW if how != "typed"]),
-        runs=runs,
+        runs=st.sampled_from([("one",), ("two",), ("one", "two")]),
         join=st.sampled_from(list(JOINS)),
         size=st.one_of(st.none(), st.integers(1, 40)),
         layers=st.lists(st.integers(0, 2), unique=True, max_size=2).map(lambda v: tuple(sorted(v))),
@@ -44,7 +47,7 @@ def all_choices() -> st.SearchStrategy[RegionChoices]:
             lambda v: tuple(sorted(v, key=KINDS.index))
         ),
         tensors=st.sampled_from([(), TABLE.names[:1], TABLE.names[1:3]]),
-        rows=rows,
+        rows=st.sampled_from(["", "0", "0-2", "0-1, 4"]),
         biases=st.sampled_from(list(BIASES)),
     )
 
@@ -63,9 +66,10 @@ def test_every_form_comes_back_as_the_same_expression(choices: RegionChoices) ->
 @given(expressions(TABLE))
 def test_every_expression_has_a_form_of_the_same_region(expression: dict[str, Any]) -> None:
     """Expressions without fields in the form are shown as JSON."""
-    stored = stored_in(TABLE)
-    again = expression_of(choices_of(expression))
-    assert region_of(again, TABLE, stored) == region_of(expression, TABLE, stored)
+    own, again = (
+        region_of(each, TABLE, stored_in(TABLE)) for each in (expression, expression_of(choices_of(expression)))
+    )
+    assert own == again
 
 
 @pytest.mark.parametrize(
@@ -97,15 +101,12 @@ def test_rows_are_read_as_they_are_typed() -> None:
     assert rows_of("") == [] and rows_text(rows_of("3-3, 5-9")) == "3, 5-9"
 
 
-@pytest.mark.parametrize("text", ["x", "7-0", "1-2-3", "-4", "1.5", "0-x", "٣", "99999999999"])
-def test_what_are_no_rows_is_refused(text: str) -> None:
-    with pytest.raises(BadInput, match="write numbers and ranges"):
-        rows_of(text)
-
-
-def test_a_form_without_a_stored_region_says_so() -> None:
-    with pytest.raises(BadInput, match="choose a stored region"):
-        expression_of(RegionChoices())
+test_what_is_no_region_is_refused = refused(
+    BadInput,
+    *(("write numbers and ranges", rows_of, text)
+      for text in ("x", "7-0", "1-2-3", "-4", "1.5", "0-x", "٣", "99999999999")),
+    ("choose a stored region", expression_of, RegionChoices()),
+)  # fmt: skip
 
 
 def test_places_on_a_ranking_are_round_and_hold_the_runs_own() -> None:
@@ -132,10 +133,15 @@ def test_places_on_a_ranking_are_round_and_hold_the_runs_own() -> None:
     ],
 )  # fmt: skip
 def test_an_expression_in_words_names_all_its_parts(expression: dict[str, Any], named: list[str]) -> None:
-    words = meaning(expression, NAMES)
-    assert [part for part in named if part not in words] == []
+    assert not lacks(meaning(expression, NAMES), *named)
 
 
 def test_the_sentence_has_the_size() -> None:
-    words = sentence({"layers": [2]}, NAMES, 73_728, 10_646_784)
-    assert "**73,728 entries**" in words and "**0.69%**" in words
+    assert not lacks(sentence({"layers": [2]}, NAMES, 73_728, 10_646_784), "**73,728 entries**", "**0.69%**")
+
+
+def test_runs_of_the_same_models_are_named_by_what_differs() -> None:
+    this, same, other = entry(id="a"), entry(id="b", seed=1), entry(id="c", pair=("x",), task="mrpc")
+    names = names_beside([this, same, other], this)
+    assert names["b"].replace("\N{NO-BREAK SPACE}", " ") == "stagewise · 0.1% · seed 1"
+    assert names["c"].startswith("MRPC · ")

@@ -32,10 +32,12 @@ from tests.test_arrows import PROJECT
 def test_a_page_names_plotlys_code_so_that_the_browser_loads_it_at_once() -> None:
     (middleware,) = server.middleware()
     guarded = partial(middleware.cls, **middleware.kwargs)
-    headers = dict(answered("http", header=(b"content-type", b"text/html; charset=utf-8"), wrap=guarded)[0]["headers"])
-    file = headers[b"link"].decode().split(">")[0].removeprefix("<./")
-    assert (Path(server.st.__file__).parent / "static" / file).stat().st_size > 1_000_000
-    assert b"link" not in dict(answered("http", header=(b"content-type", b"text/css"), wrap=guarded)[0]["headers"])
+    page, style = (
+        dict(answered("http", header=(b"content-type", kind), wrap=guarded)[0]["headers"])
+        for kind in (b"text/html; charset=utf-8", b"text/css")
+    )
+    file = page[b"link"].decode().split(">")[0].removeprefix("<./")
+    assert (Path(server.st.__file__).parent / "static" / file).stat().st_size > 1_000_000 and b"link" not in style
 
 
 @pytest.mark.parametrize(("base", "path"), [("", "/pdf"), ("/lab/", "/lab/pdf")])
@@ -43,11 +45,9 @@ def test_what_a_pdf_needs_has_an_address(monkeypatch: pytest.MonkeyPatch, base: 
     monkeypatch.setattr(server.st, "get_option", {"server.baseUrlPath": base}.__getitem__)
     (mount,) = server.routes()
     script = (PROJECT / "skillviz/ui/svg_to_pdf.js").read_text()
-    files = [
-        *re.findall(r'"(\S+\.js)"', script),
-        *(f"{face}.ttf" for face in re.findall(r'"(SourceSans3-\w+)"', script)),
-    ]
-    assert mount.path == path and len(files) == 5 and all(mount.app.lookup_path(file)[1] for file in files)
+    faces = [f"{face}.ttf" for face in re.findall(r'"(SourceSans3-\w+)"', script)]
+    found = [bool(mount.app.lookup_path(file)[1]) for file in (*re.findall(r'"(\S+\.js)"', script), *faces)]
+    assert (mount.path, found) == (path, [True] * 5)
 
 
 def upgraded(address: str, origin: str) -> int:
@@ -56,8 +56,7 @@ def upgraded(address: str, origin: str) -> int:
     headers["Sec-WebSocket-Key"] = base64.b64encode(bytes(16)).decode()
     with closing(http.client.HTTPConnection(address.removeprefix("http://"), timeout=30)) as connection:
         connection.request("GET", "/_stcore/stream", headers=headers)
-        with connection.getresponse() as answer:
-            return answer.status
+        return connection.getresponse().status
 
 
 @pytest.mark.slow
@@ -65,8 +64,7 @@ def test_a_refused_origin_asks_nobody_for_an_address(tmp_path: Path) -> None:
     """For an unknown origin Streamlit looks up its public address, and logs a message if it finds none."""
     nobody = {"http_proxy": "http://127.0.0.1:9", "https_proxy": "http://127.0.0.1:9"}
     with served(PROJECT, tmp_path, {"SKILLVIZ_RUNS": str(tmp_path), **nobody}) as address:
-        assert upgraded(address, "https://evil.example") == 403
-        assert upgraded(address, address) == 101
+        assert [upgraded(address, origin) for origin in ("https://evil.example", address)] == [403, 101]
     assert "external IP" not in (tmp_path / "server.log").read_text()
 
 
@@ -84,8 +82,8 @@ def test_every_answer_has_the_header(tmp_path: Path) -> None:
 def test_modules_and_records_are_kept_out_of_collections(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cache, "read_shared", lambda: None)
     monkeypatch.setattr(server.webbrowser, "open", lambda address: None)
-    config = tomllib.loads((PROJECT / ".streamlit/config.toml").read_text())
-    assert config["runner"]["postScriptGC"] is False  # otherwise each script scans all objects that are not frozen
+    runner = tomllib.loads((PROJECT / ".streamlit/config.toml").read_text())["runner"]
+    assert runner["postScriptGC"] is False  # otherwise each script scans all objects that are not frozen
 
     async def ready() -> int:
         async with server.getting_ready(None):
@@ -103,18 +101,15 @@ def test_modules_and_records_are_kept_out_of_collections(monkeypatch: pytest.Mon
 @pytest.mark.slow
 def test_it_opens_the_browser_where_there_is_a_screen(tmp_path: Path) -> None:
     opened = tmp_path / "opened"
-    browser = program(tmp_path / "browser", f'echo "$1" > "{opened}"')
-    port = free_port()
-    command = [sys.executable, "-m", "streamlit", "run", "dashboard.py", "--server.port", str(port)]
-    environment = {**os.environ, "BROWSER": f"{browser} %s", "SKILLVIZ_RUNS": str(tmp_path)}
+    browser, port = program(tmp_path / "browser", f'echo "$1" > "{opened}"'), free_port()
+    streamlit = [sys.executable, "-m", "streamlit", "run", "dashboard.py", "--server.headless", "false"]
     process = subprocess.Popen(
-        [*command, "--server.headless", "false"], cwd=PROJECT, env=environment, stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        [*streamlit, "--server.port", str(port)], cwd=PROJECT, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL, env={**os.environ, "BROWSER": f"{browser} %s", "SKILLVIZ_RUNS": str(tmp_path)},
     )  # fmt: skip
     try:
-        for _ in range(600):
-            if opened.exists() and opened.read_text():
-                break
+        deadline = time.monotonic() + 60
+        while not (opened.exists() and opened.read_text()) and time.monotonic() < deadline:
             time.sleep(0.1)
         assert opened.read_text() == f"http://127.0.0.1:{port}\n", "it asks for nothing first"
     finally:

@@ -1,0 +1,337 @@
+"""Tests of the sentences of methods, tasks and sequences: a claim needs an interval that excludes zero. The command of
+the methods page is right."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from skillviz.analysis.method_points import OTHERS, Selection
+from skillviz.errors import BadInput
+from skillviz.plots.tasks import CHOSEN, SINGLE, UNION_OF
+from skillviz.runs.store import Store
+from skillviz.show import tasks as exhibits
+from skillviz.show.tasks import NO_INTERVALS
+from skillviz.studies.paper.request import study_of
+from skillviz.studies.paper.scales import SMALL
+from skillviz.studies.spec import ExperimentRequest, StudySpec
+from skillviz.studies.subject import place, subject
+from skillviz.tasks.project import located
+from skillviz.ui.chip import lead_of
+from skillviz.ui.pages import continual, methods, tasks
+from skillviz.ui.pages.methods import OTHER, transfer_command
+from tests.show.test_interpolation import plain
+from tests.ui.driven import lacks
+from tests.ui.test_chip import chips
+
+MR = {"base": SMALL.base, "readout": "head", "task": "examples/tasks/mr.yaml", "recipe": "sgd"}
+SUBJ = "examples/tasks/subj.yaml"
+
+
+def command(of: str = "mr", **changed: Any) -> tuple[str, bool]:
+    entry = {**MR, **changed}
+    return transfer_command(SMALL, subject(StudySpec(name="x", runs=(entry,))), str(entry["base"]), of)
+
+
+@pytest.mark.parametrize(
+    ("of", "changed", "more", "is_whole"),
+    [
+        ("mr", {}, "", True),
+        ("mr", {"base": "my/base", "readout": "prompt"}, " --base my/base --readout prompt --tasks mr", True),
+        ("mr", {"finetuned": "FOLDER"}, " --finetuned FOLDER --tasks mr", True),
+        ("subj", {"task": SUBJ}, " --tasks subj --also OTHER.yaml", False),
+        ("mine", {"base": "my/base", "task": "FOLDER/my task.yaml"},
+         f" --base my/base --tasks 'FOLDER/my task.yaml' --also {OTHER}", False),
+    ],
+    ids=["the scale's own", "a base and readout", "a fine-tuned model", "no other data", "a task without other data"],
+)  # fmt: skip
+def test_the_command_names_what_is_ones_own(
+    of: str, changed: dict[str, str], more: str, is_whole: bool, tmp_path: Path
+) -> None:
+    (tmp_path / "my task.yaml").write_text("name: mine\n")
+    line, whole = command(of, **{name: value.replace("FOLDER", str(tmp_path)) for name, value in changed.items()})
+    wanted = f"python -m skillviz reproduce table3 --scale small{more}".replace("FOLDER", str(tmp_path))
+    assert (shlex.split(line), whole) == (shlex.split(wanted), is_whole)
+
+
+@pytest.mark.parametrize(("base", "task"), [(SMALL.base, "mr"), ("my/base", "mr"),
+                                            (SMALL.base, "cr")])  # fmt: skip
+def test_the_command_asks_for_scores_on_other_data(base: str, task: str, tmp_path: Path) -> None:
+    line, is_whole = command(task, base=base, task=f"examples/tasks/{task}.yaml")
+    _, _, study = study_of(_request(line), Store(tmp_path))
+    assert is_whole and any("uci_yelp" in str(entry.get("others")) for entry in study.runs)
+    assert {place(str(entry["base"])) for entry in study.runs} == {place(base)}
+    assert any(task in str(entry["task"]) for entry in study.runs)
+
+
+def test_with_other_data_in_the_place_of_the_word_the_command_takes_them(tmp_path: Path) -> None:
+    line, _ = command("cr", base="my/base", task="examples/tasks/cr.yaml")
+    subj, _ = command("subj", base="my/base", task=SUBJ)
+    assert OTHER not in line and OTHER in subj
+    with pytest.raises(BadInput, match="which no requested task can be scored on"):
+        study_of(_request(subj.replace(OTHER, MR["task"])), Store(tmp_path))
+    other = tmp_path / "other.yaml"
+    other.write_text(located(SUBJ).read_text().replace("name: subj", "name: other"))
+    _, _, study = study_of(_request(subj.replace(OTHER, str(other))), Store(tmp_path))
+    assert [entry for entry in study.runs if entry["task"] != SUBJ or str(other) not in str(entry)] == []
+
+
+def _request(line: str) -> ExperimentRequest:
+    words = shlex.split(line)
+    options = dict(zip(words[5::2], words[6::2], strict=True))
+    lists = {name: (options[f"--{name}"],) for name in ("tasks", "also") if f"--{name}" in options}
+    base, readout = options.get("--base"), options.get("--readout")
+    return ExperimentRequest(words[4], options["--scale"], base, readout=readout, **lists)
+
+
+METRICS = ("accuracy", "ece")
+
+
+def differences(*rows: tuple[str, str, float], half: float = 0.01) -> pd.DataFrame:
+    """Return differences from the graft with intervals of this half width."""
+    return pd.DataFrame(
+        [(method, metric, value, value - half, value + half) for method, metric, value in rows],
+        columns=["method", "metric", "value", "low", "high"],
+    ).assign(debiased=float("nan"), n=100, seeds=3)
+
+
+def further(differences: pd.DataFrame) -> str:
+    """Return the verdicts after the headline's, judged together."""
+    return methods.further_words(methods.judged(differences, METRICS), METRICS)
+
+
+def said(differences: pd.DataFrame) -> str:
+    """Return the page's sentence, without the signs of its one chip."""
+    lead = lead_of(differences, "accuracy", "method", OTHERS)
+    sentence = methods.comparison(lead, Selection("mr", "all", "stagewise"), 0.001)
+    assert sentence.count("-badge[") == 1
+    return chips(sentence).replace("\N{NO-BREAK SPACE}", " ")
+
+
+def test_the_sentence_claims_only_what_an_interval_allows() -> None:
+    frame = differences(
+        ("graft_retrain", "accuracy", 0.02), ("graft_retrain", "ece", 0.005), ("bitfit", "accuracy", -0.03),
+        ("bitfit", "ece", 0.04),
+    )  # fmt: skip
+    assert said(frame) == (
+        "**MR**: accuracy of **region re-trained** better +2.0 points (95%: 1.0–3.0) vs a graft of **0.1%**."
+    )
+    of_accuracy, _, of_ece = chips(further(frame)).replace("  \n", "\n").partition("ECE: ")
+    assert "Accuracy: **BitFit** worse −3.0 points (−4.0 to −2.0)\n" in of_accuracy
+    assert not lacks(of_ece, "**BitFit** worse +4.0 points", "**region re-trained** no clear difference")
+    assert "No stored study" not in of_accuracy + of_ece
+
+
+def test_another_choice_of_a_region_is_told_and_is_no_other_method() -> None:
+    frame = differences(*(("graft_movement", metric, -0.2) for metric in METRICS), half=0.02)
+    assert "worse −20.0 points (95%: −22.0 to −18.0)" in said(frame)
+    both = pd.concat([frame, frame.assign(method="bitfit")], ignore_index=True)
+    assert ["No stored study" in further(rows) for rows in (frame, both)] == [True, False]
+
+
+def test_verdicts_are_judged_among_the_other_methods_in_the_metrics_shown() -> None:
+    rows = differences(
+        ("lora", "accuracy", 0.0101), ("pretrained", "accuracy", -0.3), ("bitfit", "accuracy", 0.001),
+        ("bitfit", "ece", 0.001), ("lora", "nll", 0.5),
+    )  # fmt: skip
+    frame = methods.judged(rows, METRICS)
+    assert frame["holds"].isna().tolist() == [False, True, False, False, True]
+    assert not frame["holds"].fillna(False).any(), "1 of 3 whose interval barely excludes zero"
+    assert said(frame.head(1)).count("better†") == 1
+    assert "0 hold at a false discovery rate of 5%. Verdicts marked † do not." in further(rows)
+    clear = differences(("lora", "accuracy", 0.3), ("bitfit", "accuracy", 0.001))
+    assert "†" not in further(clear) and methods.judged(clear, METRICS)["holds"].tolist() == [True, False]
+
+
+PAIR = [("related", 0.3, 0.25, 0.35), ("unrelated", 0.1, 0.08, 0.12)]
+BY_CHANCE = {"kind": "overlap", "chance": 0.03, "chance_low": 0.02, "chance_high": 0.04, "pairs": 4, "seeds": 3}
+
+
+@pytest.mark.parametrize(
+    ("rows", "kind", "says"),
+    [
+        ([*PAIR, ("related - unrelated", 0.2, 0.1, 0.3)], "overlap", [
+            "^**Related tasks share more** confirmed: related 30.0% (25.0–35.0), unrelated 10.0% (8.0–12.0) "
+            "of one region's entries; difference +20.0 points (95%: 10.0–30.0, 3 mask seeds); "
+            "by chance 3% (95%: 2–4%).$"]),
+        ([*PAIR, ("related - unrelated", -0.2, -0.3, -0.1)], "overlap", ["share more** contradicted: "]),
+        ([*PAIR, ("related - unrelated", 0.2, -0.1, 0.5)], "overlap", ["share more** inconclusive: "]),
+        ([*PAIR, ("related - unrelated", 0.2, np.nan, np.nan)], "overlap",
+         ["not measured: ", "difference +20.0 points (one mask seed, so no interval)"]),
+        (PAIR[1:], "overlap", ["unrelated 10.0%", "No two of these tasks are of one family"]),
+        (PAIR, "iou", ["^No two regions were compared.$"]),
+    ],
+    ids=["more", "less", "open", "one seed", "no kin", "nothing compared"],
+)  # fmt: skip
+def test_more_less_or_open_is_read_off_the_interval(rows: list[tuple], kind: str, says: list[str]) -> None:
+    frame = pd.DataFrame(rows, columns=["relation", "value", "low", "high"])
+    told = tasks.isolation(frame.assign(**BY_CHANCE), kind)
+    assert not lacks(f"^{chips(plain(told))}$", *says) and told.count("-badge[") == (len(rows) > 2)
+
+
+GAIN = pd.DataFrame(
+    [
+        ("a", "a", 0.9, 0.8, 1.0), ("b", "b", 0.6, 0.5, 0.7), ("a", "b", 0.3, 0.1, 0.5), ("b", "a", 0.1, -0.1, 0.3),
+        ("a", "c", -0.3, -0.5, -0.1), ("ab", "a", 1.0, 0.9, 1.1), ("c", "c", np.nan, np.nan, np.nan),
+    ],
+    columns=["of", "task", "value", "low", "high"],
+)  # fmt: skip
+GAIN = GAIN.assign(region_tasks=GAIN.pop("of").map(lambda names: tuple(names)))
+UNKNOWN = GAIN.assign(low=np.nan, high=np.nan)
+KIN = {("a", "b"): "related", ("b", "a"): "related", ("a", "c"): "unrelated"}
+# The ends of a range over tasks are not written as an interval's.
+SPAN = (
+    "A region recovers between **60.0%** and **90.0%** of the multi-task model's gain on its own task, "
+    "depending on the task. "
+)
+
+
+@pytest.mark.parametrize(
+    ("gain", "kin", "says"),
+    [
+        (GAIN, KIN, [
+            SPAN, "In 2 pairs of related tasks, one task's region helps the other in 1 and harms it in 0",
+            "In 1 pair of unrelated tasks, one task's region helps the other in 0 and harms it in 1",
+            "Of 3 comparisons, 2 exclude zero; chance alone would give about 0.2. 2 hold"]),
+        (GAIN.iloc[:0], KIN, ["^$"]),
+        (GAIN.iloc[:1], {}, ["^A region recovers **90.0%** of the multi-task model's gain on its own task."]),
+        (UNKNOWN, KIN, [f"^{SPAN}{NO_INTERVALS}$"]),
+    ],
+    ids=["several", "none", "one task has no span", "without intervals, said once"],
+)  # fmt: skip
+def test_transfer_counts_what_leaves_out_nought(gain: pd.DataFrame, kin: dict, says: list[str]) -> None:
+    assert not lacks(f"^{plain(tasks.transfer(gain, kin))}$", *says)
+
+
+@pytest.mark.parametrize("draw", ["gain", "union"])
+def test_figures_of_gains_say_what_their_intervals_are_or_that_there_are_none(draw: str) -> None:
+    frames = [frame.assign(purified=False, what=CHOSEN, n=100, seeds=3) for frame in (GAIN, UNKNOWN)]
+    drawn = [exhibits.gain(rows, ("a", "b", "c"), "light") if draw == "gain" else
+             exhibits.union(rows.drop_duplicates("task"), ("a",), "light") for rows in frames]  # fmt: skip
+    said = [(NO_INTERVALS in one.reads, "95% interval" in one.reads, bool(one.intervals)) for one in drawn]
+    assert said == [(False, True, True), (True, False, False)]
+
+
+ROWS = pd.DataFrame(
+    [("a", UNION_OF, 0.9, 0.8, 1.0), ("b", UNION_OF, 0.2, -0.1, 0.5), ("c", UNION_OF, 0.3, 0.1, 0.5)],
+    columns=["task", "what", "value", "low", "high"],
+)
+OWN = pd.concat([ROWS.assign(what=CHOSEN), ROWS[ROWS["task"] == "b"].assign(what=SINGLE)])
+ALONE = UNKNOWN[UNKNOWN["value"].notna()].assign(what=CHOSEN).drop_duplicates("task")
+
+
+@pytest.mark.parametrize(
+    ("rows", "union", "without", "says"),
+    [
+        (ROWS, ("a", "b"), (), ["The union of a and b recovers **90%** (80–100) on a and **20%** (−10 to 50) on b",
+                                "outside it, **30%** (10–50) on c.$"]),
+        (OWN, ("a",), (), ["^The region of a recovers **90%** (80–100) on a; outside"]),
+        (ALONE, ("a",), (), ["^The region of a recovers **90%** on a; outside it, **60%** on b"]),
+        (ROWS.iloc[[0, 2]], ("a", "b"), ("b",), [
+            "^The union of a and b recovers **90%** (80–100) on a; outside it, **30%** (10–50) on c. "
+            "On b the multi-task model gains nothing.$"]),
+        (ROWS.iloc[2:], ("a", "b"), ("a", "b"), ["^Outside it, the union of a and b recovers **30%** (10–50) on c."]),
+        (ROWS.iloc[:0], ("a", "b"), ("a", "b"), [
+            "^There is no gain for the union of a and b to recover. On a and b the multi-task model gains nothing."]),
+    ],
+    ids=["union", "one region", "no interval", "no gain on one", "no gain inside", "no gain"],
+)  # fmt: skip
+def test_a_union_is_told_inside_and_outside_and_tasks_without_a_gain_are_named_once(
+    rows: pd.DataFrame, union: tuple[str, ...], without: tuple[str, ...], says: list[str]
+) -> None:
+    said = plain(tasks.union_words(rows, union, without))
+    assert not lacks(f"^{said}$", *says) and lacks(said, "n/a", "interval") == ["n/a", "interval"]
+
+
+LOST = (-0.1, -0.15, -0.05)
+TOLD = ["a", "b", "metric", "task", "value", "low", "high"]
+NAIVE = ("continual_naive", "independent")
+
+
+def stages(change: tuple[float, float, float], metric: str = "accuracy") -> pd.DataFrame:
+    still = (0.0, 0.0, 0.0)
+    rows = [
+        (mode, stage, "ab"[stage - 1], task, metric, 0.8, *moved)
+        for mode, own in (("naive", change), ("grafting", still))
+        for stage, task, moved in ((1, "a", still), (2, "a", own), (2, "b", still))
+    ]
+    columns = ["mode", "stage", "stage_task", "task", "metric", "value", "change", "change_low", "change_high"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def told(*rows: tuple) -> pd.DataFrame:
+    return pd.DataFrame(rows, columns=TOLD)
+
+
+def beside(stages: pd.DataFrame, told: pd.DataFrame, metric: str) -> str:
+    """Return the sentence on the distance to a model of one task, with chips as plain words."""
+    return chips(plain(continual.beside_words(stages, told, metric)))
+
+
+def test_the_headline_has_one_verdict_on_the_task_learned_first() -> None:
+    frame = stages(LOST)
+    found = told(*(("continual_graft", "continual_naive", "accuracy", task, 0.2, 0.1, 0.3) for task in "ba"))
+    said = continual.summary(frame, found, "accuracy")
+    assert said.count("-badge[") == 1 and chips(plain(said)) == (
+        "Accuracy on the first task after all were learned, training within regions vs naive training: "
+        "**a** better +20.0 points (95%: 10.0–30.0)."
+    )
+    rest = beside(frame, found, "accuracy")
+    assert "**Training within regions** vs naive training. Accuracy: **b** better" in rest
+    assert "**a** better" not in rest
+    assert "No paired comparison" in continual.summary(frame, told(), "accuracy")
+    assert "Fewer than two stages" in continual.summary(frame[frame["stage"] == 1], found, "accuracy")
+
+
+@pytest.mark.parametrize(
+    ("change", "metric", "says"),
+    [
+        (LOST, "accuracy", [
+            "^- **Naive training**, accuracy since each task was learned: a **lost** 10.0 points (5.0–15.0).\n"
+            "- **Training within regions**, accuracy since each task was learned: a is unchanged, prediction by "
+            "prediction.$"]),
+        ((0.1, 0.05, 0.15), "accuracy", ["a **gained** 10.0 points"]),
+        ((-0.1, -0.2, 0.01), "accuracy", ["a −10.0 points (−20.0 to 1.0), no clear difference."]),
+        ((0.1, 0.05, 0.15), "ece", ["a **rose** by 10.0 points"]),
+    ],
+)  # fmt: skip
+def test_a_change_since_a_task_was_learned_is_told_with_its_interval(
+    change: tuple[float, float, float], metric: str, says: list[str]
+) -> None:
+    assert not lacks(f"^{plain(continual.since_learned(stages(change, metric), metric))}$", *says)
+
+
+@pytest.mark.parametrize(
+    ("metric", "rows", "says", "omits"),
+    [
+        ("accuracy", [], [], ["better", "worse"]),
+        ("accuracy", [(*NAIVE, "accuracy", task, value, value - 0.05, value + 0.05)
+                      for task, value in (("a", -0.15), ("b", 0.01), ("c", 0.15), ("d", -0.2))],
+         ["\n- **Naive training** vs one model per task. Accuracy: **a** worse −15.0 points (−20.0 to −10.0); "
+          "**c** better +15.0 points (10.0–20.0); **d** worse −20.0 points (−25.0 to −15.0); "
+          "**b** no clear difference\n"],
+         ["**Training within regions** vs"]),
+        ("ece", [(*NAIVE, "ece", "a", 0.1, 0.05, 0.15)], ["ECE: **a** worse +10.0 points"], []),
+    ],
+    ids=["nothing compared", "within regions not compared", "more ECE is worse"],
+)  # fmt: skip
+def test_tasks_are_judged_beside_a_model_of_one_task_with_their_intervals(
+    metric: str, rows: list[tuple], says: list[str], omits: list[str]
+) -> None:
+    said = beside(stages(LOST, metric), told(*rows), metric)
+    assert not lacks(said, *says) and lacks(said, *omits) == omits
+
+
+def test_comparisons_are_counted_and_an_ece_is_told_with_its_debiased_change() -> None:
+    frame = stages((0.1, 0.05, 0.15), "ece").assign(change_debiased=0.09)
+    found = told(*((*NAIVE, "ece", task, 0.1, 0.05, 0.15) for task in "ab")).assign(debiased=0.08)
+    assert "by 9.0 points" in plain(continual.since_learned(frame, "ece"))
+    said = beside(frame, found, "ece")
+    assert "+8.0 points (5.0–15.0)" in said and said.endswith(
+        "Of 4 comparisons, 3 exclude zero; chance alone would give about 0.2. 3 hold at a false discovery rate of 5%."
+    )
