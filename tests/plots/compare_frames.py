@@ -25,12 +25,12 @@ def scores() -> pd.DataFrame:
     """Return values of the six runs with intervals."""
     rng = np.random.default_rng(5)
     rows = [
-        (key, metric, value, value - half, value + half)
+        (key, metric, centre + rng.normal(0, half), half)
         for key in KEYS
         for metric, centre, half in (("accuracy", 0.8, 0.018), ("ece", 0.05, 0.012), ("nll", 0.43, 0.03))
-        for value in (centre + rng.normal(0, half),)
     ]
-    return pd.DataFrame(rows, columns=["run", "metric", "value", "low", "high"])
+    frame = pd.DataFrame(rows, columns=["run", "metric", "value", "half"])
+    return frames.with_ends(frame, frame["half"])
 
 
 def differences() -> pd.DataFrame:

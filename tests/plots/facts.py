@@ -16,7 +16,8 @@ def at(of: Any, path: str) -> Any:
     name, slash, path = path.rpartition("/")
     if slash:
         of = [trace for trace in of.data if trace.name == name]
-        path = path if path[0] in "*0123456789" else f"0.{path}" if len(of) == 1 else f"{name}: {len(of)} traces"
+        if path[0] not in "*0123456789":
+            (of,) = of
     first, _, rest = path.partition(".")
     if first == "*":
         return [at(one, rest) if rest else one for one in of]

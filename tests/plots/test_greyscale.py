@@ -106,15 +106,17 @@ def test_no_two_marks_of_a_panel_differ_in_color_alone(name: str) -> None:
     assert mistaken(with_dark_marks(draw(name, "dark")), GROUND["dark"]) == []
 
 
-def test_marks_that_differ_in_color_alone_would_be_seen() -> None:
-    green, red = {"color": "#007A5A", "size": 8}, {"color": "#C44E00", "size": 8}  # 3.3 apart in lightness
-    figure = go.Figure([go.Scatter(x=[1], y=[1], mode="markers", marker=mark) for mark in (green, red)])
-    assert len(mistaken(figure, "#FFFFFF")) == 1
-    figure.data[1].marker.symbol = "diamond"
-    assert mistaken(figure, "#FFFFFF") == []
-    figure.data[1].marker = {**red, "color": "#FFB070"}
-    assert mistaken(figure, "#FFFFFF") == []
-    figure.data[1].marker = {**red, "opacity": 0.3}
-    assert mistaken(figure, "#FFFFFF") == []
-    bars = go.Figure([go.Bar(x=[1], y=[1], marker_color=mark["color"]) for mark in (green, red)])
+@pytest.mark.parametrize(
+    ("change", "count"),
+    [({}, 1), ({"symbol": "diamond"}, 0), ({"color": "#FFB070"}, 0), ({"opacity": 0.3}, 0), ({"size": 13}, 0)],
+)
+def test_marks_that_differ_in_color_alone_would_be_seen(change: dict[str, object], count: int) -> None:
+    """The two colors are 3.3 apart in lightness."""
+    marks = [{"color": "#007A5A", "size": 8}, {"color": "#C44E00", "size": 8, **change}]
+    figure = go.Figure([go.Scatter(x=[1], y=[1], mode="markers", marker=mark) for mark in marks])
+    assert len(mistaken(figure, "#FFFFFF")) == count
+
+
+def test_bars_that_differ_in_color_alone_would_be_seen() -> None:
+    bars = go.Figure([go.Bar(x=[1], y=[1], marker_color=color) for color in ("#007A5A", "#C44E00")])
     assert len(mistaken(bars, "#FFFFFF")) == 1

@@ -29,48 +29,43 @@ def drawn(theme: str) -> go.Figure:
     return figure.update_layout(template=template(theme))
 
 
-def test_each_mark_has_its_counterpart() -> None:
-    figure = with_dark_marks(drawn("dark"))
-    green, grey = dark_mark(GREEN), dark_mark(GREY)
-    assert list(figure.data[0].marker.color) == [green, "#123456"]
-    assert figure.data[0].fillcolor == "rgba(61,184,142,0.3)"
-    assert list(figure.data[1].marker.color) == [green, grey] and figure.data[1].line.color == green
-    assert figure.layout.shapes[0].line.color == grey
-    assert figure.layout.annotations[0].font.color == green and figure.layout.annotations[0].text == GREEN
-    assert figure.to_dict()["data"][2] == drawn("dark").to_dict()["data"][2], "a scale of values is no mark"
+def test_each_mark_has_its_counterpart_and_nothing_else_changes() -> None:
+    """A scale of values is no mark."""
+    figure, green, grey = with_dark_marks(drawn("dark")), dark_mark(GREEN), dark_mark(GREY)
+    assert [list(trace.marker.color) for trace in figure.data[:2]] == [[green, "#123456"], [green, grey]]
+    assert (figure.data[0].fillcolor, figure.data[1].line.color) == ("rgba(61,184,142,0.3)", green)
+    (note,), (line,) = figure.layout.annotations, figure.layout.shapes
+    assert (line.line.color, note.font.color, note.text) == (grey, green, GREEN)
+    assert figure.to_dict()["data"][2] == drawn("dark").to_dict()["data"][2]
     assert figure.layout.template == template("dark")
 
 
 def test_a_light_figure_is_left_as_it_is_and_a_dark_one_is_copied() -> None:
-    light, dark = drawn("light"), drawn("dark")
-    before = dark.to_json()
-    assert with_dark_marks(light) is light
-    assert with_dark_marks(dark).to_json() != before == dark.to_json()
+    light, dark, before = drawn("light"), drawn("dark"), drawn("dark").to_json()
+    assert with_dark_marks(light) is light and with_dark_marks(dark).to_json() != before == dark.to_json()
 
 
 @pytest.mark.parametrize("name", ["state_comparison", "named_by_size", "reliability_diagram", "confidence_histogram"])
 def test_no_mark_of_the_light_theme_is_left(name: str) -> None:
+    """A figure without marks would prove nothing."""
     parts = json.loads(with_dark_marks(draw(name, "dark")).to_json())
-    parts["layout"].pop("template")
-    text = json.dumps(parts)
-    assert not [color for color in marks() if color in text]
-    assert any(color in draw(name, "dark").to_json() for color in marks())  # a figure without marks would prove nothing
+    text = json.dumps({**parts, "layout": {**parts["layout"], "template": None}})
+    assert [color for color in marks() if color in text] == []
+    assert any(color in draw(name, "dark").to_json() for color in marks())
 
 
 @pytest.mark.cases(4, 20)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_every_figure_grows_and_keeps_its_data(name: str) -> None:
-    figure = draw(name)
-    before = figure.to_json()
+    figure, before = draw(name), draw(name).to_json()
     large = enlarged(figure, 2)
     assert figure.to_json() == before
-    assert large.layout.height == 2 * figure.layout.height
-    assert large.layout.template.layout.font.size == 2 * figure.layout.template.layout.font.size
-    assert [t.name for t in large.data] == [t.name for t in figure.data]
-    told, grown = figure.to_dict(), large.to_dict()
-    for old, new in zip(told["data"], grown["data"], strict=True):
-        assert {key: str(old.get(key)) for key in VALUES} == {key: str(new.get(key)) for key in VALUES}
+    sizes = [(one.layout.height, one.layout.template.layout.font.size) for one in (figure, large)]
+    assert sizes[1] == tuple(2 * size for size in sizes[0])
+    told, grown = ([{key: str(trace.get(key)) for key in VALUES} for trace in one.to_dict()["data"]]
+                   for one in (figure, large))  # fmt: skip
+    assert told == grown
 
 
 def test_what_is_in_pixels_and_what_is_not() -> None:
@@ -82,12 +77,12 @@ def test_what_is_in_pixels_and_what_is_not() -> None:
          "margin": {"l": 8, "r": 12}, "legend": {"y": 1.02}},
     )  # fmt: skip
     large = enlarged(figure, 1.5)
-    assert large.data[0].marker.size == (6, 9) and large.data[0].marker.opacity == 0.5
-    assert large.data[0].line.width == 3 and large.data[0].x == (1, 2) and large.data[0].textfont.size == 18
-    note, axis = large.layout.annotations[0], large.layout.xaxis
+    (line,), (note,), axis, layout = large.data, large.layout.annotations, large.layout.xaxis, large.layout
+    assert (line.marker.size, line.line.width, line.textfont.size) == ((6, 9), 3, 18)
+    assert (line.marker.opacity, line.x) == (0.5, (1, 2))
     assert (note.ax, note.ay, note.font.size, note.x) == (15, -30, 16.5, 1)
-    assert axis.range == (0, 5) and (axis.title.font.size, axis.title.standoff) == (19.5, 12)
-    assert (large.layout.height, large.layout.margin.l, large.layout.legend.y) == (450, 12, 1.02)
+    assert (axis.range, axis.title.font.size, axis.title.standoff) == ((0, 5), 19.5, 12)
+    assert (layout.height, layout.margin.l, layout.legend.y) == (450, 12, 1.02)
 
 
 def test_a_tail_that_stands_on_an_axis_stays_there() -> None:
