@@ -9,9 +9,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from unittest.mock import Mock
 
 import pandas as pd
 import pytest
@@ -23,7 +25,7 @@ from skillviz.runs.run import Run
 from skillviz.runs.session import Session
 from skillviz.runs.store import Store
 from skillviz.studies.engine import Outcome, run_study
-from skillviz.studies.finetuned_model import FineTunedSpec, folder_of
+from skillviz.studies.finetuned_model import FineTunedArtifact, FineTunedSpec, folder_of
 from skillviz.studies.plan import study_plan
 from skillviz.studies.results import Results
 from skillviz.studies.spec import ExperimentRequest, StudySpec
@@ -31,7 +33,7 @@ from skillviz.studies.status import status
 from skillviz.studies.step import StudyStep
 from skillviz.studies.store import StudyFolder, list_studies
 from skillviz.tasks.project import finetuned_root
-from tests.studies.tiny_study import REGION, every_kind, few, study_of, tasks
+from tests.studies.tiny_study import REGION, every_kind, few, study_of, tasks, tiny_world
 
 pytestmark = pytest.mark.slow
 
@@ -86,13 +88,13 @@ def made(store: Store) -> dict[str, str]:
 
 def test_a_study_of_every_kind_runs_through(whole: Whole) -> None:
     study, store, _, outcome = whole
-    assert outcome.is_whole and len(outcome.finished) == len(study_plan(study).steps) and not outcome.skipped
-    frame = status(study, store)
-    assert set(frame["state"]) == {"finished"} and (frame["seconds"] > 0).all()
-    record = only_study(store).record
-    assert (record.status, record.command, record.workers) == ("finished", "the command", 1)
-    assert record.seconds > 0 and all(note.state == "finished" for note in record.steps.values())
-    assert {"scores", "differences"} <= set(only_study(store).tables())
+    frame, folder = status(study, store), only_study(store)
+    assert (outcome.is_whole, len(outcome.finished), len(outcome.skipped)) == (True, len(frame), 0)
+    assert len(frame) == len(study_plan(study).steps) and (frame["seconds"] > 0).all() and folder.record.seconds > 0
+    assert {*frame["state"], *(note.state for note in folder.record.steps.values())} == {"finished"}
+    told = folder.record
+    assert (told.status, told.command, told.workers) == ("finished", "the command", 1)
+    assert {"scores", "differences"} <= set(folder.tables())
 
 
 def test_results_are_found_by_labels(whole: Whole) -> None:
@@ -101,16 +103,15 @@ def test_results_are_found_by_labels(whole: Whole) -> None:
     runs = results.runs(task_name="two", recipe="sgd", localizer="random")
     assert [run.spec.seed for run in runs] == [0, 1] and results.entry(runs[0])["finetune_seed"] == 0
     (score,) = results.scores(recipe="graft-retrain", on="two")
-    assert score.dataset == "two" and 0 <= (score.metrics["finetuned"]["accuracy"] or 0) <= 1
     assert set(score.metrics) == {"pretrained", "finetuned"} == set(score.intervals)
+    assert score.dataset == "two" and 0 <= (score.metrics["finetuned"]["accuracy"] or 0) <= 1
     assert score.record.unfitted == "at end", "nothing to fit on a handful of validation examples"
     frame = score.predictions()
     assert set(frame["state"]) == {"pretrained", "finetuned"} and set(frame["dataset"]) == {"two"}
-    spec = results.finetuned_of(score)
-    assert spec is not None and spec.recipe == "graft-retrain"
+    spec, several = (results.finetuned_of(one) for one in (score, results.scores(mode="naive", stage=2)[0]))
+    assert spec is not None and several is not None and spec.recipe == "graft-retrain"
     assert results.training_record(spec)["finetune"]["recipe"]
-    several = results.finetuned_of(results.scores(mode="naive", stage=2)[0])
-    assert several is not None and set(results.training_record(several)["finetune"]) == {"1/one", "2/one", "2/two"}
+    assert set(results.training_record(several)["finetune"]) == {"1/one", "2/one", "2/two"}
     assert results.training_record(several, "two", 2)["finetune"]["task"] == "two"
 
 
@@ -150,19 +151,11 @@ class Crash(BaseException):
 
 def crashing(study: StudySpec, store: Store, draw: random.Random) -> bool:
     """Run a study that crashes at a random report; return True if it finished before."""
-    left = draw.randint(1, 25)
-
-    def told(*_: Any) -> None:
-        nonlocal left
-        left -= 1
-        if left == 0:
-            raise Crash
-
-    try:
+    told = Mock(side_effect=[*[None] * (draw.randint(1, 25) - 1), Crash])
+    with suppress(Crash):
         run_study(study, store, progress=told, on_step=told)
-    except Crash:
-        return False
-    return True
+        return True
+    return False
 
 
 @pytest.mark.nightly
@@ -221,8 +214,6 @@ def test_two_workers_come_to_the_same_tables(small: Small, store: Store, monkeyp
 
 
 def test_members_are_made_anew_when_their_data_change(tmp_path: Path) -> None:
-    from tests.studies.tiny_study import tiny_world
-
     tiny_world(tmp_path / "world")
     study, store = few(tmp_path / "world"), Store(tmp_path / "runs")
     run_study(study, store)
@@ -235,21 +226,15 @@ def test_members_are_made_anew_when_their_data_change(tmp_path: Path) -> None:
 
 
 def test_a_retrained_model_is_made_again_with_its_region_or_version(whole: Whole) -> None:
-    from skillviz.studies.finetuned_model import FineTunedArtifact
-
     study, store, _, _ = whole
     spec = next(model for model in study_plan(study).finetuned if model.recipe == "graft-retrain")
-    model = FineTunedArtifact(spec).current(store)
-    assert model is not None and model.path == folder_of(spec)
-    record = json.loads((folder_of(spec) / "finetuned_model.json").read_text())
-    assert list(record["regions"]) == [spec.regions[0].key()]
-    record["regions"] = {spec.regions[0].key(): "of another region"}
-    kept = (folder_of(spec) / "finetuned_model.json").read_text()
-    of_other = {**json.loads((folder_of(spec) / "finetuned_model.json").read_text()), "layout": 0}
-    for other in (record, of_other):
-        (folder_of(spec) / "finetuned_model.json").write_text(json.dumps(other))
+    file, (key,) = folder_of(spec) / "finetuned_model.json", (region.key() for region in spec.regions)
+    model, kept = FineTunedArtifact(spec).current(store), file.read_text()
+    assert model is not None and model.path == file.parent and list(json.loads(kept)["regions"]) == [key]
+    for other in ({"regions": {key: "of another region"}}, {"layout": 0}):
+        file.write_text(json.dumps({**json.loads(kept), **other}))
         assert FineTunedArtifact(spec).current(store) is None
-    (folder_of(spec) / "finetuned_model.json").write_text(kept)
+    file.write_text(kept)
 
 
 def test_a_member_that_fails_takes_along_only_what_needs_it(tiny: Path, store: Store) -> None:
@@ -261,66 +246,59 @@ def test_a_member_that_fails_takes_along_only_what_needs_it(tiny: Path, store: S
         {"task": one, "recipe": "graft-retrain", "region": {**REGION, "finetune": {"lr": 1e30}}, "localizer": "none"},
         {**entry, "task": two},
     )
-    told: list[tuple[str, str]] = []
-    outcome = run_study(broken, store, on_step=lambda n, c, step, what: told.append((step.kind, what)))
+    outcome = run_study(broken, store)
     ((step, failure),) = outcome.failed
-    assert step.kind == "finetune" and "the loss became" in failure.message
+    assert isinstance(step.spec, FineTunedSpec) and step.kind == "finetune" and "the loss became" in failure.message
     assert [s.kind for s in outcome.not_reached] == ["localize", "finetune", "score", "table"]
     assert [s.kind for s in outcome.finished] == ["finetune", "localize"]
-    record = only_study(store).record
-    assert record.status == "failed" and record.steps[step.key].error == failure
-    frame = status(broken, store).set_index("title")
-    assert frame.loc[step.title, "state"] == "failed" and "the loss became" in frame.loc[step.title, "error"]
-    assert isinstance(step.spec, FineTunedSpec)
+    record, told = only_study(store).record, status(broken, store).set_index("title").loc[step.title]
+    assert (record.status, record.steps[step.key].error, told["state"]) == ("failed", failure, "failed")
+    assert "the loss became" in told["error"]
     root = folder_of(step.spec).parent
     assert [path.name for path in root.glob(".*")] == [".locks"] and len(list(root.glob("[!.]*"))) == 1
     again = run_study(broken, store)
     assert [s.key for s, _ in again.failed] == [step.key] and len(again.skipped) == 2
 
 
-def test_what_cannot_be_done_is_said_before_anything_is_made(tiny: Path, store: Store) -> None:
-    one, two = tasks(tiny)
-    good = {"task": one, "recipe": "sgd", "localizer": "movement", "size": "5%"}
-    by_key = {"expression": {"run": f"key:{'0' * 64}"}}
-    wrong: list[tuple[dict[str, Any], str]] = [
-        ({**good, "task": str(tiny / "none.yaml")}, "there is no task file"),
-        ({**good, "base": str(tiny / "none")}, "none"),
-        ({**good, "size": "9999999"}, "9,999,999 entries"),
-        ({**good, "options": {"colour": 1}}, "no option 'colour'"),
-        ({**good, "readout": "prompt"}, "readout"),
-        ({**good, "localizer": "expression", "options": by_key}, "neither in this study nor finished"),
-        ({**good, "recipe": "lora", "finetune": {"grid": "tiny"}}, "'tiny' is not a grid"),
-    ]
-    for entry, words in wrong:
-        with pytest.raises(SkillvizError) as caught:
-            run_study(study_of(tiny, good, entry), store)
-        assert "entry 2" in str(caught.value) and words in str(caught.value) and "\n" not in str(caught.value)
+GOOD = {"recipe": "sgd", "localizer": "movement", "size": "5%"}
+
+
+@pytest.mark.parametrize(
+    ("entry", "words"),
+    [
+        ({"task": "none.yaml"}, "there is no task file"),
+        ({"base": "none"}, "none"),
+        ({"size": "9999999"}, "9,999,999 entries"),
+        ({"options": {"colour": 1}}, "no option 'colour'"),
+        ({"readout": "prompt"}, "readout"),
+        ({"localizer": "expression", "options": {"expression": {"run": f"key:{'0' * 64}"}}},
+         "neither in this study nor finished"),
+        ({"recipe": "lora", "finetune": {"grid": "tiny"}}, "'tiny' is not a grid"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_done_is_said_before_anything_is_made(
+    tiny: Path, store: Store, entry: dict[str, Any], words: str
+) -> None:
+    wrong = {k: str(tiny / v) if k in ("task", "base") else v for k, v in entry.items()}
+    good = {**GOOD, "task": tasks(tiny)[0]}
+    with pytest.raises(SkillvizError, match=f"entry 2.*{words}") as caught:
+        run_study(study_of(tiny, good, {**good, **wrong}), store)
+    assert "\n" not in str(caught.value) and not store.root.exists()
+
+
+def test_an_unknown_experiment_is_refused_before_anything_is_made(tiny: Path, store: Store) -> None:
     with pytest.raises(BadInput, match="'table99' is not an experiment"):
         run_study(few(tiny).model_copy(update={"request": ExperimentRequest("table99")}), store)
     assert not store.root.exists()
 
 
 def test_a_study_under_way_is_not_begun_twice(tiny: Path, store: Store) -> None:
-    caught: list[str] = []
+    states: list[str] = []
 
-    def inside(number: int, count: int, step: StudyStep, what: str) -> None:
-        if not caught:
-            with pytest.raises(BadInput) as error:
+    def inside(*_: object) -> None:
+        if not states:
+            with pytest.raises(BadInput, match="running in another process"):
                 run_study(few(tiny), store)
-            caught.append(str(error.value))
-            assert status(few(tiny), store)["state"].tolist()[0] == "running"
+            states.extend(status(few(tiny), store)["state"])
 
-    assert run_study(few(tiny), store, on_step=inside).is_whole
-    assert "running in another process" in caught[0]
-
-
-def test_ctrl_c_leaves_a_study_that_goes_on(tiny: Path, store: Store) -> None:
-    def stop(progress: Progress) -> None:
-        if progress.phase == "search":
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        run_study(few(tiny), store, progress=stop)
-    assert only_study(store).record.status == "cancelled"
-    assert [entry.record.status for entry in store.unfinished()] == ["cancelled"]
-    assert run_study(few(tiny), store).is_whole and not store.unfinished()
+    assert run_study(few(tiny), store, on_step=inside).is_whole and states[0] == "running"

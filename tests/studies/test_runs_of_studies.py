@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
-from skillviz.errors import BadInput, DiskFull
+from skillviz.errors import DiskFull
 from skillviz.runs import produce as engine
 from skillviz.runs.process import Progress
 from skillviz.runs.record import Failure
@@ -20,6 +20,7 @@ from skillviz.studies.plan import study_plan
 from skillviz.studies.results import Results
 from skillviz.studies.spec import StudySpec, read_study
 from skillviz.studies.step import StudyStep
+from skillviz.studies.store import list_studies
 from tests.tiny import tiny_pair, tiny_task
 
 pytestmark = pytest.mark.slow
@@ -42,20 +43,18 @@ runs:
 """
 
 
-@pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a tiny pair, a task, and a study file of ten runs."""
-    folder = tmp_path_factory.mktemp("world")
-    tiny_pair(folder, steps=30)
-    tiny_task(folder, rows=24)
+def write_study(folder: Path, rows: int = 8, steps: int = 0) -> StudySpec:
+    """Write a tiny pair, a task, and a study file of ten runs; return the study in the file."""
+    tiny_pair(folder, steps=steps)
+    tiny_task(folder, rows=rows)
     (folder / "study.yaml").write_text(FILE.format(folder=folder))
-    return folder
+    return read_study(folder / "study.yaml")
 
 
-@pytest.fixture
-def study(world: Path) -> StudySpec:
-    """Return the study in the file."""
-    return read_study(world / "study.yaml")
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> StudySpec:
+    """Return a study of ten runs."""
+    return write_study(tmp_path_factory.mktemp("world"), rows=24, steps=30)
 
 
 def only(study: StudySpec, count: int) -> StudySpec:
@@ -64,70 +63,9 @@ def only(study: StudySpec, count: int) -> StudySpec:
     return StudySpec(name=study.name, runs=runs)
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    """Return an empty store whose root does not exist yet."""
-    return Store(tmp_path / "runs")
-
-
 def runs(steps: list[StudyStep]) -> int:
     """Return the number of steps that are runs."""
     return sum(step.kind == "localize" for step in steps)
-
-
-def test_lists_stand_for_one_run_each(study: StudySpec) -> None:
-    specs = study_plan(study).runs
-    assert len(specs) == 10
-    assert [(s.localizer, s.sizes, s.seed) for s in specs[:4]] == [
-        ("movement", ("1%",), 0), ("movement", ("5%",), 0), ("random", ("1%",), 0), ("random", ("1%",), 1),
-    ]  # fmt: skip
-    assert specs[4].sizes == ("0.05",) and all(s.steps == 2 for s in specs)
-
-
-def test_the_same_run_asked_for_twice_is_one() -> None:
-    entry = {"base": "b", "finetuned": "f", "task": "t", "seed": [0, 1]}
-    assert len(study_plan(StudySpec(name="s", runs=(entry, {**entry, "seed": 1}))).runs) == 2
-
-
-def test_sizes_is_one_run_of_several() -> None:
-    entry = {"base": "b", "finetuned": "f", "task": "t"}
-    assert study_plan(StudySpec(name="s", runs=({**entry, "sizes": ["1%", 7]},))).runs[0].sizes == ("1%", "7")
-    with pytest.raises(BadInput, match="not both"):
-        study_plan(StudySpec(name="s", runs=({**entry, "sizes": ["1%"], "size": 3},)))
-
-
-@pytest.mark.parametrize(
-    ("text", "word"),
-    [
-        ("", "a name and a list of runs"),
-        ("- a", "a list of runs"),
-        ("name: x", "runs"),
-        ("name: x\nruns: []", "runs"),
-        ("token: s3cret\n", "^(?!.*(token|s3cret)).*a list of runs"),
-        ("- {hosts: s3cret}", "^(?!.*(hosts|s3cret)).*a list of runs"),
-        ("password: *s3cret\n", "^(?!.*s3cret).*undefined alias in line 1"),
-        ('a: "s3cret\nb: @s3cret', "^(?!.*s3cret).*cannot be read"),
-        ("name: x\nruns: [{}]\nsurprise: 1", "surprise"),
-        ("name: [", "cannot be read"),
-        ("name: !!python/object/apply:os.system [ls]\nruns: [{}]", "cannot be read"),
-    ],
-)
-def test_a_file_that_cannot_be_a_study_is_one_sentence(tmp_path: Path, text: str, word: str) -> None:
-    (tmp_path / "s.yaml").write_text(text)
-    with pytest.raises(BadInput, match=word) as caught:
-        read_study(tmp_path / "s.yaml")
-    assert "\n" not in str(caught.value)
-
-
-def test_a_missing_file_is_one_sentence(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="nothing.yaml"):
-        read_study(tmp_path / "nothing.yaml")
-
-
-def test_a_wrong_entry_is_named_by_its_number() -> None:
-    good = {"base": "b", "finetuned": "f", "task": "t"}
-    with pytest.raises(BadInput, match="entry 2.*colour"):
-        study_plan(StudySpec(name="s", runs=(good, {**good, "colour": 1})))
 
 
 def test_finished_runs_are_skipped_and_the_rest_is_made(study: StudySpec, store: Store) -> None:
@@ -138,10 +76,8 @@ def test_finished_runs_are_skipped_and_the_rest_is_made(study: StudySpec, store:
     two = run_study(few, store, on_step=lambda number, count, step, what: told.append((number, what)), session=session)
     assert [step.key for step in two.skipped] == [step.key for step in one.finished[:-1]]
     assert [step.spec.localizer for step in two.finished if isinstance(step.spec, RunSpec)] == ["random"]
-    assert [word for number, word in told if number < 4] == [
-        "started", "skipped", "started", "skipped", "started", "finished"
-    ]  # fmt: skip
-    assert len(store.list()) == 3
+    words = ["started", "skipped", "started", "skipped", "started", "finished"]
+    assert [word for number, word in told if number < 4] == words and len(store.list()) == 3
 
 
 def test_an_interrupted_study_goes_on_where_it_stopped(study: StudySpec, store: Store) -> None:
@@ -157,7 +93,7 @@ def test_an_interrupted_study_goes_on_where_it_stopped(study: StudySpec, store: 
     with pytest.raises(KeyboardInterrupt):
         run_study(few, store, progress=stop)
     assert len(store.list()) == 1
-    assert [e.record.status for e in store.unfinished()] == ["cancelled"]
+    assert [e.record.status for e in (*store.unfinished(), *list_studies(store))] == ["cancelled"] * 2
     outcome = run_study(few, store)
     assert (runs(outcome.skipped), runs(outcome.finished)) == (1, 2)
     assert not store.unfinished()  # the interrupted run was finished, not started again
@@ -166,42 +102,37 @@ def test_an_interrupted_study_goes_on_where_it_stopped(study: StudySpec, store: 
 def test_a_run_that_fails_does_not_stop_the_others(study: StudySpec, store: Store) -> None:
     first = only(study, 1).runs[0]
     empty = {**first, "localizer": "expression", "options": {"expression": {"layers": []}}}
-    outcome = run_study(StudySpec(name="s", runs=(empty, first)), store)
+    outcome, partly = (run_study(StudySpec(name="s", runs=(empty, first)), store, partial=one) for one in (False, True))
     assert runs(outcome.finished) == 1 and [step.kind for step in outcome.not_reached] == ["table"]
     ((step, failure),) = outcome.failed
-    assert step.kind == "localize" and isinstance(failure, Failure) and failure.kind == "BadInput"
-    partly = run_study(StudySpec(name="s", runs=(empty, first)), store, partial=True)
+    assert (step.kind, type(failure), failure.kind) == ("localize", Failure, "BadInput")
     assert len(partly.failed) == 1 and [step.kind for step in partly.finished] == ["table"]
 
 
-def test_a_full_disk_stops_a_study(study: StudySpec, store: Store, monkeypatch: Any) -> None:
-    calls = []
-
-    def full(*_: Any) -> None:
-        calls.append(1)
-        raise DiskFull("no space.")
-
+def test_a_full_disk_stops_a_study(study: StudySpec, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    full = Mock(side_effect=DiskFull("no space."))
     monkeypatch.setattr(engine, "produce", full)
     with pytest.raises(DiskFull):
         run_study(study, store)
-    assert len(calls) == 1
+    full.assert_called_once()
 
 
-def test_a_run_of_a_model_that_has_changed_is_made_again(store: Store, tmp_path: Path) -> None:
-    tiny_pair(tmp_path)
-    tiny_task(tmp_path, rows=8)
-    (tmp_path / "study.yaml").write_text(FILE.format(folder=tmp_path))
-    one = only(read_study(tmp_path / "study.yaml"), 1)
+def test_a_run_is_made_again_if_its_model_or_data_have_changed_and_stands_without_them(
+    store: Store, tmp_path: Path
+) -> None:
+    one, task = only(write_study(tmp_path), 1), tmp_path / "task.yaml"
     run_study(one, store)
     assert runs(run_study(one, store).skipped) == 1
     tiny_pair(tmp_path, seed=7)
     assert runs(run_study(one, store).finished) == 1
     (tmp_path / "test.jsonl").write_text((tmp_path / "validation.jsonl").read_text())
     assert runs(run_study(one, store).finished) == 1
+    task.rename(tmp_path / "task-gone")
+    assert runs(run_study(one, store).skipped) == 1
+    (tmp_path / "task-gone").rename(task)
     for name in ("base", "finetuned"):
         (tmp_path / name).rename(tmp_path / f"{name}-gone")
-    assert runs(run_study(one, store).skipped) == 1  # the run does not need the model any more
-    assert len(store.list()) == 3
+    assert runs(run_study(one, store).skipped) == 1 and len(store.list()) == 3
 
 
 def test_the_tables_of_a_whole_study(study: StudySpec, store: Store) -> None:
@@ -211,27 +142,8 @@ def test_the_tables_of_a_whole_study(study: StudySpec, store: Store) -> None:
     frame, pairs = made["scores"], made["differences"]
     accuracy = frame[frame["metric"] == "accuracy"].set_index(["localizer", "size"])
     assert sorted(accuracy.index) == sorted((n, k) for n in ("movement", "random", "stagewise") for k in (44, 222))
-    assert accuracy["seeds"].to_dict()["stagewise", 44] == 2
-    assert accuracy["sd"].isna().groupby(level=0).all().to_dict() == {
-        "movement": True, "random": False, "stagewise": False,
-    }  # fmt: skip
-    assert len(pairs[pairs["metric"] == "accuracy"]) == 2 * 3 * 2
-    assert all(
-        len(frame) == 0 for frame in tables_of_runs(Results(study_plan(study), Store(store.root / "none"))).values()
-    )
-
-
-def test_a_plain_list_of_runs_is_a_study(tmp_path: Path) -> None:
-    (tmp_path / "few.yaml").write_text("- {base: a, finetuned: b, task: sst2, size: [1%, 5%]}\n")
-    found = read_study(tmp_path / "few.yaml")
-    assert found.name == "few" and [spec.sizes for spec in study_plan(found).runs] == [("1%",), ("5%",)]
-
-
-def test_without_its_data_a_finished_run_stands(store: Store, tmp_path: Path) -> None:
-    tiny_pair(tmp_path)
-    tiny_task(tmp_path, rows=8)
-    (tmp_path / "study.yaml").write_text(FILE.format(folder=tmp_path))
-    one = only(read_study(tmp_path / "study.yaml"), 1)
-    run_study(one, store)
-    (tmp_path / "task.yaml").unlink()
-    assert runs(run_study(one, store).skipped) == 1
+    single = accuracy["sd"].isna().groupby(level=0).all().to_dict()
+    assert single == {"movement": True, "random": False, "stagewise": False}
+    assert accuracy["seeds"].to_dict()["stagewise", 44] == 2 and len(pairs.query("metric == 'accuracy'")) == 2 * 3 * 2
+    none = tables_of_runs(Results(study_plan(study), Store(store.root / "none")))
+    assert {name: len(frame) for name, frame in none.items()} == dict.fromkeys(made, 0)
