@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import ast
 import re
-from pathlib import Path
 
 import pandas as pd
 import plotly.graph_objects as go
 import pytest
 
-from skillviz import plots
 from tests.plots.every_figure import FIGURES, NAMES, draw, draw_empty
 from tests.tiers import first
 

@@ -20,7 +20,7 @@ import pytest
 
 from skillviz.errors import BadInput, SkillvizError
 from skillviz.runs.artifact import CURRENT, REGIONS, RunArtifact, differs
-from skillviz.runs.process import Progress, environment
+from skillviz.runs.process import environment
 from skillviz.runs.run import Run
 from skillviz.runs.session import Session
 from skillviz.runs.store import Store
@@ -30,7 +30,6 @@ from skillviz.studies.plan import study_plan
 from skillviz.studies.results import Results
 from skillviz.studies.spec import ExperimentRequest, StudySpec
 from skillviz.studies.status import status
-from skillviz.studies.step import StudyStep
 from skillviz.studies.store import StudyFolder, list_studies
 from skillviz.tasks.project import finetuned_root
 from tests.studies.tiny_study import REGION, every_kind, few, study_of, tasks, tiny_world

@@ -9,9 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skillviz.runs.store import shipped_root
 from skillviz.studies.spec import StudySpec
-from skillviz.studies.store import FILE, FOLDER, read_study
 from skillviz.studies.subject import Subject, bases_of, place, rows_of_base, subject
 from skillviz.tasks.project import project_root
 from tests.studies.fake_tables import BASE, FAKE_TABLES, TASKS

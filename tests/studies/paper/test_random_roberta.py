@@ -12,10 +12,8 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 from skillviz.models.preflight import preflight
 from skillviz.studies.paper.experiments import EXPERIMENTS
 from skillviz.tasks import registry
-from skillviz.tasks.paper import TASKS
 from tests.cli.calls import PROJECT, call
 from tests.random_roberta import BASE, VOCABULARY, random_roberta, roberta_tokenizer
-from tests.scripts import script
 
 TASK = "examples/tasks/{}.yaml"
 WORDS = ("terrible", "great")

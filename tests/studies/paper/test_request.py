@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from skillviz.studies.paper.request import (
     write_study,
 )
 from skillviz.studies.paper.scales import SCALES, scale
-from skillviz.studies.plan import StudyPlan, study_plan
+from skillviz.studies.plan import study_plan
 from skillviz.studies.spec import ExperimentRequest, StudySpec, read_study
 from skillviz.studies.step import name_of
 from tests.tiers import first, in_the_night
@@ -37,14 +38,10 @@ FEW = ("table1", "table8", "figure2", "figure3", "figure4", "figure5", "figure6"
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
     """Return a folder with a folder for every task: three with the same labels and one with others; no examples."""
+    fields = {"data": {"train": "a.csv", "test": "b.csv"}, "text": "text"}
     for name, labels in LABELS.items():
         (tmp_path / "data" / name).mkdir(parents=True)
-        values = {
-            "name": f"{name}-verdict",
-            "data": {"train": "a.csv", "test": "b.csv"},
-            "text": "text",
-            "labels": list(labels),
-        }
+        values = {"name": f"{name}-verdict", "labels": list(labels), **fields}
         (tmp_path / "data" / name / "task.yaml").write_text(yaml.safe_dump(values))
     return tmp_path / "data"
 
@@ -71,38 +68,49 @@ def shifts_of(study: StudySpec) -> list[tuple[str, str]]:
     return list(dict.fromkeys(pairs))
 
 
-def given(found: StudyPlan) -> set[str]:
-    """Return the fine-tuned models of the plan's runs that the plan does not make."""
-    return {spec.finetuned for spec in found.runs if not spec.finetuned.startswith("${SKILLVIZ_FINETUNED}")}
+def given(found: StudySpec) -> set[str]:
+    """Return the fine-tuned models of the study's runs that the study does not make."""
+    return {run.finetuned for run in study_plan(found).runs if not run.finetuned.startswith("${SKILLVIZ_FINETUNED}")}
+
+
+def others_of(found: StudySpec) -> set[tuple[str, tuple[str, ...]]]:
+    """Return the task files of the study's runs, each with the others that it is scored on."""
+    return {(run.task, run.others) for run in study_plan(found).runs}
 
 
 @pytest.mark.parametrize("asked", [{"base": "org/mine"}, {"base": "org/mine", "readout": "prompt"}, {}, {"seeds": 2}])
 def test_a_task_without_a_stored_pair_is_fine_tuned(asked: dict[str, Any], data: Path) -> None:
-    (file,) = files(data, "cafe")
-    found = study_plan(study(data, tasks=(file,), **asked))
-    assert not given(found) and {model.tasks for model in found.finetuned} == {(file,)}
-    assert len(found.finetuned) == asked.get("seeds", 1)
+    own = files(data, "cafe")
+    found = study(data, tasks=own, **asked)
+    assert given(found) == set()
+    assert [model.tasks for model in study_plan(found).finetuned] == [own] * asked.get("seeds", 1)
 
 
+@pytest.mark.parametrize(
+    ("asked", "is_taken"),
+    [
+        ({}, True),
+        ({"readout": "head", "base": "examples/models/minilm-l6"}, True),
+        ({"tasks": (str(Path("examples/tasks/subj.yaml").absolute()),)}, True),
+        ({"base": "a copy/minilm-l6", "readout": "head"}, False),
+        ({"base": "a copy/minilm-l6"}, False),
+        ({"readout": "prompt"}, False),
+    ],
+)
 def test_a_stored_pair_is_of_the_scale_s_own_base_task_and_readout(
-    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    asked: dict[str, Any], is_taken: bool, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pair, own, base = tmp_path / "pairs" / "subj-sgd", ("subj",), "examples/models/minilm-l6"
+    pair = data.parent / "pairs" / "subj-sgd"
     pair.mkdir(parents=True)
     monkeypatch.setitem(SCALES, "small", replace(SCALES["small"], stored=str(pair.parent)))
-    assert given(study_plan(study(data, tasks=own))) == {str(pair)}
-    assert given(study_plan(study(data, tasks=own, readout="head", base=base))) == {str(pair)}
-    assert given(study_plan(study(data, tasks=(str(Path("examples/tasks/subj.yaml").absolute()),)))) == {str(pair)}
-    copy = str(tmp_path / "a copy" / "minilm-l6")
-    for other in ({"base": copy, "readout": "head"}, {"base": copy}, {"readout": "prompt"}):
-        assert not given(study_plan(study(data, tasks=own, **other)))
-    mixed = study_plan(study(data, tasks=(*own, *files(data, "cafe"))))
-    assert given(mixed) == {str(pair)} and len(mixed.finetuned) == 1
+    assert given(study(data, **{"tasks": ("subj",), **asked})) == ({str(pair)} if is_taken else set())
+    mixed = study(data, tasks=("subj", *files(data, "cafe")))
+    assert given(mixed) == {str(pair)} and len(study_plan(mixed).finetuned) == 1
 
 
 def test_a_fine_tuned_model_of_the_user_stands_for_the_pair(data: Path) -> None:
     asked = {"base": "org/mine", "finetuned": "org/tuned", "tasks": files(data, "cafe")}
-    assert given(study_plan(study(data, readout="head", **asked))) == {"org/tuned"}
+    assert given(study(data, readout="head", **asked)) == {"org/tuned"}
 
 
 @pytest.mark.parametrize("name", FEW)
@@ -127,50 +135,54 @@ def test_the_published_search_is_on_two_tasks_and_says_so(data: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["table3", "figure7"])
-def test_tasks_with_the_same_labels_are_each_other_s_other_data(name: str, data: Path) -> None:
-    cafe, bakery = files(data, "cafe", "bakery")
-    found = study_plan(study(data, name, base="org/mine", tasks=(cafe, bakery)))
-    assert {(spec.task, spec.others) for spec in found.runs} == {(cafe, (bakery,)), (bakery, (cafe,))}
+def test_tasks_with_the_same_labels_are_each_other_s_other_data_and_more_can_be_named(name: str, data: Path) -> None:
+    cafe, bakery, hotel = files(data, "cafe", "bakery", "hotel")
+    both, named = (
+        study(data, name, base="org/mine", tasks=(cafe, bakery)),
+        study(data, name, tasks=(cafe,), also=(hotel,)),
+    )
+    assert others_of(both) == {(cafe, (bakery,)), (bakery, (cafe,))} and others_of(named) == {(cafe, (hotel,))}
+    assert named.request is not None and named.request.also == (hotel,)
+    assert named.name != study(data, name, tasks=(cafe, hotel)).name
 
 
-@pytest.mark.parametrize("name", ["table3", "figure7"])
-def test_other_data_can_be_named(name: str, data: Path) -> None:
-    cafe, hotel, place = files(data, "cafe", "hotel", "place")
-    found = study(data, name, tasks=(cafe,), also=(hotel,))
-    assert {(spec.task, spec.others) for spec in study_plan(found).runs} == {(cafe, (hotel,))}
-    assert found.name != study(data, name, tasks=(cafe, hotel)).name
-    assert found.request is not None and found.request.also == (hotel,)
-    with pytest.raises(BadInput, match=rf"{name} scores models on other data .* none are known for cafe-verdict: name"):
-        study(data, name, tasks=(cafe,))
-    with pytest.raises(BadInput, match=r"bad, good\) by --also TASK"):
-        study(data, name, tasks=(cafe,))
-    with pytest.raises(BadInput, match=r"--also names place-verdict \(hot, wet\), which no requested task can be"):
-        study(data, name, tasks=(cafe,), also=(place,))
-    with pytest.raises(BadInput, match="subj"):
-        study(data, name, tasks=("subj",))
+@pytest.mark.parametrize(
+    ("names", "tasks", "also", "words"),
+    [
+        (("table3", "figure7"), ("cafe",), (),
+         "{name} scores models on other data .* none are known for cafe-verdict: name"),
+        (("table3", "figure7"), ("cafe",), (), r"bad, good\) by --also TASK"),
+        (("table3", "figure7"), ("cafe",), ("place",),
+         r"--also names place-verdict \(hot, wet\), which no requested task can be"),
+        (("table3", "figure7"), ("subj",), (), "subj"),
+        (("table2",), (), ("place",), "which no requested task"),
+        (("table2",), (), ("imdb",), "'imdb' is not a task of the scale small"),
+    ],
+)  # fmt: skip
+def test_other_data_that_no_task_can_be_scored_on_are_refused(
+    names: tuple[str, ...], tasks: tuple[str, ...], also: tuple[str, ...], words: str, data: Path
+) -> None:
+    tasks, also = (tuple(str(data / one / "task.yaml") if one in LABELS else one for one in of) for of in (tasks, also))
+    for name in names:
+        with pytest.raises(BadInput, match=words.replace("{name}", name)):
+            study(data, name, tasks=tasks, also=also)
 
 
 def test_other_data_of_the_scale_s_own_tasks(data: Path) -> None:
-    found = study(data, "table2", tasks=("mr", "subj"), also=("uci_yelp",))
-    assert ("mr", "uci_yelp") in shifts_of(found) and ("subj", "uci_yelp") not in shifts_of(found)
-    (also,) = files(data, "place")
-    with pytest.raises(BadInput, match="which no requested task"):
-        study(data, "table2", also=(also,))
-    with pytest.raises(BadInput, match="'imdb' is not a task of the scale small"):
-        study(data, "table2", also=("imdb",))
-    assert tasks_of(study(data, "figure7", tasks=("all",))) == {"mr", "cr"}  # the tasks that have other data
+    pairs = shifts_of(study(data, "table2", tasks=("mr", "subj"), also=("uci_yelp",)))
+    assert ("mr", "uci_yelp") in pairs and ("subj", "uci_yelp") not in pairs
+    assert tasks_of(study(data, "figure7", tasks=("all",))) == {"mr", "cr"}, "the tasks that have other data"
 
 
 @pytest.mark.parametrize("at", SCALES)
 def test_a_folder_of_task_files_gives_the_tasks(at: str, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SKILLVIZ_REAL", raising=False)
-    store = Store(data / "runs")
-    _, _, found = study_of(ExperimentRequest("table2", at, base="org/mine", data=str(data)), store)
+    found = study(data, at=at, base="org/mine", data=str(data))
     assert tasks_of(found) == {f"{name}-verdict" for name in LABELS}
-    for word in ("bakery", "bakery-verdict", *files(data, "bakery")):
+    bakery, hotel = files(data, "bakery", "hotel")
+    for word in ("bakery", "bakery-verdict", bakery):
         some = study(data, at=at, base="org/mine", data=str(data), tasks=(word,), also=("hotel",))
-        assert shifts_of(some) == [("bakery-verdict", "hotel-verdict")]
-        assert {spec.task for spec in study_plan(some).runs} == set(files(data, "bakery"))
+        assert others_of(some) == {(bakery, (hotel,))}
     with pytest.raises(BadInput, match=r"'film' is not a task .* in the folder of --data: bakery, cafe, hotel, place"):
         study(data, at=at, data=str(data), tasks=("film",))
     assert study(data, at=at, base="org/mine", data=str(data), tasks=("all",)).runs == found.runs
@@ -187,11 +199,10 @@ def test_of_a_whole_folder_those_with_other_data_are_taken(data: Path) -> None:
 
 def test_task_files_of_a_folder(data: Path) -> None:
     (data / "cafe" / "other.yaml").touch()
-    assert folder_tasks(data)["cafe"] == str(data / "cafe" / "task.yaml")
     (data / "place" / "task.yaml").rename(data / "place" / "mine.yml")
-    assert folder_tasks(data)["place"] == str(data / "place" / "mine.yml")
-    (data / "cafe" / "task.yaml").unlink()
-    (data / "cafe" / "more.yaml").touch()
+    found = folder_tasks(data)
+    assert (found["cafe"], found["place"]) == (str(data / "cafe" / "task.yaml"), str(data / "place" / "mine.yml"))
+    (data / "cafe" / "task.yaml").rename(data / "cafe" / "more.yaml")
     with pytest.raises(BadInput, match="several YAML files; call the one that describes the task task.yaml"):
         folder_tasks(data)
 
@@ -203,30 +214,25 @@ def test_a_task_file_that_cannot_be_read_is_named_with_its_folder(data: Path) ->
 
 
 def test_a_path_may_hold_spaces_and_commas(data: Path) -> None:
-    file = data / "one, two" / "task.yaml"
-    file.parent.mkdir()
-    file.write_text((data / "cafe" / "task.yaml").read_text())
-    assert {spec.task for spec in study_plan(study(data, base="org/mine", tasks=(str(file),))).runs} == {str(file)}
+    file = (data / "cafe").rename(data / "one, two") / "task.yaml"
+    assert {run.task for run in study_plan(study(data, base="org/mine", tasks=(str(file),))).runs} == {str(file)}
 
 
 @pytest.mark.cases(5, 6)
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_a_study_file_is_taken_up_again_and_never_overwritten(name: str, tmp_path: Path) -> None:
+    """Its title may be changed, as its runs are unchanged."""
     store = Store(tmp_path / "runs")
-    path = write_study(study(tmp_path, name), store)
-    assert write_study(study(tmp_path, name), store) == path
-    content = yaml.safe_load(path.read_text())
-    content["title"] = "Mine"
+    path, again = (write_study(study(tmp_path, name), store) for _ in range(2))
+    content = {**yaml.safe_load(path.read_text()), "title": "Mine"}
     path.write_text(yaml.safe_dump(content))
-    study(tmp_path, name)  # its runs are unchanged
-    content["defaults"] = {"k_shot": 16}
-    path.write_text(yaml.safe_dump(content))
-    with pytest.raises(BadInput, match=r"changed by hand.* study run .*study\.yaml`, or rename or delete it first"):
-        study(tmp_path, name)
-    assert read_study(path).defaults == {"k_shot": 16}
-    path.write_text("[")
-    with pytest.raises(BadInput, match="changed by hand"):
-        study(tmp_path, name)
+    assert again == path and study(tmp_path, name)
+    refusal = r"changed by hand.* study run .*study\.yaml`, or rename or delete it first"
+    for text in (yaml.safe_dump({**content, "defaults": {"k_shot": 16}}), "["):
+        path.write_text(text)
+        with pytest.raises(BadInput, match=refusal):
+            study(tmp_path, name)
+        assert path.read_text() == text
     path.unlink()
     write_study(study(tmp_path, name), store)
     assert not read_study(path).defaults
@@ -254,30 +260,26 @@ def test_what_an_experiment_builds_is_as_requested(name: str, scale: str) -> Non
     ],
 )
 def test_it_may_be_asked_of_own_models_tasks_and_seeds(own: dict[str, Any], tmp_path: Path) -> None:
-    found = study_of(ExperimentRequest("table2", **own), Store(tmp_path))[2]
-    assert found.request is not None
-    assert is_as_requested(StudySpec(**found.model_dump(mode="json")))
+    found = study(tmp_path, **own)
+    assert found.request is not None and is_as_requested(StudySpec(**found.model_dump(mode="json")))
     assert not is_as_requested(found.model_copy(update={"request": replace(found.request, experiment="figure6")}))
 
 
 @pytest.mark.parametrize("scale", first(SCALES, "small".__eq__))
 @pytest.mark.parametrize("name", first(EXPERIMENTS, ("table1", "figure2", "figure9").__contains__, in_the_night))
 def test_it_may_be_asked_of_several_fine_tuning_seeds(name: str, scale: str, tmp_path: Path) -> None:
-    request = ExperimentRequest(name, scale, seeds=3)
     try:
-        study_of(request, Store(tmp_path / "tried"))
+        found = study(tmp_path, name, scale, seeds=3)
     except BadInput as error:
         refusal = "leave --seeds 3 out; .*`python -m skillviz reproduce table2 --seeds 3`"
         assert name != "table2" and re.search(refusal, str(error))
-        assert is_as_requested(study_of(ExperimentRequest(name, scale, seeds=1), Store(tmp_path))[2])
+        assert is_as_requested(study(tmp_path, name, scale, seeds=1))
         return
-    found = study_of(request, Store(tmp_path))[2]
     assert is_as_requested(found) and found.name.endswith("-3-seeds")
-    readout = SCALES[scale].readout
-    main = [model.seed for model in study_plan(found).finetuned if model.recipe == "sgd" and model.readout == readout]
-    assert set(main) == {0, 1, 2}
-    grafted = {run.finetuned for run in study_plan(found).runs if run.localizer == "stagewise"}
-    assert len(grafted) >= 3 and not any("pairs" in path for path in grafted)
+    plan, readout = study_plan(found), SCALES[scale].readout
+    assert {m.seed for m in plan.finetuned if m.recipe == "sgd" and m.readout == readout} == {0, 1, 2}
+    grafted = {run.finetuned for run in plan.runs if run.localizer == "stagewise"}
+    assert len(grafted) >= 3 and [path for path in grafted if "pairs" in path] == []
 
 
 @pytest.mark.parametrize("name", first(EXPERIMENTS, ("table1", "table4", "figure8").__contains__))
@@ -292,11 +294,8 @@ def test_it_may_be_asked_of_several_samples_of_the_training_data(name: str, tmp_
     words = ("python", "-m", "skillviz", "reproduce", name, "--scale", "small", "--samples", "2", "--k-shot", "64")
     assert found.request is not None and found.request.command() == shlex.join(words)
     for kind in ("finetuned", "runs", "scores"):
-        drawn = [spec.data_seed for spec in getattr(study_plan(found), kind)]
-        assert [drawn.count(seed) for seed in (0, 1)] == 2 * [len(getattr(study_plan(one), kind))] and set(drawn) <= {
-            0,
-            1,
-        }
+        drawn, wanted = (Counter(spec.data_seed for spec in getattr(study_plan(of), kind)) for of in (found, one))
+        assert drawn == Counter(dict.fromkeys((0, 1), wanted.total()))
 
 
 @pytest.mark.parametrize(("asked", "sentence"), [
@@ -322,10 +321,18 @@ def test_common_fields_may_stand_once_as_defaults() -> None:
     assert not is_as_requested(same.model_copy(update={"defaults": {"base": ["a", "b"]}}))
 
 
-def test_entries_that_are_nonsense_are_not_it() -> None:
-    for entry in ({}, {"base": {"a": 1}}, {"base": "b", "task": [{"x": 1}], "finetune": "no"}, {"base": [["b"]]}):
-        assert not is_as_requested(StudySpec(name="x", request=ExperimentRequest("table2"), runs=(entry,)))
-    assert not is_as_requested(StudySpec(name="x", request=ExperimentRequest("table99"), runs=({"base": "b"},)))
+@pytest.mark.parametrize(
+    ("experiment", "entry"),
+    [
+        ("table2", {}),
+        ("table2", {"base": {"a": 1}}),
+        ("table2", {"base": "b", "task": [{"x": 1}], "finetune": "no"}),
+        ("table2", {"base": [["b"]]}),
+        ("table99", {"base": "b"}),
+    ],
+)
+def test_entries_that_are_nonsense_are_not_it(experiment: str, entry: dict[str, Any]) -> None:
+    assert not is_as_requested(StudySpec(name="x", request=ExperimentRequest(experiment), runs=(entry,)))
 
 
 def test_a_study_whose_folder_of_tasks_is_gone_says_so(data: Path, tmp_path: Path) -> None:

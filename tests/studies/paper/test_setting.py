@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +15,7 @@ from skillviz.runs.store import Store
 from skillviz.studies.paper.experiments import EXPERIMENTS
 from skillviz.studies.paper.request import EDITED, is_as_requested, setting_differences, study_of
 from skillviz.studies.paper.scales import SCALES, Scale, scale
-from skillviz.studies.spec import ExperimentRequest, StudySpec, read_study
+from skillviz.studies.spec import StudySpec, read_study
 from tests.studies.tiny_studies import tiny_scale
 
 STORED = sorted(Path("cached_runs/studies").glob("*/study.yaml"))
@@ -34,13 +35,12 @@ def requested(name: str = "table2", at: str = "small", **replaced: Any) -> Study
 @pytest.mark.parametrize("at", SCALES)
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_each_aspect_is_one_row_with_the_model_first(name: str, at: str) -> None:
-    rows = EXPERIMENTS[name].differences(scale(at))
-    assert len({row.aspect for row in rows}) == len(rows) and all(row.here and row.here != row.paper for row in rows)
-    if at == "paper":  # its model is the paper's
-        assert "Model" not in here(name, scale(at))
-    else:
-        assert (rows[0].aspect, rows[0].here) == ("Model", scale(at).about_base)
-    assert here(name, scale(at))["Data"].startswith(scale(at).about_data)
+    """The model of the paper's scale is the paper's."""
+    rows, told = EXPERIMENTS[name].differences(scale(at)), here(name, scale(at))
+    assert len(told) == len(rows) and [row for row in rows if not row.here or row.here == row.paper] == []
+    first, is_other = (rows[0].aspect, rows[0].here), at != "paper"
+    assert ("Model" in told, first == ("Model", scale(at).about_base)) == (is_other, is_other)
+    assert told["Data"].startswith(scale(at).about_data)
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
@@ -59,37 +59,48 @@ def test_nothing_of_the_scale_is_said_of_other_models_and_tasks(name: str, tmp_p
     assert not [words for words in FALSE_ELSEWHERE if words in " ".join(rows.values())]
 
 
+SMALL = scale("small")
+TRAINED = "plain SGD, 5,000 steps of 16 examples at the rate 0.04"
+OTHERWISE = [
+    ("table2", {"readout": "head"}, "Readout", "classification head.*"),
+    ("table4", {}, "Fine-tuning", ".*on one task after the other.*"),
+    ("table4", {}, "Localizer", ".*; 1 mask seed"),
+    ("figure3", {"readout": "prompt"}, "Readout", "prompt and classification head.*"),
+    ("figure7", {}, "Shifts", "mr to cr, uci_yelp, uci_amazon and uci_imdb"),
+    ("table8", {"tasks": ("subj",)}, "Tasks", "subj"),
+    ("table1", {"base": "org/mine"}, "Training of few parameters",
+     r"(?!.*validation).*BitFit at 0\.2 and LoRA \(rank 8\) at 0\.001; 3,000 steps.*"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "chosen", "aspect", "words"), OTHERWISE)
+def test_what_an_experiment_does_otherwise_than_its_scale_is_told(
+    name: str, chosen: dict[str, Any], aspect: str, words: str
+) -> None:
+    assert re.fullmatch(words, here(name, SMALL.with_choices(**chosen))[aspect])
+
+
 def test_the_paper_s_own_base_and_readout_are_no_difference() -> None:
-    rows = here("table2", scale("small").with_choices(base="FacebookAI/roberta-base", readout="prompt"))
+    rows = here("table2", SMALL.with_choices(base="FacebookAI/roberta-base", readout="prompt"))
+    causal = EXPERIMENTS["table2"].differences(SMALL.with_choices(readout="causal"))
     assert not {"Model", "Readout"} & set(rows)
-    assert here("table2", scale("small").with_choices(readout="head"))["Readout"].startswith("classification head")
-    causal = scale("small").with_choices(readout="causal")
-    assert {row.aspect: row.paper for row in EXPERIMENTS["table2"].differences(causal)}[
-        "Region size"
-    ] == "0.05% (GPT-2)"
+    assert {row.aspect: row.paper for row in causal}["Region size"] == "0.05% (GPT-2)"
 
 
-def test_fine_tuning_tells_the_model_that_is_given_the_stored_pair_or_how_it_is_trained(tmp_path: Path) -> None:
-    file, own = str(tmp_path / "mine.yaml"), replace(scale("small"), stored=str(tmp_path))
+@pytest.mark.parametrize(
+    ("chosen", "words"),
+    [
+        ({"tasks": ("subj",)}, "the stored pair of each task; 1 seed"),
+        ({"tasks": ("mine.yaml",), "seeds": 2}, f"{TRAINED}; 2 seeds"),
+        ({"tasks": ("mine.yaml",), "finetuned": "mine/tuned"}, "mine/tuned as given; 1 seed"),
+        ({"tasks": ("mine.yaml", "subj")}, f"the stored pair of subj, else {TRAINED}; 1 seed"),
+    ],
+)
+def test_fine_tuning_tells_the_model_that_is_given_the_stored_pair_or_how_it_is_trained(
+    chosen: dict[str, Any], words: str, tmp_path: Path
+) -> None:
     (tmp_path / "subj-sgd").mkdir()
-    trained = "plain SGD, 5,000 steps of 16 examples at the rate 0.04"
-    assert here("table2", own.with_choices(tasks=("subj",)))["Fine-tuning"] == "the stored pair of each task; 1 seed"
-    assert here("table2", own.with_choices(tasks=(file,), seeds=2))["Fine-tuning"] == f"{trained}; 2 seeds"
-    given = here("table2", own.with_choices(finetuned="mine/tuned", tasks=(file,)))
-    assert given["Fine-tuning"] == "mine/tuned as given; 1 seed"
-    mixed = here("table2", own.with_choices(tasks=(file, "subj")))["Fine-tuning"]
-    assert mixed == f"the stored pair of subj, else {trained}; 1 seed"
-
-
-def test_what_an_experiment_does_otherwise_than_its_scale_is_told() -> None:
-    assert "on one task after the other" in here("table4", scale("small"))["Fine-tuning"]
-    assert here("table4", scale("small"))["Localizer"].endswith("; 1 mask seed")
-    prompts = scale("small").with_choices(readout="prompt")
-    assert here("figure3", prompts)["Readout"].startswith("prompt and classification head")
-    assert here("figure7", scale("small"))["Shifts"] == "mr to cr, uci_yelp, uci_amazon and uci_imdb"
-    assert here("table8", scale("small").with_choices(tasks=("subj",)))["Tasks"] == "subj"
-    few = here("table1", scale("small").with_choices(base="org/mine"))["Training of few parameters"]
-    assert "BitFit at 0.2 and LoRA (rank 8) at 0.001; 3,000 steps" in few and "validation" not in few
+    assert here("table2", replace(SMALL, stored=str(tmp_path)).with_choices(**chosen))["Fine-tuning"] == words
 
 
 @pytest.mark.parametrize(
@@ -105,10 +116,9 @@ def test_sizes_are_told_from_the_smallest_to_the_largest(sizes: tuple[float, ...
 
 def test_a_study_with_other_entries_says_only_that() -> None:
     study = requested("figure6")
-    assert setting_differences(study) == EXPERIMENTS["figure6"].differences(scale("small"))
-    changed = study.model_copy(update={"runs": tuple({**run, "seed": [0]} for run in study.runs)})
-    assert setting_differences(changed) == (EDITED,)
-    assert setting_differences(study.model_copy(update={"request": None})) == ()
+    changes = ({}, {"runs": tuple({**run, "seed": [0]} for run in study.runs)}, {"request": None})
+    said = [setting_differences(study.model_copy(update=change)) for change in changes]
+    assert said == [EXPERIMENTS["figure6"].differences(SMALL), (EDITED,), ()]
 
 
 @pytest.mark.parametrize(
