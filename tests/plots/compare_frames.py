@@ -8,6 +8,7 @@ import pandas as pd
 from skillviz.plots.compare import run_styles
 from skillviz.plots.overlap import COLUMNS
 from tests.plots import frames
+from tests.studies.fake_tables import with_ends
 
 RUNS = (
     ("stagewise, seed 0", "stagewise"),
@@ -30,7 +31,7 @@ def scores() -> pd.DataFrame:
         for metric, centre, half in (("accuracy", 0.8, 0.018), ("ece", 0.05, 0.012), ("nll", 0.43, 0.03))
     ]
     frame = pd.DataFrame(rows, columns=["run", "metric", "value", "half"])
-    return frames.with_ends(frame, frame["half"])
+    return with_ends(frame, frame["half"])
 
 
 def differences() -> pd.DataFrame:

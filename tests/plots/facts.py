@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,12 @@ def at(of: Any, path: str) -> Any:
     found = of[int(first)] if first.lstrip("-").isdigit() else getattr(of, first)
     if rest:
         return at(found, rest)
-    return np.array(found, dtype=object).tolist() if isinstance(found, tuple | np.ndarray) else found
+    return listed(found)
+
+
+def listed(value: Any) -> Any:
+    """Return tuples and arrays as lists, and other values as they are."""
+    return [listed(one) for one in value] if isinstance(value, tuple | np.ndarray) else value
 
 
 def read(figure: go.Figure, *paths: str) -> list[Any]:
@@ -33,7 +39,7 @@ def read(figure: go.Figure, *paths: str) -> list[Any]:
 
 
 class Holding:
-    """What equals each text or list that has these parts, and those without `but`."""
+    """What equals each text or list that has these parts, and none of `but`."""
 
     def __init__(self, *parts: Any, but: tuple[Any, ...] = ()) -> None:
         self.parts, self.but = parts, but
@@ -45,17 +51,26 @@ class Holding:
         return f"Holding{self.parts} but {self.but}"
 
 
+@dataclass(eq=False)
 class Between:
     """What equals each number strictly between two."""
 
-    def __init__(self, low: float, high: float) -> None:
-        self.low, self.high = low, high
+    low: float
+    high: float
 
     def __eq__(self, other: object) -> bool:
         return self.low < other < self.high  # type: ignore[operator]
 
-    def __repr__(self) -> str:
-        return f"Between({self.low}, {self.high})"
+
+@dataclass(eq=False)
+class Of:
+    """What equals each value of which the function gives what is wanted."""
+
+    function: Callable[[Any], Any]
+    wanted: Any
+
+    def __eq__(self, other: object) -> bool:
+        return bool(self.wanted == self.function(other))
 
 
 def facts(rows: dict[str, tuple[Callable[[], go.Figure], dict[str, Any]]]) -> Callable[..., None]:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from itertools import product
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from skillviz.analysis.tables import check
-from tests.studies.fake_tables import FAKE_TABLES
+from tests.studies.fake_tables import FAKE_TABLES, with_ends
 
 D = 10_646_784
 SIZES = (1_064, 10_646, 106_467)
@@ -23,12 +22,6 @@ LEVELS = {
     "random": (0.632, 0.634, 0.638),
 }
 REFERENCES = {"finetuned": 0.864, "pretrained": 0.632, "chance": 0.5, "majority": 0.501}
-
-
-def with_ends(rows: Any, half: Any = 0.02) -> pd.DataFrame:
-    """Return a frame of these rows with an interval of `half` on either side of each value."""
-    frame = pd.DataFrame(rows).drop(columns="half", errors="ignore")
-    return frame.assign(low=frame["value"] - half, high=frame["value"] + half)
 
 
 def curve(seeds: int = 3) -> pd.DataFrame:

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from skillviz.core.localizers import table
-from tests.plots.frames import with_ends
+from tests.studies.fake_tables import with_ends
 
 SHARES = (0.001, 0.01, 0.1)
 METHODS = {"graft": None, "graft_retrain": None, "bitfit": 0.004, "lora": 0.006, "ft": 1.0, "adamw": 1.0}

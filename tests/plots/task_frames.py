@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 
 from skillviz.plots.tasks import PURIFIED, SINGLE, UNION_OF
-from tests.plots.frames import with_ends
 from tests.studies import fake_tables
+from tests.studies.fake_tables import with_ends
 
 TASKS = fake_tables.TASKS
 REAL = ("ag_news", "cr", "mnli", "mpqa", "mr", "mrpc", "qnli", "qqp", "rte", "snli", "sst2_sentences", "subj", "trec")

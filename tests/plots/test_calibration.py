@@ -19,7 +19,7 @@ from skillviz.plots.calibration import confidence_histogram, reliability_diagram
 from skillviz.plots.theme import STATES
 from tests.plots import frames
 from tests.plots.every_figure import draw
-from tests.plots.facts import Between, Holding, facts, read
+from tests.plots.facts import Between, Holding, Of, facts, read
 
 NAN = float("nan")
 TITLES = [STATES[name].title for name in ("grafted", "finetuned", "temperature")]
@@ -86,6 +86,18 @@ test_a_panel_shows = facts(
             lambda: reliability_diagram(two_bins()),
             {"accuracy = confidence/x": [50, 100], "accuracy = confidence/y": [50, 100]},
         ),
+        "shares of each model that sum to all": (
+            lambda: confidence_histogram(frames.reliability()),
+            {f"{title}/y": Of(np.sum, pytest.approx(100)) for title in TITLES},
+        ),
+        "both kinds of text as shares of their kind": (
+            lambda: scope_histogram(frames.scopes(), {"grafted": "AUROC 84.0%"}),
+            {
+                "data.*.y": [Of(np.sum, pytest.approx(100))] * 6, "layout.annotations": Of(str, Holding("AUROC 84.0%")),
+                "data": Of(lambda bars: [(bool(b.marker.pattern.shape), "out of scope" in b.name) for b in bars],
+                           [(False, False), (True, True)] * 3),
+            },
+        ),
         "a sentence where there is nothing": (
             lambda: reliability_diagram(two_bins(count=0)),
             {"data": [], "layout.annotations.0.text": Holding()},
@@ -121,13 +133,6 @@ def test_titles_say_what_is_wrong_and_break_between_words_alone() -> None:
     assert titles(draw("smooth_reliability"))[0].startswith("grafted<br>smECE 1.4%")
 
 
-def test_both_kinds_are_drawn_as_shares_of_their_kind() -> None:
-    figure = scope_histogram(frames.scopes(), {"grafted": "AUROC 84.0%"})
-    bars = {bar.name: (float(np.sum(bar.y)), bool(bar.marker.pattern.shape)) for bar in figure.data}
-    assert bars == {name: (pytest.approx(100), "out of scope" in name) for name in bars} and len(bars) == 6
-    assert "AUROC 84.0%" in str(figure.layout.annotations)
-
-
 @pytest.mark.parametrize("make", [confidence_histogram, reliability_diagram])
 def test_each_model_has_a_panel_of_its_own_with_the_same_axes(make: Callable[..., go.Figure]) -> None:
     figure = make(frames.reliability())
@@ -143,12 +148,6 @@ def test_more_models_than_a_row_holds_go_on_below() -> None:
     lefts = [axis.domain[0] for axis in figure.select_xaxes()]
     assert lefts == [0, Between(0.5, 1), 0, lefts[1]]
     assert figure.layout.height == 2 * reliability_diagram(two_bins()).layout.height
-
-
-@pytest.mark.parametrize("title", TITLES)
-def test_shares_of_each_state_sum_to_all(title: str) -> None:
-    (shares,) = read(confidence_histogram(frames.reliability()), f"{title}/y")
-    assert np.sum(shares) == pytest.approx(100)
 
 
 def test_counts_are_drawn_in_three_panels_of_fifteen_bins() -> None:

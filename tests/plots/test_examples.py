@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pandas as pd
 import plotly.graph_objects as go
 import pytest
 
 from skillviz.plots.examples import CASES, MANY, class_probabilities, confidence_scatter
 from tests.plots import example_frames as single
-from tests.plots.facts import Holding, facts
+from tests.plots.facts import Holding, Of, facts
 
 FEW = single.examples(20)  # few enough for one mark each
 SHOWN = FEW[FEW["shown"]]
@@ -22,6 +24,11 @@ TOGETHER = pd.DataFrame(
     ], columns=["example_id", "case", "finetuned", "grafted", "shown", "words"],
 )  # fmt: skip
 PROBABILITIES = pd.DataFrame({"state": ["grafted"] * 2, "class": [1, 0], "probability": [0.75, 0.25]})
+
+
+def selectable(traces: list[Any]) -> set[type]:
+    return {type(trace) for trace in traces if trace.customdata is not None}
+
 
 test_the_scatter_shows = facts(
     {
@@ -65,6 +72,12 @@ test_the_scatter_shows = facts(
             ),
             {"both right (20)/x": [1.5]},
         ),
+        "many points as one picture": (
+            lambda: confidence_scatter(single.examples(4 * MANY)), {"data": Of(selectable, {go.Scattergl})}
+        ),
+        "few points as marks": (
+            lambda: confidence_scatter(single.examples()), {"data": Of(selectable, {go.Scatter})}
+        ),
         "probabilities by class": (
             lambda: class_probabilities(PROBABILITIES, single.TWO, true=1),
             {
@@ -84,9 +97,3 @@ def test_a_points_customdata_is_its_example() -> None:
 
 def test_cases_differ_in_mark_as_well_as_colour() -> None:
     assert len({style.symbol for style in CASES.values()}) == len({style.color for style in CASES.values()}) == 4
-
-
-@pytest.mark.parametrize(("count", "kind"), [(4 * MANY, go.Scattergl), (400, go.Scatter)])
-def test_many_points_are_drawn_as_one_picture(count: int, kind: type) -> None:
-    figure = confidence_scatter(single.examples(count))
-    assert {type(trace) for trace in figure.data if trace.customdata is not None} == {kind}

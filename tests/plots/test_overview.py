@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,12 +11,19 @@ import pytest
 from skillviz.plots.overview import search_history, state_comparison
 from skillviz.plots.theme import LOCALIZERS, STATES
 from tests.plots import frames
-from tests.plots.facts import Between, Holding, facts
+from tests.plots.facts import Between, Holding, Of, facts
 from tests.refused import refused
 
 BOTH = pd.concat([frames.history(5), frames.history(5, "frank-wolfe")])
 TWO_SIZES = pd.concat([frames.history(5), frames.history(5).assign(target=1_064)])
 FAR = "chance 25.0%, off the scale"
+
+NAMES = ("stagewise", "frank-wolfe")
+
+
+def in_the_legend(traces: list[Any]) -> list[tuple[str, str]]:
+    return [(trace.name, trace.line.color) for trace in traces if trace.showlegend is not False]
+
 
 test_side_by_side_there_is = facts(
     {
@@ -52,6 +61,14 @@ test_side_by_side_there_is = facts(
             {
                 "layout.shapes.*.x0": [60, 62], "layout.shapes.*.xref": ["x", "x"],
                 "layout.xaxis.range.0": Between(-np.inf, 60),
+                "data": Of(lambda traces: [*dict(in_the_legend(traces))], ["chance 60.0%", "majority 62.0%"]),
+            },
+        ),
+        "several localizers in their styles": (
+            lambda: search_history(BOTH),
+            {
+                "data": Of(in_the_legend, [(LOCALIZERS[n].title, LOCALIZERS[n].color) for n in NAMES]),
+                "data.*.offsetgroup": Of(set, {None, *NAMES}),
             },
         ),
         "a name of chance far below, which does not flatten the states": (
@@ -92,15 +109,3 @@ test_side_by_side_there_is = facts(
 test_searches_of_several_sizes_are_refused = refused(
     ValueError, ("choose one target size a localizer; given: 1,064, 10,646", search_history, TWO_SIZES)
 )
-
-
-def test_chance_stands_in_the_legend() -> None:
-    figure = state_comparison(frames.scores(), references={"chance": 0.6, "majority": 0.62})
-    assert [t.name for t in figure.data if t.showlegend is not False] == ["chance 60.0%", "majority 62.0%"]
-
-
-def test_several_localizers_stand_side_by_side_in_their_styles() -> None:
-    figure, names = search_history(BOTH), ("stagewise", "frank-wolfe")
-    shown = [(t.name, t.line.color) for t in figure.data if t.showlegend is not False]
-    assert shown == [(LOCALIZERS[n].title, LOCALIZERS[n].color) for n in names]
-    assert {t.offsetgroup for t in figure.data if t.type == "bar"} == set(names)

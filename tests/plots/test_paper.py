@@ -8,7 +8,7 @@ import pytest
 
 from skillviz.plots.paper import SAYS, beside, comparisons
 from tests.plots import study_frames as frames
-from tests.plots.facts import Between, Holding, facts, read
+from tests.plots.facts import Between, Holding, Of, facts, read
 
 TWO = ["SST-2", "QNLI to MNLI (0/1)"]
 CLAIM = frames.claim()
@@ -54,7 +54,11 @@ test_beside_the_paper_there_are = facts(
             {"graft, here/hovertext.0": Holding("plug-in")},
         ),
         "the comparisons of a claim in their order": (
-            lambda: comparisons(CLAIM, "points", (0.0,)), {"layout.yaxis.ticktext": CLAIM["where"].tolist()}
+            lambda: comparisons(CLAIM, "points", (0.0,)),
+            {
+                "layout.yaxis.ticktext": CLAIM["where"].tolist(), "data.*.name": list(SAYS),
+                "data.*.marker.symbol": list(SAYS.values()), "data.*.marker.color": Of(lambda of: len(set(of)), 1),
+            },
         ),
         "the limit of a claim in its unit and in sight": (
             lambda: comparisons(CLAIM, "percent", (0.95,)),
@@ -74,17 +78,15 @@ test_beside_the_paper_there_are = facts(
 )  # fmt: skip
 
 
+def test_every_verdict_has_its_mark() -> None:
+    assert len(set(SAYS.values())) == len(SAYS)
+
+
 def test_marks_of_a_task_do_not_hide_each_other() -> None:
     (heights,) = read(beside(frames.published(), ["SST-2"]), "data.*.y")
     assert len({round(float(y), 6) for (y,) in heights}) == 4 and np.abs(heights).max() < 0.5
     (counts,) = read(beside(frames.published(), ["AGNews", "SST-2"]), "data.*.x")
     assert [len(x) for x in counts] == [1, 2, 1, 2]
-
-
-def test_what_a_comparison_says_is_told_by_its_mark_and_not_by_its_colour() -> None:
-    traces = comparisons(CLAIM, "points", (0.0,)).data
-    assert {trace.name: trace.marker.symbol for trace in traces} == SAYS and len(set(SAYS.values())) == len(SAYS)
-    assert len({trace.marker.color for trace in traces}) == 1
 
 
 def test_the_stroke_of_a_debiased_error_stands_beside_its_mark() -> None:

@@ -25,7 +25,7 @@ from skillviz.plots.region import (
 )
 from skillviz.plots.theme import INK, MODULE_KINDS
 from tests.plots import frames
-from tests.plots.facts import Between, Holding, facts, read
+from tests.plots.facts import Between, Holding, Of, facts, read
 from tests.refused import refused
 
 NAN = pytest.approx(float("nan"), nan_ok=True)
@@ -57,6 +57,12 @@ def shared() -> pd.DataFrame:
     return table.assign(expected=(table["only_a"] + table["both"]) * (table["only_b"] + table["both"]) / 30)
 
 
+def of_a_million(selected: int) -> pd.DataFrame:
+    """Return a cell of a million of 1,000 million entries; 1 in 1,000 entries is selected."""
+    rows = [(0, "query", False, selected, 10**6), (0, "key", False, 999_000, 999 * 10**6)]
+    return pd.DataFrame(rows, columns=["layer", "kind", "is_bias", "selected", "total"]).astype({"layer": "Int64"})
+
+
 def with_another(**changes: object) -> pd.DataFrame:
     """Return the small table with its first row once more, changed."""
     return pd.concat([small(), small().head(1).assign(**changes)]).astype({"layer": "Int64"})
@@ -66,6 +72,11 @@ def moved(scale: float = 1.0) -> pd.DataFrame:
     """Return four cells with movement; 10 of its 26 squares in the first layer are selected."""
     lengths, held = np.multiply([[3.0, 1.0, 4.0, 2.0], [3.0, 1.0, 0.0, 1.0]], scale)
     return small().head(4).assign(movement_l2=lengths, movement_l2_selected=held)
+
+
+def kinds_of_numbers(rows: list[list[float]]) -> set[str]:
+    values = np.array(rows, float)
+    return {*np.select([np.isnan(values), np.isinf(values)], ["missing", "infinite"], "finite").ravel()}
 
 
 test_a_figure_of_a_region_shows = facts(
@@ -122,6 +133,26 @@ test_a_figure_of_a_region_shows = facts(
                 "data.*.name": ["density", "no selected entry", "numbers", "cells"],
                 "layout.xaxis.title.text": "module", "layout.xaxis.domain": None,
                 "numbers/text": ["2.0", "0", "4.0", "1.0", "0.67", ""],
+            },
+        ),
+        **{
+            f"a ratio in few signs: {words}": (
+                lambda selected=selected: region_map(of_a_million(selected)), {"numbers/text.0": words}
+            )
+            for selected, words in ((34, "0.03"), (1, "<0.01"), (994, "1.0"), (9_940, "9.9"), (0, "0"))
+        },
+        "no minus infinite cell, but missing ones": (
+            lambda: region_map(frames.layers()), {"density/z": Of(kinds_of_numbers, {"finite", "missing"})}
+        ),
+        "outlines alone of an empty region": (
+            lambda: region_map(frames.layers(empty=True)),
+            {"no selected entry/x": Of(len, 6 * 8 * 6), "numbers/text": Of(set, {"0"})},
+        ),
+        "the share of the regions in each cell, and where it is denser": (
+            lambda: region_map(frames.roles(), view="roles", sides=False),
+            {
+                "roles/z": Of(lambda z: {*pd.Series(np.ravel(z)).dropna().round(2)}, {0.33, 0.67, 1.0}),
+                "layout.annotations.*.text": Of(" ".join, Holding("denser here than on average")),
             },
         ),
         "a layer's share of its movement": (
@@ -181,7 +212,10 @@ test_a_figure_of_a_region_shows = facts(
         ),
         "blocks over their rows and columns": (
             lambda: tensor_map(frames.entries(2000, 384, 384), 384, 384),
-            {"data.*.type": ["heatmap"], "data.0.dx": 4, "data.0.x0": 1.5, "data.0.dy": 4, "data.0.y0": 1.5},
+            {
+                "data.*.type": ["heatmap"], "data.0.dx": 4, "data.0.x0": 1.5, "data.0.dy": 4, "data.0.y0": 1.5,
+                "data.0.z": Of(np.nansum, 2000), "data.0.z.*": Of(lambda rows: 0 in np.concatenate(rows), False),
+            },
         ),
         "a dot for each of few entries": (
             lambda: tensor_map(frames.entries(400), 384, 384),
@@ -248,24 +282,6 @@ def test_the_density_ratio_is_density_over_the_regions_density() -> None:
     assert (table["selected"].sum(), twice["selected"].sum(), len(twice)) == (10, 20, len(table))
 
 
-@pytest.mark.parametrize(("selected", "words"), [(34, "0.03"), (1, "<0.01"), (994, "1.0"), (9_940, "9.9"), (0, "0")])
-def test_a_ratio_takes_few_signs(selected: int, words: str) -> None:
-    """The cell has a million of 1,000 million entries, and 1 in 1,000 entries is selected."""
-    rows = [(0, "query", False, selected, 10**6), (0, "key", False, 999_000, 999 * 10**6)]
-    table = pd.DataFrame(rows, columns=["layer", "kind", "is_bias", "selected", "total"]).astype({"layer": "Int64"})
-    assert read(region_map(table), "numbers/text.0") == [words]
-
-
-def test_no_cell_is_minus_infinite() -> None:
-    (z,) = read(region_map(frames.layers()), "density/z")
-    assert not np.isinf(np.array(z, float)).any() and np.isnan(np.array(z, float)).any()
-
-
-def test_an_empty_region_is_all_outlines() -> None:
-    outline, numbers = read(region_map(frames.layers(empty=True)), "no selected entry/x", "numbers/text")
-    assert (len(outline), set(numbers)) == (6 * 8 * 6, {"0"})
-
-
 def test_movement_adds_up_in_squares() -> None:
     """Lengths that were simply added would give 4/8 and 1/2."""
     assert list(cells(moved(), ("layer",))["movement_share"]) == pytest.approx([10 / 26, 1 / 4])
@@ -302,14 +318,6 @@ def test_what_suffices_is_in_full_ink_and_the_surplus_in_grey() -> None:
     assert read(figure, "cells/hovertext.0") == [Holding("surplus", but=("IoU",))]
 
 
-def test_roles_are_the_share_of_the_regions_in_each_cell() -> None:
-    figure = region_map(frames.roles(), view="roles", sides=False)
-    shown, notes = read(figure, "roles/z", "layout.annotations.*.text")
-    shares = np.array(shown, float)
-    assert set(np.unique(shares[~np.isnan(shares)]).round(2)) == {0.33, 0.67, 1.0}
-    assert any("denser here than on average" in note for note in notes)
-
-
 def test_of_many_kinds_those_with_the_most_entries_have_a_line_named_at_its_end() -> None:
     layers = frames.layers()
     figure = shares_by_layer(layers)
@@ -336,8 +344,3 @@ def test_blocks_hold_every_entry_once(rows: int, cols: int) -> None:
         slow[row // tall][col // wide] += 1
     assert (counts == slow).all() and counts.sum() == len(entries)
     assert max(counts.shape) <= MOST_BLOCKS and counts.shape[0] * tall >= rows and counts.shape[1] * wide >= cols
-
-
-def test_an_empty_block_shows_the_background() -> None:
-    z = np.array(tensor_map(frames.entries(2000, 384, 384), 384, 384).data[0].z)
-    assert np.nansum(z) == 2000 and not (z == 0).any()

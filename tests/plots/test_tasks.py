@@ -10,7 +10,7 @@ from skillviz.plots import tasks
 from skillviz.plots.cells import CIVIDIS, blended, broken, contrast
 from tests.plots import task_frames as frames
 from tests.plots.every_figure import draw
-from tests.plots.facts import Holding, facts
+from tests.plots.facts import Holding, Of, facts
 from tests.refused import refused
 
 ONE, TWO = frames.TASKS[:2]
@@ -35,8 +35,36 @@ def union(**changes: object) -> pd.DataFrame:
     return frame.assign(**{name: frame[name].mask(frame["task"] == ONE, value) for name, value in changes.items()})
 
 
+(ROW,) = frames.overlap().query("row_task == @ONE and column_task == @TWO and kind == 'overlap'").to_dict("records")
+
+
+def many_tasks() -> pd.DataFrame:
+    frame = frames.overlap()
+    wide = frame.assign(row_task=frame["row_task"] + "2", column_task=frame["column_task"] + "2")
+    return pd.concat([frame, wide], ignore_index=True)
+
+
 test_cells_of_tasks_say = facts(
     {
+        "the share and its interval": (
+            lambda: tasks.overlap_of_tasks(frames.overlap(), order=frames.TASKS),
+            {
+                "data.0.z.0.1": pytest.approx(100 * ROW["value"]),
+                "data.1.text.1": f"{100 * ROW['value']:.1f}<br>"
+                + tasks_interval(f"{100 * ROW['low']:.1f}<br>to {100 * ROW['high']:.1f}"),
+            },
+        ),
+        "the share alone of many tasks": (
+            lambda: tasks.overlap_of_tasks(many_tasks()), {"data.1.text": Of("".join, Holding(but=("<br>",)))}
+        ),
+        "the union between the two models": (
+            lambda: draw("union_gain"),
+            {
+                "data.*.name": Of(set, {"union", "union, purified", "the task's own region alone"}),
+                "layout.shapes.*.x0": Of(set, {0, 100}),
+                "layout.annotations.*.text": Of(set, {"pre-trained", "multi-task"}),
+            },
+        ),
         "chance and the direction in the hover, in Cividis": (
             lambda: tasks.overlap_of_tasks(frames.overlap(), order=frames.TASKS),
             {
@@ -96,21 +124,6 @@ test_an_unknown_kind_is_named = refused(
 )
 
 
-def test_a_cell_has_its_share_and_its_interval() -> None:
-    cells, numbers = tasks.overlap_of_tasks(frames.overlap(), order=frames.TASKS).data
-    (row,) = frames.overlap().query("row_task == @ONE and column_task == @TWO and kind == 'overlap'").to_dict("records")
-    ends = f"{100 * row['low']:.1f}<br>to {100 * row['high']:.1f}"
-    assert cells.z[0][1] == pytest.approx(100 * row["value"])
-    assert numbers.text[1] == f"{100 * row['value']:.1f}<br>{tasks_interval(ends)}"
-
-
-def test_many_tasks_leave_the_intervals_to_the_hover() -> None:
-    frame = frames.overlap()
-    wide = frame.assign(row_task=frame["row_task"] + "2", column_task=frame["column_task"] + "2")
-    many = tasks.overlap_of_tasks(pd.concat([frame, wide], ignore_index=True))
-    assert [text for text in many.data[1].text if "<br>" in text] == []
-
-
 def test_a_row_is_as_high_as_its_longest_name_needs() -> None:
     """All rows of a heatmap have the same height, so one long name makes all of them higher."""
     short = frames.gain()[lambda rows: rows["region_tasks"].map(len) == 1]
@@ -139,10 +152,3 @@ def test_every_number_can_be_read_on_its_colour(theme: str) -> None:
     shares = np.clip(np.asarray(cells.z).ravel() / 100, 0, 1)
     for share, ink in zip(shares, numbers.textfont.color, strict=True):
         assert contrast(ink, blended(CIVIDIS, float(share))) >= 4.5
-
-
-def test_a_union_stands_between_the_two_models() -> None:
-    figure = draw("union_gain")
-    assert {trace.name for trace in figure.data} == {"union", "union, purified", "the task's own region alone"}
-    assert {shape.x0 for shape in figure.layout.shapes} == {0, 100}
-    assert {note.text for note in figure.layout.annotations} == {"pre-trained", "multi-task"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from tests.plots.frames import with_ends
+from tests.studies.fake_tables import with_ends
 
 INSIDE, OUTSIDE = "sst2_sentences", "yelp_reviews"
 ENDS = {"wise-ft": {INSIDE: 0.86, OUTSIDE: 0.71}, "wise-graft": {INSIDE: 0.82, OUTSIDE: 0.76}}

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import pytest
 
@@ -49,9 +49,8 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def small(world: Path, stored: Path, monkeypatch: pytest.MonkeyPatch) -> Scale:
     """Return the tiny scale, with shorter lists of constants, and models kept in `stored`."""
     monkeypatch.setenv("SKILLVIZ_FINETUNED", str(stored / "finetuned-models"))
-    monkeypatch.setattr(sensitivity, "RATES", (1e7,))
-    monkeypatch.setattr(sensitivity, "STEPS", (2, 3))
-    monkeypatch.setattr(sensitivity, "BATCHES", (8,))
+    for constant, values in {"RATES": (1e7,), "STEPS": (2, 3), "BATCHES": (8,)}.items():
+        monkeypatch.setattr(sensitivity, constant, values)
     monkeypatch.setattr(figure4, "LOTTERY", (0.2, 0.9))
     return tiny_scale(world)
 
@@ -81,13 +80,11 @@ def test_an_experiment_from_end_to_end(name: str, small: Scale, stored: Path) ->
     assert len(folder.table("note"))
     if "scores" not in folder.tables():
         return
-    scores = of_own_task(folder)
-    planned = study_plan(folder.study)
+    scores, planned = of_own_task(folder), study_plan(folder.study)
     methods = {LOCALIZERS[run.localizer].method for run in planned.runs}
     methods |= {RECIPES[model.recipe].method for model in planned.finetuned}
     assert methods | set(EXPERIMENTS[name].methods) <= set(scores["method"])
-    shares = scores[scores["metric"].isin(["accuracy", "ece", "agreement"])]["mean"]
-    assert shares.between(0, 1).all()
+    assert scores[scores["metric"].isin(["accuracy", "ece", "agreement"])]["mean"].between(0, 1).all()
     if "differences" in folder.tables():
         rows = folder.table("differences")
         assert len(rows) and (rows["value"] >= rows["low"] - 1e-9)[rows["low"].notna()].all()
@@ -112,8 +109,8 @@ def test_table2_tells_what_recovers_the_gain_and_where_it_lies(small: Scale, sto
     folder = made("table2", small, stored)
     assert {"pretrained", "ft_scaled", "complement"} <= set(of_own_task(folder)["method"])
     assert set(folder.table("recovered")["localizer"]) <= {"stagewise", "movement", "learned"}
-    parts = folder.table("composition").query("localizer == 'stagewise'")
-    assert np.allclose(parts.groupby("seed")["share"].sum(), 1.0)
+    shares = folder.table("composition").query("localizer == 'stagewise'").groupby("seed")["share"].sum()
+    assert shares.tolist() == pytest.approx([1.0] * len(shares))
 
 
 @pytest.mark.nightly
@@ -125,27 +122,26 @@ def test_table3_scores_other_data(small: Scale, stored: Path) -> None:
 @pytest.mark.slow
 def test_table8_compares_regions_at_every_size(small: Scale, stored: Path) -> None:
     overlap = made("table8", small, stored).table("overlap")
-    rivals = overlap[overlap["column_localizer"] == "fisher"]
-    assert len(rivals) == 3 and rivals["value"].between(0, 1).all() and (rivals["chance"] > 0).all()
-    itself = overlap[overlap["row_localizer"] == overlap["column_localizer"]]
-    assert len(itself) == 3 and (itself["seeds"] == 2).all(), "one pair of two seeds"
+    rivals = overlap.query("column_localizer == 'fisher' and 0 <= value <= 1 and chance > 0")
+    assert len(rivals) == len(overlap.query("column_localizer == 'fisher'")) == 3
+    itself = overlap.query("row_localizer == column_localizer")
+    assert itself["seeds"].tolist() == [2, 2, 2], "one pair of two seeds"
 
 
 @pytest.mark.nightly
 def test_table8_compares_regions_of_one_model_where_several_were_fine_tuned(small: Scale, stored: Path) -> None:
+    """Both studies are in the same folder."""
     one = made("table8", small, stored)
-    overlap, said = one.table("overlap"), [set(one.table("note")["text"])]
-    two = made("table8", replace(small, seeds=2), stored)  # in the same folder
+    overlap, said = one.table("overlap"), set(one.table("note")["text"])
+    two = made("table8", replace(small, seeds=2), stored)
     assert two.table("overlap").equals(overlap)
     assert of_own_task(two).query("method == 'ft' and metric == 'accuracy'")["seeds"].tolist() == [2]
-    said.append(set(two.table("note")["text"]))
-    assert [table8.FIRST in texts for texts in said] == [False, True]
+    assert (table8.FIRST in said, table8.FIRST in set(two.table("note")["text"])) == (False, True)
 
 
 @pytest.mark.slow
 def test_figure2_pairs_every_size_of_its_curve(small: Scale, stored: Path) -> None:
-    rows = made("figure2", small, stored).table("differences")
-    rows = rows[(rows["task"] == rows["id_task"]) & (rows["localizer"] == "stagewise")]
+    rows = made("figure2", small, stored).table("differences").query("task == id_task and localizer == 'stagewise'")
     rows = rows.query("a == 'graft' and b == 'graft_movement' and metric == 'accuracy'")
     assert len(rows) == len(small.curve) and set(rows["over"]) == {"examples and seeds"}
 
@@ -158,16 +154,15 @@ def test_figure3_tells_the_readouts_apart(small: Scale, stored: Path) -> None:
 @pytest.mark.slow
 def test_figure6_counts_every_test_example(small: Scale, stored: Path) -> None:
     frame = made("figure6", small, stored).table("histogram")
-    grafts = frame[frame["state"] == "grafted"]
-    assert set(frame["state"]) == {"finetuned", "grafted"} and grafts["share"].nunique() == 2
-    assert np.allclose(frame.groupby(["state", "share"], dropna=False)["count"].sum(), 16)
+    counts = frame.groupby(["state", "share"], dropna=False)["count"].sum().reset_index()
+    assert counts[["state", "count"]].values.tolist() == [["finetuned", 16], ["grafted", 16], ["grafted", 16]]
 
 
 @pytest.mark.nightly
 def test_sensitivity_tells_every_setting(small: Scale, stored: Path) -> None:
     frame = made("sensitivity", small, stored).table("sensitivity").query("metric == 'accuracy'")
-    learned = frame[frame["localizer"] == "learned"]
-    assert len(learned) == 2 * 2 * 2 and set(learned["bias"]) == {5.0, 10.0} and set(learned["steps"]) == {2, 3}
+    learned = frame.query("localizer == 'learned'")[["bias", "steps"]].value_counts()
+    assert learned.to_dict() == dict.fromkeys(product((5.0, 10.0), (2, 3)), 2)
     assert set(frame["localizer"]) == {"learned", "learned-ranked", "stagewise"}
 
 
