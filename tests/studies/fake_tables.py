@@ -197,22 +197,16 @@ def stages(tasks: Sequence[str], random: np.random.Generator) -> pd.DataFrame:
 
 def composition(tasks: Sequence[str], random: np.random.Generator) -> pd.DataFrame:
     """Return the distribution of the regions' entries."""
-    kinds = {"query": 4096, "key": 4096, "value": 4096, "attention output": 4096, "MLP in": 16384, "MLP out": 16384}
-    rows = []
-    for task, seed, layer, (kind, total) in product(tasks, range(3), range(4), {**kinds, "LayerNorm": 256}.items()):
-        weight = {"value": 3.0, "MLP in": 2.0, "LayerNorm": 4.0}.get(kind, 0.7)
-        selected = int(total * 0.01 * weight * random.uniform(0.8, 1.2))
-        rows.append(
-            {
-                "task": task, "localizer": "stagewise", "seed": seed, "layer": layer, "kind": kind,
-                "is_bias": False, "selected": selected, "total": total,
-            }
-        )  # fmt: skip
-    found = pd.DataFrame(rows)
-    whole = found.groupby(["task", "seed"])["selected"].transform("sum")
-    every = found.groupby(["task", "seed"])["total"].transform("sum")
-    share = found["selected"] / whole
-    return found.assign(share=share, density_ratio=share / (found["total"] / every))
+    totals = dict.fromkeys(("query", "key", "value", "attention output"), 4096) | {"MLP in": 16384, "MLP out": 16384}
+    weights = {"value": 3.0, "MLP in": 2.0, "LayerNorm": 4.0}
+    rows = [
+        (task, seed, layer, kind, int(total * 0.01 * weights.get(kind, 0.7) * random.uniform(0.8, 1.2)), total)
+        for task, seed, layer, (kind, total) in product(tasks, range(3), range(4), {**totals, "LayerNorm": 256}.items())
+    ]
+    found = pd.DataFrame(rows, columns=["task", "seed", "layer", "kind", "selected", "total"])
+    whole = found.groupby(["task", "seed"])[["selected", "total"]].transform("sum")
+    share, fair = found["selected"] / whole["selected"], found["total"] / whole["total"]
+    return found.assign(localizer="stagewise", is_bias=False, share=share, density_ratio=share / fair)
 
 
 def histogram(tasks: Sequence[str], random: np.random.Generator) -> pd.DataFrame:
@@ -266,33 +260,28 @@ def sensitivity(tasks: Sequence[str], random: np.random.Generator) -> pd.DataFra
 
 def checkpoints(tasks: Sequence[str], random: np.random.Generator) -> pd.DataFrame:
     """Return five checkpoints of one fine-tuning: the model keeps improving, its graft less, top movement least."""
-    rows, first = [], 0.0
+    rows: list[tuple[int, str, str, str, float]] = []
     for place, step in enumerate((50, 100, 200, 400, 800)):
-        place_of = {"id_task": tasks[0], "step": step, "n": 600, "localizer": "", "chance": np.nan, "seeds": 1}
-        region = {**place_of, "size": 0.03 * D, "share": 0.03, "seeds": 3}
-        values = {"finetuned": 0.66 + 0.05 * place, "stagewise": 0.65 + 0.04 * place, "movement": 0.65 + 0.02 * place}
-        rows.append({**place_of, "what": "pretrained", "metric": "accuracy", "value": 0.52})
-        for name, value in values.items():
-            of = place_of if name == "finetuned" else {**region, "localizer": name}
-            what = "finetuned" if name == "finetuned" else "grafted"
-            rows.append({**of, "what": what, "metric": "accuracy", "value": value})
-            rows.append({**of, "what": what, "metric": "ece", "value": 0.03 + 0.01 * place, "debiased": 0.02})
-            if what == "grafted":
-                needed = {**of, "what": "needed", "metric": "accuracy", "value": 0.01 * (1 + place), "share": 0.01}
-                shared = {"what": "shared", "metric": "overlap", "value": 0.2 * (1 + place), **CHANCE}
-                held = {"what": "held", "metric": "overlap", "value": 0.6 - 0.05 * place}
-                rows += [needed, {**of, **shared}, {**of, **held}]
-        lead, gap = (values["stagewise"] - values[name] for name in ("movement", "finetuned"))
-        first = gap if place == 0 else first
-        alike = {"what": "alike", "metric": "overlap", "value": 0.8 - 0.1 * place, **CHANCE}
-        paired = {**region, "localizer": "stagewise", "metric": "accuracy"}
-        rows += [{**paired, "what": "lead", "value": lead}, {**paired, "what": "gap", "value": gap}]
-        rows += [{**paired, "what": "gap_change", "value": gap - first}] if place else []
-        rows.append({**region, "localizer": "stagewise", **alike})
-    frame = pd.DataFrame(rows)
-    frame["debiased"] = frame["debiased"].astype(float)
-    half = np.where(frame["what"] == "needed", np.nan, 0.02)
-    return frame.assign(low=frame["value"] - half, high=frame["value"] + half)
+        tuned, graft, movement = 0.66 + 0.05 * place, 0.65 + 0.04 * place, 0.65 + 0.02 * place
+        rows.append((step, "pretrained", "", "accuracy", 0.52))
+        for name, value in (("", tuned), ("stagewise", graft), ("movement", movement)):
+            what = "grafted" if name else "finetuned"
+            rows += [(step, what, name, "accuracy", value), (step, what, name, "ece", 0.03 + 0.01 * place)]
+            of_region = [("needed", "accuracy", 0.01 * (1 + place)), ("shared", "overlap", 0.2 * (1 + place)),
+                         ("held", "overlap", 0.6 - 0.05 * place)]  # fmt: skip
+            rows += [(step, what, name, metric, value) for what, metric, value in of_region if name]
+        paired = {"lead": graft - movement, "gap": graft - tuned} | ({"gap_change": -0.01 * place} if place else {})
+        rows += [(step, what, "stagewise", "accuracy", value) for what, value in paired.items()]
+        rows.append((step, "alike", "stagewise", "overlap", 0.8 - 0.1 * place))
+    frame = pd.DataFrame(rows, columns=["step", "what", "localizer", "metric", "value"]).assign(id_task=tasks[0], n=600)
+    is_region, is_needed = frame["localizer"] != "", frame["what"] == "needed"
+    has_chance = frame["what"].isin(("shared", "alike"))
+    frame = frame.assign(
+        seeds=np.where(is_region, 3, 1), debiased=np.where(frame["metric"] == "ece", 0.02, np.nan),
+        size=np.where(is_region, 0.03 * D, np.nan), share=np.where(is_region, np.where(is_needed, 0.01, 0.03), np.nan),
+        **{name: np.where(has_chance, value, np.nan) for name, value in CHANCE.items()},
+    )  # fmt: skip
+    return with_ends(frame, np.where(is_needed, np.nan, 0.02))
 
 
 def note(tasks: Sequence[str], random: np.random.Generator) -> pd.DataFrame:
