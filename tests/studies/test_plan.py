@@ -35,7 +35,6 @@ from skillviz.studies.study_observations import model_fields, of_results, run_va
 from skillviz.studies.task_sequence import MANY_SEQUENCES, stages_and_notes
 from skillviz.tasks import registry
 from skillviz.tasks.project import anchored, project_root
-from skillviz.tasks.task import Task
 from tests.refused import refused
 from tests.studies.tiny_studies import seen
 from tests.studies.tiny_study import REGION, every_kind, study_of, tasks
@@ -490,22 +489,16 @@ def test_paths_of_the_project_and_unknown_ones_stay_as_they_are(tmp_path: Path) 
 
 
 def test_tasks_without_a_common_scale_are_refused_before_training(planned: Planned, tiny: Path) -> None:
-    class Checked:
-        """A stand-in of a study's check, with one task scored by perplexity."""
-
-        def pair(self, *_: object) -> None:
-            """Accept every task for the base."""
-
-        def task(self, path: str) -> Task:
-            metric = "perplexity" if path == tasks(tiny)[1] else "accuracy"
-            return registry.task(path).model_copy(update={"metric": metric})
-
-    ways: list[dict[str, Any]] = [{"recipe": "multi-task"}, {"recipe": "continual", "mode": "naive"}]
-    found = planned(*({"tasks": [0, 1], **REGION, **way} for way in ways)).finetuned
-    together, in_turn = (FineTunedArtifact(spec) for spec in found)
+    """The check is one of a study with one task scored by perplexity, and accepts every task for the base."""
+    metrics = dict(zip(tasks(tiny), ("accuracy", "perplexity"), strict=True))
+    check: Any = SimpleNamespace(
+        pair=lambda *_: None, task=lambda path: registry.task(path).model_copy(update={"metric": metrics[path]})
+    )
+    ways = ({"recipe": "multi-task"}, {"recipe": "continual", "mode": "naive"})
+    together, in_turn = map(FineTunedArtifact, planned(*({"tasks": [0, 1], **REGION, **way} for way in ways)).finetuned)
     with pytest.raises(BadInput, match=r"different scales \(one: accuracy, two: perplexity\)"):
-        together.check(Checked())
-    in_turn.check(Checked())
+        together.check(check)
+    in_turn.check(check)
 
 
 RIGHT = "1111011101"
@@ -584,20 +577,18 @@ def test_a_difference_tells_both_models_where_there_are_several() -> None:
 
 def test_the_recovered_gain_is_of_one_way_of_training() -> None:
     """The graft of a model is measured by that model's gain, not by the mean gain of both."""
-
-    def pair(steps: int, tuned: float) -> list[Observation]:
-        values = {"pretrained": 0.5, "ft": tuned, "graft": 0.7}
-        common: dict[str, Any] = {"model": f"m{steps}", "recipe": "sgd", "model_fields": {"steps": steps}}
-        region = {"graft": {"localizer": "stagewise", "size": 100.0, "requested_size": "10%"}}
-        return [
-            seen(method, split=split, values={"accuracy": value, "ece": 0.1}, **common, **region.get(method, {}))
-            for split in ("validation", "test")
-            for method, value in values.items()
-        ]
-
-    rows = recovered(once([*pair(1, 0.7), *pair(300, 0.9)])).set_index("variant")
-    found = {name: tuple(row) for name, row in rows[["reached", "seeds", "value_ft"]].T.items()}
-    assert found == {"1 step": (True, 1, 0.7), "300 steps": (False, 1, 0.9)}
+    region = {"localizer": "stagewise", "size": 100.0, "requested_size": "10%"}
+    found = once([
+        seen(method, split=split, values={"accuracy": value, "ece": 0.1}, model=f"m{steps}", recipe="sgd",
+             model_fields={"steps": steps}, **(region if method == "graft" else {}))
+        for steps, tuned in ((1, 0.7), (300, 0.9)) for split in ("validation", "test")
+        for method, value in {"pretrained": 0.5, "ft": tuned, "graft": 0.7}.items()
+    ])  # fmt: skip
+    rows = recovered(found).set_index("variant")[["reached", "seeds", "value_ft"]]
+    assert {name: tuple(row) for name, row in rows.iterrows()} == {
+        "1 step": (True, 1, 0.7),
+        "300 steps": (False, 1, 0.9),
+    }
 
 
 @pytest.fixture(scope="module")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
+from unittest.mock import ANY
 
 import numpy as np
 import pandas as pd
@@ -116,18 +118,6 @@ def test_comparisons_of_calibration_hold_the_debiased_difference() -> None:
     assert one.debiased == -0.045 and one.limits == (0.0,)
 
 
-@pytest.mark.parametrize(("value", "wanted"), [(-0.05, CONFIRMED), (0.05, CONTRADICTED), (-0.01, INCONCLUSIVE)])
-def test_the_sign_of_a_difference_decides(value: float, wanted: str) -> None:
-    assert outcome("table2", 1, row(metric="ece", value=value)).outcome == wanted
-
-
-def test_a_row_the_other_way_round_is_turned() -> None:
-    turned = outcome("table1", 0, row(a="graft", b="graft_retrain", value=-0.05))
-    straight = outcome("table1", 0, row(a="graft_retrain", b="graft", value=0.05))
-    assert turned.comparisons == straight.comparisons and turned.outcome == CONFIRMED
-    assert np.isnan(turned.comparisons[0].debiased)
-
-
 def test_f1_stands_for_a_task_that_has_it() -> None:
     rows = [row("mrpc", -0.05), row("mrpc", 0.05, metric="f1"), row("cr", -0.05)]
     assert list(of_task_metric(pd.DataFrame(rows))["value"]) == [0.05, -0.05]
@@ -145,12 +135,6 @@ def test_each_task_is_judged_at_the_size_nearest_to_the_main_one(
     rows = pd.DataFrame([*(row(share=share) for share in shares), row("mr", share=0.1)])
     assert list(at_main(rows, main)["share"]) == [*kept, 0.1]
     assert main_share("small") == pytest.approx(0.001) and main_share("own") is None
-
-
-def test_the_default_search_stands_for_the_papers_where_there_are_several() -> None:
-    rows = [row(metric="ece", value=-0.05), row(metric="ece", value=0.05, localizer="learned")]
-    assert len(outcome("table2", 1, *rows).comparisons) == 1
-    assert len(outcome("table2", 1, rows[1]).comparisons) == 1
 
 
 def tuned(task: str = "cr", mean: float = 0.8, **changed: object) -> dict[str, object]:
@@ -176,14 +160,6 @@ def test_what_is_kept_is_measured_against_the_same_training_data_and_readout() -
     assert kept(tuned(mean=0.4, readout="head"), tuned(mean=0.5), tuned("mr", 0.5))["cr"] == pytest.approx(0.8)
 
 
-def test_a_part_that_the_model_does_not_have_is_not_judged() -> None:
-    made = {"task": "cr", "localizer": "stagewise", "variant": "", "layer": 0, "is_bias": False, "share": 0.0}
-    rows = [{**made, "seed": seed, "kind": "query", "selected": 10, "total": 1000} for seed in range(3)]
-    empty = [{**one, "kind": "value", "selected": 0} for one in rows]
-    found, of_empty = (verdicts("figure10", {"composition": pd.DataFrame(one)}, None) for one in (rows, empty))
-    assert [one.comparisons for one in found] == [()] * len(found) and of_empty[0].outcome == NOT_MEASURED
-
-
 @pytest.mark.parametrize(
     ("task", "other", "shift"),
     [
@@ -193,11 +169,6 @@ def test_a_part_that_the_model_does_not_have_is_not_judged() -> None:
 )  # fmt: skip
 def test_a_shift_is_large_where_the_paper_calls_it_so(task: str, other: str, shift: str) -> None:
     assert (large_shift(task, other), small_shift(task, other)) == (shift == "large", shift == "small")
-
-
-def test_only_tasks_that_something_was_learned_after_can_be_forgotten() -> None:
-    naive = verdicts("table4", every_table(), "small")[0]
-    assert [one.where for one in naive.comparisons] == list(TASKS[:2]) and naive.outcome == CONFIRMED
 
 
 def test_where_the_paper_claims_nothing_there_is_no_verdict() -> None:
@@ -210,40 +181,6 @@ def test_every_claim_is_judged_or_says_that_it_was_not_tested(name: str) -> None
     assert {one.outcome for one in verdicts(name, {}, "small")} <= {NOT_MEASURED}
     found = [(c.value, c.low, c.high) for one in verdicts(name, every_table(), "small") for c in one.comparisons]
     assert np.isfinite(found).all()
-
-
-def test_a_planted_result_turns_the_verdict() -> None:
-    tables = every_table()
-    gap = tables["isolation"].assign(value=lambda t: -t["value"], low=-0.2, high=-0.1)
-    said = [verdicts("figure8", of, "small")[0].outcome for of in (tables, {**tables, "isolation": gap})]
-    assert said == [CONFIRMED, CONTRADICTED]
-
-
-def test_confidence_near_one_is_counted_from_the_histogram() -> None:
-    edges = [(0.5, 0.95), (0.95, 1.0)]
-    told = {"tuned": ("finetuned", NAN, (100, 500)), "graft": ("grafted", 0.01, (400, 200))}
-    rows = [
-        {"task": "qnli", "state": s, "size": 1000 * share, "share": share, "low_edge": lo, "high_edge": hi, "count": c,
-         "correct": c, "n": 600}
-        for s, share, counts in told.values()
-        for (lo, hi), c in zip(edges, counts, strict=True)
-    ]  # fmt: skip
-    (found,) = verdicts("figure6", {"histogram": pd.DataFrame(rows)}, None)
-    assert found.comparisons[0].value == pytest.approx(500 / 600 - 200 / 600) and found.outcome == CONFIRMED
-
-
-def test_the_middle_and_kinds_are_measured_against_the_fair_share() -> None:
-    rows = [
-        {"task": "cr", "localizer": "stagewise", "variant": "", "seed": seed, "layer": layer, "kind": "value",
-         "is_bias": False,
-         "selected": (90 if layer in (1, 2) else 10) + seed, "total": 1000, "share": 0.0, "density_ratio": 0.0}
-        for seed in range(3)
-        for layer in range(4)
-    ]  # fmt: skip
-    (middle,) = verdicts("figure9", {"composition": pd.DataFrame(rows)}, None)
-    assert middle.comparisons[0].value == pytest.approx(1.79, abs=0.02) and middle.outcome == CONFIRMED
-    value, feedforward, _ = verdicts("figure10", {"composition": pd.DataFrame(rows)}, None)
-    assert value.comparisons[0].value == pytest.approx(1) and CONFIRMED not in (value.outcome, feedforward.outcome)
 
 
 def test_the_mean_of_a_claim_has_the_mean_of_its_ends() -> None:
@@ -294,27 +231,102 @@ def test_along_fine_tuning_the_first_gap_and_its_last_change_are_judged(
     assert (first.supports, last.supports) == said and first.is_paired and last.is_paired
 
 
-def test_a_table_without_gaps_leaves_the_claims_untested() -> None:
-    found = verdicts("figure15", {"checkpoints": pd.DataFrame(along("finetuned", step_50=0.8))}, None)
-    assert [verdict.outcome for verdict in found] == [NOT_MEASURED, NOT_MEASURED]
+def make_up(kind: str, selected: Callable[[int], int], layers: int = 4) -> dict[str, pd.DataFrame]:
+    """Return the make-up of three regions: so many entries of 1,000 of this kind in each layer, and more by seed."""
+    told = {"task": "cr", "localizer": "stagewise", "variant": "", "is_bias": False, "total": 1000}
+    rows = [{**told, "seed": seed, "layer": layer, "kind": kind, "selected": selected(layer) + seed * (layers > 1)}
+            for seed in range(3) for layer in range(layers)]  # fmt: skip
+    return {"composition": pd.DataFrame(rows).assign(share=0.0, density_ratio=0.0)}
+
+
+def certainty() -> dict[str, pd.DataFrame]:
+    """Return a histogram with 500 of 600 examples of the model near 1, and 200 of the graft."""
+    rows = [("finetuned", NAN, 0.5, 100), ("finetuned", NAN, 0.95, 500), ("grafted", 0.01, 0.5, 400),
+            ("grafted", 0.01, 0.95, 200)]  # fmt: skip
+    frame = pd.DataFrame(rows, columns=["state", "share", "low_edge", "count"]).assign(task="qnli", n=600)
+    ends = frame["low_edge"].map({0.5: 0.95, 0.95: 1.0})
+    return {"histogram": frame.assign(size=1000 * frame["share"], high_edge=ends, correct=frame["count"])}
+
+
+IN_MIDDLE = make_up("value", lambda layer: 90 if layer in (1, 2) else 10)
+TURNED = every_table()["isolation"].assign(value=lambda rows: -rows["value"], low=-0.2, high=-0.1)
+VERDICTS: dict[str, tuple[Callable[[], Verdict], str, list[Any]]] = {
+    "lower is better": (lambda: outcome("table2", 1, row(metric="ece", value=-0.05)), CONFIRMED, [-0.05]),
+    "higher is worse": (lambda: outcome("table2", 1, row(metric="ece")), CONTRADICTED, [0.05]),
+    "zero within": (lambda: outcome("table2", 1, row(metric="ece", value=-0.01)), INCONCLUSIVE, [-0.01]),
+    "a row": (lambda: outcome("table1", 0, row(a="graft_retrain", b="graft")), CONFIRMED, [0.05]),
+    "and the other way round": (
+        lambda: outcome("table1", 0, row(a="graft", b="graft_retrain", value=-0.05)), CONFIRMED, [0.05]
+    ),
+    "the default search for the paper's": (
+        lambda: outcome("table2", 1, row(metric="ece", value=-0.05), row(metric="ece", localizer="learned")),
+        CONFIRMED, [-0.05],
+    ),
+    "the paper's alone": (lambda: outcome("table2", 1, row(metric="ece", localizer="learned")), CONTRADICTED, [0.05]),
+    "forgotten": (lambda: verdicts("table4", every_table(), "small")[0], CONFIRMED, [ANY] * 2),
+    "isolated": (lambda: verdicts("figure8", every_table(), "small")[0], CONFIRMED, [ANY] * 2),
+    "a planted result": (
+        lambda: verdicts("figure8", {**every_table(), "isolation": TURNED}, "small")[0], CONTRADICTED, [ANY] * 2
+    ),
+    "confidence near one": (
+        lambda: verdicts("figure6", certainty(), None)[0], CONFIRMED, [pytest.approx(500 / 600 - 200 / 600)]
+    ),
+    "the middle against its fair share": (
+        lambda: verdicts("figure9", IN_MIDDLE, None)[0], CONFIRMED, [pytest.approx(1.79, abs=0.02)]
+    ),
+    "a kind against its fair share": (
+        lambda: verdicts("figure10", IN_MIDDLE, None)[0], INCONCLUSIVE, [pytest.approx(1)]
+    ),
+    "a kind that there is not": (lambda: verdicts("figure10", IN_MIDDLE, None)[1], NOT_MEASURED, []),
+    **{
+        f"part {number} that the model does not have": (
+            lambda number=number: verdicts("figure10", make_up("query", lambda layer: 10, layers=1), None)[number],
+            NOT_MEASURED, [],
+        )
+        for number in range(3)
+    },
+    "an empty region": (
+        lambda: verdicts("figure10", make_up("value", lambda layer: 0, layers=1), None)[0], NOT_MEASURED, []
+    ),
+    **{
+        f"claim {number} without gaps": (
+            lambda number=number: verdicts(
+                "figure15", {"checkpoints": pd.DataFrame(along("finetuned", step_50=0.8))}, None
+            )[number], NOT_MEASURED, [],
+        )
+        for number in range(2)
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("judge", "wanted", "values"), VERDICTS.values(), ids=VERDICTS)
+def test_a_verdict_is_made_of_its_comparisons(judge: Callable[[], Verdict], wanted: str, values: list[Any]) -> None:
+    found = judge()
+    assert (found.outcome, [one.value for one in found.comparisons]) == (wanted, values)
+
+
+def test_only_tasks_that_something_was_learned_after_can_be_forgotten() -> None:
+    assert [one.where for one in verdicts("table4", every_table(), "small")[0].comparisons] == list(TASKS[:2])
+
+
+UNPAIRED = {"a": "graft", "b": "graft_movement", "over": "examples and seeds, unpaired"}
 
 
 def test_what_is_not_paired_says_so_and_what_has_no_interval_is_counted() -> None:
-    unpaired = {"a": "graft", "b": "graft_movement", "over": "examples and seeds, unpaired"}
-    rows = [row("cr", **unpaired), row("mr", **{**unpaired, "over": "examples and seeds"})]
-    found = outcome("figure2", 0, *rows, row("sst2", **{**unpaired, "low": NAN, "high": NAN, "over": ""}))
-    said = [words.value_words(one) for one in found.comparisons]
-    assert said == [
+    changes = ({}, {"over": "examples and seeds"}, {"low": NAN, "high": NAN, "over": ""})
+    found = outcome("figure2", 0, *(row(task, **UNPAIRED | own) for task, own in zip(TASKS, changes, strict=False)))
+    assert [words.value_words(one) for one in found.comparisons] == [
         "+5.0 points, 95%, not paired: 3.0–7.0", "+5.0 points, 95%: 3.0–7.0", "+5.0 points, 95%: no interval",
     ]  # fmt: skip
     assert words.support(found) == "2 of 2 comparisons support it; 1 more is not measured"
-    first, last = (
-        row(share=share, value=value, a="graft", b="graft_movement", over="")
-        for share, value in ((0.001, 0.09), (0.1, 0.03))
-    )
-    (shrinks,) = outcome("figure2", 2, first, last).comparisons
-    reach = math.hypot(0.02, 0.02)  # joined as squares (Zou and Donner 2008), not added
+
+
+def test_ends_of_a_difference_of_two_sizes_are_joined_as_squares() -> None:
+    """As in Zou and Donner (2008), not added; the difference is not paired, nor is a mean of such."""
+    rows = (row(share=share, value=value, **UNPAIRED) for share, value in ((0.001, 0.09), (0.1, 0.03)))
+    ((shrinks,), reach) = outcome("figure2", 2, *rows).comparisons, math.hypot(0.02, 0.02)
+    several, alone = (Verdict("claim", (shrinks,) * count) for count in (2, 1))
     assert (shrinks.value, shrinks.low, shrinks.high) == pytest.approx((0.06, 0.06 - reach, 0.06 + reach))
-    assert not shrinks.is_paired and "not paired" in words.value_words(shrinks)
-    assert not Verdict("claim", (shrinks, shrinks)).mean.is_paired
-    assert "(not paired)" in evidence(Verdict("claim", (shrinks,)), Verdict("claim", ()))["where"].iloc[0]
+    assert several.mean is not None and (shrinks.is_paired, several.mean.is_paired) == (False, False)
+    assert "not paired" in words.value_words(shrinks)
+    assert "(not paired)" in evidence(alone, Verdict("claim", ()))["where"].iloc[0]

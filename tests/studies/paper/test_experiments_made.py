@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -90,42 +93,80 @@ def test_an_experiment_from_end_to_end(name: str, small: Scale, stored: Path) ->
         assert len(rows) and (rows["value"] >= rows["low"] - 1e-9)[rows["low"].notna()].all()
 
 
+slow, nightly = (partial(pytest.param, marks=mark) for mark in (pytest.mark.slow, pytest.mark.nightly))
+RIVALS = "task == id_task and localizer == 'stagewise' and a == 'graft' and b == 'graft_movement'"
+TOLD = {
+    "all models": slow("table2", lambda of: {"pretrained", "ft_scaled", "complement"} - methods_of(of), set()),
+    "what recovers the gain": slow(
+        "table2", lambda of: {*of.table("recovered")["localizer"]} - {"stagewise", "movement", "learned"}, set()
+    ),
+    "where regions lie": slow(
+        "table2", lambda of: sums(of.table("composition").query("localizer == 'stagewise'"), "seed", "share"),
+        {0: pytest.approx(1), 1: pytest.approx(1)},
+    ),
+    "other data": nightly(
+        "table3", lambda of: {"graft", "graft_retrain", "bitfit", "lora"}
+        - {*of.table("scores").query("task == 'other'")["method"]}, set(),
+    ),
+    "regions at every size": slow(
+        "table8", lambda of: of.table("overlap").query("column_localizer == 'fisher'").eval(
+            "0 <= value <= 1 and chance > 0"
+        ).tolist(), [True] * 3,
+    ),
+    "one pair of two seeds": slow(
+        "table8", lambda of: of.table("overlap").query("row_localizer == column_localizer")["seeds"].tolist(), [2] * 3
+    ),
+    "pairs at every size of the curve": slow(
+        "figure2", lambda of: of.table("differences").query(f"{RIVALS} and metric == 'accuracy'")["over"].tolist(),
+        ["examples and seeds"] * 3,
+    ),
+    "both readouts": slow("figure3", lambda of: {*of_own_task(of)["readout"]}, {"prompt", "head"}),
+    "every test example": slow(
+        "figure6", lambda of: sorted(sums(of.table("histogram").fillna(0), ["state", "share"], "count").values()),
+        [16] * 3,
+    ),
+    "two states, the graft at two sizes": slow(
+        "figure6", lambda of: of.table("histogram").groupby("state")["share"].nunique().to_dict(),
+        {"finetuned": 0, "grafted": 2},
+    ),
+    "every setting": nightly(
+        "sensitivity", lambda of: of.table("sensitivity").query("metric == 'accuracy' and localizer == 'learned'")[
+            ["bias", "steps"]
+        ].value_counts().to_dict(), dict.fromkeys(product((5.0, 10.0), (2, 3)), 2),
+    ),
+    "every search": nightly(
+        "sensitivity", lambda of: {*of.table("sensitivity").query("metric == 'accuracy'")["localizer"]},
+        {"learned", "learned-ranked", "stagewise"},
+    ),
+}  # fmt: skip
+
+
+def methods_of(folder: StudyFolder) -> set[str]:
+    return set(of_own_task(folder)["method"])
+
+
+def sums(frame: pd.DataFrame, by: str | list[str], column: str) -> dict[Any, float]:
+    return frame.groupby(by)[column].sum().to_dict()
+
+
+@pytest.mark.parametrize(("name", "read", "wanted"), TOLD.values(), ids=TOLD)
+def test_an_experiment_tells(
+    name: str, read: Callable[[StudyFolder], Any], wanted: Any, small: Scale, stored: Path
+) -> None:
+    assert read(made(name, small, stored)) == wanted
+
+
 @pytest.mark.slow
 def test_table1_touches_what_each_method_trains(small: Scale, stored: Path) -> None:
     folder = made("table1", small, stored)
     scores = of_own_task(folder).query("metric == 'accuracy'")
-    touched = scores.groupby("method")["touched"].mean()
-    main = scores.query("method == 'graft'")["size"]
-    assert 0 < touched["graft_retrain"] <= main.min() * 6 and touched["pretrained"] == 0
-    assert touched["bitfit"] < touched["ft"] and touched["graft_retrain"] < touched["ft"]
-    assert scores.query("method == 'graft_retrain'")["seeds"].tolist() == [2]
-    assert scores.query("method in ('bitfit', 'lora')")["seeds"].tolist() == [3, 3]
+    touched, main = scores.groupby("method")["touched"].mean(), scores.query("method == 'graft'")["size"].min()
+    assert 0 == touched["pretrained"] < touched["graft_retrain"] <= main * 6
+    assert max(touched["bitfit"], touched["graft_retrain"]) < touched["ft"]
+    seeds = scores.set_index("method")["seeds"]
+    assert seeds[["graft_retrain", "bitfit", "lora"]].to_dict() == {"graft_retrain": 2, "bitfit": 3, "lora": 3}
     rows = folder.table("differences").query("a == 'lora' and metric == 'accuracy'")
     assert {"ft", "graft"} == set(rows["b"]) and folder.table("note")["text"].str.startswith("LoRA: ").any()
-
-
-@pytest.mark.slow
-def test_table2_tells_what_recovers_the_gain_and_where_it_lies(small: Scale, stored: Path) -> None:
-    folder = made("table2", small, stored)
-    assert {"pretrained", "ft_scaled", "complement"} <= set(of_own_task(folder)["method"])
-    assert set(folder.table("recovered")["localizer"]) <= {"stagewise", "movement", "learned"}
-    shares = folder.table("composition").query("localizer == 'stagewise'").groupby("seed")["share"].sum()
-    assert shares.tolist() == pytest.approx([1.0] * len(shares))
-
-
-@pytest.mark.nightly
-def test_table3_scores_other_data(small: Scale, stored: Path) -> None:
-    scores = made("table3", small, stored).table("scores").query("task == 'other'")
-    assert {"graft", "graft_retrain", "bitfit", "lora"} <= set(scores["method"])
-
-
-@pytest.mark.slow
-def test_table8_compares_regions_at_every_size(small: Scale, stored: Path) -> None:
-    overlap = made("table8", small, stored).table("overlap")
-    rivals = overlap.query("column_localizer == 'fisher' and 0 <= value <= 1 and chance > 0")
-    assert len(rivals) == len(overlap.query("column_localizer == 'fisher'")) == 3
-    itself = overlap.query("row_localizer == column_localizer")
-    assert itself["seeds"].tolist() == [2, 2, 2], "one pair of two seeds"
 
 
 @pytest.mark.nightly
@@ -137,33 +178,6 @@ def test_table8_compares_regions_of_one_model_where_several_were_fine_tuned(smal
     assert two.table("overlap").equals(overlap)
     assert of_own_task(two).query("method == 'ft' and metric == 'accuracy'")["seeds"].tolist() == [2]
     assert (table8.FIRST in said, table8.FIRST in set(two.table("note")["text"])) == (False, True)
-
-
-@pytest.mark.slow
-def test_figure2_pairs_every_size_of_its_curve(small: Scale, stored: Path) -> None:
-    rows = made("figure2", small, stored).table("differences").query("task == id_task and localizer == 'stagewise'")
-    rows = rows.query("a == 'graft' and b == 'graft_movement' and metric == 'accuracy'")
-    assert len(rows) == len(small.curve) and set(rows["over"]) == {"examples and seeds"}
-
-
-@pytest.mark.slow
-def test_figure3_tells_the_readouts_apart(small: Scale, stored: Path) -> None:
-    assert set(of_own_task(made("figure3", small, stored))["readout"]) == {"prompt", "head"}
-
-
-@pytest.mark.slow
-def test_figure6_counts_every_test_example(small: Scale, stored: Path) -> None:
-    frame = made("figure6", small, stored).table("histogram")
-    counts = frame.groupby(["state", "share"], dropna=False)["count"].sum().reset_index()
-    assert counts[["state", "count"]].values.tolist() == [["finetuned", 16], ["grafted", 16], ["grafted", 16]]
-
-
-@pytest.mark.nightly
-def test_sensitivity_tells_every_setting(small: Scale, stored: Path) -> None:
-    frame = made("sensitivity", small, stored).table("sensitivity").query("metric == 'accuracy'")
-    learned = frame.query("localizer == 'learned'")[["bias", "steps"]].value_counts()
-    assert learned.to_dict() == dict.fromkeys(product((5.0, 10.0), (2, 3)), 2)
-    assert set(frame["localizer"]) == {"learned", "learned-ranked", "stagewise"}
 
 
 @pytest.mark.nightly

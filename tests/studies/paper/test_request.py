@@ -132,9 +132,9 @@ def test_a_sequence_has_all_tasks_in_the_order_of_the_words(data: Path) -> None:
 def test_the_published_search_is_on_two_tasks_and_says_so(data: Path) -> None:
     found = study(data, at="small", base="org/mine", tasks=files(data, "cafe", "bakery", "place"))
     learned = {name_of(spec.task) for spec in study_plan(found).runs if spec.localizer == "learned"}
+    (told,) = (row.here for row in setting_differences(found) if row.aspect == "Learned mask")
     assert learned == {"cafe-verdict", "bakery-verdict"}
-    here = {row.aspect: row.here for row in setting_differences(found)}
-    assert here["Learned mask"] == "on cafe-verdict and bakery-verdict alone, as it costs most"
+    assert told == "on cafe-verdict and bakery-verdict alone, as it costs most"
 
 
 @pytest.mark.parametrize("name", ["table3", "figure7"])
@@ -193,12 +193,12 @@ def test_a_folder_of_task_files_gives_the_tasks(at: str, data: Path, monkeypatch
 
 
 def test_of_a_whole_folder_those_with_other_data_are_taken(data: Path) -> None:
-    found = study(data, "figure7", base="org/mine", data=str(data))
-    assert tasks_of(found) == {"bakery-verdict", "cafe-verdict", "hotel-verdict"}
+    asked = {"base": "org/mine", "data": str(data)}
+    assert tasks_of(study(data, "figure7", **asked)) == {"bakery-verdict", "cafe-verdict", "hotel-verdict"}
     for name in ("cafe", "hotel"):
         (data / name / "task.yaml").unlink()
     with pytest.raises(BadInput, match="none are known for bakery-verdict"):
-        study(data, "figure7", base="org/mine", data=str(data))
+        study(data, "figure7", **asked)
 
 
 def test_task_files_of_a_folder(data: Path) -> None:
@@ -247,10 +247,10 @@ def test_a_study_file_is_taken_up_again_and_never_overwritten(name: str, tmp_pat
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_what_an_experiment_builds_is_as_requested(name: str, scale: str) -> None:
     found = StudySpec(**EXPERIMENTS[name].build(SCALES[scale]))
-    assert is_as_requested(found)
-    assert not is_as_requested(found.model_copy(update={"request": None}))
-    changed = [{**found.runs[0], "base": "org/else"}, *found.runs[1:]]
-    assert not is_as_requested(found.model_copy(update={"runs": tuple(changed)}))
+    elsewhere = ({**found.runs[0], "base": "org/else"}, *found.runs[1:])
+    on_cuda = tuple({**run, "device": "cuda"} for run in found.runs)
+    changes = ({}, {"request": None}, {"runs": elsewhere}, {"runs": on_cuda})
+    assert [is_as_requested(found.model_copy(update=one)) for one in changes] == [True, False, False, True]
 
 
 @pytest.mark.parametrize(
@@ -311,18 +311,12 @@ def test_samples_that_cannot_be_drawn_are_refused(tmp_path: Path, asked: dict[st
         study(tmp_path, "table2", **{"samples": 3, **asked})
 
 
-def test_the_device_is_no_part_of_what_is_asked() -> None:
-    found = StudySpec(**EXPERIMENTS["figure6"].build(SCALES["small"]))
-    runs = tuple({**run, "device": "cuda"} for run in found.runs)
-    assert is_as_requested(found.model_copy(update={"runs": runs}))
-
-
 def test_common_fields_may_stand_once_as_defaults() -> None:
     found = StudySpec(**EXPERIMENTS["table2"].build(SCALES["small"]))
     rest = tuple({name: value for name, value in run.items() if name != "base"} for run in found.runs)
-    same = found.model_copy(update={"defaults": {"base": found.runs[0]["base"]}, "runs": rest})
-    assert is_as_requested(same)
-    assert not is_as_requested(same.model_copy(update={"defaults": {"base": ["a", "b"]}}))
+    same, other = (found.model_copy(update={"defaults": {"base": base}, "runs": rest})
+                   for base in (found.runs[0]["base"], ["a", "b"]))  # fmt: skip
+    assert (is_as_requested(same), is_as_requested(other)) == (True, False)
 
 
 @pytest.mark.parametrize(
@@ -342,8 +336,7 @@ def test_entries_that_are_nonsense_are_not_it(experiment: str, entry: dict[str, 
 def test_a_study_whose_folder_of_tasks_is_gone_says_so(data: Path, tmp_path: Path) -> None:
     own = study(tmp_path, data=str(data), tasks=("cafe",))
     data.rename(tmp_path / "elsewhere")
-    (row,) = setting_differences(own)
-    assert str(data) in row.here and "entries" not in row.here
+    assert [str(data) in row.here and "entries" not in row.here for row in setting_differences(own)] == [True]
 
 
 STORED = sorted(Path("cached_runs/studies").glob("*/study.yaml"))
@@ -373,13 +366,14 @@ def test_each_aspect_is_one_row_with_the_model_first(name: str, at: str) -> None
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_nothing_of_the_scale_is_said_of_other_models_and_tasks(name: str, tmp_path: Path) -> None:
-    files = tuple(str(tmp_path / task / "task.yaml") for task in ("cafe", "bakery"))
-    for file in map(Path, files):  # models of several tasks are named by the names in their files
-        file.parent.mkdir()
-        file.write_text(f"name: {file.parent.name}\n")
-    own = scale("small").with_choices(base="org/mine", tasks=files, readout="head")
-    own = replace(own, shifts={files[0]: (files[1],), files[1]: (files[0],)})
-    with suppress(BadInput):  # some experiments need one model per task, others one of several tasks
+    """Models of several tasks are named by the names in their files. Some experiments need one model per task, others
+    one of several tasks."""
+    one, two = (str(tmp_path / f"{task}.yaml") for task in ("cafe", "bakery"))
+    for file in map(Path, (one, two)):
+        file.write_text(f"name: {file.stem}\n")
+    own = scale("small").with_choices(base="org/mine", tasks=(one, two), readout="head")
+    own = replace(own, shifts={one: (two,), two: (one,)})
+    with suppress(BadInput):
         EXPERIMENTS[name].build(replace(own, seeds=2))
         own = replace(own, seeds=2)
     rows = here(name, own)
