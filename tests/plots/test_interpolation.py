@@ -11,7 +11,7 @@ import pytest
 
 from skillviz.plots.interpolation import accuracy_by_error, along_paths, confidence_at, path_style, trade_off
 from skillviz.plots.theme import STATES
-from tests.plots.facts import Holding, facts, read
+from tests.plots.facts import Between, Holding, Of, facts, read
 from tests.plots.wise_frames import INSIDE, OUTSIDE, bins, points
 
 FAR = "chance 10.0%, off the scale"
@@ -58,6 +58,8 @@ def ece(path: str, dataset: str, current: bool) -> np.ndarray:
     return 100 * shown.sort_values("alpha")["debiased"].to_numpy(float)
 
 
+DRAWN = np.concatenate([ece(path, INSIDE, False) for path in ("wise-ft", "wise-graft")])
+
 test_between_two_models_there_is = facts(
     {
         "a mark at each alpha, in percent of both data sets": (
@@ -78,6 +80,39 @@ test_between_two_models_there_is = facts(
                 "WiSE-FT, chosen point/marker.symbol": "circle-open",
                 "WiSE-FT, chosen point/error_x.array.0": pytest.approx(2),
                 "WiSE-FT, chosen point/error_y.arrayminus.0": pytest.approx(2),
+            },
+        ),
+        "no chosen point on the line": (
+            lambda: drawn(chosen=0.35),
+            {"WiSE-FT/x": Of(lambda x: np.isclose(x, 63 + 23 * 0.35 + 12 * 0.35 * 0.65).tolist(), [False] * 11)},
+        ),
+        "no point that one data set lacks": (
+            lambda: trade_off(with_a_gap(), INSIDE, OUTSIDE), {"WiSE-FT/x": Of(len, 10)}
+        ),
+        "an axis with chance near the points": (
+            drawn, {"layout.xaxis.range.0": Between(40, 50), "layout.xaxis.range.1": Between(88, 92)}
+        ),
+        "an axis that chance far off does not stretch": (
+            lambda: trade_off(points(), INSIDE, OUTSIDE, references={"chance": 0.1}),
+            {
+                "layout.xaxis.range.0": Between(55, 61),
+                "layout.xaxis.range.1": pytest.approx(drawn().layout.xaxis.range[1], abs=1),
+            },
+        ),
+        "a band of the interval, and the chosen alpha upright": (
+            lambda: along(references={"chance": 0.5}),
+            {
+                "WiSE-FT: interval/0.y": Of(max, pytest.approx(88, abs=0.5)),
+                "layout.shapes": Of(lambda shapes: {s.x0 for s in shapes if s.x0 == s.x1}, {35}),
+            },
+        ),
+        "room for the debiased values": (
+            lambda: along_paths(
+                debiased_points(), (INSIDE,), "ece", room=debiased_points().assign(low=np.nan, high=np.nan)
+            ),
+            {
+                "layout.yaxis.range.0": Between(-np.inf, DRAWN.min()),
+                "layout.yaxis.range.1": Between(DRAWN.max(), DRAWN.max() + 1.5 + 0.06 * np.ptp(DRAWN)),
             },
         ),
         "each end as the model that it is": (
@@ -136,32 +171,10 @@ test_between_two_models_there_is = facts(
 )  # fmt: skip
 
 
-def test_a_point_that_was_chosen_or_that_one_data_set_lacks_is_not_on_the_line() -> None:
-    (ring, line), (gap,) = (
-        read(drawn(chosen=0.35), "WiSE-FT, chosen point/x", "WiSE-FT/x"),
-        read(trade_off(with_a_gap(), INSIDE, OUTSIDE), "WiSE-FT/x"),
-    )
-    assert not np.isclose(line, ring).any()
-    assert (len(line), len(gap)) == (11, 10)
-
-
-def test_a_level_far_off_does_not_press_the_points_into_a_corner() -> None:
-    """The points are from 61 to 88."""
-    near = drawn().layout.xaxis.range
-    far = trade_off(points(), INSIDE, OUTSIDE, references={"chance": 0.1}).layout.xaxis.range
-    assert near[0] < 50 < 88 < near[1] and 55 < far[0] < 61 and far[1] == pytest.approx(near[1], abs=1)
-
-
 def test_a_paths_colour_is_that_of_the_model_it_ends_at() -> None:
     colors = {name: path_style(name).color for name in ("wise-ft", "wise-graft")}
     assert colors == {"wise-ft": STATES["finetuned"].color, "wise-graft": STATES["grafted"].color}
     assert path_style("another").title == "another"
-
-
-def test_along_the_way_the_band_holds_the_interval_and_the_chosen_alpha_is_upright() -> None:
-    figure = along(references={"chance": 0.5})
-    assert max(traces(figure, "WiSE-FT: interval")[0].y) == pytest.approx(100 * (0.86 + 0.02), abs=0.5)
-    assert {shape.x0 for shape in figure.layout.shapes if shape.x0 == shape.x1} == {35}
 
 
 def test_a_calibration_error_in_and_out_of_distribution_is_debiased_with_the_plug_in_one_in_the_hover() -> None:
@@ -199,12 +212,6 @@ def test_a_metric_without_a_debiased_value_is_drawn_as_it_is() -> None:
     for draw in (lambda frame: trade_off(frame, INSIDE, OUTSIDE), lambda frame: along_paths(frame, (INSIDE, OUTSIDE))):
         plain, beside = draw(points()), draw(debiased_points())
         assert plain == beside and "plug-in" not in str(plain)
-
-
-def test_the_axes_leave_room_for_the_debiased_values() -> None:
-    frame, on = debiased_points(), np.concatenate([ece(path, INSIDE, False) for path in ("wise-ft", "wise-graft")])
-    low, high = along_paths(frame, (INSIDE,), "ece", room=frame.assign(low=np.nan, high=np.nan)).layout.yaxis.range
-    assert low < on.min() < on.max() < high < on.max() + 1.5 + 0.06 * np.ptp(on)
 
 
 def test_the_histogram_tells_the_wrong_ones_from_all() -> None:

@@ -11,7 +11,7 @@ import pytest
 from skillviz.plots.methods import FEW, STYLES, against_touched, method_style, rivals
 from skillviz.plots.theme import GROUND
 from tests.plots import study_frames as frames
-from tests.plots.facts import Between, Holding, facts, read
+from tests.plots.facts import Between, Holding, Of, facts
 from tests.plots.test_theme import contrast
 
 BITFIT = frames.points().query("method == 'bitfit' and metric == 'accuracy'").iloc[0]
@@ -27,6 +27,22 @@ test_methods_stand = facts(
                 "BitFit/error_y.array.0": pytest.approx(100 * (BITFIT["high"] - BITFIT["value"])),
                 "layout.xaxis.type": "log", "layout.xaxis.range.0": Between(-np.inf, math.log10(0.1)),
                 "layout.xaxis.range.1": Between(2, np.inf),
+            },
+        ),
+        "side by side if they touch equally many": (
+            lambda: against_touched(frames.points()),
+            {
+                "data": Of(
+                    lambda of: np.log10([trace.x[0] for trace in of if trace.name in ("fine-tuned", "AdamW")]),
+                    Of(lambda x: (x.mean(), abs(x[0] - x[1])), (pytest.approx(2), Between(0, math.log10(1.3)))),
+                )
+            },
+        ),
+        "in the order of their sizes, on ticks without exponents": (
+            lambda: against_touched(frames.points(3)),
+            {
+                "graft/x": Of(lambda x: np.sign(np.diff(x)).tolist(), [1, 1]), "layout.xaxis.tickvals": Of(max, 100),
+                "layout.xaxis.ticktext": Of("".join, Holding(but=("e",))),
             },
         ),
         "on an axis of shares that begins at 0": (
@@ -65,20 +81,6 @@ test_methods_stand = facts(
         ),
     }
 )  # fmt: skip
-
-
-def test_methods_that_touch_equally_many_stand_side_by_side() -> None:
-    marks = {t.name: t.x[0] for t in against_touched(frames.points()).data}
-    one, other = marks["fine-tuned"], marks["AdamW"]
-    assert one != other == pytest.approx(one, rel=0.3) and math.sqrt(one * other) == pytest.approx(100)
-
-
-def test_sizes_are_in_order_and_ticks_are_written_without_exponents() -> None:
-    sizes, ticks, values = read(
-        against_touched(frames.points(3)), "graft/x", "layout.xaxis.ticktext", "layout.xaxis.tickvals"
-    )
-    assert sizes == sorted(sizes) and (len(sizes), max(values)) == (3, 100)
-    assert [word for word in ticks if "e" in word] == []
 
 
 def test_no_line_of_a_name_beside_its_end_is_longer_than_the_margin() -> None:

@@ -158,6 +158,16 @@ test_a_figure_of_a_region_shows = facts(
         "a layer's share of its movement": (
             lambda: region_map(moved(), view="movement"), {"numbers/text.0": "100"}
         ),
+        "what only one of two regions has, and what both have": (
+            lambda: region_map(shared(), view="overlap", names=("mine", "theirs")),
+            {
+                "only mine/x.2": pytest.approx(0.84 * 2 / 8), "both/x.2": pytest.approx(0.84 * 2 / 8),
+                "only theirs/x.2": pytest.approx(0.84 * 4 / 8), "cells/customdata.2": [0, "query"],
+                "data": Of(lambda of: [t.base[2] for t in of if t.name in ("only mine", "both")],
+                           Of(np.diff, pytest.approx([0.84 * 2 / 8]))),
+                "cells/hovertext.2": Holding("2 only mine, 2 both, 4 only theirs"),
+            },
+        ),
         "the first layer on top": (
             lambda: region_map(frames.layers(12)),
             {"layout.yaxis.ticktext.0": "0", "layout.yaxis.range": [11.5, -0.5]},
@@ -282,22 +292,15 @@ def test_the_density_ratio_is_density_over_the_regions_density() -> None:
     assert (table["selected"].sum(), twice["selected"].sum(), len(twice)) == (10, 20, len(table))
 
 
+def test_two_regions_share_of_a_cell_what_stands_beside_chance() -> None:
+    expected, row = 4 * 6 / 30, cells(shared()).set_index(["layer", "kind"]).loc[(0, "query")]
+    assert tuple(row[["iou", "chance"]]) == pytest.approx((2 / 8, expected / (4 + 6 - expected)))
+
+
 def test_movement_adds_up_in_squares() -> None:
     """Lengths that were simply added would give 4/8 and 1/2."""
     assert list(cells(moved(), ("layer",))["movement_share"]) == pytest.approx([10 / 26, 1 / 4])
     assert cells(moved(scale=0))["movement_share"].isna().all()
-
-
-def test_two_regions_are_compared_cell_by_cell() -> None:
-    expected = 4 * 6 / 30
-    row = cells(shared()).set_index(["layer", "kind"]).loc[(0, "query")]
-    assert tuple(row[["iou", "chance"]]) == pytest.approx((2 / 8, expected / (4 + 6 - expected)))
-    figure, names = region_map(shared(), view="overlap", names=("mine", "theirs")), ("only mine", "both", "only theirs")
-    place = read(figure, "cells/customdata")[0].index([0, "query"])
-    lengths = read(figure, *(f"{name}/x.{place}" for name in names))
-    assert lengths == pytest.approx([0.84 * n / 8 for n in (2, 2, 4)])
-    first, second, hover = read(figure, *(f"{name}/base.{place}" for name in names[:2]), f"cells/hovertext.{place}")
-    assert second == pytest.approx(first + lengths[0]) and "2 only mine, 2 both, 4 only theirs" in hover
 
 
 def test_cells_stay_tall_enough_for_their_numbers_and_a_small_map_fits_a_small_window() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
@@ -11,13 +12,14 @@ import plotly.graph_objects as go
 import pytest
 
 from skillviz.analysis.size_curve import by_size
-from skillviz.core.metrics import metric_row
 from skillviz.plots.references import AXIS_PIXELS, LABEL_PIXELS, LEAST_PLOT, NAME_PIXELS
 from skillviz.plots.sparsity import metric_by_size
 from skillviz.plots.theme import LOCALIZERS, STATES
 from tests.plots import frames
-from tests.plots.facts import Between, Holding, Of, facts, read
+from tests.plots.facts import Between, Holding, Of, facts
 from tests.plots.frames import rows
+
+LOOKS = {"name": "title", "line.color": "color", "line.dash": "dash", "marker.symbol": "symbol"}
 
 
 def drawn(curve: pd.DataFrame, metric: str = "accuracy", **more: Any) -> go.Figure:
@@ -41,6 +43,19 @@ def labels(figure: go.Figure, plot: float) -> list[tuple[float, str]]:
     return sorted((plot * (a.y - bottom) / (top - bottom) - a.ay, a.text) for a in figure.layout.annotations)
 
 
+def of_every_localizer() -> pd.DataFrame:
+    """Return a study's curve, with the random regions once more for each localizer that it does not have."""
+    study = frames.curve()
+    random, missing = study.query("localizer == 'random'"), [n for n in LOCALIZERS if n not in set(study["localizer"])]
+    return pd.concat([study, *(random.assign(localizer=name) for name in missing)], ignore_index=True)
+
+
+def off(name: str) -> Callable[[list[float]], float]:
+    """Return a function of places: the largest distance from the true sizes, in decades."""
+    true = np.array(frames.SIZES if name != "learned" else (2_907, 3_666, 5_241)) / frames.D * 100
+    return lambda places: float(np.abs(np.log10(np.array(places) / true)).max())
+
+
 test_by_size_there_is = facts(
     {
         "a value in percent on a log axis of percent": (
@@ -58,6 +73,17 @@ test_by_size_there_is = facts(
                 "stagewise/hovertext.1": Holding("10,646 entries = 0.1%", "3 seeds", "over examples and seeds"),
                 "top movement/hovertext.1": Holding("1 seed", "over examples"),
             },
+        ),
+        "one line a localizer in its own style": (
+            lambda: drawn(of_every_localizer()),
+            {
+                f"data.*.{path}": [getattr(style, name) for style in LOCALIZERS.values()]
+                for path, name in LOOKS.items()
+            } | {"learned/mode": "markers"},
+        ),
+        "each mark near its true size": (
+            lambda: drawn(frames.curve()),
+            {f"{LOCALIZERS[name].title}/x": Of(off(name), Between(-1, 0.07)) for name in ("learned", *frames.LEVELS)},
         ),
         "no interval that is missing": (
             lambda: drawn(rows([0.8]).assign(low=np.nan, high=np.nan)),
@@ -100,28 +126,12 @@ test_by_size_there_is = facts(
 )  # fmt: skip
 
 
-def test_one_line_a_localizer_in_its_own_style() -> None:
-    study = frames.curve()
-    random = study[study["localizer"] == "random"]
-    others = [random.assign(localizer=name) for name in LOCALIZERS if name not in set(study["localizer"])]
-    figure = drawn(pd.concat([study, *others], ignore_index=True))
-    looks = [(t.name, t.line.color, t.line.dash, t.marker.symbol) for t in figure.data]
-    assert looks == [(s.title, s.color, s.dash, s.symbol) for s in LOCALIZERS.values()]
-    assert read(figure, "learned/mode") == ["markers"] and metric_row("nll").axis == "NLL, nats"
-
-
 @pytest.mark.parametrize("size", [1, 3, 30, 106, 199, 350, 700, 99_000])
 def test_a_single_size_has_ticks_beside_it(size: int) -> None:
     axis = drawn(rows([0.8], size=size)).layout.xaxis
     low, high = (10**end for end in axis.range)
     assert [t for t in axis.tickvals if not low <= t <= high] == []
     assert len(axis.tickvals) >= 2 and len(set(axis.ticktext)) == len(axis.ticktext)
-
-
-def test_neighbours_stay_near_their_true_size() -> None:
-    for trace in drawn(frames.curve()).data:
-        true = np.array(frames.SIZES if trace.name != "learned" else (2_907, 3_666, 5_241)) / frames.D * 100
-        assert np.abs(np.log10(np.array(trace.x) / true)).max() < 0.07
 
 
 @pytest.mark.cases(3, 3)

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import combinations, product
 
+import plotly.graph_objects as go
 import pytest
 
 from skillviz.plots import theme
 from skillviz.plots.theme import BAR, GROUND, INK, LOCALIZERS, MODULE_KINDS, SOFT_INK, STATES, spare_style
+from tests.plots.facts import Between, facts
 
 TABLES = {"states": STATES, "localizers": LOCALIZERS, "kinds": MODULE_KINDS}
 ALL = [(t, n, s) for t, table in TABLES.items() for n, s in table.items()]
@@ -118,15 +120,20 @@ def test_an_unknown_name_holds_no_markup_and_no_line_break() -> None:
     assert titles == ["mba(x)=1", "material/bug_report b http//x"]
 
 
-@pytest.mark.parametrize("name", theme.THEMES)
-def test_the_template_speaks_the_themes_ink(name: str) -> None:
-    """The legend is shown also for a single trace."""
-    layout = theme.template(name).layout
-    legend = layout.legend
-    assert (layout.font.color, layout.showlegend, layout.xaxis.automargin, layout.yaxis.automargin) == (
-        INK[name], True, True, True
-    )  # fmt: skip
-    assert (legend.orientation, legend.yanchor) == ("h", "bottom") and legend.y > 1
+test_a_template_speaks = facts(
+    {
+        f"the ink of the {name} theme, with a legend above also of a single trace": (
+            lambda name=name: go.Figure(layout={"template": theme.template(name)}),
+            {
+                "layout.template.layout.font.color": INK[name], "layout.template.layout.showlegend": True,
+                "layout.template.layout.legend.orientation": "h", "layout.template.layout.legend.yanchor": "bottom",
+                "layout.template.layout.legend.y": Between(1, 2), "layout.template.layout.xaxis.automargin": True,
+                "layout.template.layout.yaxis.automargin": True,
+            },
+        )
+        for name in theme.THEMES
+    }
+)  # fmt: skip
 
 
 def test_a_localizer_with_other_settings_keeps_its_colour() -> None:

@@ -2,29 +2,34 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
-import plotly.graph_objects as go
 import pytest
 
 from skillviz.plots.transfer import graft_minus_finetuned, zero_shot
-from tests.plots.facts import Between, Holding, facts, read
+from tests.plots.facts import Between, Holding, Of, facts, read
 from tests.plots.wise_frames import differences, tasks
 
 NAMES = ("task-0", "task-1", "task-2")
 LEVELS = {"chance": {"task-0": 0.5, "task-2": 0.25, "task-9": 0.1}}
 NEAR = {"chance": {"task-0": 0.5}, "majority": {"task-0": 0.505}}
 FAR = {"chance": dict.fromkeys(NAMES, 0.01)}
+ENDS = ["value", "low", "high"]
+STATES = ["pre-trained", "grafted", "fine-tuned", "temperature-scaled"]
+HEIGHTS = [0.255, 0.085, -0.085, -0.255]
 DOTS = "graft − fine-tuned, paired"
 GRAFT = tasks().query("dataset == 'task-1' and state == 'grafted'")["value"].iloc[0]
 
 
-def notes(figure: go.Figure, name: str) -> pd.DataFrame:
-    """Return the annotations with this name."""
-    found = [note for note in figure.layout.annotations if note.name == name]
-    return pd.DataFrame(
-        {"text": [n.text for n in found], "x": [n.x for n in found], "ground": [n.bgcolor for n in found]}
-    )
+def levels(of: list[Any]) -> list[str]:
+    return [note.text for note in of if note.name == "level"]
+
+
+def moved(shift: float) -> pd.DataFrame:
+    frame = differences()
+    return frame.assign(**{end: frame[end] + shift for end in ENDS})
 
 
 test_each_task_has = facts(
@@ -34,6 +39,40 @@ test_each_task_has = facts(
             {
                 "layout.yaxis.ticktext": list(NAMES), "layout.yaxis.tickvals": [0, -1, -2],
                 "grafted/x.1": pytest.approx(100 * GRAFT), "grafted/error_x.array.1": pytest.approx(3),
+            },
+        ),
+        "states that do not cover one another": (
+            lambda: zero_shot(tasks(), NAMES),
+            {f"{name}/y.0": pytest.approx(height) for name, height in zip(STATES, HEIGHTS, strict=True)},
+        ),
+        **{
+            f"the line of no difference within the axis of differences moved by {shift}": (
+                lambda shift=shift: graft_minus_finetuned(moved(shift), NAMES),
+                {
+                    "layout.xaxis.range.0": Between(-np.inf, min(0, 100 * np.nanmin(moved(shift)[ENDS]))),
+                    "layout.xaxis.range.1": Between(max(0, 100 * np.nanmax(moved(shift)[ENDS])), np.inf),
+                },
+            )
+            for shift in (-0.2, 0.0, 0.2)
+        },
+        "numbers of differences that the line at zero does not cross": (
+            lambda: graft_minus_finetuned(differences(), NAMES),
+            {
+                "layout.annotations": Of(
+                    lambda of: [(note.text, bool(note.bgcolor)) for note in of if note.name == "difference"][:2],
+                    [("\N{MINUS SIGN}3.0", True), ("+1.0 (\N{MINUS SIGN}1.0 to 3.5)", True)],
+                )
+            },
+        ),
+        "one label of two levels so near": (
+            lambda: zero_shot(tasks(), NAMES, references=NEAR),
+            {"layout.annotations": Of(levels, ["chance 50.0, majority 50.5"])},
+        ),
+        "the name of a level far below at the left end": (
+            lambda: zero_shot(tasks(), NAMES, references=FAR),
+            {
+                "layout.annotations": Of(levels, ["← chance 1.0"]),
+                "layout.annotations.-1.x": zero_shot(tasks(), NAMES).layout.xaxis.range[0],
             },
         ),
         "its levels in its band": (
@@ -75,43 +114,16 @@ test_each_task_has = facts(
 )  # fmt: skip
 
 
-def test_states_do_not_cover_one_another() -> None:
-    states = ("pre-trained", "grafted", "fine-tuned", "temperature-scaled")
-    heights = read(zero_shot(tasks(), NAMES), *(f"{name}/y.0" for name in states))
-    assert np.diff(heights).max() < -0.1 and np.ptp(heights) < 1
-
-
 @pytest.mark.slow
 def test_fourteen_tasks_are_taller_than_one() -> None:
     assert zero_shot(tasks(14)).layout.height > 1000 > 400 > zero_shot(tasks(1)).layout.height >= 150
 
 
-@pytest.mark.parametrize("shift", [-0.2, 0.0, 0.2])
-def test_the_line_of_no_difference_is_never_at_the_edge(shift: float) -> None:
-    frame = differences()
-    frame[["value", "low", "high"]] += shift
-    low, high = graft_minus_finetuned(frame, NAMES).layout.xaxis.range
-    ends = 100 * frame[["value", "low", "high"]].to_numpy(float)
-    assert low < min(0, np.nanmin(ends)) and high > max(0, np.nanmax(ends))
-
-
 def test_every_mark_has_its_value_within_the_axis_and_its_name_in_the_legend() -> None:
     figure = zero_shot(tasks(), NAMES, references=NEAR)
     assert {t.name for t in figure.data if t.showlegend} == {t.name for t in figure.data if t.mode == "markers"}
-    labels, (low, high) = notes(figure, "dot"), figure.layout.xaxis.range
+    labels = {note.x: note.text for note in figure.layout.annotations if note.name == "dot"}
+    value, half, (low, high) = read(figure, "grafted/x.0", "grafted/error_x.array.0", "layout.xaxis.range")
     assert len(labels) == sum(len(t.x) for t in figure.data if t.mode == "markers")
-    value, half = read(figure, "grafted/x.0", "grafted/error_x.array.0")
-    assert labels["text"][np.isclose(labels["x"], value + half)].iloc[0] == f"{value:.1f}"
-    assert low < labels["x"].min() and high - labels["x"].max() > 0.1 * (high - low)
-
-
-def test_the_line_at_zero_does_not_cross_the_number_of_a_difference() -> None:
-    labels = notes(graft_minus_finetuned(differences(), NAMES), "difference")
-    assert labels["ground"].all() and len(labels) == 3
-    assert labels["text"].tolist()[:2] == ["\N{MINUS SIGN}3.0", "+1.0 (\N{MINUS SIGN}1.0 to 3.5)"]
-
-
-def test_near_levels_share_one_label_and_one_far_below_is_named_at_the_left_end() -> None:
-    near, far = (zero_shot(tasks(), NAMES, references=levels) for levels in (NEAR, FAR))
-    assert notes(near, "level")["text"].tolist() == ["chance 50.0, majority 50.5"]
-    assert notes(far, "level")[["text", "x"]].values.tolist() == [["← chance 1.0", far.layout.xaxis.range[0]]]
+    assert labels[value + half] == f"{value:.1f}"
+    assert low < min(labels) and high - max(labels) > 0.1 * (high - low)
