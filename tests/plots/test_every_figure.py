@@ -50,9 +50,8 @@ def test_a_title_without_a_unit_would_be_seen() -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_an_empty_frame_gives_a_labelled_empty_figure(name: str) -> None:
     figure = draw_empty(name)
-    assert len(figure.data) == 0
     (sentence,) = [a.text for a in figure.layout.annotations]
-    assert sentence.endswith(".") and len(sentence) > 15
+    assert len(figure.data) == 0 and sentence.endswith(".") and len(sentence) > 15
 
 
 @pytest.mark.cases(10, 20)
@@ -77,10 +76,10 @@ def test_neither_the_order_of_rows_nor_a_height_changes_what_is_drawn(name: str)
 @pytest.mark.cases(10, 20)
 @pytest.mark.parametrize("name", NAMES)
 def test_the_width_is_the_pages_and_the_ground_shows_through(name: str) -> None:
-    layout = draw(name).layout
-    assert layout.width is None and layout.height >= 150
-    assert layout.template.layout.paper_bgcolor == layout.template.layout.plot_bgcolor == "rgba(0,0,0,0)"
-    assert layout.paper_bgcolor is None and layout.plot_bgcolor is None
+    layout, clear = draw(name).layout, "rgba(0,0,0,0)"
+    template = layout.template.layout
+    assert (layout.width, layout.paper_bgcolor, layout.plot_bgcolor) == (None, None, None) and layout.height >= 150
+    assert (template.paper_bgcolor, template.plot_bgcolor) == (clear, clear)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -107,17 +107,19 @@ def test_an_unknown_name_gets_the_same_style_every_time(find) -> None:  # type: 
     assert find("annealed") == find("annealed") == spare_style("annealed") and find("annealed").title == "annealed"
 
 
+@pytest.mark.parametrize(
+    ("name", "title"),
+    [("m<b>[a](x)`\\\r\n=1$", "mba(x)=1"), (":material/bug_report: **b** http://x", "material/bug_report b http//x")],
+)
+def test_an_unknown_name_holds_no_markup_and_no_line_break(name: str, title: str) -> None:
+    assert theme.localizer_style(name).title == title
+
+
 def test_unknown_names_differ_from_each_other_and_from_known_ones() -> None:
     spares = [spare_style(f"new-{i}") for i in range(50)]
     assert {(s.symbol, s.dash) for s in spares}.isdisjoint((s.symbol, s.dash) for _, _, s in ALL)
     assert min(contrast(s.color, g) for s in spares for g in GROUND.values()) >= 3
     assert len({(s.color, s.symbol, s.dash) for s in spares[:20]}) > 15
-
-
-def test_an_unknown_name_holds_no_markup_and_no_line_break() -> None:
-    names = ("m<b>[a](x)`\\\r\n=1$", ":material/bug_report: **b** http://x")
-    titles = [theme.localizer_style(name).title for name in names]
-    assert titles == ["mba(x)=1", "material/bug_report b http//x"]
 
 
 test_a_template_speaks = facts(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import sys
 import time
@@ -46,12 +45,18 @@ from tests.studies.tiny_study import few, study_of, tasks
 Done = tuple[StudySpec, Store]
 
 
+def written(folder: Path, study: StudySpec) -> Path:
+    """Write the study's file into this folder; return its path."""
+    path = folder / "study.yaml"
+    path.write_text(study.yaml_text())
+    return path
+
+
 @pytest.fixture(scope="module")
 def done(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Done:
     """Return a small finished study. Tests must not change it."""
-    folder = tmp_path_factory.mktemp("done")
-    study, store = few(tiny), Store(folder / "runs")
-    (folder / "study.yaml").write_text(study.yaml_text())
+    folder, study = tmp_path_factory.mktemp("done"), few(tiny)
+    store = Store(written(folder, study).parent / "runs")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SKILLVIZ_FINETUNED", str(folder / "finetuned-models"))
         assert run_study(study, store).is_whole
@@ -74,8 +79,7 @@ def copy(file: Path, done: Done, tmp_path: Path) -> Store:
 
 
 def test_a_dry_run_tells_steps_and_minutes_and_writes_nothing(tiny: Path, tmp_path: Path, user_runs: Path) -> None:
-    path = tmp_path / "study.yaml"
-    path.write_text(few(tiny).yaml_text())
+    path = written(tmp_path, few(tiny))
     before = sorted(tmp_path.rglob("*"))
     said = call("study", "run", path, "--dry-run", "--json")
     words = ("fine-tune one (sgd, seed 0)", "6 of 6 steps to do (", "not measured yet")
@@ -123,14 +127,12 @@ def test_tables_of_another_version_are_made_anew(done: Done, copy: Store, monkey
 
 @pytest.mark.nightly
 def test_scores_stored_by_several_at_once_are_whole(done: Done, copy: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    (spec,), store = study_plan(done[0]).scores, copy
-    target = score_path(store.root, spec)
-    kept = read_score(target)
+    (spec,) = study_plan(done[0]).scores
+    target = score_path(copy.root, spec)
+    kept, computed = read_score(target), scored._computed(spec, spec.run_spec("cpu"), Session(), silent)
+    barrier, whole_folder, under_way = Barrier(3), scored.whole_folder, list[int]()
     assert kept is not None
     (target.parent / f".{target.name}.dead.part").mkdir()
-    computed, barrier = scored._computed(spec, spec.run_spec("cpu"), Session(), silent), Barrier(3)
-    monkeypatch.setattr(scored, "_computed", lambda *_: (barrier.wait(60), computed)[1])
-    whole_folder, under_way = scored.whole_folder, []
 
     @contextmanager
     def seen(to: Path, **options: bool) -> Iterator[Path]:
@@ -139,11 +141,11 @@ def test_scores_stored_by_several_at_once_are_whole(done: Done, copy: Store, mon
             time.sleep(0.2)
             under_way.append(len(list(to.parent.glob(f".{to.name}.*"))))
 
+    monkeypatch.setattr(scored, "_computed", lambda *_: (barrier.wait(60), computed)[1])
     monkeypatch.setattr(scored, "whole_folder", seen)
     with ThreadPoolExecutor(3) as pool:
-        made = list(pool.map(lambda _: scored.make_score(spec, store, Session(), device="cpu"), range(3)))
-    assert under_way == [1, 1, 1]
-    assert all(score.metrics == kept.metrics for score in made)
+        made = list(pool.map(lambda _: scored.make_score(spec, copy, Session(), device="cpu"), range(3)))
+    assert under_way == [1, 1, 1] and [score.metrics for score in made] == [kept.metrics] * 3
     assert sorted(path.name for path in target.parent.iterdir()) == [".locks", target.name]
 
 
@@ -171,19 +173,15 @@ def test_a_table_says_that_its_file_is_not_finished_or_has_changed(
     """A study that is not finished is told by its runs; the stored table of a changed one is as before."""
     other = tmp_path / "study.yaml"
     other.write_text(file.read_text().replace(*change))
-    assert other.read_text() != file.read_text()
     said, same = (call("study", "table", path, *more, "--json") for path in (other, file))
-    rows = same.json["rows"]
     assert (said.code, same.code, words in said.err, words in same.err) == (0, 0, True, False)
-    found = {row["localizer"] for row in said.json["rows"]}
-    assert found == localizers if localizers else said.json["rows"] == rows
+    rows = said.json["rows"]
+    assert {row["localizer"] for row in rows} == localizers if localizers else rows == same.json["rows"]
 
 
 def test_a_wrong_study_ends_with_one_sentence(tiny: Path, tmp_path: Path, user_runs: Path) -> None:
-    path = tmp_path / "study.yaml"
-    path.write_text(study_of(tiny, {"task": tasks(tiny)[0], "recipe": "sdg"}).yaml_text())
-    for command in ("run", "status", "table"):
-        said = call("study", command, path)
+    path = written(tmp_path, study_of(tiny, {"task": tasks(tiny)[0], "recipe": "sdg"}))
+    for said in (call("study", command, path) for command in ("run", "status", "table")):
         assert (said.code, said.err.count("\n")) == (2, 1) and "entry 1" in said.err and "'sdg'" in said.err
     assert not user_runs.exists()
 
@@ -194,8 +192,8 @@ def test_a_study_is_packed_without_rankings(file: Path, done: Done, tmp_path: Pa
     study, packed = done[0], Store(tmp_path / "packed")
     assert len(packed.list()) == 2 and not packed.unreadable()
     for run in packed.list():
-        assert not packed.verify(run.id) and "ranking.safetensors" not in run.files and len(run.ranking()) == 0
-        assert run.region() == done[1].open(run.id).region()
+        assert (packed.verify(run.id), len(run.ranking()), run.region()) == ([], 0, done[1].open(run.id).region())
+        assert "ranking.safetensors" not in run.files
     (folder,), (own,) = list_studies(packed), list_studies(done[1])
     assert folder.table("scores").equals(own.table("scores")) and not (folder.path / "work").exists()
     assert set(status(study, packed).query("kind != 'finetune'")["state"]) == {"finished"}
@@ -226,17 +224,23 @@ def test_a_changed_file_is_not_packed(done: Done, copy: Store) -> None:
     assert len(copy.folders()) == 2 and not (copy.root / "studies" / "tiny" / "runs.parquet").exists()
 
 
-def test_what_is_packed_of_other_models_is_packed_anew(file: Path, done: Done, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("note", "field", "other"), [
+    ("base", "fingerprint", "0" * 64), ("task", "definition", "0" * 64), ("task", "definition", ""),
+])  # fmt: skip
+def test_what_is_packed_of_other_models_or_definitions_is_packed_anew(
+    note: str, field: str, other: str, file: Path, done: Done, tmp_path: Path
+) -> None:
     study, packed = done[0], Store(tmp_path / "packed")
     first = pack(study, done[1], packed, as_folders=[run.id for run in done[1].list()])
     (score,) = Snapshot(study_plan(study), packed).of(SCORE).values()
-    old = sorted(run.id for run in packed.list())[0]
-    for path in (score.path / "score.json", packed.open(old).path / "run.json"):
-        path.write_text(path.read_text().replace(score.record.base.fingerprint, "0" * 64))
-    os.rename(packed.open(old).path, packed.root / f"{old}-old")
+    old = packed.open(sorted(run.id for run in packed.list())[0]).path
+    for path in (score.path / "score.json", old / "run.json"):
+        path.write_text(path.read_text().replace(f'"{getattr(getattr(score.record, note), field)}"', f'"{other}"'))
+    old.rename(packed.root / f"{old.name}-old")
     again = pack(study, done[1], packed)
-    assert (first.runs, first.scores) == (2, 1) and (again.runs, again.scores, again.there) == (1, 1, 1)
-    assert next(iter(Snapshot(study_plan(study), packed).of(SCORE).values())).record.base == score.record.base
+    (anew,) = Snapshot(study_plan(study), packed).of(SCORE).values()
+    assert (first.runs, first.scores, again.runs, again.scores, again.there) == (2, 1, 1, 1, 1)
+    assert (anew.record.base, anew.record.task) == (score.record.base, score.record.task)
 
 
 def test_what_cannot_be_packed(tiny: Path, store: Store) -> None:
@@ -276,15 +280,12 @@ def test_the_budget_stops_between_steps(tiny: Path, store: Store) -> None:
 
 @pytest.mark.nightly
 def test_a_study_runs_as_a_job_and_is_told(tiny: Path, tmp_path: Path, store: Store) -> None:
-    path = tmp_path / "study.yaml"
-    path.write_text(few(tiny).yaml_text())
-    assert jobs.list(store, finished=True, kind="study") == []
-    job = jobs.start_study(path, store)
-    assert (job.name, job.status) == ("tiny", "running")
+    path = written(tmp_path, few(tiny))
+    before, job = jobs.list(store, finished=True, kind="study"), jobs.start_study(path, store)
+    assert (before, job.name, job.status) == ([], "tiny", "running")
     with pytest.raises(StoreError, match="is running"):
         jobs.start_study(path, store)
-    seen = {job.status}
-    ends = time.monotonic() + 120
+    seen, ends = {job.status}, time.monotonic() + 120
     while (job := jobs.status(store, "tiny")).status == "running" and time.monotonic() < ends:
         seen.add(jobs.progress(store, "tiny").title)
         time.sleep(0.05)
@@ -303,11 +304,11 @@ def test_a_study_runs_as_a_job_and_is_told(tiny: Path, tmp_path: Path, store: St
 )
 def test_a_study_that_ended_before_it_began(log: str | None, status: str, tiny: Path, store: Store) -> None:
     """A study cancelled during the check of its models, or written and never run, has not failed."""
-    folder = store.root / "studies" / "tiny"
-    (folder / "work").mkdir(parents=True)
-    (folder / "study.yaml").write_text(few(tiny).yaml_text())
+    work = store.root / "studies" / "tiny" / "work"
+    work.mkdir(parents=True)
+    written(work.parent, few(tiny))
     if log is not None:
-        (folder / "work" / "log.txt").write_text(log and f"about 3 s\n{log}")
+        (work / "log.txt").write_text(log and f"about 3 s\n{log}")
     (job,) = jobs.list(store, finished=True, kind="study")
     assert job.status == status
     assert f'"{kinds.INTERRUPTED}"' in Path(str(process.__file__)).read_text(), "what a process says when asked to end"
@@ -315,10 +316,8 @@ def test_a_study_that_ended_before_it_began(log: str | None, status: str, tiny: 
 
 @pytest.mark.nightly
 def test_a_cancelled_study_says_so_and_can_go_on(tiny: Path, tmp_path: Path, store: Store) -> None:
-    path, long = tmp_path / "study.yaml", few(tiny, finetune={"steps": 100_000})
-    path.write_text(long.yaml_text())
-    jobs.start_study(path, store)
-    ends = time.monotonic() + 60
+    long, ends = few(tiny, finetune={"steps": 100_000}), time.monotonic() + 60
+    jobs.start_study(written(tmp_path, long), store)
     while jobs.progress(store, "tiny").step is None and time.monotonic() < ends:
         time.sleep(0.05)
     job = jobs.cancel(store, "tiny")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 from unittest.mock import ANY
 
 import pytest
@@ -16,7 +15,6 @@ from skillviz.runs.score import ScoreArtifact, read_score, score_path
 from skillviz.runs.session import Session
 from skillviz.runs.store import Store
 from skillviz.studies.engine import run_study
-from skillviz.studies.pack import _is_same
 from skillviz.studies.plan import study_plan
 from skillviz.studies.task_unions import pair_key
 from skillviz.tasks import registry
@@ -61,15 +59,6 @@ def test_runs_scores_and_kept_logits_know_the_definition(tmp_path: Path) -> None
     for artifact, one in made:
         assert "definition" in artifact.changes(one, store, Session()).why  # type: ignore[arg-type, attr-defined]
     assert pair_key(Session(), run.spec) != key
-
-
-@pytest.mark.parametrize(("other", "is_same"), [("", False), ("a", True), ("b", False)])
-def test_a_packed_run_of_another_definition_is_another(other: str, is_same: bool) -> None:
-    def run(definition: str) -> Any:
-        note = SimpleNamespace(fingerprint="f", definition=definition)
-        return SimpleNamespace(record=SimpleNamespace(base=note, finetuned=note, task=note))
-
-    assert _is_same(run("a"), run(other)) is is_same
 
 
 @pytest.mark.parametrize(

@@ -178,10 +178,3 @@ def test_table8_compares_regions_of_one_model_where_several_were_fine_tuned(smal
     assert two.table("overlap").equals(overlap)
     assert of_own_task(two).query("method == 'ft' and metric == 'accuracy'")["seeds"].tolist() == [2]
     assert (table8.FIRST in said, table8.FIRST in set(two.table("note")["text"])) == (False, True)
-
-
-@pytest.mark.nightly
-def test_a_second_asking_does_nothing_again(small: Scale, stored: Path) -> None:
-    made("figure6", small, stored)
-    study = StudySpec(**EXPERIMENTS["figure6"].build(small))
-    assert not run_study(study, Store(stored / "runs")).finished
