@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -36,11 +38,14 @@ def by_relation(regions: dict[str, dict[int, Region]]) -> pd.DataFrame:
     return isolation(regions).set_index(["kind", "relation"])
 
 
-def test_families_and_relations() -> None:
-    families = [family(name) for name in ("sst2_sentences", "uci_yelp", "my_own")]
-    assert families == ["sentiment", "sentiment", "my_own"]
-    pairs = (("qnli", "qnli"), ("qnli", "mnli"), ("qqp", "ag_news"))
-    assert [relation(*pair) for pair in pairs] == ["same", "related", "unrelated"]
+@pytest.mark.parametrize(
+    ("read", "names", "wanted"),
+    [(family, ["sst2_sentences"], "sentiment"), (family, ["uci_yelp"], "sentiment"), (family, ["my_own"], "my_own"),
+     (relation, ["qnli", "qnli"], "same"), (relation, ["qnli", "mnli"], "related"),
+     (relation, ["qqp", "ag_news"], "unrelated")],
+)  # fmt: skip
+def test_families_and_relations(read: Callable[..., str], names: list[str], wanted: str) -> None:
+    assert read(*names) == wanted
 
 
 @pytest.mark.parametrize(

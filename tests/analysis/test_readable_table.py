@@ -167,8 +167,7 @@ def test_a_cell_stays_one_row(cell: str) -> None:
 
 def test_numbers_of_a_frame_stay_as_they_are() -> None:
     table = as_stored(pd.DataFrame({"loss_1": [0.12346, np.nan], "size": [10646, 3], "is": [True, False]}))
-    assert table.headings == ("loss_1", "size", "is")
-    assert table.rows == (("0.1235", "10,646", "yes"), ("n/a", "3", "no"))
+    assert (table.headings, table.rows) == (("loss_1", "size", "is"), (("0.1235", "10,646", "yes"), ("n/a", "3", "no")))
 
 
 def test_a_heading_of_stored_numbers_has_their_unit() -> None:

@@ -95,8 +95,7 @@ def test_differences_are_those_of_the_slices_own_examples(metric: str) -> None:
     assert small["n"] == few and np.isnan(small["low"]) and np.isfinite(small["value"])
     ranked, first = worst_first(table, metric), int(table["low"].notna().sum())
     assert ranked["low"].isna().tolist() == [False] * first + [True] * (len(table) - first)
-    ordered = ranked["value"][:first] * (1 if metric == "accuracy" else -1)
-    assert ordered.is_monotonic_increasing
+    assert (ranked["value"][:first] * (1 if metric == "accuracy" else -1)).is_monotonic_increasing
 
 
 def test_columns_are_matched_by_id() -> None:

@@ -86,8 +86,7 @@ def test_effects_are_rises_of_the_right_answers_and_falls_are_counted() -> None:
     changes = np.log(1 / (1 + np.exp(-right))) - np.log(1 / 2)
     falls = -np.minimum(changes, 0).sum()
     assert found.lost == pytest.approx(falls / np.abs(changes).sum()) and 0.05 < found.lost < 0.5
-    fitted = found.found.uses @ found.found.loadings
-    assert np.abs(fitted - np.maximum(changes, 0).T).mean() < 0.03
+    assert np.abs(found.found.uses @ found.found.loadings - np.maximum(changes, 0).T).mean() < 0.03
 
 
 @pytest.mark.parametrize(("parts", "draws"), [(2, DRAWS), (8, 1), (8, 0)])

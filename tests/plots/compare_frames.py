@@ -37,8 +37,7 @@ def scores() -> pd.DataFrame:
 def differences() -> pd.DataFrame:
     """Return differences of five runs from the first."""
     table = scores()
-    first = table[table["run"] == KEYS[0]].set_index("metric")["value"]
-    centre = table["metric"].map(first)
+    centre = table["metric"].map(table[table["run"] == KEYS[0]].set_index("metric")["value"])
     return table.assign(**{c: table[c] - centre for c in ("value", "low", "high")})[table["run"] != KEYS[0]]
 
 

@@ -72,8 +72,7 @@ def cells(figure: go.Figure) -> np.ndarray:
 def test_tokens_stand_in_reading_order_and_repeated_ones_apart() -> None:
     frame = single.tokens()
     figure = token_values(frame.sample(frac=1, random_state=0))
-    assert read(figure, "layout.yaxis.range") == [[LENGTH - 0.5, -0.5]]
-    assert len(figure.layout.yaxis.ticktext) == LENGTH
+    assert (read(figure, "layout.yaxis.range"), len(figure.layout.yaxis.ticktext)) == ([[LENGTH - 0.5, -0.5]], LENGTH)
     one = frame[(frame["state"] == "grafted") & (frame["token"] == "the")].sort_values("position")
     assert cells(figure)[one["position"], 1] == pytest.approx(one["value"].to_numpy())
 

@@ -152,8 +152,7 @@ def test_more_models_than_a_row_holds_go_on_below() -> None:
 
 def test_counts_are_drawn_in_three_panels_of_fifteen_bins() -> None:
     """This is the first view of the page for a task of four classes."""
-    logits = np.random.default_rng(0).normal(0, 3, (400, 4))
-    rows = reliability(logits, np.zeros(400, dtype=int), 15, False)
+    rows = reliability(np.random.default_rng(0).normal(0, 3, (400, 4)), np.zeros(400, dtype=int), 15, False)
     figure = reliability_diagram(pd.concat(rows.assign(state=s) for s in ("grafted", "finetuned", "temperature")))
     assert sum(trace.name.endswith(": examples") for trace in figure.data) == 3
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import plotly.graph_objects as go
 import pytest
 
@@ -31,30 +30,22 @@ def along(**changes: Any) -> go.Figure:
     return along_paths(points(), (INSIDE, OUTSIDE), **changes)
 
 
-def with_a_gap() -> pd.DataFrame:
-    """Return the points without one of the second data set's."""
-    frame = points()
-    return frame[(frame["dataset"] != OUTSIDE) | ~np.isclose(frame["alpha"], 0.5) | frame["current"]]
-
-
-def near_chance() -> pd.DataFrame:
-    """Return the points with the chosen ones near the level of chance."""
-    frame = points()
-    frame.loc[frame["current"], ["value", "low", "high"]] = [0.1, 0.09, 0.11]
-    return frame
-
-
-def debiased_points() -> pd.DataFrame:
-    """Return the ECE of every point: the debiased value is 1.5 points below the plug-in, and centers its interval."""
-    frame = points()
-    debiased = (frame["value"] - 0.015).where(frame["metric"] == "ece")
-    ends = {"low": (debiased - 0.01).fillna(frame["low"]), "high": (debiased + 0.02).fillna(frame["high"])}
-    return frame.assign(debiased=debiased, **ends)
+WITH_A_GAP = points()[lambda rows: (rows["dataset"] != OUTSIDE) | ~np.isclose(rows["alpha"], 0.5) | rows["current"]]
+NEAR_CHANCE = points().assign(
+    **{name: lambda rows, name=name, value=value: rows[name].mask(rows["current"], value)
+       for name, value in {"value": 0.1, "low": 0.09, "high": 0.11}.items()}
+)  # fmt: skip
+# The ECE of every point: the debiased value is 1.5 points below the plug-in, and centers its interval.
+DEBIASED = points().assign(
+    debiased=lambda rows: (rows["value"] - 0.015).where(rows["metric"] == "ece"),
+    low=lambda rows: (rows["debiased"] - 0.01).fillna(rows["low"]),
+    high=lambda rows: (rows["debiased"] + 0.02).fillna(rows["high"]),
+)
 
 
 def ece(path: str, dataset: str, current: bool) -> np.ndarray:
     """Return the debiased ECE of points of a path, in percent."""
-    shown = debiased_points().query("metric == 'ece' and path == @path and dataset == @dataset and current == @current")
+    shown = DEBIASED.query("metric == 'ece' and path == @path and dataset == @dataset and current == @current")
     return 100 * shown.sort_values("alpha")["debiased"].to_numpy(float)
 
 
@@ -87,7 +78,7 @@ test_between_two_models_there_is = facts(
             {"WiSE-FT/x": Of(lambda x: np.isclose(x, 63 + 23 * 0.35 + 12 * 0.35 * 0.65).tolist(), [False] * 11)},
         ),
         "no point that one data set lacks": (
-            lambda: trade_off(with_a_gap(), INSIDE, OUTSIDE), {"WiSE-FT/x": Of(len, 10)}
+            lambda: trade_off(WITH_A_GAP, INSIDE, OUTSIDE), {"WiSE-FT/x": Of(len, 10)}
         ),
         "an axis with chance near the points": (
             drawn, {"layout.xaxis.range.0": Between(40, 50), "layout.xaxis.range.1": Between(88, 92)}
@@ -108,7 +99,7 @@ test_between_two_models_there_is = facts(
         ),
         "room for the debiased values": (
             lambda: along_paths(
-                debiased_points(), (INSIDE,), "ece", room=debiased_points().assign(low=np.nan, high=np.nan)
+                DEBIASED, (INSIDE,), "ece", room=DEBIASED.assign(low=np.nan, high=np.nan)
             ),
             {
                 "layout.yaxis.range.0": Between(-np.inf, DRAWN.min()),
@@ -140,7 +131,7 @@ test_between_two_models_there_is = facts(
             {"layout.shapes.*.x0": [35, 35], f"{FAR}/mode": "markers", f"{FAR}/marker.symbol": Holding("triangle")},
         ),
         "a level far off the lines if the chosen point is there": (
-            lambda: along_paths(near_chance(), (INSIDE, OUTSIDE), references={"chance": 0.1}),
+            lambda: along_paths(NEAR_CHANCE, (INSIDE, OUTSIDE), references={"chance": 0.1}),
             {"data.*.name": Holding("chance 10.0%")},
         ),
         "nothing of a data set that was not scored": (lambda: trade_off(points(), INSIDE, "elsewhere"), {"data": []}),
@@ -158,7 +149,7 @@ test_between_two_models_there_is = facts(
             lambda: confidence_at(bins(), (INSIDE, "elsewhere")), {"layout": Holding("yaxis", but=("yaxis2",))}
         ),
         "accuracy against the debiased error, with a few labeled alphas": (
-            lambda: accuracy_by_error(debiased_points(), INSIDE),
+            lambda: accuracy_by_error(DEBIASED, INSIDE),
             {
                 "WiSE-FT/x": pytest.approx(ece("wise-ft", INSIDE, False)),
                 "layout.xaxis.title.text": Holding("debiased ECE, % (lower"),
@@ -178,7 +169,7 @@ def test_a_paths_colour_is_that_of_the_model_it_ends_at() -> None:
 
 
 def test_a_calibration_error_in_and_out_of_distribution_is_debiased_with_the_plug_in_one_in_the_hover() -> None:
-    figure = trade_off(debiased_points(), INSIDE, OUTSIDE, "ece")
+    figure = trade_off(DEBIASED, INSIDE, OUTSIDE, "ece")
     assert read(figure, "layout.xaxis.title.text", "layout.yaxis.title.text") == [
         f"debiased ECE on {INSIDE}, %", f"debiased ECE on {OUTSIDE}, %",
     ]  # fmt: skip
@@ -195,7 +186,7 @@ def test_a_calibration_error_in_and_out_of_distribution_is_debiased_with_the_plu
 
 @pytest.mark.parametrize(("number", "dataset"), [(0, INSIDE), (1, OUTSIDE)])
 def test_a_calibration_error_along_the_way_is_debiased_with_its_band_about_it(number: int, dataset: str) -> None:
-    figure, on = along_paths(debiased_points(), (INSIDE, OUTSIDE), "ece"), ece("wise-graft", dataset, False)
+    figure, on = along_paths(DEBIASED, (INSIDE, OUTSIDE), "ece"), ece("wise-graft", dataset, False)
     paths = {
         f"WiSE-Graft/{number}.y": pytest.approx(on),
         f"WiSE-Graft: interval/{number}.y": pytest.approx([*(on + 2), *(on - 1)[::-1]]),
@@ -210,7 +201,7 @@ def test_a_calibration_error_along_the_way_is_debiased_with_its_band_about_it(nu
 
 def test_a_metric_without_a_debiased_value_is_drawn_as_it_is() -> None:
     for draw in (lambda frame: trade_off(frame, INSIDE, OUTSIDE), lambda frame: along_paths(frame, (INSIDE, OUTSIDE))):
-        plain, beside = draw(points()), draw(debiased_points())
+        plain, beside = draw(points()), draw(DEBIASED)
         assert plain == beside and "plug-in" not in str(plain)
 
 

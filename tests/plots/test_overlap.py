@@ -31,10 +31,7 @@ def square(names: Sequence[str], value: float, *chance: float) -> pd.DataFrame:
     return shares(*((a, b, value, *chance) for a in names for b in names))
 
 
-def with_an_empty_region() -> pd.DataFrame:
-    frame = several.shares()
-    return frame.assign(value=frame["value"].mask(frame["column"] == several.KEYS[1]))
-
+WITH_AN_EMPTY_REGION = several.shares().assign(value=lambda rows: rows["value"].mask(rows["column"] == several.KEYS[1]))
 
 test_a_map_of_overlaps_has = facts(
     {
@@ -73,7 +70,7 @@ test_a_map_of_overlaps_has = facts(
             },
         ),
         "empty cells of an empty region": (
-            lambda: overlap_map(with_an_empty_region()), {"data.1.text.1": "", "data.0.hovertext.0.1": ""}
+            lambda: overlap_map(WITH_AN_EMPTY_REGION), {"data.1.text.1": "", "data.0.hovertext.0.1": ""}
         ),
         "rows and columns of different kinds": (
             lambda: overlap_map(shares(*KINDS), axes=("found by", "region of")),

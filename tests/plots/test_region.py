@@ -51,10 +51,10 @@ def small(**changes: object) -> pd.DataFrame:
     return table.assign(**changes).astype({"layer": "Int64"})
 
 
-def shared() -> pd.DataFrame:
-    """Return the same table with another region: 3 of 8 entries of the queries' weights are in both."""
-    table = small(only_a=[2, 2, 0, 1, 2, 0], both=[2.0, 0, 0, 1, 0, 0], only_b=[4, 0, 5, 1, 0, 0])
-    return table.assign(expected=(table["only_a"] + table["both"]) * (table["only_b"] + table["both"]) / 30)
+# The same table with another region: 3 of 8 entries of the queries' weights are in both.
+SHARED = small(only_a=[2, 2, 0, 1, 2, 0], both=[2.0, 0, 0, 1, 0, 0], only_b=[4, 0, 5, 1, 0, 0]).assign(
+    expected=lambda rows: (rows["only_a"] + rows["both"]) * (rows["only_b"] + rows["both"]) / 30
+)
 
 
 def of_a_million(selected: int) -> pd.DataFrame:
@@ -159,7 +159,7 @@ test_a_figure_of_a_region_shows = facts(
             lambda: region_map(moved(), view="movement"), {"numbers/text.0": "100"}
         ),
         "what only one of two regions has, and what both have": (
-            lambda: region_map(shared(), view="overlap", names=("mine", "theirs")),
+            lambda: region_map(SHARED, view="overlap", names=("mine", "theirs")),
             {
                 "only mine/x.2": pytest.approx(0.84 * 2 / 8), "both/x.2": pytest.approx(0.84 * 2 / 8),
                 "only theirs/x.2": pytest.approx(0.84 * 4 / 8), "cells/customdata.2": [0, "query"],
@@ -293,7 +293,7 @@ def test_the_density_ratio_is_density_over_the_regions_density() -> None:
 
 
 def test_two_regions_share_of_a_cell_what_stands_beside_chance() -> None:
-    expected, row = 4 * 6 / 30, cells(shared()).set_index(["layer", "kind"]).loc[(0, "query")]
+    expected, row = 4 * 6 / 30, cells(SHARED).set_index(["layer", "kind"]).loc[(0, "query")]
     assert tuple(row[["iou", "chance"]]) == pytest.approx((2 / 8, expected / (4 + 6 - expected)))
 
 

@@ -38,11 +38,7 @@ def union(**changes: object) -> pd.DataFrame:
 (ROW,) = frames.overlap().query("row_task == @ONE and column_task == @TWO and kind == 'overlap'").to_dict("records")
 
 
-def many_tasks() -> pd.DataFrame:
-    frame = frames.overlap()
-    wide = frame.assign(row_task=frame["row_task"] + "2", column_task=frame["column_task"] + "2")
-    return pd.concat([frame, wide], ignore_index=True)
-
+MANY = pd.concat([frames.overlap(), frames.overlap().replace({name: f"{name}2" for name in frames.TASKS})])
 
 test_cells_of_tasks_say = facts(
     {
@@ -55,7 +51,7 @@ test_cells_of_tasks_say = facts(
             },
         ),
         "the share alone of many tasks": (
-            lambda: tasks.overlap_of_tasks(many_tasks()), {"data.1.text": Of("".join, Holding(but=("<br>",)))}
+            lambda: tasks.overlap_of_tasks(MANY), {"data.1.text": Of("".join, Holding(but=("<br>",)))}
         ),
         "the union between the two models": (
             lambda: draw("union_gain"),

@@ -239,15 +239,11 @@ def make_up(kind: str, selected: Callable[[int], int], layers: int = 4) -> dict[
     return {"composition": pd.DataFrame(rows).assign(share=0.0, density_ratio=0.0)}
 
 
-def certainty() -> dict[str, pd.DataFrame]:
-    """Return a histogram with 500 of 600 examples of the model near 1, and 200 of the graft."""
-    rows = [("finetuned", NAN, 0.5, 100), ("finetuned", NAN, 0.95, 500), ("grafted", 0.01, 0.5, 400),
-            ("grafted", 0.01, 0.95, 200)]  # fmt: skip
-    frame = pd.DataFrame(rows, columns=["state", "share", "low_edge", "count"]).assign(task="qnli", n=600)
-    ends = frame["low_edge"].map({0.5: 0.95, 0.95: 1.0})
-    return {"histogram": frame.assign(size=1000 * frame["share"], high_edge=ends, correct=frame["count"])}
-
-
+# 500 of 600 examples of the model are near 1, and 200 of the graft.
+CERTAIN = pd.DataFrame(
+    [("finetuned", NAN, 0.5, 0.95, 100), ("finetuned", NAN, 0.95, 1.0, 500), ("grafted", 0.01, 0.5, 0.95, 400),
+     ("grafted", 0.01, 0.95, 1.0, 200)], columns=["state", "share", "low_edge", "high_edge", "count"],
+).assign(task="qnli", n=600, size=lambda rows: 1000 * rows["share"], correct=lambda rows: rows["count"])  # fmt: skip
 IN_MIDDLE = make_up("value", lambda layer: 90 if layer in (1, 2) else 10)
 TURNED = every_table()["isolation"].assign(value=lambda rows: -rows["value"], low=-0.2, high=-0.1)
 VERDICTS: dict[str, tuple[Callable[[], Verdict], str, list[Any]]] = {
@@ -270,7 +266,7 @@ VERDICTS: dict[str, tuple[Callable[[], Verdict], str, list[Any]]] = {
         CONTRADICTED, [pytest.approx(-0.15)],
     ),
     "confidence near one": (
-        lambda: verdicts("figure6", certainty(), None)[0], CONFIRMED, [pytest.approx(500 / 600 - 200 / 600)]
+        lambda: verdicts("figure6", {"histogram": CERTAIN}, None)[0], CONFIRMED, [pytest.approx(500 / 600 - 200 / 600)]
     ),
     "the middle against its fair share": (
         lambda: verdicts("figure9", IN_MIDDLE, None)[0], CONFIRMED, [pytest.approx(1.79, abs=0.02)]

@@ -104,8 +104,7 @@ def test_a_region_is_retrained_once_a_mask_seed(at: str) -> None:
 
 
 def test_the_small_scale_takes_a_stored_pair_where_there_is_one(tmp_path: Path) -> None:
-    models = planned("table2").finetuned
-    assert {(m.head, m.readout, m.recipe) for m in models} == {("linear", "head", "sgd")}
+    assert {(m.head, m.readout, m.recipe) for m in planned("table2").finetuned} == {("linear", "head", "sgd")}
     (tmp_path / "clinc-domains-sgd").mkdir()
     found = planned_with("table2", replace(scale("small"), stored=str(tmp_path)))
     assert len(found.finetuned) == 3
