@@ -40,7 +40,7 @@ from skillviz.studies.store import TABLES_VERSION, list_studies, open_study
 from skillviz.studies.time_left import StudyPace, measured
 from skillviz.tasks.project import project_root
 from tests.cli.calls import call
-from tests.studies.tiny_study import few, study_of, tasks
+from tests.studies.tiny_study import few, models_in, study_of, tasks
 
 Done = tuple[StudySpec, Store]
 
@@ -56,9 +56,8 @@ def written(folder: Path, study: StudySpec) -> Path:
 def done(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Done:
     """Return a small finished study. Tests must not change it."""
     folder, study = tmp_path_factory.mktemp("done"), few(tiny)
-    store = Store(written(folder, study).parent / "runs")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SKILLVIZ_FINETUNED", str(folder / "finetuned-models"))
+    written(folder, study)
+    with models_in(folder) as store:
         assert run_study(study, store).is_whole
     return study, store
 

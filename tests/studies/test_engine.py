@@ -36,7 +36,7 @@ from skillviz.studies.status import status
 from skillviz.studies.step import StudyStep
 from skillviz.studies.store import StudyFolder, list_studies
 from skillviz.tasks.project import finetuned_root
-from tests.studies.tiny_study import REGION, every_kind, few, study_of, tasks, tiny_world
+from tests.studies.tiny_study import REGION, every_kind, few, models_in, study_of, tasks, tiny_world
 from tests.tiny import tiny_pair, tiny_task
 
 pytestmark = pytest.mark.slow
@@ -47,11 +47,9 @@ GOOD = {"recipe": "sgd", "localizer": "movement", "size": "5%"}
 @pytest.fixture(scope="module")
 def undisturbed(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Results, Outcome]:
     """Run a study with entries of every kind."""
-    folder, study = tmp_path_factory.mktemp("undisturbed"), every_kind(tiny)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SKILLVIZ_FINETUNED", str(folder / "finetuned-models"))
-        outcome = run_study(study, Store(folder / "runs"), command="the command")
-    return Results(study_plan(study), Store(folder / "runs")), outcome
+    study = every_kind(tiny)
+    with models_in(tmp_path_factory.mktemp("undisturbed")) as store:
+        return Results(study_plan(study), store), run_study(study, store, command="the command")
 
 
 @pytest.fixture

@@ -37,7 +37,7 @@ from skillviz.tasks import registry
 from skillviz.tasks.project import anchored, project_root
 from tests.refused import refused
 from tests.studies.tiny_studies import seen
-from tests.studies.tiny_study import REGION, every_kind, study_of, tasks
+from tests.studies.tiny_study import REGION, every_kind, models_in, study_of, tasks
 
 PROJECT = Path(__file__).resolve().parents[2]
 PAIR = {"base": "b", "finetuned": "f", "task": "sst2", "localizer": "random", "size": "1%"}
@@ -607,10 +607,7 @@ def results(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Re
         {"tasks": [one, two], "recipe": "continual", "mode": "grafting", "region": REGION},
         {"tasks": [one, two], "recipe": "multi-task", "localizer": "fisher", "size": "5%"},
     )
-    folder = tmp_path_factory.mktemp("ways")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SKILLVIZ_FINETUNED", str(folder / "finetuned-models"))
-        store = Store(folder / "runs")
+    with models_in(tmp_path_factory.mktemp("ways")) as store:
         assert run_study(study, store).is_whole
         yield Results(study_plan(study), store)
 

@@ -25,7 +25,7 @@ from skillviz.studies.spec import StudySpec
 from skillviz.studies.store import list_studies
 from skillviz.studies.study_observations import finetuned_labels, of_results
 from tests.fake_run import fake_run
-from tests.studies.tiny_study import study_of, tasks
+from tests.studies.tiny_study import models_in, study_of, tasks
 
 TINY: dict[str, Any] = {"n": {"validation": 20, "test": 60}, "layers": 2, "width": 8, "steps": 2}
 PAIR = {"base": "demo/tiny-base", "finetuned": "demo/tiny-sst2", "task": "sst2"}
@@ -138,13 +138,10 @@ SEEDS = {"seed": [0, 1], "data_seed": [0, 1, 2], "k_shot": 4}
 @pytest.fixture(scope="module")
 def seeded(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Results:
     """Run two recipes, three data seeds (one model each) and two mask seeds; movement has one region per model."""
-    folder = tmp_path_factory.mktemp("stable")
     one, _ = tasks(tiny)
     search = {"localizer": "stagewise", "size": "5%", "steps": 2, "batch_size": 4}
     study = study_of(tiny, {"task": one, "recipe": ["sgd", "adamw"], **search, **SEEDS})
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SKILLVIZ_FINETUNED", str(folder / "finetuned-models"))
-        store = Store(folder / "runs")
+    with models_in(tmp_path_factory.mktemp("stable")) as store:
         assert run_study(study, store).is_whole
     return Results(study_plan(study), store)
 
@@ -158,12 +155,11 @@ def test_the_table_is_one_of_the_study_s(seeded: Results) -> None:
 
 
 @pytest.mark.nightly
-def test_trainings_of_one_recipe_are_kept_apart(tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_trainings_of_one_recipe_are_kept_apart(tiny: Path, store: Store) -> None:
     """A model of six steps and one of two are different models: each has its own row of mask seeds."""
-    monkeypatch.setenv("SKILLVIZ_FINETUNED", str(tmp_path / "finetuned-models"))
     one, _ = tasks(tiny)
     entry = {"task": one, "recipe": "sgd", "localizer": "random", "size": "5%", "seed": [0, 1]}
-    study, store = study_of(tiny, entry, {**entry, "finetune": {"steps": 2}}), Store(tmp_path / "runs")
+    study = study_of(tiny, entry, {**entry, "finetune": {"steps": 2}})
     assert run_study(study, store).is_whole
     made = Results(study_plan(study), store)
     assert stability_of_runs(made.runs(), finetuned_labels(made))["source"].tolist() == ["mask seeds"] * 2

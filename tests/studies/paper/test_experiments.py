@@ -6,10 +6,12 @@ import ast
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -67,18 +69,18 @@ def test_a_row_says_what_it_makes_of_which_published_values(name: str) -> None:
 @pytest.mark.parametrize("at", SCALES)
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_every_experiment_can_be_planned(name: str, at: str) -> None:
-    """Every plan has real runs, without which the tests below would pass trivially."""
     found = planned_with(name, scale(at))
     assert (found.steps[-1].key, found.study.experiment, found.study.scale) == ("table", name, at)
     assert len(found.steps) > 1 and planned_with(name, scale(at)).key == found.key
-    assert {type(run) for run in found.runs} == {RunSpec}
 
 
 @pytest.mark.parametrize("at", SCALES)
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_every_search_has_three_mask_seeds(name: str, at: str) -> None:
+    """Every plan has real runs, without which the test would pass trivially."""
     specs = [step.spec for step in planned(name, at).of("localize", role="run") if step.spec.localizer in SEARCHED]
     seeds: dict[tuple[str, str], set[int]] = {}
+    assert {type(run) for run in planned(name, at).runs} == {RunSpec}
     for spec in specs:
         seeds.setdefault((spec.localizer, spec.model_copy(update={"seed": 0}).key()), set()).add(spec.seed)
     one = name == "localizers" or (name, at) == ("sensitivity", "small")
@@ -104,16 +106,10 @@ def test_a_region_is_retrained_once_a_mask_seed(at: str) -> None:
 
 
 def test_the_small_scale_takes_a_stored_pair_where_there_is_one(tmp_path: Path) -> None:
-    assert {(m.head, m.readout, m.recipe) for m in planned("table2").finetuned} == {("linear", "head", "sgd")}
     (tmp_path / "clinc-domains-sgd").mkdir()
     found = planned_with("table2", replace(scale("small"), stored=str(tmp_path)))
     assert len(found.finetuned) == 3
     assert [s.finetuned for s in found.runs if "clinc" in s.task] == 4 * [str(tmp_path / "clinc-domains-sgd")]
-
-
-def test_seeds_and_tasks_of_the_user_take_the_place_of_the_scale_s() -> None:
-    own = scale("small").with_choices(tasks=requested_tasks(scale("small"), ["all"]), seeds=3)
-    assert Counter(model.seed for model in planned_with("table2", own).finetuned) == {0: 5, 1: 5, 2: 5}
 
 
 @pytest.mark.parametrize("name", ["table8", "figure2", "figure6"])
@@ -130,18 +126,25 @@ def test_the_device_is_in_no_key() -> None:
     assert here == there != []
 
 
-def test_figure3_asks_both_readouts() -> None:
-    found = planned_with("figure3", scale("small").with_choices(readout="prompt"))
-    assert {spec.readout for spec in found.runs} == {"prompt", "head"}
-
-
-def test_another_base_has_models_of_its_own() -> None:
-    own = scale("small").with_choices(base="org/other", tasks=("mr",))
-    found = planned_with("table2", own)
-    assert {spec.base for spec in found.runs} == {"org/other"} and len(found.finetuned) == 1
-    assert EXPERIMENTS["table2"].differences(own)[0].here == "org/other"
-    pair = scale("small").with_choices(finetuned="mine", tasks=("mr",))
-    assert {spec.finetuned for spec in planned_with("table2", pair).runs} == {"mine"}
+@pytest.mark.parametrize(
+    ("name", "chosen", "read", "wanted"),
+    [
+        ("table2", {}, lambda plan: {(m.head, m.readout, m.recipe) for m in plan.finetuned},
+         {("linear", "head", "sgd")}),
+        ("table2", {"tasks": requested_tasks(scale("small"), ["all"]), "seeds": 3},
+         lambda plan: Counter(model.seed for model in plan.finetuned), {0: 5, 1: 5, 2: 5}),
+        ("table2", {"base": "org/other", "tasks": ("mr",)},
+         lambda plan: ({run.base for run in plan.runs}, len(plan.finetuned)), ({"org/other"}, 1)),
+        ("table2", {"finetuned": "mine", "tasks": ("mr",)}, lambda plan: {run.finetuned for run in plan.runs},
+         {"mine"}),
+        ("figure3", {"readout": "prompt"}, lambda plan: {run.readout for run in plan.runs}, {"prompt", "head"}),
+    ],
+    ids=["a head of its own", "seeds and tasks of the user", "another base", "a model of the user", "both readouts"],
+)  # fmt: skip
+def test_what_is_chosen_is_planned(
+    name: str, chosen: dict[str, Any], read: Callable[[StudyPlan], Any], wanted: Any
+) -> None:
+    assert read(planned_with(name, scale("small").with_choices(**chosen))) == wanted
 
 
 test_wrong_names_are_refused_with_those_that_are_allowed = refused(

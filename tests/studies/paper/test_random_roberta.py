@@ -94,10 +94,7 @@ def test_the_random_model_has_the_rules_of_roberta(base: Path) -> None:
 
 
 @pytest.mark.slow
-def test_label_words_of_several_tokens_are_refused_in_a_sentence(
-    base: Path, stored: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("SKILLVIZ_FINETUNED", str(tmp_path / "finetuned-models"))
+def test_label_words_of_several_tokens_are_refused_in_a_sentence(base: Path, tmp_path: Path) -> None:
     content = yaml.safe_load((PROJECT / TASK.format("mr")).read_text())
     content["data"] = {name: str(PROJECT / "examples/tasks" / path) for name, path in content["data"].items()}
     content["label_words"]["masked"] = ["abysmal-ish", "great"]

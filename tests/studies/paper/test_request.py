@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections import Counter
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -111,9 +112,30 @@ def test_a_stored_pair_is_of_the_scale_s_own_base_task_and_readout(
     assert given(mixed) == {str(pair)} and len(study_plan(mixed).finetuned) == 1
 
 
-def test_a_fine_tuned_model_of_the_user_stands_for_the_pair(data: Path) -> None:
-    asked = {"base": "org/mine", "finetuned": "org/tuned", "tasks": files(data, "cafe")}
-    assert given(study(data, readout="head", **asked)) == {"org/tuned"}
+NAMES = ("place", "cafe", "hotel", "bakery")
+MINE = {"base": "org/mine"}
+
+
+@pytest.mark.parametrize(
+    ("name", "asked", "read", "wanted"),
+    [
+        ("table2", {**MINE, "finetuned": "org/tuned", "tasks": ("cafe",), "readout": "head"}, given, {"org/tuned"}),
+        ("table4", {**MINE, "tasks": NAMES},
+         lambda found: {tuple(map(name_of, m.tasks)) for m in study_plan(found).finetuned if m.recipe == "continual"},
+         {tuple(f"{name}-verdict" for name in NAMES)}),
+        ("figure7", {"tasks": ("all",)}, tasks_of, {"mr", "cr"}),
+        ("figure7", {**MINE, "data": "data"}, tasks_of, {"bakery-verdict", "cafe-verdict", "hotel-verdict"}),
+        ("table2", {"tasks": TWO, "also": ("uci_yelp",)},
+         lambda found: [(task, "uci_yelp") in shifts_of(found) for task in TWO], [True, False]),
+    ],
+    ids=["a model of the user for the pair", "a sequence in the order of the words", "tasks that have other data",
+         "tasks of a folder that have other data", "other data of the scale's own tasks"],
+)  # fmt: skip
+def test_what_is_asked_is_studied(
+    name: str, asked: dict[str, Any], read: Callable[[StudySpec], Any], wanted: Any, data: Path
+) -> None:
+    own = {"tasks": tuple(files(data, task)[0] if task in LABELS else task for task in asked.get("tasks", ()))}
+    assert read(study(data, name, **asked | own | ({"data": str(data)} if "data" in asked else {}))) == wanted
 
 
 @pytest.mark.parametrize("name", FEW)
@@ -121,12 +143,6 @@ def test_no_task_that_was_named_is_dropped(name: str, data: Path) -> None:
     found = study(data, name, base="org/mine", tasks=(",".join(files(data, "cafe", "bakery", "place")),))
     assert tasks_of(found) == {"cafe-verdict", "bakery-verdict", "place-verdict"}
     assert len(tasks_of(StudySpec(**EXPERIMENTS[name].build(scale("small"))))) <= 4  # by default it uses a few
-
-
-def test_a_sequence_has_all_tasks_in_the_order_of_the_words(data: Path) -> None:
-    named = files(data, "place", "cafe", "hotel", "bakery")
-    found = study_plan(study(data, "table4", base="org/mine", tasks=named))
-    assert {m.tasks for m in found.finetuned if m.recipe == "continual"} == {named}
 
 
 def test_the_published_search_is_on_two_tasks_and_says_so(data: Path) -> None:
@@ -171,12 +187,6 @@ def test_other_data_that_no_task_can_be_scored_on_are_refused(
             study(data, name, tasks=tasks, also=also)
 
 
-def test_other_data_of_the_scale_s_own_tasks(data: Path) -> None:
-    pairs = shifts_of(study(data, "table2", tasks=("mr", "subj"), also=("uci_yelp",)))
-    assert ("mr", "uci_yelp") in pairs and ("subj", "uci_yelp") not in pairs
-    assert tasks_of(study(data, "figure7", tasks=("all",))) == {"mr", "cr"}, "the tasks that have other data"
-
-
 @pytest.mark.parametrize("at", SCALES)
 def test_a_folder_of_task_files_gives_the_tasks(at: str, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SKILLVIZ_REAL", raising=False)
@@ -192,13 +202,11 @@ def test_a_folder_of_task_files_gives_the_tasks(at: str, data: Path, monkeypatch
     assert study(data, at=at, base="org/mine", data=str(data), tasks=("all",)).runs == found.runs
 
 
-def test_of_a_whole_folder_those_with_other_data_are_taken(data: Path) -> None:
-    asked = {"base": "org/mine", "data": str(data)}
-    assert tasks_of(study(data, "figure7", **asked)) == {"bakery-verdict", "cafe-verdict", "hotel-verdict"}
+def test_a_whole_folder_without_other_data_is_refused(data: Path) -> None:
     for name in ("cafe", "hotel"):
         (data / name / "task.yaml").unlink()
     with pytest.raises(BadInput, match="none are known for bakery-verdict"):
-        study(data, "figure7", **asked)
+        study(data, "figure7", base="org/mine", data=str(data))
 
 
 def test_task_files_of_a_folder(data: Path) -> None:
