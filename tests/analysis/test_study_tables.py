@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -29,6 +30,7 @@ from tests.studies.tiny_studies import D, seen
 
 GRAFT = {"localizer": "stagewise", "size": 100.0, "requested_size": "10%"}
 RIGHT = "1111011101"
+NAN = pytest.approx(np.nan, nan_ok=True)
 
 
 def row_of(frame: pd.DataFrame, **wanted: object) -> pd.Series:
@@ -72,34 +74,12 @@ def of_seeds(*values: float, **more: Any) -> list[Observation]:
     return [seen(**GRAFT, seed=seed, values={"accuracy": value}, **more) for seed, value in enumerate(values)]
 
 
-def test_one_model_is_averaged_over_its_mask_seeds() -> None:
-    values, ends = (0.8, 0.9, 0.7), {"accuracy": (0.55, 0.95)}
-    row, wide = accuracy(*of_seeds(*values)), accuracy(*of_seeds(*values, ends=ends))
-    by_hand = mean_of_intervals(values, [0.55] * 3, [0.95] * 3)
-    assert tuple(row[["mean", "sd", "seeds", "share"]]) == pytest.approx((0.8, 0.1, 3, 100 / D))
-    assert np.isnan([row["low"], row["high"]]).all() and wide["low"] == pytest.approx(by_hand.low)
-    assert by_hand.high > 1.02 and wide["high"] == 1.0, "an accuracy is no larger than 1, whatever t says"
-
-
 @pytest.mark.parametrize(
     ("metric", "ends"),
     [("ece", (0.0, 1.0)), ("nll", (0.0, 1.5)), ("recovered", (-0.5, 1.5)), ("overlap", (0.0, 1.0))],
 )
 def test_ends_are_cut_to_what_the_metric_can_be(metric: str, ends: tuple[float, float]) -> None:
     assert cut(metric, -0.5, 1.5) == ends and np.isnan(cut(metric, np.nan, np.nan)).all()
-
-
-def test_of_several_models_each_counts_by_the_mean_of_its_mask_seeds() -> None:
-    values = {("m0", 0): 0.8, ("m0", 1): 0.9, ("m1", 0): 0.6, ("m1", 1): 0.7, ("m2", 0): 0.5}
-    row = accuracy(*(seen(**GRAFT, model=m, seed=s, values={"accuracy": v}) for (m, s), v in values.items()))
-    assert row["seeds"] == 3 and row["mean"] == pytest.approx((0.85 + 0.65 + 0.5) / 3)
-    assert row["mean"] != pytest.approx(np.mean(list(values.values())))  # the mean with equal weight for each run
-
-
-def test_a_single_observation_keeps_the_interval_it_was_stored_with() -> None:
-    ends = wilson(RIGHT.count("1"), len(RIGHT))
-    row = accuracy(seen("ft", right=RIGHT, ends={"accuracy": ends}))
-    assert (row["low"], row["high"], row["seeds"], row["localizer"]) == (*ends, 1, "") and np.isnan(row["sd"])
 
 
 def test_a_state_that_several_runs_scored_counts_once() -> None:
@@ -110,13 +90,6 @@ def test_a_state_that_several_runs_scored_counts_once() -> None:
 def test_a_localizer_that_was_asked_for_in_two_ways_has_two_names() -> None:
     ways = [seen(**GRAFT, right=RIGHT, search_fields={"steps": steps}) for steps in (25, 50)]
     assert [one.search for one in once(ways)] == [("stagewise", "steps=25"), ("stagewise", "steps=50")]
-
-
-def test_a_difference_is_paired_by_example() -> None:
-    """Both are wrong on the same four of ten examples; of the ten pairs, one differs."""
-    row = difference([seen(**GRAFT, right="1111110000"), seen("ft", right="0111110000")])
-    assert tuple(row[["value", "low", "high"]]) == pytest.approx((0.1, *tango(1, 0, 10)))
-    assert row[["localizer", "size", "n", "over"]].tolist() == ["stagewise", 100, 10, "examples and seeds"]
 
 
 def test_a_difference_of_single_models_has_its_discordant_pairs() -> None:
@@ -162,41 +135,76 @@ def test_a_model_without_a_region_meets_the_graft_of_every_size_with_predictions
     assert sorted(rows["size"]) == [50.0, 100.0] and len(alone) == 1
 
 
-def test_a_region_whose_size_is_an_outcome_meets_the_next_larger_rival() -> None:
-    rivals = [
-        seen("graft_movement", localizer="movement", size=size, requested_size=str(size), right=right)
-        for size, right in ((10.0, "0000000000"), (100.0, "1111100000"), (300.0, "1111111111"))
-    ]
-    row = difference([seen(localizer="learned", size=50.0, right=RIGHT), *rivals], b="graft_movement")
-    assert row["value"] == pytest.approx(0.8 - 0.5) and row["size"] == 50
+BY_HAND = mean_of_intervals((0.8, 0.9, 0.7), [0.55] * 3, [0.95] * 3)
+OF_MODELS = {("m0", 0): 0.8, ("m0", 1): 0.9, ("m1", 0): 0.6, ("m1", 1): 0.7, ("m2", 0): 0.5}
+ENDS = {"accuracy": (0.77, 0.83)}
+MOVEMENT = {"localizer": "movement", "size": 100.0, "requested_size": "10%", "values": {"accuracy": 0.7}}
+RIVALS = [
+    seen("graft_movement", localizer="movement", size=size, requested_size=str(size), right=right)
+    for size, right in ((10.0, "0000000000"), (100.0, "1111100000"), (300.0, "1111111111"))
+]
+# A graft that is 0.1 better on each of two very different models is clearly better.
+BETTER = [seen(**GRAFT, model=m, right=text * 20) for m, text in (("m0", "1" * 9 + "0"), ("m1", "1" * 3 + "0" * 7))]
+TUNED = [seen("ft", model=m, right=text * 20) for m, text in (("m0", "1" * 8 + "00"), ("m1", "11" + "0" * 8))]
+ROWS: dict[str, tuple[Callable[[], pd.Series], dict[str, Any]]] = {
+    "one model is averaged over its mask seeds": (
+        lambda: accuracy(*of_seeds(0.8, 0.9, 0.7)),
+        {"mean": pytest.approx(0.8), "sd": pytest.approx(0.1), "seeds": 3, "share": 100 / D, "low": NAN, "high": NAN},
+    ),
+    "an accuracy is no larger than 1, whatever t says": (
+        lambda: accuracy(*of_seeds(0.8, 0.9, 0.7, ends={"accuracy": (0.55, 0.95)})),
+        {"low": pytest.approx(BY_HAND.low), "high": 1.0},
+    ),
+    "of several models each counts by the mean of its mask seeds": (
+        lambda: accuracy(*(seen(**GRAFT, model=m, seed=s, values={"accuracy": v}) for (m, s), v in OF_MODELS.items())),
+        {"seeds": 3, "mean": pytest.approx((0.85 + 0.65 + 0.5) / 3)},
+    ),
+    "a single observation keeps the interval it was stored with": (
+        lambda: accuracy(seen("ft", right=RIGHT, ends={"accuracy": wilson(8, 10)})),
+        {"low": wilson(8, 10)[0], "high": wilson(8, 10)[1], "seeds": 1, "localizer": "", "sd": NAN},
+    ),
+    # Both are wrong on the same four of ten examples; of the ten pairs, one differs.
+    "a difference is paired by example": (
+        lambda: difference([seen(**GRAFT, right="1111110000"), seen("ft", right="0111110000")]),
+        {"value": pytest.approx(0.1), "low": pytest.approx(tango(1, 0, 10)[0]),
+         "high": pytest.approx(tango(1, 0, 10)[1]), "localizer": "stagewise", "size": 100, "n": 10, "over": "examples and seeds"},
+    ),
+    "a region whose size is an outcome meets the next larger rival": (
+        lambda: difference([seen(localizer="learned", size=50.0, right=RIGHT), *RIVALS], b="graft_movement"),
+        {"value": pytest.approx(0.8 - 0.5), "size": 50},
+    ),
+    "without predictions and ends a difference has no interval": (
+        lambda: difference([*of_seeds(0.8, 0.82, 0.78), seen("graft_movement", **MOVEMENT)], b="graft_movement"),
+        {"over": "", "seeds": 3, "value": pytest.approx(0.1), "low": NAN, "high": NAN},
+    ),
+    # Three seeds of 0.8 ± 0.03 against 0.7 ± 0.04 give 0.1 ± 0.05; equal seeds alone would suggest zero width.
+    "without predictions intervals over examples are taken unpaired": (
+        lambda: difference(
+            [*of_seeds(0.8, 0.8, 0.8, ends=ENDS), seen("graft_movement", ends={"accuracy": (0.66, 0.74)}, **MOVEMENT)],
+            b="graft_movement",
+        ),
+        {"over": "examples and seeds, unpaired", "value": pytest.approx(0.1), "low": pytest.approx(0.05),
+         "high": pytest.approx(0.15)},
+    ),
+    "equal seeds have the interval over examples": (
+        lambda: accuracy(*of_seeds(0.8, 0.8, 0.8, ends=ENDS)),
+        {"low": pytest.approx(0.77), "high": pytest.approx(0.83)},
+    ),
+    "models that both sides have are paired": (
+        lambda: difference([*BETTER, *TUNED]),
+        {"value": pytest.approx(0.1), "low": pytest.approx(0.075, abs=0.025), "seeds": 2},
+    ),
+    "models of their own are not paired": (
+        lambda: difference([*BETTER, *(replace(one, model=f"other-{one.model}") for one in TUNED)]),
+        {"value": pytest.approx(0.1), "low": pytest.approx(-5.29, abs=0.01), "high": pytest.approx(5.49, abs=0.01)},
+    ),
+}  # fmt: skip
 
 
-RIVAL = {"localizer": "movement", "size": 100.0, "requested_size": "10%", "values": {"accuracy": 0.7}}
-
-
-def test_without_predictions_and_ends_a_difference_has_no_interval() -> None:
-    row = difference([*of_seeds(0.8, 0.82, 0.78), seen("graft_movement", **RIVAL)], b="graft_movement")
-    assert (row["over"], row["seeds"], row["value"]) == ("", 3, pytest.approx(0.1)) and row[
-        ["low", "high"]
-    ].isna().all()
-
-
-def test_without_predictions_intervals_over_examples_are_taken_unpaired() -> None:
-    """Three seeds of 0.8 ± 0.03 against 0.7 ± 0.04 give 0.1 ± 0.05; equal seeds alone would suggest zero width."""
-    a = of_seeds(0.8, 0.8, 0.8, ends={"accuracy": (0.77, 0.83)})
-    row = difference([*a, seen("graft_movement", ends={"accuracy": (0.66, 0.74)}, **RIVAL)], b="graft_movement")
-    ends = row[["value", "low", "high"]].tolist()
-    assert (row["over"], ends) == ("examples and seeds, unpaired", pytest.approx([0.1, 0.05, 0.15]))
-    assert tuple(accuracy(*a)[["low", "high"]]) == pytest.approx((0.77, 0.83))
-
-
-def test_models_that_both_sides_have_are_paired() -> None:
-    """A graft that is 0.1 better on each of two very different models is clearly better."""
-    a = [seen(**GRAFT, model=m, right=text * 20) for m, text in (("m0", "1" * 9 + "0"), ("m1", "1" * 3 + "0" * 7))]
-    same = [seen("ft", model=m, right=text * 20) for m, text in (("m0", "1" * 8 + "00"), ("m1", "11" + "0" * 8))]
-    row, apart = (difference([*a, *b]) for b in (same, [replace(one, model=f"other-{one.model}") for one in same]))
-    assert [row["seeds"], row["value"], apart["value"]] == pytest.approx([2, 0.1, 0.1])
-    assert row["low"] > 0.05 and apart["low"] < -1, "models of their own are not paired"
+@pytest.mark.parametrize(("make", "wanted"), ROWS.values(), ids=ROWS)
+def test_a_row_says_that(make: Callable[[], pd.Series], wanted: dict[str, Any]) -> None:
+    found = make()
+    assert {name: found[name] for name in wanted} == wanted
 
 
 def side_of(*values: float, first_seed: int = 0, draws: np.ndarray | None = None) -> Side:

@@ -11,6 +11,7 @@ import pytest
 from skillviz.plots.restyle import enlarged, with_dark_marks
 from skillviz.plots.theme import STATES, dark_mark, marks, template
 from tests.plots.every_figure import NAMES, draw
+from tests.plots.facts import Of, facts
 
 GREEN, GREY = STATES["grafted"].color, STATES["pretrained"].color
 VALUES = ("x", "y", "z", "text", "name", "customdata", "hovertext", "mode")
@@ -29,15 +30,42 @@ def drawn(theme: str) -> go.Figure:
     return figure.update_layout(template=template(theme))
 
 
-def test_each_mark_has_its_counterpart_and_nothing_else_changes() -> None:
-    """A scale of values is no mark."""
-    figure, green, grey = with_dark_marks(drawn("dark")), dark_mark(GREEN), dark_mark(GREY)
-    assert [list(trace.marker.color) for trace in figure.data[:2]] == [[green, "#123456"], [green, grey]]
-    assert (figure.data[0].fillcolor, figure.data[1].line.color) == ("rgba(61,184,142,0.3)", green)
-    (note,), (line,) = figure.layout.annotations, figure.layout.shapes
-    assert (line.line.color, note.font.color, note.text) == (grey, green, GREEN)
-    assert figure.to_dict()["data"][2] == drawn("dark").to_dict()["data"][2]
-    assert figure.layout.template == template("dark")
+IN_PIXELS = go.Figure(
+    go.Scatter(x=[1, 2], y=[3, 4], marker={"size": [4, 6], "opacity": 0.5}, line={"width": 2, "dash": "dot"},
+               textfont={"size": 12}),
+    {"height": 300, "xaxis": {"range": [0, 5], "title": {"text": "x", "font": {"size": 13}, "standoff": 8}},
+     "annotations": [{"text": "here", "x": 1, "y": 3, "ax": 10, "ay": -20, "font": {"size": 11}},
+                     {"text": "top movement", "x": 1, "y": 3, "axref": "x", "ax": 1.3, "ay": -20}],
+     "margin": {"l": 8, "r": 12}, "legend": {"y": 1.02}},
+)  # fmt: skip
+
+test_a_figure_has = facts(
+    {
+        "each mark in its counterpart, and a scale of values as it is": (
+            lambda: with_dark_marks(drawn("dark")),
+            {
+                "data.0.marker.color": [dark_mark(GREEN), "#123456"], "data.0.fillcolor": "rgba(61,184,142,0.3)",
+                "data.1.marker.color": [dark_mark(GREEN), dark_mark(GREY)], "data.1.line.color": dark_mark(GREEN),
+                "data.2": Of(str, str(drawn("dark").data[2])), "layout.shapes.*.line.color": [dark_mark(GREY)],
+                "layout.annotations.*.font.color": [dark_mark(GREEN)], "layout.annotations.*.text": [GREEN],
+                "layout.template": template("dark"),
+            },
+        ),
+        "a larger size of what is in pixels, and of nothing else": (
+            lambda: enlarged(IN_PIXELS, 1.5),
+            {
+                "data.0.marker.size": [6, 9], "data.0.line.width": 3, "data.0.textfont.size": 18,
+                "data.0.marker.opacity": 0.5, "data.0.x": [1, 2], "layout.xaxis.range": [0, 5],
+                "layout.annotations.0.ax": 15, "layout.annotations.0.ay": -30, "layout.annotations.0.x": 1,
+                "layout.annotations.0.font.size": 16.5, "layout.xaxis.title.font.size": 19.5,
+                "layout.xaxis.title.standoff": 12, "layout.height": 450, "layout.margin.l": 12, "layout.legend.y": 1.02,
+            },
+        ),
+        "a tail where it stands on an axis": (
+            lambda: enlarged(IN_PIXELS, 1.5), {"layout.annotations.1.ax": 1.3, "layout.annotations.1.ay": -30}
+        ),
+    }
+)  # fmt: skip
 
 
 def test_a_light_figure_is_left_as_it_is_and_a_dark_one_is_copied() -> None:
@@ -66,26 +94,3 @@ def test_every_figure_grows_and_keeps_its_data(name: str) -> None:
     told, grown = ([{key: str(trace.get(key)) for key in VALUES} for trace in one.to_dict()["data"]]
                    for one in (figure, large))  # fmt: skip
     assert told == grown
-
-
-def test_what_is_in_pixels_and_what_is_not() -> None:
-    figure = go.Figure(
-        go.Scatter(x=[1, 2], y=[3, 4], marker={"size": [4, 6], "opacity": 0.5}, line={"width": 2, "dash": "dot"},
-                   textfont={"size": 12}),
-        {"height": 300, "xaxis": {"range": [0, 5], "title": {"text": "x", "font": {"size": 13}, "standoff": 8}},
-         "annotations": [{"text": "here", "x": 1, "y": 3, "ax": 10, "ay": -20, "font": {"size": 11}}],
-         "margin": {"l": 8, "r": 12}, "legend": {"y": 1.02}},
-    )  # fmt: skip
-    large = enlarged(figure, 1.5)
-    (line,), (note,), axis, layout = large.data, large.layout.annotations, large.layout.xaxis, large.layout
-    assert (line.marker.size, line.line.width, line.textfont.size) == ((6, 9), 3, 18)
-    assert (line.marker.opacity, line.x) == (0.5, (1, 2))
-    assert (note.ax, note.ay, note.font.size, note.x) == (15, -30, 16.5, 1)
-    assert (axis.range, axis.title.font.size, axis.title.standoff) == ((0, 5), 19.5, 12)
-    assert (layout.height, layout.margin.l, layout.legend.y) == (450, 12, 1.02)
-
-
-def test_a_tail_that_stands_on_an_axis_stays_there() -> None:
-    note = {"text": "top movement", "x": 1, "y": 3, "axref": "x", "ax": 1.3, "ay": -20}
-    (large,) = enlarged(go.Figure(layout={"annotations": [note]}), 1.5).layout.annotations
-    assert (large.ax, large.ay) == (1.3, -30)
