@@ -167,7 +167,8 @@ ROWS: dict[str, tuple[Callable[[], pd.Series], dict[str, Any]]] = {
     "a difference is paired by example": (
         lambda: difference([seen(**GRAFT, right="1111110000"), seen("ft", right="0111110000")]),
         {"value": pytest.approx(0.1), "low": pytest.approx(tango(1, 0, 10)[0]),
-         "high": pytest.approx(tango(1, 0, 10)[1]), "localizer": "stagewise", "size": 100, "n": 10, "over": "examples and seeds"},
+         "high": pytest.approx(tango(1, 0, 10)[1]), "localizer": "stagewise", "size": 100, "n": 10,
+         "over": "examples and seeds"},
     ),
     "a region whose size is an outcome meets the next larger rival": (
         lambda: difference([seen(localizer="learned", size=50.0, right=RIGHT), *RIVALS], b="graft_movement"),
