@@ -516,53 +516,60 @@ def tuned(
     return seen(method, right=right, model=folder, recipe=recipe, model_fields={**fields, **(of_parts or {})})
 
 
-def test_what_differs_stands_beside_the_recipe_and_seeds_are_averaged() -> None:
+def both(name: str | tuple[str, ...], *values: Any) -> list[Observation]:
+    """Return two models that differ in one field: their own, or one of their region's."""
+    parts = [{name if isinstance(name, tuple) else (name,): value} for value in values]
+    return [tuned(folder=str(value), of_parts=of) for value, of in zip(values, parts, strict=True)]
+
+
+WAYS: list[dict[str, Any]] = [{"steps": 1, "lr": 1e-4}, {"steps": 300, "lr": 0.05}, {"steps": 300, "lr": None}]
+STAGES: list[dict[str, Any]] = [
+    {"mode": "naive", "stage": 1}, {"mode": "naive", "stage": 2},
+    {"mode": "grafting", "stage": 1, "of_parts": {("region", "sizes"): "5%"}},
+]  # fmt: skip
+VARIANTS: dict[str, tuple[list[Observation], set[str]]] = {
+    "a rank": (both("rank", 1, 8), {"rank 1", "rank 8"}),
+    "shots": (both("k_shot", None, 16), {"all examples", "16-shot"}),
+    "a head": (both("head", "own", "linear"), {"own head", "linear head"}),
+    "files": (both("tasks", ["a/x.yaml"], ["b/x.yaml"]), {"tasks a/x.yaml", "tasks b/x.yaml"}),
+    "orders": (both("tasks", ["a/x.yaml", "cr"], ["cr", "a/x.yaml"]), {"tasks x+cr", "tasks cr+x"}),
+    "models": (both("model", "pairs/one", "pairs/two"), {"one", "two"}),
+    "sizes of regions": (both(("region", "sizes"), "1%", "5%"), {"region 1%", "region 5%"}),
+    "models of regions": (
+        both(("region", "model", "steps"), 1, 5), {"region model 1 step", "region model 5 steps"}
+    ),
+    "several fields": (
+        [tuned(folder=f"{way}-{seed}", **way, rank=None) for way in WAYS for seed in (0, 1)],
+        {"1 step, lr 0.0001", "300 steps, lr 0.05", "300 steps, lr by default"},
+    ),
+    # The stage is always named, even if only one was scored; models of different modes are not compared.
+    "stages": (
+        [tuned("ft_scaled", str(way), "continual", **way) for way in STAGES],
+        {"naive, after stage 1", "naive, after stage 2", "grafting, after stage 1"},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("found", "variants"), VARIANTS.values(), ids=VARIANTS)
+def test_words_tell_every_variant_apart_and_seeds_are_put_together(
+    found: list[Observation], variants: set[str]
+) -> None:
+    assert {one.variant for one in once(found)} == variants and len(sides(once(found))) == len(variants)
+
+
+def test_seeds_of_a_variant_are_averaged() -> None:
     """Two seeds with three settings give three rows, each over two seeds."""
-    ways: list[dict[str, Any]] = [{"steps": 1, "lr": 1e-4}, {"steps": 300, "lr": 0.05}, {"steps": 300, "lr": None}]
-    found = once([tuned(folder=f"{way}-{seed}", **way, rank=None) for way in ways for seed in (0, 1)])
-    rows = score_table(found).query("metric == 'accuracy'").sort_values("variant")
-    assert rows[["recipe", "variant", "seeds"]].values.tolist() == [
-        ["sgd", variant, 2] for variant in ("1 step, lr 0.0001", "300 steps, lr 0.05", "300 steps, lr by default")
-    ]
+    found, variants = VARIANTS["several fields"]
+    rows = score_table(once(found)).query("metric == 'accuracy'")[["recipe", "variant", "seeds"]].values.tolist()
+    assert sorted(rows) == sorted(["sgd", variant, 2] for variant in variants)
 
 
 def test_what_does_not_differ_is_not_said() -> None:
     """A variant compares the models of one recipe, task and training set only; others do not need a name."""
     alone = [tuned(steps=3), tuned(folder="l", recipe="lora", steps=9), tuned(folder="n", steps=3)]
-    other = seen(right=RIGHT, recipe="sgd", id_task="cr", model_fields={"steps": 5})
-    few = seen(right=RIGHT, recipe="sgd", setting="16-shot", model_fields={"steps": 7})
-    assert {one.training for one in once([*alone, other, few])} == {("sgd", ""), ("lora", "")}
-
-
-@pytest.mark.parametrize(
-    ("name", "values", "words"),
-    [
-        ("rank", (1, 8), {"rank 1", "rank 8"}),
-        ("k_shot", (None, 16), {"all examples", "16-shot"}),
-        ("head", ("own", "linear"), {"own head", "linear head"}),
-        ("tasks", (["a/x.yaml"], ["b/x.yaml"]), {"tasks a/x.yaml", "tasks b/x.yaml"}),
-        ("tasks", (["a/x.yaml", "cr"], ["cr", "a/x.yaml"]), {"tasks x+cr", "tasks cr+x"}),
-        ("model", ("pairs/one", "pairs/two"), {"one", "two"}),
-        (("region", "sizes"), ("1%", "5%"), {"region 1%", "region 5%"}),
-        (("region", "model", "steps"), (1, 5), {"region model 1 step", "region model 5 steps"}),
-    ],
-)
-def test_words_tell_every_value_apart(name: str | tuple[str, ...], values: tuple[Any, Any], words: set[str]) -> None:
-    parts = [{name if isinstance(name, tuple) else (name,): value} for value in values]
-    found = once([tuned(folder=str(value), of_parts=of) for value, of in zip(values, parts, strict=True)])
-    assert {one.variant for one in found} == words
-
-
-def test_stages_of_one_sequence_are_never_averaged() -> None:
-    """The stage is always named, even if only one was scored; models of different modes are not compared."""
-    ways: list[dict[str, Any]] = [
-        {"mode": "naive", "stage": 1},
-        {"mode": "naive", "stage": 2},
-        {"mode": "grafting", "stage": 1, "of_parts": {("region", "sizes"): "5%"}},
-    ]
-    found = once([tuned("ft_scaled", str(way), "continual", **way) for way in ways])
-    told = {"naive, after stage 1", "naive, after stage 2", "grafting, after stage 1"}
-    assert {one.variant for one in found} == told and len(sides(found)) == 3
+    others = [seen(right=RIGHT, recipe="sgd", id_task="cr", model_fields={"steps": 5}),
+              seen(right=RIGHT, recipe="sgd", setting="16-shot", model_fields={"steps": 7})]  # fmt: skip
+    assert {one.training for one in once([*alone, *others])} == {("sgd", ""), ("lora", "")}
 
 
 def test_a_difference_tells_both_models_where_there_are_several() -> None:
