@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from math import inf
 from pathlib import Path
 
@@ -51,22 +52,36 @@ def crossing(values: tuple[float, ...], half: float = 0.1, level: float = HALF) 
     return found
 
 
+BY_HAND = restored_and_left(curve((0.1, 0.4, 0.8, 1.0)), curve((1.0, 0.9, 0.7, 0.1)))
+RESTORED, LOST = gain_size(BY_HAND, "grafted"), gain_size(BY_HAND, "complement")
+NEVER, ALWAYS = crossing((0.0, 0.1, 0.2, 0.3)), crossing((0.9, 0.9, 0.9, 0.9))
+NOUGHT, ENDLESS = (GainSize(end, 0.0, inf, 0.001, 0.1) for end in (0.0, inf))
+
+
 def test_the_sizes_of_a_curve_worked_by_hand() -> None:
-    points = restored_and_left(curve((0.1, 0.4, 0.8, 1.0)), curve((1.0, 0.9, 0.7, 0.1)))
-    restored, lost = gain_size(points, "grafted"), gain_size(points, "complement")
-    assert restored is not None and lost is not None
-    # A quarter of the decade from 0.4 to 0.8; the share lost is 0.3 at 1% and 0.9 at 10%.
-    ends = [[found.share, found.low, found.high] for found in (restored, lost)]
+    """A quarter of the decade from 0.4 to 0.8; the share lost is 0.3 at 1% and 0.9 at 10%."""
+    assert RESTORED is not None and LOST is not None
+    ends = [[found.share, found.low, found.high] for found in (RESTORED, LOST)]
     powers = np.array([[-3 + 1 / 4, -3, -3 + 1 / 2], [-2 + 1 / 3, -2 + 1 / 6, -2 + 1 / 2]])
     np.testing.assert_allclose(ends, 10**powers, rtol=1e-6)
-    said = necessity_finding(restored, lost)
-    assert said.startswith("Grafting **0.18") and "Removal takes more" in said
-    assert "Removal takes fewer" in necessity_finding(lost, restored)
-    assert "No clear difference" in necessity_finding(restored, restored)
-    for end in (0.0, inf):
-        both = GainSize(end, 0.0, inf, 0.001, 0.1)
-        assert "not compared" in necessity_finding(both, both)
-        assert "No clear difference" in necessity_finding(both, restored)
+    assert [(one.share, one.is_crossed) for one in (NEVER, ALWAYS)] == [(inf, False), (0.0, False)]
+    assert gain_size(restored_and_left(curve((0.1, 0.2, 0.3, 0.9))[:1], pd.DataFrame()), "grafted") is None
+
+
+@pytest.mark.parametrize(
+    ("restored", "lost", "words"),
+    [
+        (RESTORED, LOST, r"^Grafting \*\*0.18.*Removal takes more"), (LOST, RESTORED, "Removal takes fewer"),
+        (RESTORED, RESTORED, "No clear difference"), (NOUGHT, NOUGHT, "not compared"),
+        (ENDLESS, ENDLESS, "not compared"),
+        (NOUGHT, RESTORED, "No clear difference"), (ENDLESS, RESTORED, "No clear difference"),
+        (NEVER, None, r"\*\*more than 10"), (ALWAYS, None, r"\*\*at most 0.01"), (None, None, "One size is stored"),
+    ],
+)  # fmt: skip
+def test_a_finding_compares_what_restores_with_what_is_lost(
+    restored: GainSize | None, lost: GainSize | None, words: str
+) -> None:
+    assert re.search(words, necessity_finding(restored, lost))
 
 
 @pytest.mark.nightly
@@ -80,14 +95,6 @@ def test_the_crossing_is_where_a_fine_grid_sees_it(level: float, values: list[fl
         nearly = {wanted, share} & {0.0, inf} and abs(max(values) + shift - level) < 1e-6
         assert share == pytest.approx(wanted, rel=0.005) or nearly
     assert found.low <= found.share <= found.high
-
-
-def test_ends_that_are_not_crossed_are_said() -> None:
-    never, always = crossing((0.0, 0.1, 0.2, 0.3)), crossing((0.9, 0.9, 0.9, 0.9))
-    assert [(one.share, one.is_crossed) for one in (never, always)] == [(inf, False), (0.0, False)]
-    assert "**more than 10" in necessity_finding(never, None) and "**at most 0.01" in necessity_finding(always, None)
-    assert gain_size(restored_and_left(curve((0.1, 0.2, 0.3, 0.9))[:1], pd.DataFrame()), "grafted") is None
-    assert "One size is stored" in necessity_finding(None, None)
 
 
 def test_seeds_are_put_together_and_missing_gains_left_out() -> None:

@@ -29,9 +29,7 @@ def twin(name: str, scale: float) -> list[float]:
     for z, other, label in zip(MODEL, TUNED, LABELS, strict=True):
         p, q, scaled = softmax(z), softmax(other), softmax(scale * z)
         answer, tuned = p.index(max(p)), q.index(max(q))
-        if name == "shared errors" and tuned == label:
-            continue
-        found.append({
+        found += [] if name == "shared errors" and tuned == label else [{
             "accuracy": float(answer == label),
             "NLL": math.log(p[label]),
             "NLL, scaled": math.log(scaled[label]),
@@ -39,7 +37,7 @@ def twin(name: str, scale: float) -> list[float]:
             "agreement": float(answer == tuned),
             "shared probability": 1 - sum(abs(a - b) for a, b in zip(p, q, strict=True)) / 2,
             "shared errors": float(answer == tuned),
-        }[name])  # fmt: skip
+        }[name]]  # fmt: skip
     return found
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -36,34 +38,47 @@ def by_relation(regions: dict[str, dict[int, Region]]) -> pd.DataFrame:
     return isolation(regions).set_index(["kind", "relation"])
 
 
-def test_families_and_relations() -> None:
-    families = [family(name) for name in ("sst2_sentences", "uci_yelp", "my_own")]
-    assert families == ["sentiment", "sentiment", "my_own"]
-    pairs = (("qnli", "qnli"), ("qnli", "mnli"), ("qqp", "ag_news"))
-    assert [relation(*pair) for pair in pairs] == ["same", "related", "unrelated"]
+@pytest.mark.parametrize(
+    ("read", "names", "wanted"),
+    [(family, ["sst2_sentences"], "sentiment"), (family, ["uci_yelp"], "sentiment"), (family, ["my_own"], "my_own"),
+     (relation, ["qnli", "qnli"], "same"), (relation, ["qnli", "mnli"], "related"),
+     (relation, ["qqp", "ag_news"], "unrelated")],
+)  # fmt: skip
+def test_families_and_relations(read: Callable[..., str], names: list[str], wanted: str) -> None:
+    assert read(*names) == wanted
+
+
+# The jackknife leaves out one region with all its pairs; there are three regions of ten entries.
+THREE = {0: region(*range(10)), 1: region(*range(2, 12)), 2: region(*range(1, 7), 20, 21, 22, 23)}
+OF_THREE = stability(list(THREE.values()))
+SINGLE = {task: {0: own[0]} for task, own in REGIONS.items()}
 
 
 @pytest.mark.parametrize(
-    ("row", "column", "kind", "wanted"),
+    ("regions", "place", "wanted"),
     [
         # The share of snli's two entries in mr: 0 and 0, then 1/2 and 1/2, because entry 2 is in both of mr's regions.
-        ("mr", "snli", "overlap", 0.25),
+        (REGIONS, ("mr", "snli", "overlap"), {"value": 0.25}),
         # The share of mr's four entries in snli: 0, 0, 1/4 and 1/4.
-        ("snli", "mr", "overlap", 0.125),
+        (REGIONS, ("snli", "mr", "overlap"), {"value": 0.125}),
         # mr's {0,1,2,3} shares 2 of 4 entries with each region of cr; {0,1,2,4} shares 1 of 4 with each.
-        ("mr", "cr", "overlap", 0.375),
-        ("mr", "mr", "overlap", 0.75),
-        ("mr", "mr", "iou", 3 / 5),
+        # The interval is 0.375 +- 1.588 by t, and a share has ends.
+        (REGIONS, ("mr", "cr", "overlap"), {"value": 0.375, "seeds": 2, "chance": 0.04, "low": 0.0, "high": 1.0}),
+        (REGIONS, ("mr", "mr", "overlap"), {"value": 0.75}),
+        (REGIONS, ("mr", "mr", "iou"), {"value": 3 / 5}),
+        # One seed has no interval.
+        (SINGLE, ("mr", "mr", "iou"), {"value": 1.0, "low": np.nan}),
+        ({"a": THREE}, ("a", "a", "iou"), {"value": OF_THREE.iou, "low": OF_THREE.low, "high": OF_THREE.high}),
     ],
-)
-def test_overlap_is_asymmetric_and_over_all_pairs_of_seeds(row: str, column: str, kind: str, wanted: float) -> None:
-    assert by_pair(REGIONS).loc[(row, column, kind), "value"] == pytest.approx(wanted)
+)  # fmt: skip
+def test_overlap_is_asymmetric_and_over_all_pairs_of_seeds(
+    regions: dict[str, dict[int, Region]], place: tuple[str, str, str], wanted: dict[str, float]
+) -> None:
+    assert by_pair(regions).loc[place, list(wanted)].to_dict() == pytest.approx(wanted, nan_ok=True)
 
 
-def test_a_pair_of_tasks_has_its_relation_interval_and_chance() -> None:
-    row = by_pair(REGIONS).loc[("mr", "cr", "overlap")]
-    assert (row["relation"], row["seeds"], row["chance"]) == ("related", 2, pytest.approx(0.04))
-    assert (row["low"], row["high"]) == (0.0, 1.0), "0.375 +- 1.588 by t, and a share has ends"
+def test_a_pair_of_tasks_has_its_relation() -> None:
+    assert by_pair(REGIONS)["relation"][("mr", "cr", "overlap")] == "related"
 
 
 def test_related_less_unrelated_is_taken_within_each_seed() -> None:
@@ -75,13 +90,6 @@ def test_related_less_unrelated_is_taken_within_each_seed() -> None:
 
 def test_without_related_tasks_there_is_no_difference() -> None:
     assert "related" not in set(isolation({name: REGIONS[name] for name in ("mr", "snli")})["relation"])
-
-
-def test_the_interval_within_a_task_is_that_of_its_stability() -> None:
-    """The jackknife leaves out one region with all its pairs; there are three regions of ten entries."""
-    own = {0: region(*range(10)), 1: region(*range(2, 12)), 2: region(*range(1, 7), 20, 21, 22, 23)}
-    found, by_hand = overlap({"a": own}).set_index("kind").loc["iou"], stability(list(own.values()))
-    assert tuple(found[["value", "low", "high"]]) == pytest.approx((by_hand.iou, by_hand.low, by_hand.high))
 
 
 def test_the_interval_of_two_tasks_holds_the_luck_of_both() -> None:
@@ -146,9 +154,6 @@ def test_without_a_common_seed_there_is_no_interval() -> None:
 
 def test_one_region_alone_says_nothing_of_other_seeds() -> None:
     """A task with one region overlaps fully with itself on the map, but does not count as agreement between seeds."""
-    single = {task: {0: own[0]} for task, own in REGIONS.items()}
-    row = by_pair(single).loc[("mr", "mr", "iou")]
-    assert row["value"] == 1.0 and np.isnan(row["low"]), "one seed has no interval"
-    assert "same" not in set(isolation(single)["relation"])
+    assert "same" not in set(isolation(SINGLE)["relation"])
     found = by_pair({**REGIONS, "mr": {0: region(), 1: region()}})["value"]
     assert not (found == 1.0).any() and np.isnan(found[("cr", "mr", "overlap")])

@@ -167,23 +167,19 @@ def test_a_cell_stays_one_row(cell: str) -> None:
 
 def test_numbers_of_a_frame_stay_as_they_are() -> None:
     table = as_stored(pd.DataFrame({"loss_1": [0.12346, np.nan], "size": [10646, 3], "is": [True, False]}))
-    assert table.headings == ("loss_1", "size", "is")
-    assert table.rows == (("0.1235", "10,646", "yes"), ("n/a", "3", "no"))
+    assert (table.headings, table.rows) == (("loss_1", "size", "is"), (("0.1235", "10,646", "yes"), ("n/a", "3", "no")))
 
 
-def test_a_heading_of_stored_numbers_has_their_unit() -> None:
-    columns = ("layer", "share", "size", "seconds", "value", "ece", "ece_less_ft")
-    said = [
-        "layer",
-        "region size, share",
-        "region size, entries",
-        "seconds",
-        "value",
-        "ECE, share",
-        "ECE less fine-tuned",
-    ]
-    assert [stored_heading(name) for name in columns] == said
-    assert stored_heading("share", "composition") == "share of region"
+@pytest.mark.parametrize(
+    ("column", "heading"),
+    [
+        (("layer",), "layer"), (("share",), "region size, share"), (("size",), "region size, entries"),
+        (("seconds",), "seconds"), (("value",), "value"), (("ece",), "ECE, share"),
+        (("ece_less_ft",), "ECE less fine-tuned"), (("share", "composition"), "share of region"),
+    ],
+)  # fmt: skip
+def test_a_heading_of_stored_numbers_has_their_unit(column: tuple[str, ...], heading: str) -> None:
+    assert stored_heading(*column) == heading
 
 
 @settings(deadline=None)

@@ -87,18 +87,15 @@ def test_differences_are_those_of_the_slices_own_examples(metric: str) -> None:
     )
     table = slice_differences(graft, tuned, columns, metric)
     assert tuple(table.columns) == COLUMNS and len(table) == 2 + 4 + 2
-    row, small = (table[table["name"] == name].iloc[0] for name in ("negative", "x"))
-    mask = graft.labels == 0
+    (row, small), mask = (table[table["name"] == name].iloc[0] for name in ("negative", "x")), graft.labels == 0
     wanted = metric_difference(graft.logits[mask], tuned.logits[mask], graft.labels[mask], metric)
     assert (row["value"], row["low"], row["high"]) == pytest.approx(wanted[:3])
     assert pd.isna(row["gained"]) if metric == "nll" else (row["gained"], row["lost"]) == wanted[4:]
     assert row["n"] == mask.sum() and row["value"] == pytest.approx(row["graft"] - row["finetuned"])
     assert small["n"] == few and np.isnan(small["low"]) and np.isfinite(small["value"])
-    ranked = worst_first(table, metric)
-    last = int(table["low"].isna().sum())
-    assert ranked["low"].isna().tolist() == [False] * (len(table) - last) + [True] * last
-    ordered = ranked["value"][: len(table) - last]
-    assert ordered.is_monotonic_increasing if metric == "accuracy" else ordered.is_monotonic_decreasing
+    ranked, first = worst_first(table, metric), int(table["low"].notna().sum())
+    assert ranked["low"].isna().tolist() == [False] * first + [True] * (len(table) - first)
+    assert (ranked["value"][:first] * (1 if metric == "accuracy" else -1)).is_monotonic_increasing
 
 
 def test_columns_are_matched_by_id() -> None:

@@ -37,10 +37,10 @@ def rows_of(found: dict[tuple[int, str], Answers]) -> pd.DataFrame:
 def test_every_task_after_every_stage_with_the_change_since_its_own() -> None:
     rows = rows_of(STAGES)
     found = rows.loc["accuracy"]
+    later, own = found.loc[(2, "a")], found.loc[(1, "a")]
     assert found["value"].to_dict() == {(1, "a"): 1.0, (2, "a"): 0.5, (2, "b"): 0.5}
-    assert found.loc[(1, "a"), ["change", "change_high"]].tolist() == [0.0, 0.0]
-    later = found.loc[(2, "a")]
-    assert later["change"] == pytest.approx(-0.5) and later["change_low"] < -0.5 < later["change_high"]
+    assert [*own[["change", "change_high"]], later["change"]] == [0.0, 0.0, pytest.approx(-0.5)]
+    assert later["change_low"] < -0.5 < later["change_high"]
     assert later[["change_gained", "change_lost", "stage_task"]].tolist() == [0, 2, "b"]
     assert rows.loc["ece", ["change_gained", "change_lost"]].isna().all(axis=None)
     assert set(found["stage_task"]) == {"a", "b"} and set(rows.index.get_level_values(0)) == {"accuracy", "ece"}

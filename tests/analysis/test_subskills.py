@@ -52,15 +52,11 @@ def test_two_classes_are_two_subskills() -> None:
     assert "**2 sub-skills** beyond a random region's" in shown.finding(found)
     even, odd = (set(found.parts["subskill"].iloc[start::2]) for start in (0, 1))
     assert len(even) == len(odd) == 1 and even != odd
-    for number in range(2):
-        first = by_label(found, number, NAMES).iloc[0]
-        assert first["label"] == NAMES[0 if number in even else 1]
-        assert first["value"] > 0.95
-        most = strongest_examples(found, number, 3)
-        assert len(most) == 3 and (most["label"] == NAMES.index(first["label"])).all()
-        assert most["change"].is_monotonic_decreasing
-    table = shown.table(found, NAMES)
-    assert table["parts"].tolist() == ["4", "4"] and table["parameters"].tolist() == ["20", "20"]
+    for label, (number,) in enumerate((even, odd)):
+        first, most = by_label(found, number, NAMES).iloc[0], strongest_examples(found, number, 3)
+        assert first["label"] == NAMES[label] and first["value"] > 0.95
+        assert most["label"].tolist() == [label] * 3 and most["change"].is_monotonic_decreasing
+    assert shown.table(found, NAMES)[["parts", "parameters"]].values.tolist() == [["4", "20"]] * 2
     assert shown.loadings(found).groupby("subskill")["value"].sum().tolist() == pytest.approx([1, 1])
     assert len(shown.stability(found)) == (1 + DRAWS) * len(found.found.counts)
 
@@ -71,11 +67,10 @@ def test_a_table_has_the_numbers_of_the_subskills_and_each_part_s_own() -> None:
     assert found is not None
     numbers = subskill_numbers(found).set_index(["metric", "subskill"])
     assert set(numbers["condition"]) == {"sub-skills"} and set(numbers["n"]) == {N} and len(numbers) == 2 + 2 * 2
-    for number in range(2):
-        share, stability = (numbers.loc[name, number + 1] for name in ("share", "stability"))
-        assert (share["value"], share["low"], share["high"]) == tuple(found.found.shares[number][:3])
-        assert (stability["value"], stability["low"], stability["high"]) == tuple(found.found.stability[number][:3])
-        assert share["size"] == 4 * 5
+    for name, intervals in (("share", found.found.shares), ("stability", found.found.stability)):
+        told = numbers.loc[name, ["value", "low", "high"]].sort_index()
+        assert told.values.tolist() == [list(intervals[number][:3]) for number in range(2)]
+    assert numbers.loc["share", "size"].tolist() == [4 * 5] * 2
     lead, _ = (numbers.loc[name].iloc[0] for name in ("lead in stability", "explained"))
     assert lead["value"] - lead["control"] == pytest.approx(lead["excess"]) and lead["excess_low"] > 0
     merged = with_subskills(effects, found)
@@ -85,19 +80,13 @@ def test_a_table_has_the_numbers_of_the_subskills_and_each_part_s_own() -> None:
 def test_effects_are_rises_of_the_right_answers_and_falls_are_counted() -> None:
     found = region_subskills(predictions(), TASK)
     assert found is not None
-
-    def chance(x: np.ndarray) -> np.ndarray:
-        return np.log(1 / (1 + np.exp(-x)))
-
-    changes = []
-    for _, rows in predictions().query("condition == 'alone' and draw == 0").groupby("layer"):
-        logits = rows[["logit_negative", "logit_positive"]].to_numpy(float)
-        right = logits[range(N), LABELS] - logits[range(N), 1 - LABELS]
-        changes.append(chance(right) - chance(np.zeros(N)))
+    rows = predictions().query("condition == 'alone' and draw == 0").sort_values("layer", kind="stable")
+    logits = rows[["logit_negative", "logit_positive"]].to_numpy(float).reshape(8, N, 2)
+    right = logits[:, range(N), LABELS] - logits[:, range(N), 1 - LABELS]
+    changes = np.log(1 / (1 + np.exp(-right))) - np.log(1 / 2)
     falls = -np.minimum(changes, 0).sum()
     assert found.lost == pytest.approx(falls / np.abs(changes).sum()) and 0.05 < found.lost < 0.5
-    fitted = found.found.uses @ found.found.loadings
-    assert np.abs(fitted - np.maximum(changes, 0).T).mean() < 0.03
+    assert np.abs(found.found.uses @ found.found.loadings - np.maximum(changes, 0).T).mean() < 0.03
 
 
 @pytest.mark.parametrize(("parts", "draws"), [(2, DRAWS), (8, 1), (8, 0)])
@@ -118,9 +107,8 @@ def test_expressions_of_subskills_are_the_union_of_their_cells(family: str) -> N
     table, region = drawn(family, 0, 0.2)
     parts = parts_of(region, table, CELLS)
     frame = pd.DataFrame([part.place for part in parts], columns=["layer", "kind", "head"]).astype({"layer": "Int64"})
-    layers = sorted({int(layer) for layer in frame["layer"].dropna()})
-    for chosen in (np.arange(len(parts)) % 2 == 0, np.arange(len(parts)) % 2 == 1, frame["layer"].isna().to_numpy()):
-        if chosen.any():
-            expression = expression_of("run", frame[chosen], layers)
-            wanted = np.sort(np.concatenate([part.entries for part, own in zip(parts, chosen, strict=True) if own]))
-            assert np.array_equal(region_of(expression, table, lambda run, size: region).flat(), wanted)
+    layers, is_odd = sorted({int(layer) for layer in frame["layer"].dropna()}), np.arange(len(parts)) % 2 == 1
+    for chosen in filter(np.any, (~is_odd, is_odd, frame["layer"].isna().to_numpy())):
+        found = region_of(expression_of("run", frame[chosen], layers), table, lambda run, size: region)
+        wanted = np.sort(np.concatenate([part.entries for part, own in zip(parts, chosen, strict=True) if own]))
+        assert np.array_equal(found.flat(), wanted)

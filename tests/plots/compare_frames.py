@@ -8,6 +8,7 @@ import pandas as pd
 from skillviz.plots.compare import run_styles
 from skillviz.plots.overlap import COLUMNS
 from tests.plots import frames
+from tests.studies.fake_tables import with_ends
 
 RUNS = (
     ("stagewise, seed 0", "stagewise"),
@@ -25,19 +26,18 @@ def scores() -> pd.DataFrame:
     """Return values of the six runs with intervals."""
     rng = np.random.default_rng(5)
     rows = [
-        (key, metric, value, value - half, value + half)
+        (key, metric, centre + rng.normal(0, half), half)
         for key in KEYS
         for metric, centre, half in (("accuracy", 0.8, 0.018), ("ece", 0.05, 0.012), ("nll", 0.43, 0.03))
-        for value in (centre + rng.normal(0, half),)
     ]
-    return pd.DataFrame(rows, columns=["run", "metric", "value", "low", "high"])
+    frame = pd.DataFrame(rows, columns=["run", "metric", "value", "half"])
+    return with_ends(frame, frame["half"])
 
 
 def differences() -> pd.DataFrame:
     """Return differences of five runs from the first."""
     table = scores()
-    first = table[table["run"] == KEYS[0]].set_index("metric")["value"]
-    centre = table["metric"].map(first)
+    centre = table["metric"].map(table[table["run"] == KEYS[0]].set_index("metric")["value"])
     return table.assign(**{c: table[c] - centre for c in ("value", "low", "high")})[table["run"] != KEYS[0]]
 
 

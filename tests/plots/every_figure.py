@@ -42,6 +42,7 @@ from tests.plots import wise_frames as wise
 Draw = Callable[..., go.Figure]
 
 
+SIDES = {"inside": wise.INSIDE, "outside": wise.OUTSIDE}
 # name: (function, function that makes the frame, other arguments)
 FIGURES: dict[str, tuple[Draw, Callable[[], pd.DataFrame], dict[str, Any]]] = {
     "state_comparison": (overview.state_comparison, frames.scores, {"references": {"chance": 0.5, "majority": 0.501}}),
@@ -125,12 +126,10 @@ FIGURES: dict[str, tuple[Draw, Callable[[], pd.DataFrame], dict[str, Any]]] = {
     "token_layers": (attribution.token_layers, single.flow, {}),
     "token_layers_12": (attribution.token_layers, lambda: single.flow(12), {"limit": 3.0}),
     "layer_parts": (attribution.layer_parts, single.parts, {}),
-}
-FIGURES |= {
-    f"checkpoints_{panel}": (checkpoints.along_training, frames.checkpoints, {"panel": panel})
-    for panel in checkpoints.PANELS
-}
-FIGURES |= {
+    **{
+        f"checkpoints_{panel}": (checkpoints.along_training, frames.checkpoints, {"panel": panel})
+        for panel in checkpoints.PANELS
+    },
     "effect_map": (part_effects.effect_map, frames.effects, {"metric": "accuracy"}),
     "effect_map_of_heads": (part_effects.effect_map, lambda: frames.effects(heads=4), {"metric": "nll"}),
     "forest": (
@@ -143,13 +142,8 @@ FIGURES |= {
         lambda: frames.comparisons(4),
         {"metric": "nll", "difference": "part alone − pre-trained", "kind": "part", "control": "random control"},
     ),
-}
-FIGURES |= {
     "stability_by_count": (subskills.stability_by_count, frames.subskill_stability, {}),
     "loading_map": (subskills.loading_map, frames.subskill_loadings, {}),
-}
-SIDES = {"inside": wise.INSIDE, "outside": wise.OUTSIDE}
-FIGURES |= {
     "trade_off": (interpolation.trade_off, wise.points, {**SIDES, "references": {"chance": 0.5}}),
     "trade_off_ends": (interpolation.trade_off, lambda: wise.points(points=2), {**SIDES, "metric": "ece"}),
     "accuracy_by_error": (interpolation.accuracy_by_error, wise.points, {"dataset": wise.INSIDE}),
@@ -158,8 +152,6 @@ FIGURES |= {
     "zero_shot": (transfer.zero_shot, wise.tasks, {"references": {"chance": {"task-0": 0.5}}}),
     "zero_shot_14": (transfer.zero_shot, lambda: wise.tasks(14), {}),
     "graft_minus_finetuned": (transfer.graft_minus_finetuned, wise.differences, {}),
-}
-FIGURES |= {
     "overlap_of_tasks": (tasks.overlap_of_tasks, several_tasks.overlap, {}),
     "iou_of_tasks": (tasks.overlap_of_tasks, several_tasks.overlap, {"kind": "iou"}),
     "gain_of_regions": (tasks.gain_of_regions, several_tasks.gain, {}),
@@ -169,8 +161,6 @@ FIGURES |= {
     "union_gain": (tasks.union_gain, several_tasks.union, {}),
     "stability_of_regions": (tasks.stability_of_regions, several_tasks.stability, {}),
     "by_stage": (continual.by_stage, several_tasks.stages, {"start": {"sst2_sentences": 0.52}}),
-}
-FIGURES |= {
     "against_touched": (methods.against_touched, study_frames.points, {"references": {"pretrained": 0.6}}),
     "against_touched_sizes": (methods.against_touched, lambda: study_frames.points(3), {"metric": "ece"}),
     "against_touched_many": (methods.against_touched, study_frames.board, {"references": {"pretrained": 0.6}}),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pandas as pd
 
@@ -40,13 +42,13 @@ def confusions(classes: int = 2, n: int = 1821) -> pd.DataFrame:
 
 def class_rows(classes: int = 2) -> pd.DataFrame:
     """Return precision, recall and F1 of every class and state; one precision is undefined."""
-    rng, rows = np.random.default_rng(7), []
-    for state in STATES:
-        for c in range(classes):
-            for metric in ("precision", "recall", "f1"):
-                value = float("nan") if (state, c, metric) == ("pretrained", 0, "precision") else rng.uniform(0.5, 0.97)
-                rows.append((state, c, metric, value, value - 0.05, min(1.0, value + 0.05), 10 + 400 * c))
-    return pd.DataFrame(rows, columns=["state", "class", "metric", "value", "low", "high", "n"])
+    rng, metrics = np.random.default_rng(7), ("precision", "recall", "f1")
+    rows = [
+        (state, c, metric, np.nan if (state, c, metric) == ("pretrained", 0, "precision") else rng.uniform(0.5, 0.97))
+        for state, c, metric in product(STATES, range(classes), metrics)
+    ]
+    frame = pd.DataFrame(rows, columns=["state", "class", "metric", "value"]).assign(n=lambda f: 10 + 400 * f["class"])
+    return frame.assign(low=frame["value"] - 0.05, high=(frame["value"] + 0.05).clip(upper=1.0))
 
 
 def probabilities(classes: int = 2) -> pd.DataFrame:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pandas as pd
 
 from skillviz.analysis.tables import check
-from tests.studies.fake_tables import FAKE_TABLES
+from tests.studies.fake_tables import FAKE_TABLES, with_ends
 
 D = 10_646_784
 SIZES = (1_064, 10_646, 106_467)
@@ -24,16 +26,17 @@ REFERENCES = {"finetuned": 0.864, "pretrained": 0.632, "chance": 0.5, "majority"
 
 def curve(seeds: int = 3) -> pd.DataFrame:
     """Return curve.parquet of a study: all localizers, three sizes; learned has its own sizes; accuracy and nll."""
-    rng, rows = np.random.default_rng(0), []
-    for name, values in LEVELS.items():
-        for seed in range(1 if name == "movement" else seeds):
-            for size, value in zip(SIZES, values, strict=True):
-                rows.append((name, seed, size, value + rng.normal(0, 0.004)))
-    for seed, size in enumerate((2_907, 3_666, 5_241)[:seeds]):
-        rows.append(("learned", seed, size, 0.778 + 0.009 * seed))
+    rng = np.random.default_rng(0)
+    rows = [
+        (name, seed, size, value + rng.normal(0, 0.004))
+        for name, values in LEVELS.items()
+        for seed in range(1 if name == "movement" else seeds)
+        for size, value in zip(SIZES, values, strict=True)
+    ]
+    rows += [("learned", seed, size, 0.778 + 0.009 * seed) for seed, size in enumerate((2_907, 3_666, 5_241)[:seeds])]
     table = pd.DataFrame(rows, columns=["localizer", "seed", "size", "value"])
-    table = table.assign(share=table["size"] / D, dataset="sst2", split="test", metric="accuracy")
-    table = table.assign(low=table["value"] - 0.019, high=table["value"] + 0.018)
+    told = {"share": table["size"] / D, "dataset": "sst2", "split": "test", "metric": "accuracy"}
+    table = table.assign(**told, low=table["value"] - 0.019, high=table["value"] + 0.018)
     nll = table.assign(metric="nll", value=1.2 - table["value"], low=1.17 - table["value"], high=1.23 - table["value"])
     return pd.concat([table, nll], ignore_index=True)
 
@@ -84,15 +87,12 @@ def layers(count: int = 6, empty: bool = False) -> pd.DataFrame:
     """Return layers.parquet of a MiniLM-like encoder; LayerNorm and values are dense, some cells are empty."""
     rng, rows = np.random.default_rng(2), []
     weight = {"value": 3.0, "MLP in": 1.2, "LayerNorm": 60.0, "key": 0.3}
-    for layer in range(count):
-        for kind in KINDS:
-            shape = SHAPES.get(kind, (384, 384))
-            for bias in (False, True):
-                cells = shape[0] * shape[1] if not bias else max(shape[0], 384 if kind == "LayerNorm" else 1)
-                expected = 0 if empty or (layer + len(kind)) % 7 == 0 else 1e-3 * cells * weight.get(kind, 0.8)
-                chosen = min(cells, int(rng.poisson(expected * (0.3 if layer < 2 else 1.3))))
-                name = f"l.{layer}.{kind}.{'bias' if bias else 'weight'}"
-                rows.append((name, layer, kind, bias, *shape, chosen, cells))
+    for layer, kind, bias in product(range(count), KINDS, (False, True)):
+        shape = SHAPES.get(kind, (384, 384))
+        cells = shape[0] * shape[1] if not bias else max(shape[0], 384 if kind == "LayerNorm" else 1)
+        expected = 0 if empty or (layer + len(kind)) % 7 == 0 else 1e-3 * cells * weight.get(kind, 0.8)
+        chosen = min(cells, int(rng.poisson(expected * (0.3 if layer < 2 else 1.3))))
+        rows.append((f"l.{layer}.{kind}.{'bias' if bias else 'weight'}", layer, kind, bias, *shape, chosen, cells))
     columns = ["parameter", "layer", "kind", "is_bias", "rows", "cols", "selected", "total"]
     table = pd.DataFrame(rows, columns=columns).astype({"layer": "Int64"})
     movement = np.sqrt(table["total"]) * 1e-3 * rng.uniform(0.5, 2, len(table))
@@ -158,20 +158,15 @@ def scores(states: tuple[str, ...] = ("pretrained", "grafted", "finetuned", "com
         "nll": (0.66, 0.43, 0.47, 0.58, 0.36),
     }
     order = ("pretrained", "grafted", "finetuned", "complement", "temperature")
-    rows = [
-        (state, metric, value, value - 0.016, value + 0.016)
-        for metric, found in values.items()
-        for state, value in zip(order, found, strict=True)
-        if state in states
-    ]
-    return pd.DataFrame(rows, columns=["state", "metric", "value", "low", "high"])
+    told = [(state, metric, v) for metric, of in values.items() for state, v in zip(order, of, strict=True)]
+    frame = pd.DataFrame(told, columns=["state", "metric", "value"])
+    return with_ends(frame[frame["state"].isin(states)].reset_index(drop=True), 0.016)
 
 
 def rows(values: list[float], name: str = "stagewise", seeds: list[int] | None = None, size: int = 100) -> pd.DataFrame:
     """Return a curve of one size: one row for each value, with an interval of ±0.1."""
-    table = pd.DataFrame({"value": values, "seed": seeds or range(len(values))})
-    table = table.assign(localizer=name, size=size, share=size / 1e5, dataset="sst2", split="test", metric="accuracy")
-    return table.assign(low=table["value"] - 0.1, high=table["value"] + 0.1)
+    told = {"localizer": name, "size": size, "share": size / 1e5, "dataset": "sst2", "split": "test"}
+    return with_ends({"value": values, "seed": seeds or range(len(values)), **told, "metric": "accuracy"}, 0.1)
 
 
 def effects(layers: int = 4, heads: int = 0) -> pd.DataFrame:
@@ -183,8 +178,7 @@ def effects(layers: int = 4, heads: int = 0) -> pd.DataFrame:
     ]
     frame = pd.DataFrame(places[1:], columns=["layer", "kind", "head"]).astype({"layer": "Int64", "head": "Int64"})
     value = generator.normal(0, 0.05, len(frame))
-    low, high = value - 0.05, value + 0.05
-    return frame.assign(size=100, value=value, low=low, high=high, holds=np.abs(value) > 0.06)
+    return with_ends(frame.assign(size=100, value=value), 0.05).assign(holds=np.abs(value) > 0.06)
 
 
 def subskill_stability() -> pd.DataFrame:

@@ -7,6 +7,7 @@ import pandas as pd
 
 from skillviz.plots.tasks import PURIFIED, SINGLE, UNION_OF
 from tests.studies import fake_tables
+from tests.studies.fake_tables import with_ends
 
 TASKS = fake_tables.TASKS
 REAL = ("ag_news", "cr", "mnli", "mpqa", "mr", "mrpc", "qnli", "qqp", "rte", "snli", "sst2_sentences", "subj", "trec")
@@ -38,29 +39,16 @@ def stages() -> pd.DataFrame:
 
 def stability() -> pd.DataFrame:
     """Return the stability at one size, from two sources."""
-    rows = [
-        {
-            "task": task,
-            "source": source,
-            "iou": value,
-            "low": value - 0.05,
-            "high": value + 0.05,
-            "chance": 0.015,
-            "chance_low": 0.01,
-            "chance_high": 0.02,
-        }
+    chance = {"chance": 0.015, "chance_low": 0.01, "chance_high": 0.02}
+    return pd.DataFrame(
+        {"task": task, "source": source, "iou": value, "low": value - 0.05, "high": value + 0.05, **chance}
         for task in TASKS
         for source, value in (("mask seeds", 0.4), ("bootstrap", 0.6))
-    ]
-    return pd.DataFrame(rows)
+    )
 
 
 def union() -> pd.DataFrame:
     """Return a union of the first two tasks, scored on every task; the last task's gain is undefined."""
-    rows = []
-    for number, task in enumerate(TASKS):
-        inside = number < 2
-        for what, value in ((UNION_OF, 0.8 if inside else 0.2), (PURIFIED, 0.9 if inside else 0.2), (SINGLE, 0.75)):
-            defined = np.nan if number == 3 and what == UNION_OF else value
-            rows.append({"task": task, "what": what, "value": defined, "low": value - 0.1, "high": value + 0.1})
-    return pd.DataFrame(rows)
+    values = {UNION_OF: (0.8, 0.8, 0.2, np.nan), PURIFIED: (0.9, 0.9, 0.2, 0.2), SINGLE: (0.75,) * 4}
+    rows = [{"task": t, "what": what, "value": of[n]} for n, t in enumerate(TASKS) for what, of in values.items()]
+    return with_ends(rows, 0.1)

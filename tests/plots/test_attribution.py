@@ -9,63 +9,80 @@ import pytest
 
 from skillviz.plots.attribution import MOST_PRINTED, layer_parts, signed, token_layers, token_values
 from tests.plots import example_frames as single
+from tests.plots.facts import Holding, facts, read
 
-
-def small() -> pd.DataFrame:
-    rows = [
+LENGTH = len(single.SENTENCE.split())
+NAN = pytest.approx(float("nan"), nan_ok=True)
+SMALL = pd.DataFrame(
+    [
         ("grafted", 0, "<s>", True, 0.0), ("grafted", 1, "not", False, -1.5), ("grafted", 2, "bad", False, 0.25),
         ("finetuned", 0, "<s>", True, 0.0), ("finetuned", 1, "not", False, 0.5), ("finetuned", 2, "bad", False, 3.0),
-    ]  # fmt: skip
-    return pd.DataFrame(rows, columns=["state", "position", "token", "special", "value"])
+    ], columns=["state", "position", "token", "special", "value"],
+)  # fmt: skip
+MLP = single.parts().query("part == 'MLP out'")
+
+test_attributions_have = facts(
+    {
+        "one scale for all states": (
+            lambda: token_values(SMALL),
+            {
+                "data.0.zmin": -3.0, "data.0.zmax": 3.0, "scale/marker.cmin": -3.0, "scale/marker.cmax": 3.0,
+                "scale/marker.colorscale": [list(stop) for stop in token_values(SMALL).data[0].colorscale],
+                "layout.xaxis.ticktext": ["grafted", "fine-tuned"],
+            },
+        ),
+        "every value in print with its sign, and none of a special token": (
+            lambda: token_values(SMALL),
+            {
+                "numbers/text": ["−1.50", "+0.50", "+0.25", "+3.00"], "numbers/y": [1, 1, 2, 2],
+                "numbers/x": [0, 1, 0, 1], "layout.yaxis.ticktext": ["<i>(&lt;s&gt;)</i>", "not", "bad"],
+                "data.0.z": [[NAN, NAN], [-1.5, 0.5], [0.25, 3.0]],
+            },
+        ),
+        **{
+            f"22 pixels more for each of the tokens of {count} sentences": (
+                lambda count=count: token_values(single.tokens(count)),
+                {"layout.height": token_values(single.tokens()).layout.height + 22 * (count - 1) * (LENGTH - 2)},
+            )
+            for count in (2, 5)
+        },
+        "a scale of layers that can be given": (lambda: token_layers(single.flow(), limit=9.0), {"data.0.zmax": 9.0}),
+        "a panel a part, and a line a state": (
+            lambda: layer_parts(single.parts()),
+            {
+                "layout.yaxis.title.text": "attention output, nats", "layout.yaxis2.title.text": "MLP out, nats",
+                "layout.yaxis.range": list(layer_parts(single.parts()).layout.yaxis2.range),
+                "fine-tuned/*.yaxis": ["y", "y2"],
+                "fine-tuned/1.y": MLP[MLP["state"] == "finetuned"]["value"].tolist(),
+                "data.*.showlegend": [True] * 3 + [False] * 3,
+            },
+        ),
+        "no panel of a part that the model does not have": (
+            lambda: layer_parts(MLP),
+            {"layout.yaxis.title.text": "MLP out, nats", "layout": Holding("yaxis", but=("yaxis2",))},
+        ),
+    }
+)  # fmt: skip
 
 
 def cells(figure: go.Figure) -> np.ndarray:
     return np.asarray(figure.data[0].z, dtype=float)
 
 
-def test_all_states_share_one_scale() -> None:
-    figure = token_values(small())
-    assert (figure.data[0].zmin, figure.data[0].zmax) == (-3.0, 3.0)
-    scale = next(t for t in figure.data if t.name == "scale").marker
-    assert (scale.cmin, scale.cmax) == (-3.0, 3.0) and scale.colorscale == figure.data[0].colorscale
-    assert figure.layout.xaxis.ticktext == ("grafted", "fine-tuned")
-
-
-def test_every_value_is_printed_with_its_sign() -> None:
-    figure = token_values(small())
-    numbers = next(t for t in figure.data if t.name == "numbers")
-    assert dict(zip(zip(numbers.y, numbers.x, strict=True), numbers.text, strict=True)) == {
-        (1, 0): "−1.50", (1, 1): "+0.50", (2, 0): "+0.25", (2, 1): "+3.00"
-    }  # fmt: skip
-
-
-def test_special_tokens_are_marked_and_have_no_value() -> None:
-    figure = token_values(small())
-    assert figure.layout.yaxis.ticktext == ("<i>(&lt;s&gt;)</i>", "not", "bad")
-    assert np.isnan(cells(figure)[0]).all() and np.isfinite(cells(figure)[1:]).all()
-
-
 def test_tokens_stand_in_reading_order_and_repeated_ones_apart() -> None:
     frame = single.tokens()
     figure = token_values(frame.sample(frac=1, random_state=0))
-    assert len(figure.layout.yaxis.ticktext) == len(single.SENTENCE.split())
-    assert figure.layout.yaxis.range == (len(single.SENTENCE.split()) - 0.5, -0.5)
+    assert (read(figure, "layout.yaxis.range"), len(figure.layout.yaxis.ticktext)) == ([[LENGTH - 0.5, -0.5]], LENGTH)
     one = frame[(frame["state"] == "grafted") & (frame["token"] == "the")].sort_values("position")
     assert cells(figure)[one["position"], 1] == pytest.approx(one["value"].to_numpy())
 
 
-def test_a_long_sentence_grows_downward() -> None:
-    short, long = (token_values(single.tokens(n)).layout.height for n in (1, 5))
-    assert long - short == 22 * 4 * (len(single.SENTENCE.split()) - 2)
-
-
-def test_layers_show_the_special_tokens_part_and_a_given_scale() -> None:
-    figure = token_layers(single.flow(), limit=9.0)
-    assert np.isfinite(cells(figure)).all() and figure.data[0].zmax == 9.0
+def test_layers_show_the_special_tokens_part_and_of_many_only_what_falls_in_print() -> None:
     few, many = (token_layers(single.flow(n)) for n in (MOST_PRINTED, MOST_PRINTED + 1))
-    printed = [next(t for t in f.data if t.name == "numbers").text for f in (few, many)]
-    assert len(printed[0]) == MOST_PRINTED * len(single.SENTENCE.split())
-    assert set(printed[1]) <= {"−"} and len(printed[1]) == (cells(many) < -0.1 * many.data[0].zmax).sum()
+    assert np.isfinite(cells(few)).all()
+    (every,), (falls,) = (read(figure, "numbers/text") for figure in (few, many))
+    assert len(every) == MOST_PRINTED * LENGTH
+    assert set(falls) <= {"−"} and len(falls) == (cells(many) < -0.1 * many.data[0].zmax).sum()
 
 
 @pytest.mark.parametrize(
@@ -74,21 +91,3 @@ def test_layers_show_the_special_tokens_part_and_a_given_scale() -> None:
 )
 def test_signed(value: float, limit: float, words: str) -> None:
     assert signed(value, limit) == words
-
-
-def test_each_part_has_a_panel_and_each_state_a_line() -> None:
-    frame = single.parts()
-    figure = layer_parts(frame)
-    assert [a.title.text for a in (figure.layout.yaxis, figure.layout.yaxis2)] == [
-        "attention output, nats", "MLP out, nats"
-    ]  # fmt: skip
-    assert figure.layout.yaxis.range == figure.layout.yaxis2.range
-    wanted = frame[(frame["state"] == "finetuned") & (frame["part"] == "MLP out")]
-    line = next(t for t in figure.data if t.name == "fine-tuned" and t.yaxis == "y2")
-    assert list(line.y) == list(wanted["value"]) and [t.showlegend for t in figure.data] == [True] * 3 + [False] * 3
-
-
-def test_parts_that_a_model_does_not_have_are_left_out() -> None:
-    frame = single.parts().query("part == 'MLP out'")
-    assert layer_parts(frame).layout.yaxis.title.text == "MLP out, nats"
-    assert len(list(layer_parts(frame).select_yaxes())) == 1

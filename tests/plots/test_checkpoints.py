@@ -2,45 +2,58 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
 from skillviz.plots.checkpoints import PANELS, STEP, along_training, rows_of
 from tests.plots import frames
+from tests.plots.facts import Holding, facts, read
+
+STEPS = [50, 100, 200, 400, 800]
+MODELS, SEARCHES = ("fine-tuned", "graft, stagewise", "graft, top movement"), ("stagewise", "top movement")
+LINES = {
+    "score": {"pre-trained", *MODELS}, "calibration": set(MODELS), "needed": set(SEARCHES),
+    "shared": {*SEARCHES, "by chance"}, "alike": {"stagewise", "by chance"}, "held": set(SEARCHES),
+}  # fmt: skip
+
+test_along_fine_tuning_there_is = facts(
+    {
+        "a mark at its step with its interval": (
+            lambda: along_training(frames.checkpoints(), "score"),
+            {
+                "fine-tuned/y": pytest.approx([66, 71, 76, 81, 86]), "fine-tuned/error_y.array": pytest.approx([2] * 5),
+                "fine-tuned/x": pytest.approx(STEPS, rel=0.06),
+            },
+        ),
+        "a calibration error at its debiased value": (
+            lambda: along_training(frames.checkpoints(), "calibration"), {"fine-tuned/y.0": pytest.approx(2)}
+        ),
+    }
+    | {
+        f"an axis with its unit for {panel}": (
+            lambda panel=panel: along_training(frames.checkpoints(), panel),
+            {
+                "layout.xaxis.title.text": STEP, "layout.yaxis.title.text": Holding("%"),
+                "layout.xaxis.type": "log", "layout.xaxis.tickvals": STEPS,
+            },
+        )
+        for panel in PANELS
+    }
+)  # fmt: skip
 
 
-def lines(panel: str) -> dict:
-    return {trace.name: trace for trace in along_training(frames.checkpoints(), panel).data}
-
-
-def test_each_panel_has_its_lines_and_axis_titles_with_units() -> None:
-    drawn = {panel: set(lines(panel)) for panel in PANELS}
-    assert drawn["score"] == {"pre-trained", "fine-tuned", "graft, stagewise", "graft, top movement"}
-    assert drawn["calibration"] == drawn["score"] - {"pre-trained"}
-    assert drawn["needed"] == {"stagewise", "top movement"} and drawn["shared"] == drawn["needed"] | {"by chance"}
-    assert drawn["alike"] == {"stagewise", "by chance"} and drawn["held"] == drawn["needed"]
-    for panel in PANELS:
-        layout = along_training(frames.checkpoints(), panel).layout
-        assert layout.xaxis.title.text == STEP and "%" in layout.yaxis.title.text
-        assert layout.xaxis.type == "log" and list(layout.xaxis.tickvals) == [50, 100, 200, 400, 800]
-
-
-def test_marks_stand_at_their_step_with_their_interval() -> None:
-    line = lines("score")["fine-tuned"]
-    assert np.allclose(line.y, [66, 71, 76, 81, 86]) and np.allclose(line.error_y.array, 2)
-    assert np.allclose(line.x, [50, 100, 200, 400, 800], rtol=0.06)
-    assert lines("calibration")["fine-tuned"].y[0] == pytest.approx(2)  # debiased, the center of its interval
+def test_each_panel_has_its_lines() -> None:
+    figures = {panel: along_training(frames.checkpoints(), panel) for panel in PANELS}
+    assert {panel: {trace.name for trace in figure.data} for panel, figure in figures.items()} == LINES
 
 
 def test_a_single_search_is_drawn_as_the_graft() -> None:
-    frame = frames.checkpoints()
-    alone = along_training(frame[frame["localizer"] != "movement"], "score")
-    one = next(trace for trace in alone.data if trace.name == "graft, stagewise")
-    assert one.line.color != lines("score")["graft, stagewise"].line.color
+    every, one = frames.checkpoints(), frames.checkpoints().query("localizer != 'movement'")
+    colors = [read(along_training(frame, "score"), "graft, stagewise/line.color") for frame in (every, one)]
+    assert colors[0] != colors[1]
 
 
 def test_a_size_that_no_graft_reached_has_no_mark() -> None:
     frame = frames.checkpoints()
     missing = frame.assign(value=frame["value"].where((frame["what"] != "needed") | (frame["step"] > 50)))
-    assert set(rows_of(missing, "needed")["step"]) == {100, 200, 400, 800}
-    assert all(len(trace.x) == 4 for trace in along_training(missing, "needed").data)
+    assert set(rows_of(missing, "needed")["step"]) == set(STEPS[1:])
+    assert [len(trace.x) for trace in along_training(missing, "needed").data] == [4] * len(SEARCHES)

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import ast
 import re
-from pathlib import Path
 
 import pandas as pd
 import plotly.graph_objects as go
 import pytest
 
-from skillviz import plots
 from tests.plots.every_figure import FIGURES, NAMES, draw, draw_empty
 from tests.tiers import first
 
@@ -19,27 +16,10 @@ pytestmark = pytest.mark.slow
 # A title gives its unit after a comma, or names the counted or listed items.
 UNIT = re.compile(r", (%|nats|points|count|index|number|L2|kB)|^region size, %|layer \(first = 0\)|head \(first = 0\)")
 CATEGORIES = {
-    "comparison",
-    "module",
-    "module kind",
-    "state",
-    "class",
-    "true class",
-    "predicted class",
-    "token",
-    "task",
-    "run",
-    "method",
-    "learning rate, or search told its size",
-    "entries of run",
-    "also in run",
-    "region of",
-    "entries of region of",
-    "also in region of",
-    "part",
-    "slice",
-    "sub-skill",
-}
+    "comparison", "module", "module kind", "state", "class", "true class", "predicted class", "token", "task", "run",
+    "method", "learning rate, or search told its size", "entries of run", "also in run", "region of",
+    "entries of region of", "also in region of", "part", "slice", "sub-skill",
+}  # fmt: skip
 
 
 def axes(figure: go.Figure) -> list:
@@ -70,9 +50,8 @@ def test_a_title_without_a_unit_would_be_seen() -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_an_empty_frame_gives_a_labelled_empty_figure(name: str) -> None:
     figure = draw_empty(name)
-    assert len(figure.data) == 0
     (sentence,) = [a.text for a in figure.layout.annotations]
-    assert sentence.endswith(".") and len(sentence) > 15
+    assert len(figure.data) == 0 and sentence.endswith(".") and len(sentence) > 15
 
 
 @pytest.mark.cases(10, 20)
@@ -97,20 +76,19 @@ def test_neither_the_order_of_rows_nor_a_height_changes_what_is_drawn(name: str)
 @pytest.mark.cases(10, 20)
 @pytest.mark.parametrize("name", NAMES)
 def test_the_width_is_the_pages_and_the_ground_shows_through(name: str) -> None:
-    layout = draw(name).layout
-    assert layout.width is None and layout.height >= 150
-    assert layout.template.layout.paper_bgcolor == layout.template.layout.plot_bgcolor == "rgba(0,0,0,0)"
-    assert layout.paper_bgcolor is None and layout.plot_bgcolor is None
+    layout, clear = draw(name).layout, "rgba(0,0,0,0)"
+    template = layout.template.layout
+    assert (layout.width, layout.paper_bgcolor, layout.plot_bgcolor) == (None, None, None) and layout.height >= 150
+    assert (template.paper_bgcolor, template.plot_bgcolor) == (clear, clear)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_missing_column_is_named(name: str) -> None:
     function, make, arguments = FIGURES[name]
-    frame = make()
-    for column in ("value", "accuracy", "selected", "movement_l2", "row", "loss"):
-        if column in frame and not (name != "region_map_movement" and column == "movement_l2"):
-            with pytest.raises(ValueError, match=f"no column '{column}'"):
-                function(frame.drop(columns=column), **arguments)
+    needed = {"value", "accuracy", "selected", "row", "loss", *(["movement_l2"] * (name == "region_map_movement"))}
+    for column in needed & set(make()):
+        with pytest.raises(ValueError, match=f"no column '{column}'"):
+            function(make().drop(columns=column), **arguments)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -13,6 +13,7 @@ import pytest
 from skillviz.plots.restyle import with_dark_marks
 from skillviz.plots.theme import GROUND
 from tests.plots.every_figure import NAMES, draw
+from tests.plots.test_theme import lab
 
 STEP = 10.0  # CIE L*, from 0 (black) to 100 (white): a tenth of the range is visible on paper
 LARGER = 1.5  # this ratio of sizes is visible
@@ -23,44 +24,37 @@ class Look:
     """The appearance of a mark: its color on the background, and its features without color."""
 
     trace: int
-    color: tuple[float, ...]
+    color: str
     shape: tuple[object, ...]
     size: float
-
-    @property
-    def lightness(self) -> float:
-        """Return CIE L* of its color."""
-        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in self.color]
-        y = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-        return 116 * y ** (1 / 3) - 16 if y > 0.008856 else 903.3 * y
 
     def is_mistaken_for(self, other: Look) -> bool:
         """Return whether only color separates the two marks."""
         larger = max(self.size, other.size) >= LARGER * min(self.size, other.size)
-        near = abs(self.lightness - other.lightness) < STEP
+        near = abs(lab(self.color)[0] - lab(other.color)[0]) < STEP
         return self.color != other.color and near and not larger and self.shape == other.shape
 
 
-def blended(color: str, opacity: float, ground: str) -> tuple[float, ...]:
-    """Return red, green and blue from 0 to 1 of a translucent color on the background."""
+def parts(color: str) -> list[float]:
+    """Return red, green, blue and opacity of a color, from 0 to 255 and from 0 to 1."""
+    if color.startswith("#"):
+        return [*(int(color[i : i + 2], 16) for i in (1, 3, 5)), 1.0]
+    return [*map(float, re.findall(r"[\d.]+", color)), 1.0][:4]
 
-    def parts(text: str) -> list[float]:
-        if text.startswith("#"):
-            return [int(text[i : i + 2], 16) / 255 for i in (1, 3, 5)]
-        red, green, blue, *alpha = (float(part) for part in re.findall(r"[\d.]+", text))
-        return [red / 255, green / 255, blue / 255, *alpha]
 
-    red, green, blue, *alpha = parts(color)
-    through = opacity * (alpha[0] if alpha else 1)
-    return tuple(through * c + (1 - through) * g for c, g in zip((red, green, blue), parts(ground), strict=True))
+def blended(color: str, opacity: float, ground: str) -> str:
+    """Return a translucent color on the background."""
+    *mark, alpha = parts(color)
+    through = opacity * alpha
+    mixed = (through * c + (1 - through) * g for c, g in zip(mark, parts(ground), strict=False))
+    return "#" + "".join(f"{round(channel):02X}" for channel in mixed)
 
 
 def looks(figure: go.Figure, ground: str) -> dict[tuple[str, str], set[Look]]:
     """Return the marks of each panel. Bars of one trace differ by position, and cells of a map by their numbers."""
     panels = defaultdict(set)
-    for number, trace in enumerate(figure.data):
-        if trace.type in SHAPES:
-            panels[trace.xaxis or "x", trace.yaxis or "y"] |= SHAPES[trace.type](number, trace, ground)
+    for number, trace in ((n, t) for n, t in enumerate(figure.data) if t.type in SHAPES):
+        panels[trace.xaxis or "x", trace.yaxis or "y"] |= SHAPES[trace.type](number, trace, ground)
     return panels
 
 
@@ -106,15 +100,17 @@ def test_no_two_marks_of_a_panel_differ_in_color_alone(name: str) -> None:
     assert mistaken(with_dark_marks(draw(name, "dark")), GROUND["dark"]) == []
 
 
-def test_marks_that_differ_in_color_alone_would_be_seen() -> None:
-    green, red = {"color": "#007A5A", "size": 8}, {"color": "#C44E00", "size": 8}  # 3.3 apart in lightness
-    figure = go.Figure([go.Scatter(x=[1], y=[1], mode="markers", marker=mark) for mark in (green, red)])
-    assert len(mistaken(figure, "#FFFFFF")) == 1
-    figure.data[1].marker.symbol = "diamond"
-    assert mistaken(figure, "#FFFFFF") == []
-    figure.data[1].marker = {**red, "color": "#FFB070"}
-    assert mistaken(figure, "#FFFFFF") == []
-    figure.data[1].marker = {**red, "opacity": 0.3}
-    assert mistaken(figure, "#FFFFFF") == []
-    bars = go.Figure([go.Bar(x=[1], y=[1], marker_color=mark["color"]) for mark in (green, red)])
+@pytest.mark.parametrize(
+    ("change", "count"),
+    [({}, 1), ({"symbol": "diamond"}, 0), ({"color": "#FFB070"}, 0), ({"opacity": 0.3}, 0), ({"size": 13}, 0)],
+)
+def test_marks_that_differ_in_color_alone_would_be_seen(change: dict[str, object], count: int) -> None:
+    """The two colors are 3.3 apart in lightness."""
+    marks = [{"color": "#007A5A", "size": 8}, {"color": "#C44E00", "size": 8, **change}]
+    figure = go.Figure([go.Scatter(x=[1], y=[1], mode="markers", marker=mark) for mark in marks])
+    assert len(mistaken(figure, "#FFFFFF")) == count
+
+
+def test_bars_that_differ_in_color_alone_would_be_seen() -> None:
+    bars = go.Figure([go.Bar(x=[1], y=[1], marker_color=color) for color in ("#007A5A", "#C44E00")])
     assert len(mistaken(bars, "#FFFFFF")) == 1

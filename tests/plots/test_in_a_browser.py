@@ -71,13 +71,12 @@ def cut(words: list[dict]) -> list[str]:
 
 def overlapping(words: list[dict]) -> list[tuple[str, str]]:
     """Return pairs of texts whose boxes share more than a pixel or two of ascender space."""
-    found = []
-    for a, b in combinations([w for w in words if not w["turned"]], 2):
-        across = min(a["right"], b["right"]) - max(a["left"], b["left"])
-        down = min(a["bottom"], b["bottom"]) - max(a["top"], b["top"])
-        if across > 1 and down > 4:
-            found.append((a["words"], b["words"]))
-    return found
+    return [
+        (a["words"], b["words"])
+        for a, b in combinations([w for w in words if not w["turned"]], 2)
+        if min(a["right"], b["right"]) - max(a["left"], b["left"]) > 1
+        and min(a["bottom"], b["bottom"]) - max(a["top"], b["top"]) > 4
+    ]
 
 
 @pytest.mark.cases(0, 4)
@@ -90,12 +89,10 @@ def test_no_word_is_cut_or_covered(page: Any, name: str) -> None:
 
 
 def test_cut_and_covered_words_would_be_seen(page: Any) -> None:
-    figure = go.Figure(draw("metric_by_size"))
-    figure.update_layout(margin_r=5)
-    assert "fine-tuned86.4" in cut(words_of(page, figure, 500))
-    figure = go.Figure(draw("metric_by_size"))
-    figure.update_annotations(ay=0)
-    assert ("↓ chance 50.0", "↓ majority50.1") in overlapping(words_of(page, figure, 500))
+    narrow = go.Figure(draw("metric_by_size")).update_layout(margin_r=5)
+    covered = go.Figure(draw("metric_by_size")).update_annotations(ay=0)
+    assert "fine-tuned86.4" in cut(words_of(page, narrow, 500))
+    assert ("↓ chance 50.0", "↓ majority50.1") in overlapping(words_of(page, covered, 500))
 
 
 @pytest.mark.parametrize("place", [(0.5, 0.5), (0.1, 0.15), (0.9, 0.85)])

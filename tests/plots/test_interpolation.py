@@ -2,194 +2,216 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+import plotly.graph_objects as go
 import pytest
 
 from skillviz.plots.interpolation import accuracy_by_error, along_paths, confidence_at, path_style, trade_off
 from skillviz.plots.theme import STATES
+from tests.plots.facts import Between, Holding, Of, facts, read
 from tests.plots.wise_frames import INSIDE, OUTSIDE, bins, points
 
+FAR = "chance 10.0%, off the scale"
+MARKS = {STATES[state].title: (x, STATES[state].color) for state, x in
+         (("pretrained", 63), ("finetuned", 86), ("grafted", 82))}  # fmt: skip
 
-def traces(figure, name: str) -> list:
+
+def traces(figure: go.Figure, name: str) -> list[Any]:
     return [trace for trace in figure.data if trace.name == name]
 
 
-def drawn(**changes):
+def drawn(**changes: Any) -> go.Figure:
     return trade_off(points(**changes), INSIDE, OUTSIDE, references={"chance": 0.5})
 
 
-def test_a_path_has_a_mark_at_each_alpha_in_percent_of_both_data_sets() -> None:
-    (line,) = traces(drawn(), "WiSE-Graft")
-    assert len(line.x) == 11 and line.mode == "lines+markers"
-    assert line.x[0] == pytest.approx(63) and line.x[-1] == pytest.approx(82)
-    assert line.y[0] == pytest.approx(61) and line.y[-1] == pytest.approx(76)
-    figure = drawn()
-    assert figure.layout.xaxis.title.text == f"accuracy on {INSIDE}, %"
-    assert figure.layout.yaxis.title.text == f"accuracy on {OUTSIDE}, %"
+def along(**changes: Any) -> go.Figure:
+    return along_paths(points(), (INSIDE, OUTSIDE), **changes)
 
 
-def test_the_chosen_point_is_a_ring_with_both_intervals_and_not_part_of_the_line() -> None:
-    (ring,) = traces(drawn(chosen=0.35), "WiSE-FT, chosen point")
-    value = 100 * (0.63 + (0.86 - 0.63) * 0.35 + 0.12 * 0.35 * 0.65)
-    assert ring.x[0] == pytest.approx(value) and len(ring.x) == 1 and ring.marker.symbol == "circle-open"
-    assert ring.error_x.array[0] == pytest.approx(2) and ring.error_y.arrayminus[0] == pytest.approx(2)
-    (line,) = traces(drawn(chosen=0.35), "WiSE-FT")
-    assert not np.isclose(list(line.x), value).any()
+WITH_A_GAP = points()[lambda rows: (rows["dataset"] != OUTSIDE) | ~np.isclose(rows["alpha"], 0.5) | rows["current"]]
+NEAR_CHANCE = points().assign(
+    **{name: lambda rows, name=name, value=value: rows[name].mask(rows["current"], value)
+       for name, value in {"value": 0.1, "low": 0.09, "high": 0.11}.items()}
+)  # fmt: skip
+# The ECE of every point: the debiased value is 1.5 points below the plug-in, and centers its interval.
+DEBIASED = points().assign(
+    debiased=lambda rows: (rows["value"] - 0.015).where(rows["metric"] == "ece"),
+    low=lambda rows: (rows["debiased"] - 0.01).fillna(rows["low"]),
+    high=lambda rows: (rows["debiased"] + 0.02).fillna(rows["high"]),
+)
 
 
-def test_the_ends_are_drawn_as_the_models_that_they_are() -> None:
-    figure = drawn()
-    for state, x in (("pretrained", 63), ("finetuned", 86), ("grafted", 82)):
-        (mark,) = traces(figure, STATES[state].title)
-        assert mark.x[0] == pytest.approx(x) and mark.marker.color == STATES[state].color
-        assert mark.error_x.array[0] == pytest.approx(2)
-
-
-def test_two_ends_are_not_joined_by_a_line_that_nobody_measured() -> None:
-    (line,) = traces(drawn(points=2), "WiSE-FT")
-    assert line.mode == "markers"
-    figure = along_paths(points(points=2), (INSIDE,))
-    assert {trace.mode for trace in traces(figure, "WiSE-FT")} == {"markers"}
-    assert not traces(figure, "WiSE-FT: interval")
-
-
-def test_chance_is_drawn_on_both_axes_and_named_once() -> None:
-    figure = drawn()
-    assert [(s.x0, s.y0) for s in figure.layout.shapes if s.x0 == s.x1] == [(50, 0)]
-    assert [s.y0 for s in figure.layout.shapes if s.y0 == s.y1] == [50]
-    assert len(traces(figure, "chance 50.0%")) == 1
-
-
-def test_a_level_far_off_does_not_press_the_points_into_a_corner() -> None:
-    near = drawn().layout.xaxis.range  # the points are from 61 to 88
-    assert near[0] < 50 < 88 < near[1]
-    far = trade_off(points(), INSIDE, OUTSIDE, references={"chance": 0.1}).layout.xaxis.range
-    assert 55 < far[0] < 61 and far[1] == pytest.approx(near[1], abs=1)
-
-
-@pytest.mark.parametrize("draw", [trade_off, lambda points, *on, **more: along_paths(points, on, **more)])
-def test_a_level_far_off_is_named_and_not_drawn(draw) -> None:  # type: ignore[no-untyped-def]
-    figure = draw(points(), INSIDE, OUTSIDE, references={"chance": 0.1})
-    assert not [shape for shape in figure.layout.shapes if 10 in (shape.x0, shape.y0)]
-    (level,) = traces(figure, "chance 10.0%, off the scale")
-    assert level.mode == "markers" and level.marker.symbol.startswith("triangle")
-
-
-def test_a_level_far_off_the_lines_is_drawn_if_the_chosen_point_is_there() -> None:
-    frame = points()
-    frame.loc[frame["current"], ["value", "low", "high"]] = [0.1, 0.09, 0.11]
-    assert traces(along_paths(frame, (INSIDE, OUTSIDE), references={"chance": 0.1}), "chance 10.0%")
-
-
-def test_an_alpha_that_one_data_set_lacks_is_left_out() -> None:
-    frame = points()
-    gone = (frame["dataset"] == OUTSIDE) & np.isclose(frame["alpha"], 0.5) & ~frame["current"]
-    (line,) = traces(trade_off(frame[~gone], INSIDE, OUTSIDE), "WiSE-FT")
-    assert len(line.x) == 10
-    assert not trade_off(frame, INSIDE, "elsewhere").data
-
-
-def test_a_paths_colour_is_that_of_the_model_it_ends_at() -> None:
-    assert path_style("wise-ft").color == STATES["finetuned"].color
-    assert path_style("wise-graft").color == STATES["grafted"].color
-    assert path_style("another").title == "another"
-
-
-def test_along_the_way_there_is_a_panel_a_data_set_with_bands_and_the_chosen_alpha() -> None:
-    figure = along_paths(points(), (INSIDE, OUTSIDE), references={"chance": 0.5})
-    assert [axis.title.text for axis in figure.select_yaxes()] == [
-        f"accuracy on<br>{INSIDE}, %", f"accuracy on<br>{OUTSIDE}, %",
-    ]  # fmt: skip
-    lines = traces(figure, "WiSE-FT")
-    assert [line.yaxis for line in lines] == ["y", "y2"] and list(lines[0].x)[:2] == [0, 10]
-    band = traces(figure, "WiSE-FT: interval")[0]
-    assert max(band.y) == pytest.approx(100 * (0.86 + 0.02), abs=0.5)
-    upright = {shape.x0 for shape in figure.layout.shapes if shape.x0 == shape.x1}
-    assert upright == {35}
-    rings = traces(figure, "WiSE-Graft, chosen point")
-    assert [list(ring.x) for ring in rings] == [[35], [35]]
-
-
-def debiased_points():
-    """Return the ECE of every point: the debiased value is 1.5 points below the plug-in, and centers its interval."""
-    frame = points()
-    debiased = (frame["value"] - 0.015).where(frame["metric"] == "ece")
-    ends = {"low": (debiased - 0.01).fillna(frame["low"]), "high": (debiased + 0.02).fillna(frame["high"])}
-    return frame.assign(debiased=debiased, **ends)
-
-
-def ece(frame, path: str, dataset: str, current: bool) -> np.ndarray:
-    shown = frame.query("metric == 'ece' and path == @path and dataset == @dataset and current == @current")
+def ece(path: str, dataset: str, current: bool) -> np.ndarray:
+    """Return the debiased ECE of points of a path, in percent."""
+    shown = DEBIASED.query("metric == 'ece' and path == @path and dataset == @dataset and current == @current")
     return 100 * shown.sort_values("alpha")["debiased"].to_numpy(float)
 
 
+DRAWN = np.concatenate([ece(path, INSIDE, False) for path in ("wise-ft", "wise-graft")])
+
+test_between_two_models_there_is = facts(
+    {
+        "a mark at each alpha, in percent of both data sets": (
+            drawn,
+            {
+                "WiSE-Graft/mode": "lines+markers",
+                "WiSE-Graft/x.0": pytest.approx(63), "WiSE-Graft/x.10": pytest.approx(82),
+                "WiSE-Graft/y.0": pytest.approx(61), "WiSE-Graft/y.10": pytest.approx(76),
+                "WiSE-Graft/x.-1": pytest.approx(82),
+                "layout.xaxis.title.text": f"accuracy on {INSIDE}, %",
+                "layout.yaxis.title.text": f"accuracy on {OUTSIDE}, %",
+            },
+        ),
+        "a ring with both intervals at the chosen point": (
+            lambda: drawn(chosen=0.35),
+            {
+                "WiSE-FT, chosen point/x": pytest.approx([63 + 23 * 0.35 + 12 * 0.35 * 0.65]),
+                "WiSE-FT, chosen point/marker.symbol": "circle-open",
+                "WiSE-FT, chosen point/error_x.array.0": pytest.approx(2),
+                "WiSE-FT, chosen point/error_y.arrayminus.0": pytest.approx(2),
+            },
+        ),
+        "no chosen point on the line": (
+            lambda: drawn(chosen=0.35),
+            {"WiSE-FT/x": Of(lambda x: np.isclose(x, 63 + 23 * 0.35 + 12 * 0.35 * 0.65).tolist(), [False] * 11)},
+        ),
+        "no point that one data set lacks": (
+            lambda: trade_off(WITH_A_GAP, INSIDE, OUTSIDE), {"WiSE-FT/x": Of(len, 10)}
+        ),
+        "an axis with chance near the points": (
+            drawn, {"layout.xaxis.range.0": Between(40, 50), "layout.xaxis.range.1": Between(88, 92)}
+        ),
+        "an axis that chance far off does not stretch": (
+            lambda: trade_off(points(), INSIDE, OUTSIDE, references={"chance": 0.1}),
+            {
+                "layout.xaxis.range.0": Between(55, 61),
+                "layout.xaxis.range.1": pytest.approx(drawn().layout.xaxis.range[1], abs=1),
+            },
+        ),
+        "a band of the interval, and the chosen alpha upright": (
+            lambda: along(references={"chance": 0.5}),
+            {
+                "WiSE-FT: interval/0.y": Of(max, pytest.approx(88, abs=0.5)),
+                "layout.shapes": Of(lambda shapes: {s.x0 for s in shapes if s.x0 == s.x1}, {35}),
+            },
+        ),
+        "room for the debiased values": (
+            lambda: along_paths(
+                DEBIASED, (INSIDE,), "ece", room=DEBIASED.assign(low=np.nan, high=np.nan)
+            ),
+            {
+                "layout.yaxis.range.0": Between(-np.inf, DRAWN.min()),
+                "layout.yaxis.range.1": Between(DRAWN.max(), DRAWN.max() + 1.5 + 0.06 * np.ptp(DRAWN)),
+            },
+        ),
+        "each end as the model that it is": (
+            drawn,
+            {f"{name}/x.0": pytest.approx(x) for name, (x, _) in MARKS.items()}
+            | {f"{name}/marker.color": color for name, (_, color) in MARKS.items()}
+            | {f"{name}/error_x.array.0": pytest.approx(2) for name in MARKS},
+        ),
+        "no line of two ends that nobody measured": (lambda: drawn(points=2), {"WiSE-FT/mode": "markers"}),
+        "no band of two ends that nobody measured": (
+            lambda: along_paths(points(points=2), (INSIDE,)),
+            {"WiSE-FT/*.mode": ["markers"], "WiSE-FT: interval/*.x": []},
+        ),
+        "chance on both axes, named once": (
+            drawn,
+            {"layout.shapes.*.x0": [50, 0], "layout.shapes.*.x1": [50, 1], "layout.shapes.*.y0": [0, 50],
+             "layout.shapes.*.y1": [1, 50], "chance 50.0%/*.name": ["chance 50.0%"]},
+        ),
+        "the name of a level far off, and no line": (
+            lambda: trade_off(points(), INSIDE, OUTSIDE, references={"chance": 0.1}),
+            {"layout.shapes": [], f"{FAR}/mode": "markers", f"{FAR}/marker.symbol": Holding("triangle")},
+        ),
+        "the name of a level far off along the way, and no line": (
+            lambda: along(references={"chance": 0.1}),
+            {"layout.shapes.*.x0": [35, 35], f"{FAR}/mode": "markers", f"{FAR}/marker.symbol": Holding("triangle")},
+        ),
+        "a level far off the lines if the chosen point is there": (
+            lambda: along_paths(NEAR_CHANCE, (INSIDE, OUTSIDE), references={"chance": 0.1}),
+            {"data.*.name": Holding("chance 10.0%")},
+        ),
+        "nothing of a data set that was not scored": (lambda: trade_off(points(), INSIDE, "elsewhere"), {"data": []}),
+        "along the way a panel a data set, with bands and the chosen alpha": (
+            lambda: along(references={"chance": 0.5}),
+            {
+                "layout.yaxis.title.text": f"accuracy on<br>{INSIDE}, %",
+                "layout.yaxis2.title.text": f"accuracy on<br>{OUTSIDE}, %",
+                "layout": Holding("yaxis2", but=("yaxis3",)),
+                "WiSE-FT/*.yaxis": ["y", "y2"], "WiSE-FT/0.x.0": 0, "WiSE-FT/0.x.1": 10,
+                "WiSE-Graft, chosen point/*.x": [[35], [35]],
+            },
+        ),
+        "no panel of a data set without a histogram": (
+            lambda: confidence_at(bins(), (INSIDE, "elsewhere")), {"layout": Holding("yaxis", but=("yaxis2",))}
+        ),
+        "accuracy against the debiased error, with a few labeled alphas": (
+            lambda: accuracy_by_error(DEBIASED, INSIDE),
+            {
+                "WiSE-FT/x": pytest.approx(ece("wise-ft", INSIDE, False)),
+                "layout.xaxis.title.text": Holding("debiased ECE, % (lower"),
+                "layout.annotations.1.text": "α 50%", "layout.annotations.4.text": "α 50%",
+                "layout.annotations.1.font.color": STATES["finetuned"].color,
+                "layout.annotations.4.font.color": STATES["grafted"].color,
+            },
+        ),
+    }
+)  # fmt: skip
+
+
+def test_a_paths_colour_is_that_of_the_model_it_ends_at() -> None:
+    colors = {name: path_style(name).color for name in ("wise-ft", "wise-graft")}
+    assert colors == {"wise-ft": STATES["finetuned"].color, "wise-graft": STATES["grafted"].color}
+    assert path_style("another").title == "another"
+
+
 def test_a_calibration_error_in_and_out_of_distribution_is_debiased_with_the_plug_in_one_in_the_hover() -> None:
-    frame = debiased_points()
-    figure = trade_off(frame, INSIDE, OUTSIDE, "ece")
-    titles = figure.layout.xaxis.title.text, figure.layout.yaxis.title.text
-    assert titles == (f"debiased ECE on {INSIDE}, %", f"debiased ECE on {OUTSIDE}, %")
-    for name, current in (("WiSE-FT", False), ("WiSE-FT, chosen point", True)):
-        (trace,) = traces(figure, name)
-        for across, dataset in ((trace.x, INSIDE), (trace.y, OUTSIDE)):
-            assert list(across) == pytest.approx(ece(frame, "wise-ft", dataset, current))
-            assert f"{across[0]:.1f}% ECE on {dataset}<br>95%: " in trace.hovertext[0]
-            assert f"; plug-in {across[0] + 1.5:.1f}%" in trace.hovertext[0]
-    for error in (trace.error_x, trace.error_y):
-        assert (error.array[0], error.arrayminus[0]) == (pytest.approx(2), pytest.approx(1))
-
-
-def test_a_calibration_error_along_the_way_is_debiased_with_its_band_about_it() -> None:
-    frame = debiased_points()
-    figure = along_paths(frame, (INSIDE, OUTSIDE), "ece")
-    assert [axis.title.text for axis in figure.select_yaxes()] == [
-        f"debiased ECE on<br>{INSIDE}, %", f"debiased ECE on<br>{OUTSIDE}, %",
+    figure = trade_off(DEBIASED, INSIDE, OUTSIDE, "ece")
+    assert read(figure, "layout.xaxis.title.text", "layout.yaxis.title.text") == [
+        f"debiased ECE on {INSIDE}, %", f"debiased ECE on {OUTSIDE}, %",
     ]  # fmt: skip
-    for number, dataset in enumerate((INSIDE, OUTSIDE)):
-        names = [f"WiSE-Graft{end}" for end in ("", ": interval", ", chosen point")]
-        line, band, ring = (traces(figure, name)[number] for name in names)
-        drawn = ece(frame, "wise-graft", dataset, False)
-        assert list(line.y) == pytest.approx(drawn)
-        assert list(band.y) == pytest.approx([*(drawn + 2), *(drawn - 1)[::-1]])
-        assert f"; plug-in {drawn[0] + 1.5:.1f}%<br>alpha 0.00" in line.hovertext[0]
-        assert list(ring.y) == pytest.approx(ece(frame, "wise-graft", dataset, True))
-        assert (ring.error_y.array[0], ring.error_y.arrayminus[0]) == (pytest.approx(2), pytest.approx(1))
+    for name, current in (("WiSE-FT", False), ("WiSE-FT, chosen point", True)):
+        wanted = [ece("wise-ft", dataset, current) for dataset in (INSIDE, OUTSIDE)]
+        said = [part for of, dataset in zip(wanted, (INSIDE, OUTSIDE), strict=True)
+                for part in (f"{of[0]:.1f}% ECE on {dataset}<br>95%: ", f"; plug-in {of[0] + 1.5:.1f}%")]  # fmt: skip
+        assert read(figure, *(f"{name}/{end}" for end in ("x", "y", "hovertext.0"))) == [
+            pytest.approx(wanted[0]), pytest.approx(wanted[1]), Holding(*said),
+        ]  # fmt: skip
+    ends = [f"WiSE-FT, chosen point/error_{axis}.{end}.0" for axis in "xy" for end in ("array", "arrayminus")]
+    assert read(figure, *ends) == pytest.approx([2, 1, 2, 1])
+
+
+@pytest.mark.parametrize(("number", "dataset"), [(0, INSIDE), (1, OUTSIDE)])
+def test_a_calibration_error_along_the_way_is_debiased_with_its_band_about_it(number: int, dataset: str) -> None:
+    figure, on = along_paths(DEBIASED, (INSIDE, OUTSIDE), "ece"), ece("wise-graft", dataset, False)
+    paths = {
+        f"WiSE-Graft/{number}.y": pytest.approx(on),
+        f"WiSE-Graft: interval/{number}.y": pytest.approx([*(on + 2), *(on - 1)[::-1]]),
+        f"WiSE-Graft/{number}.hovertext.0": Holding(f"; plug-in {on[0] + 1.5:.1f}%<br>alpha 0.00"),
+        f"WiSE-Graft, chosen point/{number}.y": pytest.approx(ece("wise-graft", dataset, True)),
+        f"WiSE-Graft, chosen point/{number}.error_y.array.0": pytest.approx(2),
+        f"WiSE-Graft, chosen point/{number}.error_y.arrayminus.0": pytest.approx(1),
+        f"layout.yaxis{number + 1 if number else ''}.title.text": f"debiased ECE on<br>{dataset}, %",
+    }
+    assert dict(zip(paths, read(figure, *paths), strict=True)) == paths
 
 
 def test_a_metric_without_a_debiased_value_is_drawn_as_it_is() -> None:
     for draw in (lambda frame: trade_off(frame, INSIDE, OUTSIDE), lambda frame: along_paths(frame, (INSIDE, OUTSIDE))):
-        plain, beside = draw(points()), draw(debiased_points())
+        plain, beside = draw(points()), draw(DEBIASED)
         assert plain == beside and "plug-in" not in str(plain)
 
 
-def test_the_axes_leave_room_for_the_debiased_values() -> None:
-    frame = debiased_points()
-    low, high = along_paths(frame, (INSIDE,), "ece", room=frame.assign(low=np.nan, high=np.nan)).layout.yaxis.range
-    drawn = np.concatenate([ece(frame, path, INSIDE, False) for path in ("wise-ft", "wise-graft")])
-    assert low < drawn.min() < drawn.max() < high < drawn.max() + 1.5 + 0.06 * np.ptp(drawn)
-
-
 def test_the_histogram_tells_the_wrong_ones_from_all() -> None:
-    frame = bins()
-    figure = confidence_at(frame, (INSIDE, OUTSIDE))
-    outline = traces(figure, "WiSE-Graft")[0]
-    wrong = traces(figure, "WiSE-Graft: wrong")[0]
-    own = frame[(frame["path"] == "wise-graft") & (frame["dataset"] == INSIDE)]
-    assert max(outline.y) == pytest.approx(100 * own["count"].max() / own["count"].sum())
-    top = own.iloc[-1]
-    assert wrong.y[-2] == pytest.approx(100 * (top["count"] - top["correct"]) / own["count"].sum())
-    assert all(w <= a for w, a in zip(sorted(wrong.y), sorted(outline.y)[-len(wrong.y) :], strict=True))
-    assert f"{int(top['count'] - top['correct'])} of them wrong" in outline.hovertext[-2]
-    assert len(traces(figure, "WiSE-FT")) == 2 and sum(t.showlegend for t in traces(figure, "WiSE-FT")) == 1
-
-
-def test_a_data_set_without_a_histogram_has_no_panel() -> None:
-    figure = confidence_at(bins(), (INSIDE, "elsewhere"))
-    assert len(list(figure.select_yaxes())) == 1
-
-
-def test_accuracy_stands_against_the_debiased_error_with_a_few_labeled_alphas() -> None:
-    figure = accuracy_by_error(debiased_points(), INSIDE)
-    (line,), errors = traces(figure, "WiSE-FT"), ece(debiased_points(), "wise-ft", INSIDE, False)
-    assert list(line.x) == pytest.approx(errors) and "debiased ECE, % (lower" in figure.layout.xaxis.title.text
-    labels = [(note.text, note.font.color) for note in figure.layout.annotations]
-    assert labels[1] == ("α 50%", STATES["finetuned"].color) and labels[4] == ("α 50%", STATES["grafted"].color)
+    figure = confidence_at(bins(), (INSIDE, OUTSIDE))
+    outline, wrong = (traces(figure, name)[0] for name in ("WiSE-Graft", "WiSE-Graft: wrong"))
+    own = bins().query("path == 'wise-graft' and dataset == @INSIDE")
+    top, total = own.iloc[-1], own["count"].sum()
+    missed = int(top["count"] - top["correct"])
+    assert (max(outline.y), wrong.y[-2]) == pytest.approx((100 * own["count"].max() / total, 100 * missed / total))
+    assert (np.sort(wrong.y) <= np.sort(outline.y)[-len(wrong.y) :]).all()
+    assert f"{missed} of them wrong" in outline.hovertext[-2]
+    assert sorted(trace.showlegend for trace in traces(figure, "WiSE-FT")) == [False, True]

@@ -2,96 +2,110 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
 import pandas as pd
 import pytest
 
 from skillviz.plots.overview import search_history, state_comparison
 from skillviz.plots.theme import LOCALIZERS, STATES
 from tests.plots import frames
+from tests.plots.facts import Between, Holding, Of, facts
+from tests.refused import refused
+
+BOTH = pd.concat([frames.history(5), frames.history(5, "frank-wolfe")])
+TWO_SIZES = pd.concat([frames.history(5), frames.history(5).assign(target=1_064)])
+FAR = "chance 25.0%, off the scale"
+
+NAMES = ("stagewise", "frank-wolfe")
 
 
-def test_one_panel_a_metric_one_dot_a_state() -> None:
-    figure = state_comparison(frames.scores())
-    assert len(figure.data) == 3 * 4
-    assert [a.title.text for a in figure.select_xaxes()] == ["accuracy, %", "ECE, %", "NLL, nats"]
-    first = {t.name: (t.x[0], t.marker.symbol, t.marker.color) for t in figure.data[:4]}
-    assert first["grafted"] == (pytest.approx(80.1), "diamond", STATES["grafted"].color)
+def in_the_legend(traces: list[Any]) -> list[tuple[str, str]]:
+    return [(trace.name, trace.line.color) for trace in traces if trace.showlegend is not False]
 
 
-def test_intervals_reach_from_low_to_high() -> None:
-    dot = next(t for t in state_comparison(frames.scores()).data if t.name == "fine-tuned")
-    assert dot.x[0] + dot.error_x.array[0] == pytest.approx(88.0)
-    assert dot.x[0] - dot.error_x.arrayminus[0] == pytest.approx(84.8)
-    assert "86.4% accuracy" in dot.hovertext[0] and "84.8–88.0" in dot.hovertext[0]
+test_side_by_side_there_is = facts(
+    {
+        "a panel a metric and a dot a state": (
+            lambda: state_comparison(frames.scores()),
+            {
+                "data.*.name": ["pre-trained", "grafted", "fine-tuned", "complement"] * 3,
+                "layout.xaxis.title.text": "accuracy, %", "layout.xaxis2.title.text": "ECE, %",
+                "layout.xaxis3.title.text": "NLL, nats", "layout": Holding("xaxis3", but=("xaxis4",)),
+                "grafted/0.x.0": pytest.approx(80.1), "grafted/0.marker.symbol": "diamond",
+                "grafted/0.marker.color": STATES["grafted"].color,
+            },
+        ),
+        "an interval from low to high": (
+            lambda: state_comparison(frames.scores()),
+            {
+                "fine-tuned/0.x.0": pytest.approx(86.4), "fine-tuned/0.error_x.array.0": pytest.approx(1.6),
+                "fine-tuned/0.error_x.arrayminus.0": pytest.approx(1.6),
+                "fine-tuned/0.hovertext.0": Holding("86.4% accuracy", "84.8–88.0"),
+            },
+        ),
+        "one order of the states from top to bottom": (
+            lambda: state_comparison(frames.scores().iloc[::-1]),
+            {"layout.yaxis.categoryarray": ["complement", "fine-tuned", "grafted", "pre-trained"]},
+        ),
+        "no panel of a metric that was not taken": (
+            lambda: state_comparison(frames.scores().query("metric != 'ece'")),
+            {
+                "layout.xaxis.title.text": "accuracy, %", "layout.xaxis2.title.text": "NLL, nats",
+                "layout": Holding("xaxis2", but=("xaxis3",)),
+            },
+        ),
+        "chance in the first panel": (
+            lambda: state_comparison(frames.scores(), references={"chance": 0.6, "majority": 0.62}),
+            {
+                "layout.shapes.*.x0": [60, 62], "layout.shapes.*.xref": ["x", "x"],
+                "layout.xaxis.range.0": Between(-np.inf, 60),
+                "data": Of(lambda traces: [*dict(in_the_legend(traces))], ["chance 60.0%", "majority 62.0%"]),
+            },
+        ),
+        "several localizers in their styles": (
+            lambda: search_history(BOTH),
+            {
+                "data": Of(in_the_legend, [(LOCALIZERS[n].title, LOCALIZERS[n].color) for n in NAMES]),
+                "data.*.offsetgroup": Of(set, {None, *NAMES}),
+            },
+        ),
+        "a name of chance far below, which does not flatten the states": (
+            lambda: state_comparison(frames.scores(), references={"chance": 0.25, "majority": 0.62}),
+            {
+                "layout.shapes.*.x0": [62], f"{FAR}/mode": "markers", f"{FAR}/marker.symbol": "triangle-left",
+                "layout.xaxis.range.0": Between(55, 62),
+            },
+        ),
+        "no interval that is missing": (
+            lambda: state_comparison(frames.scores().assign(low=np.nan, high=np.nan)),
+            {"data.0.hovertext.0": Holding("no interval", but=("n/a to n/a",))},
+        ),
+        "one axis of steps below two panels": (
+            lambda: search_history(frames.history()),
+            {
+                "data.*.yaxis": ["y", "y2", "y2"], "layout.xaxis.matches": "x2",
+                "layout.xaxis2.title.text": "step, number", "layout.yaxis.title.text": "training loss, nats",
+            },
+        ),
+        "what goes on upward and what goes off downward, hatched, with its count in the hover": (
+            lambda: search_history(frames.history()),
+            {
+                "data.1.y": frames.history()["added"].tolist(), "data.2.y": (-frames.history()["removed"]).tolist(),
+                "data.2.customdata": frames.history()["removed"].tolist(),
+                "data.2.marker.pattern.shape": "/", "data.1.marker.pattern.shape": None,
+            },
+        ),
+        "a step after the other": (
+            lambda: search_history(frames.history().iloc[::-1]), {"data.0.x": list(range(1, 51))}
+        ),
+        "a gap where no loss was taken": (
+            lambda: search_history(frames.history(4).assign(loss=[0.5, None, 0.4, 0.3])), {"data.0.connectgaps": None}
+        ),
+    }
+)  # fmt: skip
 
-
-def test_the_states_keep_their_order_from_top_to_bottom() -> None:
-    turned = frames.scores().iloc[::-1]
-    titles = next(state_comparison(turned).select_yaxes()).categoryarray
-    assert titles == ("complement", "fine-tuned", "grafted", "pre-trained")
-
-
-def test_only_metrics_that_were_taken_have_a_panel() -> None:
-    scores = frames.scores()
-    figure = state_comparison(scores[scores["metric"] != "ece"])
-    assert [a.title.text for a in figure.select_xaxes()] == ["accuracy, %", "NLL, nats"]
-
-
-def test_chance_stands_in_the_first_panel_and_in_the_legend() -> None:
-    figure = state_comparison(frames.scores(), references={"chance": 0.6, "majority": 0.62})
-    assert [(s.x0, s.xref) for s in figure.layout.shapes] == [(60, "x"), (62, "x")]
-    shown = [t.name for t in figure.data if t.showlegend is not False]
-    assert shown == ["chance 60.0%", "majority 62.0%"]
-    assert next(figure.select_xaxes()).range[0] < 60
-
-
-def test_chance_far_below_is_named_and_does_not_flatten_the_states() -> None:
-    figure = state_comparison(frames.scores(), references={"chance": 0.25, "majority": 0.62})
-    assert [s.x0 for s in figure.layout.shapes] == [62]
-    (chance,) = [t for t in figure.data if t.name == "chance 25.0%, off the scale"]
-    assert chance.mode == "markers" and chance.marker.symbol == "triangle-left"
-    assert 55 < next(figure.select_xaxes()).range[0] < 62
-
-
-def test_a_missing_interval_is_said() -> None:
-    dot = state_comparison(frames.scores().assign(low=float("nan"), high=float("nan"))).data[0]
-    assert "n/a to n/a" not in dot.hovertext[0] and "no interval" in dot.hovertext[0]
-
-
-def test_two_panels_share_the_step_axis() -> None:
-    figure = search_history(frames.history())
-    assert [t.yaxis for t in figure.data] == ["y", "y2", "y2"]
-    assert figure.layout.xaxis.matches == "x2" and figure.layout.xaxis2.title.text == "step, number"
-    assert figure.layout.yaxis.title.text == "training loss, nats"
-
-
-def test_on_goes_up_and_off_goes_down_hatched() -> None:
-    table = frames.history()
-    _, on, off = search_history(table).data
-    assert list(on.y) == list(table["added"]) and list(off.y) == list(-table["removed"])
-    assert off.marker.pattern.shape == "/" and on.marker.pattern.shape is None
-    assert list(off.customdata) == list(table["removed"])  # the hover shows the count without the sign
-
-
-def test_steps_are_drawn_in_order() -> None:
-    turned = search_history(frames.history().iloc[::-1])
-    assert list(turned.data[0].x) == sorted(turned.data[0].x)
-
-
-def test_several_localizers_stand_side_by_side_in_their_styles() -> None:
-    both = pd.concat([frames.history(5), frames.history(5, "frank-wolfe")])
-    figure = search_history(both)
-    shown = [(t.name, t.line.color) for t in figure.data if t.showlegend is not False]
-    assert shown == [(LOCALIZERS[n].title, LOCALIZERS[n].color) for n in ("stagewise", "frank-wolfe")]
-    assert {t.offsetgroup for t in figure.data if t.type == "bar"} == {"stagewise", "frank-wolfe"}
-
-
-def test_searches_of_several_sizes_are_refused() -> None:
-    both = pd.concat([frames.history(5), frames.history(5).assign(target=1_064)])
-    with pytest.raises(ValueError, match="choose one target size a localizer; given: 1,064, 10,646"):
-        search_history(both)
-
-
-def test_a_loss_that_was_not_taken_is_a_gap() -> None:
-    table = frames.history(4).assign(loss=[0.5, None, 0.4, 0.3])
-    assert search_history(table).data[0].connectgaps is None
+test_searches_of_several_sizes_are_refused = refused(
+    ValueError, ("choose one target size a localizer; given: 1,064, 10,646", search_history, TWO_SIZES)
+)

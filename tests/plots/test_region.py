@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -27,9 +25,17 @@ from skillviz.plots.region import (
 )
 from skillviz.plots.theme import INK, MODULE_KINDS
 from tests.plots import frames
+from tests.plots.facts import Between, Holding, Of, facts, read
+from tests.refused import refused
+
+NAN = pytest.approx(float("nan"), nan_ok=True)
+PLACES = [[0, "MLP in"], [0, "bias"], [0, "query"], [1, "MLP in"], [1, "query"]]
+HEADS = pd.DataFrame({"layer": [1, 1, 2, 2], "head": [0, 1, 0, 1], "selected": [5, 0, 2, 7]})
+FEW = pd.DataFrame({"row": [2, 2, 0, 3, 3, 1], "col": [0, 5, 1, 1, 2, 1]})
+EVEN = "if it were spread evenly"
 
 
-def small() -> pd.DataFrame:
+def small(**changes: object) -> pd.DataFrame:
     """Return two layers, two kinds and a bias: 10 of 100 entries are selected."""
     table = pd.DataFrame(
         [
@@ -42,243 +48,294 @@ def small() -> pd.DataFrame:
         ],
         columns=["layer", "kind", "is_bias", "selected", "total"],
     )
-    return table.astype({"layer": "Int64"})
+    return table.assign(**changes).astype({"layer": "Int64"})
 
 
-def trace(figure, name: str):  # type: ignore[no-untyped-def]
-    """Return the trace with this name."""
-    return next(t for t in figure.data if t.name == name)
+# The same table with another region: 3 of 8 entries of the queries' weights are in both.
+SHARED = small(only_a=[2, 2, 0, 1, 2, 0], both=[2.0, 0, 0, 1, 0, 0], only_b=[4, 0, 5, 1, 0, 0]).assign(
+    expected=lambda rows: (rows["only_a"] + rows["both"]) * (rows["only_b"] + rows["both"]) / 30
+)
 
 
-def shared() -> pd.DataFrame:
-    """Return the same table with another region: 3 of 8 entries of the queries' weights are in both."""
-    counts = {"only_a": [2, 2, 0, 1, 2, 0], "both": [2.0, 0, 0, 1, 0, 0], "only_b": [4, 0, 5, 1, 0, 0]}
-    table = small().assign(**counts)
-    return table.assign(expected=(table["only_a"] + table["both"]) * (table["only_b"] + table["both"]) / 30)
+def of_a_million(selected: int) -> pd.DataFrame:
+    """Return a cell of a million of 1,000 million entries; 1 in 1,000 entries is selected."""
+    rows = [(0, "query", False, selected, 10**6), (0, "key", False, 999_000, 999 * 10**6)]
+    return pd.DataFrame(rows, columns=["layer", "kind", "is_bias", "selected", "total"]).astype({"layer": "Int64"})
+
+
+def with_another(**changes: object) -> pd.DataFrame:
+    """Return the small table with its first row once more, changed."""
+    return pd.concat([small(), small().head(1).assign(**changes)]).astype({"layer": "Int64"})
+
+
+def moved(scale: float = 1.0) -> pd.DataFrame:
+    """Return four cells with movement; 10 of its 26 squares in the first layer are selected."""
+    lengths, held = np.multiply([[3.0, 1.0, 4.0, 2.0], [3.0, 1.0, 0.0, 1.0]], scale)
+    return small().head(4).assign(movement_l2=lengths, movement_l2_selected=held)
+
+
+def kinds_of_numbers(rows: list[list[float]]) -> set[str]:
+    values = np.array(rows, float)
+    return {*np.select([np.isnan(values), np.isinf(values)], ["missing", "infinite"], "finite").ravel()}
+
+
+test_a_figure_of_a_region_shows = facts(
+    {
+        "the layer and the kind of each cell that can be selected": (
+            lambda: region_map(small()),
+            {
+                "cells/customdata": PLACES, "cells/marker.symbol": "square", "cells/unselected.marker.opacity": 1,
+                "cells/hovertext.0": Holding("0 of 25 entries"),
+                "cells/hovertext.2": Holding("2.0× the average density"),
+                "layout.xaxis.ticktext": ["query", "MLP in", "biases"],
+            },
+        ),
+        "doublings as colours, nothing where no entry is, and a number in every cell": (
+            lambda: region_map(small()),
+            {
+                "density/z.0": [pytest.approx(1), NAN, pytest.approx(2)],
+                "density/z.1": [pytest.approx(0), pytest.approx(np.log2(2 / 3)), NAN],
+                "numbers/text": ["2.0", "0", "4.0", "1.0", "0.67", ""],
+            },
+        ),
+        "a scale fixed about the average": (
+            lambda: region_map(small()),
+            {
+                "layout.coloraxis.cmin": -3, "layout.coloraxis.cmax": 3,
+                "layout.coloraxis.colorbar.ticktext": ["1/8×", "1/2×", "1×", "2×", "8×"],
+            },
+        ),
+        "what the scale cuts, by name at its ends": (
+            lambda: region_map(with_another(layer=2, selected=20, total=20_000)),
+            {
+                "layout.coloraxis.colorbar.ticktext.4": Holding(
+                    "8–", f"{cells(with_another(layer=2, selected=20, total=20_000))['density_ratio'].max():,.0f}×"
+                )
+            },
+        ),
+        "outlines of empty cells where they lie": (
+            lambda: region_map(small()),
+            {
+                "no selected entry/x": pytest.approx([0.55, 1.45, 1.45, 0.55, 0.55, np.nan], nan_ok=True),
+                "no selected entry/y": pytest.approx([-0.4, -0.4, 0.4, 0.4, -0.4, np.nan], nan_ok=True),
+            },
+        ),
+        "shares at its sides, with a mark for an even spread": (
+            lambda: region_map(small()),
+            {
+                "by module/x": [1, 2, 0], "by module/y": pytest.approx([20, 20, 60]), "by module/yaxis": "y2",
+                "by layer/x": pytest.approx([60, 40]), "by layer/xaxis": "x2", f"{EVEN}/1.x": pytest.approx([50, 50]),
+            },
+        ),
+        "only the map without bars at its sides": (
+            lambda: region_map(small(), sides=False),
+            {
+                "data.*.name": ["density", "no selected entry", "numbers", "cells"],
+                "layout.xaxis.title.text": "module", "layout.xaxis.domain": None,
+                "numbers/text": ["2.0", "0", "4.0", "1.0", "0.67", ""],
+            },
+        ),
+        **{
+            f"a ratio in few signs: {words}": (
+                lambda selected=selected: region_map(of_a_million(selected)), {"numbers/text.0": words}
+            )
+            for selected, words in ((34, "0.03"), (1, "<0.01"), (994, "1.0"), (9_940, "9.9"), (0, "0"))
+        },
+        "no minus infinite cell, but missing ones": (
+            lambda: region_map(frames.layers()), {"density/z": Of(kinds_of_numbers, {"finite", "missing"})}
+        ),
+        "outlines alone of an empty region": (
+            lambda: region_map(frames.layers(empty=True)),
+            {"no selected entry/x": Of(len, 6 * 8 * 6), "numbers/text": Of(set, {"0"})},
+        ),
+        "the share of the regions in each cell, and where it is denser": (
+            lambda: region_map(frames.roles(), view="roles", sides=False),
+            {
+                "roles/z": Of(lambda z: {*pd.Series(np.ravel(z)).dropna().round(2)}, {0.33, 0.67, 1.0}),
+                "layout.annotations.*.text": Of(" ".join, Holding("denser here than on average")),
+            },
+        ),
+        "a layer's share of its movement": (
+            lambda: region_map(moved(), view="movement"), {"numbers/text.0": "100"}
+        ),
+        "what only one of two regions has, and what both have": (
+            lambda: region_map(SHARED, view="overlap", names=("mine", "theirs")),
+            {
+                "only mine/x.2": pytest.approx(0.84 * 2 / 8), "both/x.2": pytest.approx(0.84 * 2 / 8),
+                "only theirs/x.2": pytest.approx(0.84 * 4 / 8), "cells/customdata.2": [0, "query"],
+                "data": Of(lambda of: [t.base[2] for t in of if t.name in ("only mine", "both")],
+                           Of(np.diff, pytest.approx([0.84 * 2 / 8]))),
+                "cells/hovertext.2": Holding("2 only mine, 2 both, 4 only theirs"),
+            },
+        ),
+        "the first layer on top": (
+            lambda: region_map(frames.layers(12)),
+            {"layout.yaxis.ticktext.0": "0", "layout.yaxis.range": [11.5, -0.5]},
+        ),
+        "every second one of many layers by name": (
+            lambda: region_map(frames.layers(24)),
+            {"layout.yaxis.ticktext": [str(n) for n in range(0, 24, 2)]},
+        ),
+        "entries outside any layer in a row of their own": (
+            lambda: region_map(with_another(layer=pd.NA, kind="other"), chosen=(-1, "other")),
+            {
+                "layout.yaxis.ticktext": ["0", "1", "none"], "layout.shapes.*.type": ["rect", "rect"],
+                "cells/customdata": Holding([-1, "other"]),
+            },
+        ),
+        "a frame about the chosen cell": (
+            lambda: region_map(small(), chosen=(1, "query")),
+            {
+                "layout.shapes.-1.x0": -0.5, "layout.shapes.-1.x1": 0.5, "layout.shapes.-1.y0": 0.5,
+                "layout.shapes.-1.y1": 1.5, "layout.shapes.-1.line.color": INK["light"],
+            },
+        ),
+        "no frame about a cell that it does not have": (
+            lambda: region_map(small(), chosen=(7, "query")), {"layout.shapes": []}
+        ),
+        "the share of each kind in each layer": (
+            lambda: shares_by_layer(small()),
+            {
+                "query/y": pytest.approx([200 / 3, 100 / 3]), "MLP in/y": pytest.approx([0, 100]),
+                "biases/y": pytest.approx([100, 0]), "all kinds/y": pytest.approx([60, 40]),
+            },
+        ),
+        "no line of a kind without entries": (
+            lambda: shares_by_layer(small(selected=[4, 2, 0, 2, 0, 0])),
+            {"data.*.name": Holding("query", but=("MLP in",))},
+        ),
+        "bars beside the even spread": (
+            lambda: shares_by_kind(small()),
+            {
+                "data.*.y": [["query", "MLP in", "biases"]] * 2, "data.1.marker.symbol": "line-ns",
+                "data.0.x": pytest.approx([60, 20, 20]), "data.1.x": pytest.approx([40, 55, 5]),
+                "data.1.name": Holding("uniform"), "data.0.hovertext.0": Holding("1.5 × the average density"),
+            },
+        ),
+        "a sentence by layer where no entry is": (
+            lambda: shares_by_layer(frames.layers(empty=True)),
+            {"layout.annotations.0.text": Holding("no entries")},
+        ),
+        "a sentence by kind where no entry is": (
+            lambda: shares_by_kind(frames.layers(empty=True)),
+            {"layout.annotations.0.text": Holding("no entries")},
+        ),
+        "blocks over their rows and columns": (
+            lambda: tensor_map(frames.entries(2000, 384, 384), 384, 384),
+            {
+                "data.*.type": ["heatmap"], "data.0.dx": 4, "data.0.x0": 1.5, "data.0.dy": 4, "data.0.y0": 1.5,
+                "data.0.z": Of(np.nansum, 2000), "data.0.z.*": Of(lambda rows: 0 in np.concatenate(rows), False),
+            },
+        ),
+        "a dot for each of few entries": (
+            lambda: tensor_map(frames.entries(400), 384, 384),
+            {"data.*.x": [frames.entries(400)["col"].tolist()], "data.*.y": [frames.entries(400)["row"].tolist()]},
+        ),
+        "row zero on top, and the whole tensor": (
+            lambda: tensor_map(frames.entries(400, 100, 200), 100, 200),
+            {
+                "layout.yaxis.range": [99.5, -0.5], "layout.xaxis.range": [-0.5, 199.5],
+                "layout.xaxis.title.text": "column, index (of 200)",
+            },
+        ),
+        "a vector as a strip": (
+            lambda: tensor_map(frames.entries(60, 1, 384), 1, 384),
+            {"layout.height": 170, "data.0.marker.symbol": "line-ns"},
+        ),
+        "the rows with the most entries first, ties by index": (
+            lambda: top_lines(FEW, 4, 6, top=3), {"data.0.y": ["2", "3", "0"], "data.0.x": [2, 2, 1]}
+        ),
+        "no column without entries": (
+            lambda: top_lines(FEW, 4, 6, axis="column"),
+            {
+                "data.0.y": ["1", "0", "2", "5"], "data.0.x": [3, 1, 1, 1], "data.1.name": "mean, 1",
+                "layout.shapes.0.x0": 1, "layout.yaxis.title.text": "column, index",
+            },
+        ),
+        "the first bar on top": (
+            lambda: top_lines(FEW, 4, 6), {"layout.yaxis.categoryarray": ["1", "0", "3", "2"]}
+        ),
+        "heads in their layer, and a frame about the chosen layer": (
+            lambda: head_map(HEADS, chosen=2),
+            {
+                "data.0.z": [[5, 0], [2, 7]], "data.1.text": ["5", "0", "2", "7"],
+                "data.0.customdata.1.0": "layer 2, head 0: 2 entries",
+                "layout.shapes.0.y0": 0.5, "layout.shapes.0.y1": 1.5,
+            },
+        ),
+        "no frame about a layer that it does not have": (lambda: head_map(HEADS, chosen=7), {"layout.shapes": []}),
+    }
+)  # fmt: skip
+
+test_what_cannot_be_drawn_is_named = refused(
+    ValueError,
+    ("view='depth' is not known; it is one of density, share", lambda: region_map(small(), view="depth")),
+    ("no column 'only_a'", lambda: region_map(small(), view="overlap")),
+    ("rows.* it is 'row' or 'column'", lambda: top_lines(FEW, 4, 6, axis="rows")),
+    ("col.* it is 'row' or 'column'", lambda: top_lines(FEW, 4, 6, axis="col")),
+    *(
+        ("1 lie outside the tensor of 4 x 6", tensor_map, pd.DataFrame({"row": [0, row], "col": [0, col]}), 4, 6)
+        for row, col in ((-1, 0), (0, -1), (4, 0), (0, 6))
+    ),
+)
 
 
 def test_the_density_ratio_is_density_over_the_regions_density() -> None:
-    table = cells(small()).set_index(["layer", "kind"])
-    assert table.loc[(0, "query"), "density_ratio"] == pytest.approx((4 / 20) / (10 / 100))
-    assert table.loc[(0, "bias"), "density_ratio"] == pytest.approx((2 / 5) / (10 / 100))
-    assert table.loc[(0, "MLP in"), "density_ratio"] == 0
-    assert table["share"].sum() == pytest.approx(1) and table["selected"].sum() == 10
+    """Biases are a kind of their own, cells without entries are none, and two parameters of a cell are summed."""
+    table, twice = cells(small()), cells(pd.concat([small(), small()]))
+    rows = table[["layer", "kind"]].values.tolist()
+    densities = dict(zip(map(tuple, rows), table["density_ratio"], strict=True))
+    assert sorted(rows) == PLACES and table["share"].sum() == pytest.approx(1)
+    assert densities == pytest.approx(
+        {(0, "query"): 2.0, (0, "bias"): 4.0, (0, "MLP in"): 0, (1, "query"): 1.0, (1, "MLP in"): 2 / 3}
+    )
+    assert (table["selected"].sum(), twice["selected"].sum(), len(twice)) == (10, 20, len(table))
 
 
-def test_biases_are_a_column_of_their_own_and_cells_without_entries_are_none() -> None:
-    table = cells(small())
-    assert sorted(zip(table["layer"], table["kind"], strict=True)) == [
-        (0, "MLP in"), (0, "bias"), (0, "query"), (1, "MLP in"), (1, "query")
-    ]  # fmt: skip
-    assert region_map(small()).layout.xaxis.ticktext == ("query", "MLP in", "biases")
-
-
-def test_two_parameters_of_a_cell_are_summed() -> None:
-    twice = pd.concat([small(), small()])
-    assert cells(twice)["selected"].sum() == 20 and len(cells(twice)) == len(cells(small()))
-
-
-def test_each_cell_can_be_selected_and_says_its_layer_and_kind() -> None:
-    marks = trace(region_map(small()), "cells")
-    assert marks.marker.symbol == "square" and marks.unselected.marker.opacity == 1
-    assert sorted(map(tuple, marks.customdata)) == [
-        (0, "MLP in"), (0, "bias"), (0, "query"), (1, "MLP in"), (1, "query")
-    ]  # fmt: skip
-    words = dict(zip(map(tuple, marks.customdata), marks.hovertext, strict=True))
-    assert "0 of 25 entries" in words[0, "MLP in"] and "2.0× the average density" in words[0, "query"]
-
-
-def test_colours_are_doublings_and_every_cell_has_its_number() -> None:
-    figure = region_map(small())
-    z = np.array(trace(figure, "density").z, float)
-    assert z[0, 0] == pytest.approx(1) and z[0, 2] == pytest.approx(2) and z[1, 0] == pytest.approx(0)
-    assert np.isnan(z[0, 1]) and np.isnan(z[1, 2])
-    assert list(trace(figure, "numbers").text) == ["2.0", "0", "4.0", "1.0", "0.67", ""]
-
-
-def test_the_scale_is_fixed_about_the_average_and_its_ends_name_what_is_cut() -> None:
-    figure = region_map(small())
-    axis = figure.layout.coloraxis
-    assert (axis.cmin, axis.cmax) == (-3, 3)
-    assert axis.colorbar.ticktext == ("1/8×", "1/2×", "1×", "2×", "8×")
-    far = pd.concat([small(), small().head(1).assign(layer=2, selected=20, total=20_000)]).astype({"layer": "Int64"})
-    ends = region_map(far).layout.coloraxis.colorbar.ticktext
-    assert ends[-1].startswith("8–") and ends[0] != ends[-1]
-    values = cells(far)["density_ratio"]
-    assert values.max() > 8 and f"{values.max():,.0f}×" in ends[-1]
-
-
-@pytest.mark.parametrize(("selected", "words"), [(34, "0.03"), (1, "<0.01"), (994, "1.0"), (9_940, "9.9"), (0, "0")])
-def test_a_ratio_takes_few_signs(selected: int, words: str) -> None:
-    """The cell has a million of 1,000 million entries, and 1 in 1,000 entries is selected."""
-    rows = [(0, "query", False, selected, 10**6), (0, "key", False, 999_000, 999 * 10**6)]
-    table = pd.DataFrame(rows, columns=["layer", "kind", "is_bias", "selected", "total"]).astype({"layer": "Int64"})
-    assert trace(region_map(table), "numbers").text[0] == words
-
-
-def test_no_cell_is_minus_infinite() -> None:
-    heat = trace(region_map(frames.layers()), "density")
-    assert not np.isinf(np.array(heat.z, float)).any() and np.isnan(np.array(heat.z, float)).any()
-
-
-def test_empty_cells_are_outlined_where_they_lie() -> None:
-    outline = trace(region_map(small()), "no selected entry")
-    assert np.nanmean(outline.x[:4]) == pytest.approx(1) and np.nanmean(outline.y[:4]) == pytest.approx(0)
-    assert len(outline.x) == 6
-
-
-def test_bars_at_the_sides_are_shares_with_a_mark_for_an_even_spread() -> None:
-    figure = region_map(small())
-    above, beside = trace(figure, "by module"), trace(figure, "by layer")
-    assert dict(zip(above.x, above.y, strict=True)) == pytest.approx({0: 60, 1: 20, 2: 20})
-    assert list(beside.x) == pytest.approx([60, 40]) and (above.yaxis, beside.xaxis) == ("y2", "x2")
-    marks = [t for t in figure.data if t.name == "if it were spread evenly"]
-    assert list(marks[1].x) == pytest.approx([50, 50])
-
-
-def test_without_bars_at_its_sides_the_map_fills_the_figure() -> None:
-    figure = region_map(small(), sides=False)
-    assert not {trace.name for trace in figure.data} & {"by module", "by layer", "if it were spread evenly"}
-    assert figure.layout.xaxis.title.text == "module" and figure.layout.xaxis.domain is None
-    assert list(trace(figure, "numbers").text) == list(trace(region_map(small()), "numbers").text)
+def test_two_regions_share_of_a_cell_what_stands_beside_chance() -> None:
+    expected, row = 4 * 6 / 30, cells(SHARED).set_index(["layer", "kind"]).loc[(0, "query")]
+    assert tuple(row[["iou", "chance"]]) == pytest.approx((2 / 8, expected / (4 + 6 - expected)))
 
 
 def test_movement_adds_up_in_squares() -> None:
-    moved = small().head(4).assign(
-        movement_l2=[3.0, 1.0, 4.0, 2.0], movement_l2_selected=[3.0, 1.0, 0.0, 1.0]
-    ).astype({"layer": "Int64"})  # fmt: skip
-    held = cells(moved, ("layer",))["movement_share"]
-    assert list(held) == pytest.approx([10 / 26, 1 / 4])
-    assert list(held) != pytest.approx([4 / 8, 1 / 2]), "lengths that were simply added would be caught"
-    still = cells(moved.assign(movement_l2=0.0, movement_l2_selected=0.0))["movement_share"]
-    assert still.isna().all()
-    assert trace(region_map(moved, view="movement"), "numbers").text[0] == "100"
+    """Lengths that were simply added would give 4/8 and 1/2."""
+    assert list(cells(moved(), ("layer",))["movement_share"]) == pytest.approx([10 / 26, 1 / 4])
+    assert cells(moved(scale=0))["movement_share"].isna().all()
 
 
-def test_two_regions_are_compared_cell_by_cell() -> None:
-    table = cells(shared()).set_index(["layer", "kind"])
-    assert table.loc[(0, "query"), "iou"] == pytest.approx(2 / 8)
-    expected = 4 * 6 / 30
-    assert table.loc[(0, "query"), "chance"] == pytest.approx(expected / (4 + 6 - expected))
-    figure = region_map(shared(), view="overlap", names=("mine", "theirs"))
-    bars = [trace(figure, name) for name in ("only mine", "both", "only theirs")]
-    place = [tuple(c) for c in trace(figure, "cells").customdata].index((0, "query"))
-    lengths = [bar.x[place] for bar in bars]
-    assert lengths == pytest.approx([0.84 * n / 8 for n in (2, 2, 4)])
-    assert bars[1].base[place] == pytest.approx(bars[0].base[place] + lengths[0])
-    assert "2 only mine, 2 both, 4 only theirs" in trace(figure, "cells").hovertext[place]
-
-
-def test_an_unknown_view_is_named() -> None:
-    with pytest.raises(ValueError, match="view='depth' is not known; it is one of density, share"):
-        region_map(small(), view="depth")
-    with pytest.raises(ValueError, match="no column 'only_a'"):
-        region_map(small(), view="overlap")
-
-
-def test_the_first_layer_is_on_top() -> None:
-    axis = region_map(frames.layers(12)).layout.yaxis
-    assert axis.ticktext[0] == "0" and axis.range == (11.5, -0.5)
-
-
-def test_many_layers_name_every_second_one() -> None:
-    assert region_map(frames.layers(24)).layout.yaxis.ticktext[:3] == ("0", "2", "4")
-
-
-def test_entries_outside_any_layer_are_a_row_of_their_own() -> None:
-    table = pd.concat([small(), small().head(1).assign(layer=pd.NA, kind="other")]).astype({"layer": "Int64"})
-    figure = region_map(table, chosen=(-1, "other"))
-    assert figure.layout.yaxis.ticktext == ("0", "1", "none") and len(figure.layout.shapes) == 2
-    assert [-1, "other"] in [list(c) for c in trace(figure, "cells").customdata]
-
-
-def test_the_chosen_cell_is_framed() -> None:
-    frame = region_map(small(), chosen=(1, "query")).layout.shapes[-1]
-    assert (frame.x0, frame.x1, frame.y0, frame.y1) == (-0.5, 0.5, 0.5, 1.5) and frame.line.color == INK["light"]
-    assert not region_map(small(), chosen=(7, "query")).layout.shapes
-
-
-def test_an_empty_region_is_all_outlines() -> None:
-    figure = region_map(frames.layers(empty=True))
-    assert len(trace(figure, "no selected entry").x) == 6 * 8 * 6
-    assert set(trace(figure, "numbers").text) == {"0"}
-
-
-@pytest.mark.parametrize("layers", [6, 8, 12])
-def test_a_map_of_a_base_model_fits_a_small_window_below_the_page_s_head(layers: int) -> None:
+def test_cells_stay_tall_enough_for_their_numbers_and_a_small_map_fits_a_small_window() -> None:
     """At 1280x720 the map starts at 260 pixels."""
-    assert region_map(frames.layers(layers)).layout.height <= 720 - 270
-
-
-def test_cells_stay_tall_enough_for_their_numbers() -> None:
-    heights = {layers: region_map(frames.layers(layers)).layout.height for layers in (2, 12, 24)}
-    assert heights[24] - (SIDE + AROUND) == 24 * 18 and heights[2] - (SIDE + AROUND) == 2 * 40
-    assert min(trace(region_map(frames.layers(24)), "numbers").textfont.size, 10) == 10
+    heights = {count: region_map(frames.layers(count)).layout.height for count in (2, 6, 8, 12, 24)}
+    assert {count: heights[count] - (SIDE + AROUND) for count in (2, 24)} == {2: 2 * 40, 24: 24 * 18}
+    assert max(heights[count] for count in (6, 8, 12)) <= 720 - 270
+    assert read(region_map(frames.layers(24)), "numbers/textfont.size") >= [10]
 
 
 def test_what_suffices_is_in_full_ink_and_the_surplus_in_grey() -> None:
     figure = region_map(frames.minimal_layers(), view="minimal", names=(SURPLUS, ENOUGH), sides=False)
     bars = {one.name: one for one in figure.data if one.type == "bar"}
-    assert list(bars) == [ENOUGH, SURPLUS]
-    assert (bars[ENOUGH].marker.color, bars[SURPLUS].marker.color) == (INK["light"], MUTED["light"])
-    rows = cells(frames.minimal_layers())
-    lengths = np.array([bars[name].x for name in bars]).sum(axis=0)
-    assert lengths[rows["selected"] > 0] == pytest.approx(0.84)
-    assert "surplus" in trace(figure, "cells").hovertext[0] and "IoU" not in trace(figure, "cells").hovertext[0]
-
-
-def test_roles_are_the_share_of_the_regions_in_each_cell() -> None:
-    figure = region_map(frames.roles(), view="roles", sides=False)
-    shown = trace(figure, "roles").z
-    assert set(np.unique(shown[~np.isnan(shown)]).round(2)) == {0.33, 0.67, 1.0}
-    assert any("denser here than on average" in note.text for note in figure.layout.annotations)
+    colors = [(name, bar.marker.color) for name, bar in bars.items()]
+    assert colors == [(ENOUGH, INK["light"]), (SURPLUS, MUTED["light"])]
+    lengths = np.array([bar.x for bar in bars.values()]).sum(axis=0)
+    assert lengths[cells(frames.minimal_layers())["selected"] > 0] == pytest.approx(0.84)
+    assert read(figure, "cells/hovertext.0") == [Holding("surplus", but=("IoU",))]
 
 
 def test_of_many_kinds_those_with_the_most_entries_have_a_line_named_at_its_end() -> None:
     layers = frames.layers()
     figure = shares_by_layer(layers)
-    assert len(figure.data) == 1 + KINDS < 1 + layers["kind"].nunique()
-    for trace in figure.data:
-        assert sum(trace.y) == pytest.approx(100), trace.name
-    assert [a.text.replace("<br>", " ") for a in figure.layout.annotations] == [t.name for t in figure.data]
-    assert figure.layout.showlegend is False and max(figure.layout.yaxis.range) > max(max(t.y) for t in figure.data)
-    drawn = {trace.name: int(np.sum(trace.customdata)) for trace in figure.data[1:]}
-    left_out = {t.name: t for t in shares_by_layer(layers[~layers["kind"].isin(kinds_named(drawn))]).data[1:]}
-    assert min(drawn.values()) >= max(int(np.sum(trace.customdata)) for trace in left_out.values())
-
-
-def kinds_named(titles: Iterable[str]) -> list[str]:
-    return [kind for kind, style in MODULE_KINDS.items() if style.title in titles]
-
-
-def test_shares_by_layer_by_hand() -> None:
-    lines = {t.name: list(t.y) for t in shares_by_layer(small()).data}
-    assert lines["query"] == pytest.approx([200 / 3, 100 / 3]) and lines["MLP in"] == pytest.approx([0, 100])
-    assert lines["biases"] == pytest.approx([100, 0]) and lines["all kinds"] == pytest.approx([60, 40])
-
-
-def test_the_line_of_all_kinds_has_a_marker_that_no_kind_has() -> None:
-    everything = shares_by_layer(small()).data[0]
-    assert everything.marker.symbol not in {style.symbol for style in MODULE_KINDS.values()}
-
-
-def test_a_kind_without_entries_has_no_line() -> None:
-    none = small().assign(selected=[4, 2, 0, 2, 0, 0])
-    assert "MLP in" not in [t.name for t in shares_by_layer(none).data]
-
-
-def test_bars_beside_the_even_spread() -> None:
-    bars, even = shares_by_kind(small()).data
-    assert list(bars.y) == list(even.y) == ["query", "MLP in", "biases"]
-    assert list(bars.x) == pytest.approx([60, 20, 20]) and sum(bars.x) == pytest.approx(100)
-    assert list(even.x) == pytest.approx([40, 55, 5]) and sum(even.x) == pytest.approx(100)
-    assert even.marker.symbol == "line-ns" and "uniform" in even.name
-    assert "1.5 × the average density" in bars.hovertext[0]
-
-
-@pytest.mark.parametrize("draw", [shares_by_layer, shares_by_kind])
-def test_a_region_without_entries_says_so(draw) -> None:  # type: ignore[no-untyped-def]
-    assert "no entries" in draw(frames.layers(empty=True)).layout.annotations[0].text
+    drawn = {trace.name: trace for trace in figure.data}
+    assert len(drawn) == 1 + KINDS < 1 + layers["kind"].nunique()
+    assert {name: sum(trace.y) for name, trace in drawn.items()} == pytest.approx(dict.fromkeys(drawn, 100))
+    assert [note.text.replace("<br>", " ") for note in figure.layout.annotations] == list(drawn)
+    assert read(figure, "layout.showlegend", "layout.yaxis.range.1") == [
+        False, Between(max(max(trace.y) for trace in drawn.values()), np.inf)
+    ]  # fmt: skip
+    assert drawn.pop("all kinds").marker.symbol not in {style.symbol for style in MODULE_KINDS.values()}
+    named = [kind for kind, style in MODULE_KINDS.items() if style.title in drawn]
+    others = shares_by_layer(layers[~layers["kind"].isin(named)]).data[1:]
+    fewest = min(np.sum(trace.customdata) for trace in drawn.values())
+    assert fewest >= max(np.sum(trace.customdata) for trace in others)
 
 
 @pytest.mark.parametrize(("rows", "cols"), [(384, 384), (3072, 768), (97, 1000), (1, 5000), (7, 5)])
@@ -290,71 +347,3 @@ def test_blocks_hold_every_entry_once(rows: int, cols: int) -> None:
         slow[row // tall][col // wide] += 1
     assert (counts == slow).all() and counts.sum() == len(entries)
     assert max(counts.shape) <= MOST_BLOCKS and counts.shape[0] * tall >= rows and counts.shape[1] * wide >= cols
-
-
-def test_blocks_lie_over_their_rows_and_columns() -> None:
-    entries = frames.entries(2000, 384, 384)
-    (heat,) = tensor_map(entries, 384, 384).data
-    assert heat.type == "heatmap" and np.nansum(heat.z) == 2000
-    assert (heat.dx, heat.x0, heat.dy, heat.y0) == (4, 1.5, 4, 1.5)
-    assert not (np.array(heat.z) == 0).any()  # an empty block shows the background
-
-
-def test_few_entries_are_a_dot_each() -> None:
-    entries = frames.entries(400)
-    (dots,) = tensor_map(entries, 384, 384).data
-    assert list(dots.x) == list(entries["col"]) and list(dots.y) == list(entries["row"])
-
-
-def test_row_zero_is_on_top_and_the_whole_tensor_is_shown() -> None:
-    layout = tensor_map(frames.entries(400, 100, 200), 100, 200).layout
-    assert layout.yaxis.range == (99.5, -0.5) and layout.xaxis.range == (-0.5, 199.5)
-    assert layout.xaxis.title.text == "column, index (of 200)"
-
-
-def test_a_vector_is_a_strip() -> None:
-    figure = tensor_map(frames.entries(60, 1, 384), 1, 384)
-    assert figure.layout.height == 170 and figure.data[0].marker.symbol == "line-ns"
-
-
-@pytest.mark.parametrize(("row", "col"), [(-1, 0), (0, -1), (4, 0), (0, 6)])
-def test_entries_outside_the_tensor_are_refused(row: int, col: int) -> None:
-    with pytest.raises(ValueError, match="1 lie outside the tensor of 4 x 6"):
-        tensor_map(pd.DataFrame({"row": [0, row], "col": [0, col]}), 4, 6)
-
-
-def few() -> pd.DataFrame:
-    return pd.DataFrame({"row": [2, 2, 0, 3, 3, 1], "col": [0, 5, 1, 1, 2, 1]})
-
-
-def test_top_rows_most_first_ties_by_index() -> None:
-    bars = top_lines(few(), 4, 6, top=3).data[0]
-    assert list(bars.y) == ["2", "3", "0"] and list(bars.x) == [2, 2, 1]
-
-
-def test_top_columns_leave_out_those_without_entries() -> None:
-    figure = top_lines(few(), 4, 6, axis="column")
-    bars, mean = figure.data
-    assert list(bars.y) == ["1", "0", "2", "5"] and list(bars.x) == [3, 1, 1, 1]
-    assert mean.name == "mean, 1" and figure.layout.shapes[0].x0 == 1
-    assert figure.layout.yaxis.title.text == "column, index"
-
-
-def test_the_first_bar_is_on_top() -> None:
-    assert top_lines(few(), 4, 6).layout.yaxis.categoryarray == ("1", "0", "3", "2")
-
-
-def test_heads_stand_in_their_layer_and_the_chosen_layer_has_a_frame() -> None:
-    table = pd.DataFrame({"layer": [1, 1, 2, 2], "head": [0, 1, 0, 1], "selected": [5, 0, 2, 7]})
-    figure = head_map(table, chosen=2)
-    heat, words = figure.data
-    assert heat.z.tolist() == [[5, 0], [2, 7]] and list(words.text) == ["5", "0", "2", "7"]
-    assert heat.customdata[1][0] == "layer 2, head 0: 2 entries"
-    assert (figure.layout.shapes[0].y0, figure.layout.shapes[0].y1) == (0.5, 1.5)
-    assert not head_map(table, chosen=7).layout.shapes
-
-
-@pytest.mark.parametrize("axis", ["rows", "col"])
-def test_an_unknown_axis_is_named(axis: str) -> None:
-    with pytest.raises(ValueError, match="it is 'row' or 'column'"):
-        top_lines(few(), 4, 6, axis=axis)

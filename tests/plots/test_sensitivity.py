@@ -8,48 +8,63 @@ import pytest
 from skillviz.plots.sensitivity import FREE, SIZED, by_setting
 from skillviz.plots.theme import GROUND
 from tests.plots import study_frames as frames
+from tests.plots.facts import Between, Holding, facts
 from tests.plots.test_theme import contrast
 
+ROW = 100 * frames.settings().query("metric == 'size'")[["value", "high"]].iloc[0]
+SERIES = [
+    "25 steps, bias 5", "100 steps, bias 5", "25 steps, bias 10", "100 steps, bias 10",
+    "25 steps, batch 32", "100 steps, batch 32", "25 steps, batch 128", "100 steps, batch 128",
+]  # fmt: skip
 
-def test_rates_stand_first_and_searches_told_their_size_beside_them() -> None:
-    figure = by_setting(frames.settings())
-    words = ["10<sup>6</sup>", "10<sup>7</sup>", "10<sup>8</sup>", "stagewise", "learned,<br>ranked"]
-    assert list(figure.layout.xaxis.ticktext) == words
-    assert [shape.x0 for shape in figure.layout.shapes] == [2.5]
+test_settings_have = facts(
+    {
+        "rates first, and searches told their size beside them": (
+            lambda: by_setting(frames.settings()),
+            {
+                "layout.xaxis.ticktext": [
+                    "10<sup>6</sup>", "10<sup>7</sup>", "10<sup>8</sup>", "stagewise", "learned,<br>ranked"
+                ],
+                "layout.shapes.*.x0": [2.5],
+            },
+        ),
+        "a series a choice of constants, with lines of the learned mask's": (
+            lambda: by_setting(frames.settings()),
+            {
+                "data.*.name": SERIES, f"{SERIES[0]}/mode": "lines+markers", f"{SERIES[4]}/mode": "markers",
+                f"{SERIES[0]}/x": [Between(n - 0.4, n + 0.4) for n in range(3)],
+                f"{SERIES[4]}/x": [Between(n - 0.4, n + 0.4) for n in (4, 3)],
+            },
+        ),
+        "sizes on a log axis, with their ends": (
+            lambda: by_setting(frames.settings()),
+            {
+                "data.0.y.0": pytest.approx(ROW["value"]),
+                "data.0.error_y.array.0": pytest.approx(ROW["high"] - ROW["value"]), "layout.yaxis.type": "log",
+                "layout.yaxis.range.0": Between(-np.inf, np.log10(ROW["value"])),
+                "layout.yaxis.range.1": Between(np.log10(ROW["value"]), np.inf),
+                "data.0.hovertext.0": Holding("0.016%", "rate 10<sup>6</sup>"),
+            },
+        ),
+        "scores on an axis of percent": (
+            lambda: by_setting(frames.settings(), "accuracy"),
+            {"layout.yaxis.type": None, "layout.yaxis.title.text": "accuracy, %"},
+        ),
+        "no line between searches that are all told their size": (
+            lambda: by_setting(frames.settings().query("localizer != 'learned'"), "accuracy"),
+            {"layout.shapes": [], "data.*.name": SERIES[4:]},
+        ),
+    }
+)  # fmt: skip
 
 
-def test_a_choice_of_constants_is_a_series_and_the_learned_mask_s_are_lines() -> None:
-    marks = {trace.name: trace for trace in by_setting(frames.settings()).data}
-    assert list(marks) == [
-        "25 steps, bias 5", "100 steps, bias 5", "25 steps, bias 10", "100 steps, bias 10",
-        "25 steps, batch 32", "100 steps, batch 32", "25 steps, batch 128", "100 steps, batch 128",
-    ]  # fmt: skip
-    assert marks["25 steps, bias 5"].mode == "lines+markers" and len(marks["25 steps, bias 5"].x) == 3
-    assert marks["25 steps, batch 32"].mode == "markers" and len(marks["25 steps, batch 32"].x) == 2
-    assert len({(t.line.color, t.marker.symbol) for t in marks.values()}) == len(marks)
-
-
-def test_marks_of_one_place_stand_apart_and_near_it() -> None:
-    at = np.array([trace.x[0] for trace in by_setting(frames.settings()).data[:4]])
+def test_marks_of_one_place_stand_apart_and_every_series_has_its_look() -> None:
+    traces = by_setting(frames.settings()).data
+    at = np.array([trace.x[0] for trace in traces[:4]])
     assert len(set(at)) == 4 and (np.abs(at) < 0.4).all()
+    assert len({(t.line.color, t.marker.symbol) for t in traces}) == len(traces)
 
 
-def test_sizes_are_on_a_log_axis_with_their_ends_and_scores_are_not() -> None:
-    figure = by_setting(frames.settings())
-    row = frames.settings().query("metric == 'size'").iloc[0]
-    assert figure.data[0].y[0] == pytest.approx(100 * row["value"])
-    assert figure.data[0].error_y.array[0] == pytest.approx(100 * (row["high"] - row["value"]))
-    low, high = figure.layout.yaxis.range
-    assert figure.layout.yaxis.type == "log" and low < np.log10(100 * row["value"]) < high
-    assert "0.016%" in figure.data[0].hovertext[0] and "rate 10<sup>6</sup>" in figure.data[0].hovertext[0]
-    scores = by_setting(frames.settings(), "accuracy")
-    assert scores.layout.yaxis.type is None and scores.layout.yaxis.title.text == "accuracy, %"
-
-
-def test_searches_told_their_size_alone_have_no_line_between() -> None:
-    figure = by_setting(frames.settings().query("localizer != 'learned'"), "accuracy")
-    assert not figure.layout.shapes and len(figure.data) == 4
-
-
-def test_colours_are_seen_on_both_grounds() -> None:
-    assert all(contrast(color, ground) >= 3 for color in (*FREE, *SIZED) for ground in GROUND.values())
+@pytest.mark.parametrize("color", [*FREE, *SIZED])
+def test_colours_are_seen_on_both_grounds(color: str) -> None:
+    assert min(contrast(color, ground) for ground in GROUND.values()) >= 3

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from itertools import combinations
+from collections.abc import Callable
+from itertools import combinations, product
 
+import plotly.graph_objects as go
 import pytest
 
 from skillviz.plots import theme
 from skillviz.plots.theme import BAR, GROUND, INK, LOCALIZERS, MODULE_KINDS, SOFT_INK, STATES, spare_style
+from tests.plots.facts import Between, facts
 
 TABLES = {"states": STATES, "localizers": LOCALIZERS, "kinds": MODULE_KINDS}
 ALL = [(t, n, s) for t, table in TABLES.items() for n, s in table.items()]
@@ -44,10 +47,17 @@ def distance(one: str, other: str) -> float:
     return sum((p - q) ** 2 for p, q in zip(lab(one), lab(other), strict=True)) ** 0.5
 
 
-def test_contrast_is_that_of_the_standard() -> None:
+def nearest(*groups: list[str]) -> float:
+    """Return the smallest distance between two colors of one group, or between one of each of two."""
+    pairs = combinations(groups[0], 2) if len(groups) == 1 else product(*groups)
+    return min(distance(one, other) for one, other in pairs)
+
+
+def test_contrast_and_distance_are_those_of_the_standard() -> None:
+    """A yellow, and a color near the grafted green, would be caught."""
     assert contrast("#000000", "#FFFFFF") == pytest.approx(21)
     assert contrast("#777777", "#FFFFFF") == pytest.approx(4.478, abs=1e-3)
-    assert contrast("#F0C000", "#FFFFFF") < 3  # a yellow would be caught
+    assert contrast("#F0C000", "#FFFFFF") < 3 and distance("#007A5A", "#0A7F60") < 20
 
 
 @pytest.mark.parametrize("ground", ["light", "dark"])
@@ -57,80 +67,78 @@ def test_every_mark_reaches_three_to_one(table: str, name: str, style: theme.Sty
 
 
 @pytest.mark.parametrize("ground", ["light", "dark"])
-def test_text_reaches_four_and_a_half_to_one(ground: str) -> None:
-    assert min(contrast(c[ground], GROUND[ground]) for c in (INK, SOFT_INK)) >= 4.5
-    assert contrast(BAR, GROUND[ground]) >= 3
+@pytest.mark.parametrize(("color", "least"), [(INK, 4.5), (SOFT_INK, 4.5), ({"light": BAR, "dark": BAR}, 3)])
+def test_text_reaches_four_and_a_half_to_one(color: dict[str, str], least: float, ground: str) -> None:
+    assert contrast(color[ground], GROUND[ground]) >= least
 
 
 @pytest.mark.parametrize("light", sorted(theme.marks()))
 def test_a_mark_of_the_dark_theme_is_lighter_and_reaches_four_to_one(light: str) -> None:
     dark = theme.dark_mark(light)
     assert contrast(dark, GROUND["dark"]) >= 4 and contrast(light, GROUND["light"]) >= 3
-    assert contrast(dark, GROUND["dark"]) > contrast(light, GROUND["dark"])
-    assert theme.dark_mark(dark) != light
+    assert contrast(dark, GROUND["dark"]) > contrast(light, GROUND["dark"]) and theme.dark_mark(dark) != light
 
 
-def test_marks_of_the_dark_theme_are_told_apart_as_well() -> None:
-    main = [theme.dark_mark(STATES[n].color) for n in ("pretrained", "grafted", "finetuned")]
-    hues = [theme.dark_mark(s.color) for s in LOCALIZERS.values()]
-    assert min(distance(a, b) for a, b in combinations(hues, 2)) > 20
-    assert min(distance(a, b) for a in hues for b in main) > 20
-    assert min(distance(a, b) for a, b in combinations(main, 2)) > 40
+@pytest.mark.parametrize(("seen", "apart"), [(str, 0), (theme.dark_mark, 40)], ids=["light", "dark"])
+def test_localizers_and_states_have_hues_of_their_own(seen: Callable[[str], str], apart: float) -> None:
+    main = [seen(STATES[n].color) for n in ("pretrained", "grafted", "finetuned")]
+    hues = [seen(s.color) for s in LOCALIZERS.values()]
+    assert nearest(hues) > 20 and nearest(hues, main) > 20 and nearest(main) > apart
+    assert nearest([style.color for style in STATES.values()]) > 20
 
 
 def test_the_three_states_look_as_designed() -> None:
-    looks = {n: (s.title, s.color, s.symbol) for n, s in STATES.items()}
-    assert looks["pretrained"] == ("pre-trained", "#6B7280", "circle-open")
-    assert looks["grafted"] == ("grafted", "#007A5A", "diamond")
-    assert looks["finetuned"] == ("fine-tuned", "#C44E00", "circle")
+    looks = {n: (STATES[n].title, STATES[n].color, STATES[n].symbol) for n in ("pretrained", "grafted", "finetuned")}
+    assert looks == {
+        "pretrained": ("pre-trained", "#6B7280", "circle-open"), "grafted": ("grafted", "#007A5A", "diamond"),
+        "finetuned": ("fine-tuned", "#C44E00", "circle"),
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("table", TABLES)
 def test_colour_is_never_the_only_cue(table: str) -> None:
-    marks = [(s.symbol, s.dash) for s in TABLES[table].values()]
-    assert len(set(marks)) == len(marks)
-    if table != "kinds":
-        assert len({s.symbol for s in TABLES[table].values()}) == len(marks)
-        assert len({s.dash for s in TABLES[table].values()}) == len(marks)
-
-
-def test_localizers_have_hues_of_their_own() -> None:
-    main = [STATES[n].color for n in ("pretrained", "grafted", "finetuned")]
-    hues = [s.color for s in LOCALIZERS.values()]
-    assert min(distance(a, b) for a, b in combinations(hues, 2)) > 20
-    assert min(distance(a, b) for a in hues for b in main) > 20
-    assert min(distance(a.color, b.color) for a, b in combinations(STATES.values(), 2)) > 20
-    assert distance("#007A5A", "#0A7F60") < 20  # a color near the grafted green would be caught
+    styles = TABLES[table].values()
+    cues = [{(s.symbol, s.dash) for s in styles}, {s.symbol for s in styles}, {s.dash for s in styles}]
+    assert [len(cue) for cue in cues[: 1 if table == "kinds" else 3]] == [len(styles)] * (1 if table == "kinds" else 3)
 
 
 @pytest.mark.parametrize("find", [theme.localizer_style, theme.state_style, theme.kind_style])
 def test_an_unknown_name_gets_the_same_style_every_time(find) -> None:  # type: ignore[no-untyped-def]
-    style = find("annealed")
-    assert style == find("annealed") == spare_style("annealed") and style.title == "annealed"
-    taken = {(s.symbol, s.dash) for _, _, s in ALL}
-    assert all((spare_style(f"new-{i}").symbol, spare_style(f"new-{i}").dash) not in taken for i in range(50))
-    assert min(contrast(spare_style(f"new-{i}").color, g) for i in range(50) for g in GROUND.values()) >= 3
+    assert find("annealed") == find("annealed") == spare_style("annealed") and find("annealed").title == "annealed"
 
 
-def test_an_unknown_name_holds_no_markup_and_no_line_break() -> None:
-    assert theme.localizer_style("m<b>[a](x)`\\\r\n=1$").title == "mba(x)=1"
-    assert theme.localizer_style(":material/bug_report: **b** http://x").title == "material/bug_report b http//x"
+@pytest.mark.parametrize(
+    ("name", "title"),
+    [("m<b>[a](x)`\\\r\n=1$", "mba(x)=1"), (":material/bug_report: **b** http://x", "material/bug_report b http//x")],
+)
+def test_an_unknown_name_holds_no_markup_and_no_line_break(name: str, title: str) -> None:
+    assert theme.localizer_style(name).title == title
 
 
-def test_unknown_names_differ_from_each_other() -> None:
-    assert len({(s.color, s.symbol, s.dash) for s in (spare_style(f"new-{i}") for i in range(20))}) > 15
+def test_unknown_names_differ_from_each_other_and_from_known_ones() -> None:
+    spares = [spare_style(f"new-{i}") for i in range(50)]
+    assert {(s.symbol, s.dash) for s in spares}.isdisjoint((s.symbol, s.dash) for _, _, s in ALL)
+    assert min(contrast(s.color, g) for s in spares for g in GROUND.values()) >= 3
+    assert len({(s.color, s.symbol, s.dash) for s in spares[:20]}) > 15
 
 
-def test_the_template_speaks_the_themes_ink() -> None:
-    for name in theme.THEMES:
-        layout = theme.template(name).layout
-        assert layout.font.color == INK[name] and layout.legend.orientation == "h"
-        assert layout.showlegend is True  # also for a single trace
-        assert layout.legend.yanchor == "bottom" and layout.legend.y > 1
-        assert layout.xaxis.automargin and layout.yaxis.automargin
+test_a_template_speaks = facts(
+    {
+        f"the ink of the {name} theme, with a legend above also of a single trace": (
+            lambda name=name: go.Figure(layout={"template": theme.template(name)}),
+            {
+                "layout.template.layout.font.color": INK[name], "layout.template.layout.showlegend": True,
+                "layout.template.layout.legend.orientation": "h", "layout.template.layout.legend.yanchor": "bottom",
+                "layout.template.layout.legend.y": Between(1, 2), "layout.template.layout.xaxis.automargin": True,
+                "layout.template.layout.yaxis.automargin": True,
+            },
+        )
+        for name in theme.THEMES
+    }
+)  # fmt: skip
 
 
 def test_a_localizer_with_other_settings_keeps_its_colour() -> None:
-    kin = theme.localizer_style("learned-ranked", "batch size 1024")
-    assert kin.color == LOCALIZERS["learned-ranked"].color and kin.title == "learned, ranked (batch size 1024)"
-    assert kin.symbol not in {style.symbol for style in LOCALIZERS.values()}
+    kin, symbols = theme.localizer_style("learned-ranked", "batch size 1024"), {s.symbol for s in LOCALIZERS.values()}
+    assert (kin.color, kin.title) == (LOCALIZERS["learned-ranked"].color, "learned, ranked (batch size 1024)")
+    assert kin.symbol not in symbols

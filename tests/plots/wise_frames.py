@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+from tests.studies.fake_tables import with_ends
+
 INSIDE, OUTSIDE = "sst2_sentences", "yelp_reviews"
 ENDS = {"wise-ft": {INSIDE: 0.86, OUTSIDE: 0.71}, "wise-graft": {INSIDE: 0.82, OUTSIDE: 0.76}}
 START = {INSIDE: 0.63, OUTSIDE: 0.61}
@@ -12,29 +14,16 @@ START = {INSIDE: 0.63, OUTSIDE: 0.61}
 
 def points(chosen: float = 0.35, points: int = 11) -> pd.DataFrame:
     """Return both paths on two data sets, accuracy and ECE, with extra rows for each chosen point."""
-    rows = []
-    for path, ends in ENDS.items():
-        for dataset, end in ends.items():
-            for number in range(points):
-                rows.append(_row(path, dataset, number / (points - 1), end, False))
-            rows.append(_row(path, dataset, chosen, end, True))
-    table = pd.DataFrame(rows)
+    places = [*((number / (points - 1), False) for number in range(points)), (chosen, True)]
+    rows = [
+        (path, None if path == "wise-ft" else 4000, alpha, dataset, "accuracy",
+         START[dataset] + (end - START[dataset]) * alpha + 0.12 * alpha * (1 - alpha), current)
+        for path, ends in ENDS.items() for dataset, end in ends.items() for alpha, current in places
+    ]  # fmt: skip
+    columns = ["path", "size", "alpha", "dataset", "metric", "value", "current"]
+    table = with_ends(pd.DataFrame(rows, columns=columns))
     ece = table.assign(metric="ece", value=0.9 - table["value"], low=0.88 - table["value"], high=0.93 - table["value"])
     return pd.concat([table, ece], ignore_index=True)
-
-
-def _row(path: str, dataset: str, alpha: float, end: float, current: bool) -> dict:
-    bump = 0.12 * alpha * (1 - alpha)
-    value = START[dataset] + (end - START[dataset]) * alpha + bump
-    common = {"path": path, "size": None if path == "wise-ft" else 4000, "alpha": alpha, "dataset": dataset}
-    return {
-        **common,
-        "metric": "accuracy",
-        "value": value,
-        "low": value - 0.02,
-        "high": value + 0.02,
-        "current": current,
-    }
 
 
 def bins() -> pd.DataFrame:
@@ -54,14 +43,13 @@ def bins() -> pd.DataFrame:
 
 def tasks(count: int = 3) -> pd.DataFrame:
     """Return scores of four states on this many tasks."""
-    rng, rows = np.random.default_rng(6), []
-    for number in range(count):
-        for state, level in (("pretrained", 0.6), ("grafted", 0.8), ("finetuned", 0.82), ("temperature", 0.82)):
-            value = level - 0.05 * number + rng.normal(0, 0.01)
-            low, high = value - 0.03, value + 0.03
-            told = {"dataset": f"task-{number}", "state": state, "metric": "accuracy"}
-            rows.append({**told, "value": value, "low": low, "high": high})
-    return pd.DataFrame(rows)
+    rng, levels = np.random.default_rng(6), {"pretrained": 0.6, "grafted": 0.8, "finetuned": 0.82, "temperature": 0.82}
+    rows = [
+        {"dataset": f"task-{number}", "state": state, "metric": "accuracy",
+         "value": level - 0.05 * number + rng.normal(0, 0.01)}
+        for number in range(count) for state, level in levels.items()
+    ]  # fmt: skip
+    return with_ends(rows, 0.03)
 
 
 def differences(count: int = 3) -> pd.DataFrame:

@@ -20,6 +20,10 @@ BASE = "examples/models/minilm-l6"
 TASKS = ("sst2_sentences", "cr", "ag_news", "qnli")
 KIN = {"sst2_sentences": "cr", "qnli": "mnli_01"}
 OTHERS = {"sst2_sentences": ("cr", "yelp_reviews"), "qnli": ("mnli_01",)}
+RECIPES = {
+    "adamw": "adamw", "adamw_l1": "adamw-l1", "bitfit": "bitfit", "lora": "lora", "graft_retrain": "graft-retrain",
+    "multi_task": "multi-task",
+}  # fmt: skip
 METRICS = ("accuracy", "ece", "nll")
 OF_GRAFTS = ("recovered", "agreement")
 # method: (accuracy, ECE, touched share of d; None means the region's own)
@@ -48,74 +52,61 @@ SIZED = ("graft", "complement", "graft_movement", "graft_random", "graft_fish", 
 LOCALIZERS = {"graft_movement": "movement", "graft_random": "random", "graft_fish": "fisher"}
 
 
+def with_ends(rows: Any, half: Any = 0.02) -> pd.DataFrame:
+    """Return a frame of these rows with an interval of `half` on either side of each value."""
+    frame = pd.DataFrame(rows).drop(columns="half", errors="ignore")
+    return frame.assign(low=frame["value"] - half, high=frame["value"] + half)
+
+
+def _debiased(frame: pd.DataFrame, column: str = "value", name: str = "debiased") -> pd.DataFrame:
+    """Return the frame with the debiased value of calibration errors; NaN for other metrics."""
+    return frame.assign(**{name: (frame[column] - 0.001).where(frame["metric"] == "ece")})
+
+
 def scores(tasks: Sequence[str], random: np.random.Generator) -> pd.DataFrame:
     """Return every method on every task, and on tasks it was not trained on; grafts at every size."""
-    rows = []
-    for id_task in tasks:
-        for task, (method, level) in product((id_task, *OTHERS.get(id_task, ())), LEVELS.items()):
-            metrics = (*METRICS, *(OF_GRAFTS if method == "graft" else ()))
-            for size, metric in product(SIZES if method in SIZED else (None,), metrics):
-                rows.append(_score(id_task, task, method, level, size, metric, random))
-    return pd.DataFrame(rows)
+    rows = [
+        _score(id_task, task, method, size, metric, random)
+        for id_task in tasks
+        for task, method in product((id_task, *OTHERS.get(id_task, ())), LEVELS)
+        for size, metric in product(SIZES if method in SIZED else (np.nan,), METRICS + OF_GRAFTS * (method == "graft"))
+    ]
+    told = {"base": BASE, "setting": "all", "split": "test", "seeds": 3, "n": 600}
+    return _debiased(pd.DataFrame(rows), "mean").assign(**told)
 
 
 def _score(
-    id_task: str,
-    task: str,
-    method: str,
-    level: tuple[float, float, float | None],
-    share: float | None,
-    metric: str,
-    random: np.random.Generator,
+    id_task: str, task: str, method: str, share: float, metric: str, random: np.random.Generator
 ) -> dict[str, Any]:
-    accuracy, ece, touched = level
-    grows = 0.0 if share is None or method != "graft" else 0.02 * np.log10(share / 0.01)
+    accuracy, ece, touched = LEVELS[method]
+    grows = 0.02 * np.log10(share / 0.01) if method == "graft" else 0.0
     of_graft = {"recovered": 0.92 + 2 * grows, "agreement": 0.94 + grows}
     mean = {"accuracy": accuracy + grows, "ece": ece, "nll": 1.6 * (1 - accuracy) + ece, **of_graft}[metric]
     mean += random.normal(0, 0.004) - (0.12 if task != id_task and metric == "accuracy" else 0.0)
     sd = 0.012 if metric != "nll" else 0.03
-    own = share if touched is None else touched
-    size = float("nan") if share is None else share * D
     return {
-        "base": BASE, "recipe": _recipe(method), "setting": "all", "id_task": id_task, "task": task,
-        "split": "test", "method": method, "localizer": LOCALIZERS.get(method, "stagewise" if share else ""),
-        "size": size, "share": size / D, "touched": float("nan") if own is None else own * D, "metric": metric,
+        "recipe": RECIPES.get(method, "sgd"), "id_task": id_task, "task": task, "method": method,
+        "localizer": LOCALIZERS.get(method, "stagewise" if method in SIZED else ""), "size": share * D, "share": share,
+        "touched": (share if touched is None else touched) * D, "metric": metric,
         "mean": mean, "sd": sd, "low": mean - 2 * sd, "high": mean + 2 * sd,
-        **_debiased(metric, mean), "seeds": 3, "n": 600,
     }  # fmt: skip
-
-
-def _debiased(metric: str, value: float, name: str = "debiased") -> dict[str, float]:
-    """Return the column of a calibration error's debiased value; NaN for other metrics."""
-    return {name: value - 0.001 if metric == "ece" else float("nan")}
-
-
-def _recipe(method: str) -> str:
-    words = {"adamw": "adamw", "adamw_l1": "adamw-l1", "bitfit": "bitfit", "lora": "lora"}
-    return {**words, "graft_retrain": "graft-retrain", "multi_task": "multi-task"}.get(method, "sgd")
 
 
 def differences(tasks: Sequence[str], random: np.random.Generator) -> pd.DataFrame:
     """Return paired differences between the graft, or its re-training, and their rivals, at every size."""
-    rows = []
     others = ("graft_retrain", "bitfit", "lora")
     pairs = [("graft", m) for m in LEVELS if m not in ("graft", "complement", "pretrained", *others)]
-    pairs += [(m, "graft") for m in others]
-    pairs += [("graft_retrain", m) for m in ("bitfit", "ft")] + [("continual_naive", "independent")]
-    pairs += [("continual_graft", "continual_naive")]
-    for id_task in tasks:
-        for task, (a, b), share, metric in product((id_task, *OTHERS.get(id_task, ())), pairs, SIZES, METRICS):
-            at = 0 if metric == "accuracy" else 1
-            value = LEVELS[a][at] - LEVELS[b][at] + random.normal(0, 0.004)
-            rows.append(
-                {
-                    "id_task": id_task, "task": task, "setting": "all", "recipe": "sgd", "localizer": "stagewise",
-                    "size": share * D, "share": share, "a": a, "b": b, "metric": metric, "value": value,
-                    "low": value - 0.02, "high": value + 0.02, **_debiased(metric, value),
-                    "over": "examples and seeds", "n": 600, "seeds": 3,
-                }
-            )  # fmt: skip
-    return pd.DataFrame(rows)
+    pairs += [(m, "graft") for m in others] + [("graft_retrain", m) for m in ("bitfit", "ft")]
+    pairs += [("continual_naive", "independent"), ("continual_graft", "continual_naive")]
+    rows = [
+        (id_task, task, a, b, share * D, share, metric,
+         LEVELS[a][metric != "accuracy"] - LEVELS[b][metric != "accuracy"] + random.normal(0, 0.004))  # type: ignore[operator]
+        for id_task in tasks
+        for task, (a, b), share, metric in product((id_task, *OTHERS.get(id_task, ())), pairs, SIZES, METRICS)
+    ]  # fmt: skip
+    columns = ["id_task", "task", "a", "b", "size", "share", "metric", "value"]
+    told = {"setting": "all", "recipe": "sgd", "localizer": "stagewise", "over": "examples and seeds", "n": 600}
+    return _debiased(with_ends(pd.DataFrame(rows, columns=columns))).assign(**told, seeds=3)
 
 
 # column of the recovered table: (value, half the interval's width)
@@ -139,27 +130,23 @@ def recovered(tasks: Sequence[str], random: np.random.Generator) -> pd.DataFrame
             lost = 0.4 if localizer == "random" and word in ("value", "gain", "accuracy") else 0.0
             value = level - lost + random.normal(0, 0.003)
             row |= {word: value, f"{word}_low": value - half, f"{word}_high": value + half}
-            row |= _debiased("ece", value, f"{word}_debiased") if word.startswith("ece") else {}
+            row |= {f"{word}_debiased": value - 0.001} if word.startswith("ece") else {}
         rows.append(row)
     return pd.DataFrame(rows)
 
 
 def overlap(tasks: Sequence[str], random: np.random.Generator) -> pd.DataFrame:
     """Return the overlap of every two regions, in both directions; related tasks share more."""
-    related = {frozenset(tasks[:2]), frozenset(tasks[2:4])}
-    rows = []
-    for row, column, kind in product(tasks, tasks, ("overlap", "iou")):
-        relation = "same" if row == column else "related" if frozenset((row, column)) in related else "unrelated"
-        value = {"same": 1.0, "related": 0.22, "unrelated": 0.07}[relation]
-        value = value if relation == "same" else value + random.normal(0, 0.01)
-        rows.append(
-            {
-                "row_task": row, "column_task": column, "size": np.nan, "share": np.nan,
-                "kind": kind, "value": value, "low": max(0.0, value - 0.03),
-                "high": min(1.0, value + 0.03), **CHANCE, "seeds": 3, "relation": relation,
-            }
-        )  # fmt: skip
-    return pd.DataFrame(rows)
+    related, levels = [set(tasks[:2]), set(tasks[2:4])], {"same": 1.0, "related": 0.22, "unrelated": 0.07}
+    rows = [
+        (row, column, kind, "same" if row == column else "related" if {row, column} in related else "unrelated")
+        for row, column, kind in product(tasks, tasks, ("overlap", "iou"))
+    ]
+    values = [levels[of] if of == "same" else levels[of] + random.normal(0, 0.01) for *_, of in rows]
+    frame = pd.DataFrame(rows, columns=["row_task", "column_task", "kind", "relation"]).assign(value=values)
+    told = {"size": np.nan, "share": np.nan, **CHANCE, "seeds": 3}
+    clipped = {"low": lambda rows: rows["low"].clip(lower=0.0), "high": lambda rows: rows["high"].clip(upper=1.0)}
+    return with_ends(frame, 0.03).assign(**told, **clipped)
 
 
 def isolation(tasks: Sequence[str], random: np.random.Generator) -> pd.DataFrame:
@@ -178,159 +165,123 @@ def isolation(tasks: Sequence[str], random: np.random.Generator) -> pd.DataFrame
 def gain(tasks: Sequence[str], random: np.random.Generator) -> pd.DataFrame:
     """Return the gain on every task from the regions of one task, of two and of all."""
     groups = [(task,) for task in tasks] + [tuple(tasks[:2]), tuple(tasks[2:4]), tuple(tasks)]
-    rows = []
-    for group, task, purified in product(groups, tasks, (False, True)):
-        if purified and len(group) == 1:
-            continue
-        value = (0.8 if task in group else 0.25) + (0.06 if purified else 0.0) + random.normal(0, 0.02)
-        rows.append(
-            {
-                "region": " + ".join(group), "region_tasks": group, "task": task, "purified": purified,
-                "value": value, "low": value - 0.06, "high": value + 0.06, "n": 600, "seeds": 3,
-            }
-        )  # fmt: skip
-    return pd.DataFrame(rows)
+    rows = [
+        (" + ".join(group), group, task, purified,
+         (0.8 if task in group else 0.25) + (0.06 if purified else 0.0) + random.normal(0, 0.02))
+        for group, task, purified in product(groups, tasks, (False, True)) if not purified or len(group) != 1
+    ]  # fmt: skip
+    columns = ["region", "region_tasks", "task", "purified", "value"]
+    return with_ends(pd.DataFrame(rows, columns=columns), 0.06).assign(n=600, seeds=3)
 
 
 def stages(tasks: Sequence[str], random: np.random.Generator) -> pd.DataFrame:
     """Return the accuracy of every task after every stage: naive training forgets, grafting does not."""
-    order, rows = tasks[:3], []
-    for mode, stage, metric in product(("naive", "grafting"), range(1, len(order) + 1), ("accuracy", "ece")):
-        for number, task in enumerate(order[:stage], start=1):
-            lost = 0.08 * (stage - number) if mode == "naive" else 0.0
-            value = (0.9 if mode == "naive" else 0.86) - lost if metric == "accuracy" else 0.06 + lost / 2
-            change = -lost if metric == "accuracy" else lost / 2
-            rows.append(_stage(mode, stage, order[stage - 1], task, metric, value, change))
-    for task, metric in product(order, ("accuracy", "ece")):
-        rows.append(_stage("independent", len(order), task, task, metric, 0.9 if metric == "accuracy" else 0.07))
-    return pd.DataFrame(rows)
-
-
-def _stage(
-    mode: str, stage: int, stage_task: str, task: str, metric: str, value: float, change: float = 0.0
-) -> dict[str, Any]:
-    half = 0.02 if change else 0.0
-    return {
-        "mode": mode, "stage": stage, "stage_task": stage_task, "task": task, "metric": metric, "value": value,
-        "low": value - 0.02, "high": value + 0.02, **_debiased(metric, value), "change": change,
-        **_debiased(metric, change, "change_debiased"), "change_low": change - half,
-        "change_high": change + half, "n": 600,
-    }  # fmt: skip
+    order, metrics = tasks[:3], ("accuracy", "ece")
+    rows = [
+        (mode, stage, order[stage - 1], task, metric, 0.08 * (stage - number) if mode == "naive" else 0.0)
+        for mode, stage, metric in product(("naive", "grafting"), range(1, len(order) + 1), metrics)
+        for number, task in enumerate(order[:stage], start=1)
+    ]
+    rows += [("independent", len(order), task, task, metric, 0.0) for task, metric in product(order, metrics)]
+    frame = pd.DataFrame(rows, columns=["mode", "stage", "stage_task", "task", "metric", "change"])
+    lost, is_right = frame["change"], frame["metric"] == "accuracy"
+    right, wrong = (
+        frame["mode"].map({"grafting": 0.86}).fillna(0.9),
+        frame["mode"].map({"independent": 0.07}).fillna(0.06),
+    )
+    change = (lost / 2).mask(is_right, -lost)
+    frame = _debiased(with_ends(frame.assign(value=wrong.mask(is_right, right) + change, change=change, n=600)))
+    half = 0.02 * (change != 0)
+    return _debiased(frame.assign(change_low=change - half, change_high=change + half), "change", "change_debiased")
 
 
 def composition(tasks: Sequence[str], random: np.random.Generator) -> pd.DataFrame:
     """Return the distribution of the regions' entries."""
-    kinds = {"query": 4096, "key": 4096, "value": 4096, "attention output": 4096, "MLP in": 16384, "MLP out": 16384}
-    rows = []
-    for task, seed, layer, (kind, total) in product(tasks, range(3), range(4), {**kinds, "LayerNorm": 256}.items()):
-        weight = {"value": 3.0, "MLP in": 2.0, "LayerNorm": 4.0}.get(kind, 0.7)
-        selected = int(total * 0.01 * weight * random.uniform(0.8, 1.2))
-        rows.append(
-            {
-                "task": task, "localizer": "stagewise", "seed": seed, "layer": layer, "kind": kind,
-                "is_bias": False, "selected": selected, "total": total,
-            }
-        )  # fmt: skip
-    found = pd.DataFrame(rows)
-    whole = found.groupby(["task", "seed"])["selected"].transform("sum")
-    every = found.groupby(["task", "seed"])["total"].transform("sum")
-    share = found["selected"] / whole
-    return found.assign(share=share, density_ratio=share / (found["total"] / every))
+    totals = dict.fromkeys(("query", "key", "value", "attention output"), 4096) | {"MLP in": 16384, "MLP out": 16384}
+    weights = {"value": 3.0, "MLP in": 2.0, "LayerNorm": 4.0}
+    rows = [
+        (task, seed, layer, kind, int(total * 0.01 * weights.get(kind, 0.7) * random.uniform(0.8, 1.2)), total)
+        for task, seed, layer, (kind, total) in product(tasks, range(3), range(4), {**totals, "LayerNorm": 256}.items())
+    ]
+    found = pd.DataFrame(rows, columns=["task", "seed", "layer", "kind", "selected", "total"])
+    whole = found.groupby(["task", "seed"])[["selected", "total"]].transform("sum")
+    share, fair = found["selected"] / whole["selected"], found["total"] / whole["total"]
+    return found.assign(localizer="stagewise", is_bias=False, share=share, density_ratio=share / fair)
 
 
 def histogram(tasks: Sequence[str], random: np.random.Generator) -> pd.DataFrame:
     """Return the top probability of graft and fine-tuned model: fine-tuned is concentrated near 1."""
-    edges, rows = np.linspace(0, 1, 21), []
-    for task, (state, sharp) in product(tasks, {"finetuned": 14, "grafted": 5}.items()):
-        share = 0.01 if state == "grafted" else np.nan
-        found = 0.5 + 0.5 * random.beta(sharp, 2, 600)
-        counts = np.histogram(found, edges)[0]
-        for low, high, count in zip(edges, edges[1:], counts, strict=False):
-            rows.append(
-                {
-                    "task": task, "state": state, "size": share * D, "share": share,
-                    "low_edge": low, "high_edge": high, "count": int(count),
-                    "correct": int(0.9 * count), "n": 600,
-                }
-            )  # fmt: skip
-    return pd.DataFrame(rows)
+    edges, places = np.linspace(0, 1, 21), list(product(tasks, {"finetuned": 14, "grafted": 5}.items()))
+    counts = [np.histogram(0.5 + 0.5 * random.beta(sharp, 2, 600), edges)[0] for _, (_, sharp) in places]
+    parts = [
+        pd.DataFrame({"task": task, "state": state, "low_edge": edges[:-1], "high_edge": edges[1:], "count": count})
+        for (task, (state, _)), count in zip(places, counts, strict=True)
+    ]
+    frame = pd.concat(parts, ignore_index=True).assign(share=lambda rows: rows["state"].map({"grafted": 0.01}))
+    return frame.assign(size=frame["share"] * D, correct=(0.9 * frame["count"]).astype(int), n=600)
 
 
 def paths(tasks: Sequence[str], random: np.random.Generator) -> pd.DataFrame:
     """Return the models between base and fine-tuned model or graft, in and out of distribution."""
-    rows = []
-    for id_task in (t for t in tasks if t in OTHERS):
-        for path, alpha, task in product(("wise-ft", "wise-graft"), np.linspace(0, 1, 11), (id_task, *OTHERS[id_task])):
-            value = 0.52 + (0.36 if task == id_task else 0.24) * float(np.sqrt(alpha))
-            rows.append(
-                {
-                    "path": path, "alpha": float(alpha), "id_task": id_task, "task": task, "metric": "accuracy",
-                    "value": value, "debiased": np.nan, "low": value - 0.03, "high": value + 0.03,
-                }
-            )  # fmt: skip
-    return pd.DataFrame(rows)
+    rows = [
+        (path, float(alpha), id_task, task, 0.52 + (0.36 if task == id_task else 0.24) * float(np.sqrt(alpha)))
+        for id_task in tasks
+        if id_task in OTHERS
+        for path, alpha, task in product(("wise-ft", "wise-graft"), np.linspace(0, 1, 11), (id_task, *OTHERS[id_task]))
+    ]
+    frame = pd.DataFrame(rows, columns=["path", "alpha", "id_task", "task", "value"])
+    return with_ends(frame, 0.03).assign(metric="accuracy", debiased=np.nan)
 
 
 def stability(tasks: Sequence[str], random: np.random.Generator) -> pd.DataFrame:
     """Return the overlap of regions from other seeds and samples."""
-    rows = []
-    for task, source, share in product(tasks, ("mask seeds", "data seeds", "bootstrap"), SIZES):
-        iou = {"mask seeds": 0.4, "data seeds": 0.25, "bootstrap": 0.3}[source] + random.normal(0, 0.01)
-        rows.append(
-            {
-                "base": BASE, "recipe": "sgd",
-                "task": task, "source": source, "localizer": "linearized", "size": share * D, "share": share,
-                "iou": iou, "low": iou - 0.03, "high": iou + 0.03, **CHANCE, "pairs": 3,
-            }
-        )  # fmt: skip
-    return pd.DataFrame(rows)
+    levels = {"mask seeds": 0.4, "data seeds": 0.25, "bootstrap": 0.3}
+    rows = [
+        (task, source, share * D, share, level + random.normal(0, 0.01))
+        for task, (source, level), share in product(tasks, levels.items(), SIZES)
+    ]
+    frame = with_ends(pd.DataFrame(rows, columns=["task", "source", "size", "share", "value"]), 0.03)
+    told = {"base": BASE, "recipe": "sgd", "localizer": "linearized", **CHANCE, "pairs": 3}
+    return frame.rename(columns={"value": "iou"}).assign(**told)
 
 
 def sensitivity(tasks: Sequence[str], random: np.random.Generator) -> pd.DataFrame:
     """Return size and accuracy by the learned mask's constants."""
-    rows = []
-    for lr, steps, bias, seed, metric in product((1e6, 1e7, 1e8), (50, 100), (5.0, 10.0), range(3), METRICS):
-        share = min(0.5, 1e-4 * lr / 1e6 * steps / 50 * 10 / bias)
-        value = {"accuracy": 0.6 + 0.25 * share**0.3, "ece": 0.05, "nll": 0.5}[metric] + random.normal(0, 0.005)
-        rows.append(
-            {
-                "task": tasks[0], "localizer": "learned", "lr": lr, "steps": steps, "bias": bias,
-                "batch_size": float("nan"), "seed": seed, "size": share * D, "share": share, "metric": metric,
-                "value": value, "low": value - 0.02, "high": value + 0.02, **_debiased(metric, value),
-            }
-        )  # fmt: skip
-    return pd.DataFrame(rows)
+    settings = product((1e6, 1e7, 1e8), (50, 100), (5.0, 10.0), range(3), METRICS)
+    frame = pd.DataFrame(settings, columns=["lr", "steps", "bias", "seed", "metric"])
+    share = (1e-4 * frame["lr"] / 1e6 * frame["steps"] / 50 * 10 / frame["bias"]).clip(upper=0.5)
+    level = (0.6 + 0.25 * share**0.3).where(
+        frame["metric"] == "accuracy", frame["metric"].map({"ece": 0.05, "nll": 0.5})
+    )
+    value = level + random.normal(0, 0.005, len(frame))
+    told = {"task": tasks[0], "localizer": "learned", "batch_size": np.nan, "size": share * D, "share": share}
+    return _debiased(with_ends(frame.assign(value=value, **told)))
 
 
 def checkpoints(tasks: Sequence[str], random: np.random.Generator) -> pd.DataFrame:
     """Return five checkpoints of one fine-tuning: the model keeps improving, its graft less, top movement least."""
-    rows, first = [], 0.0
+    rows: list[tuple[int, str, str, str, float]] = []
     for place, step in enumerate((50, 100, 200, 400, 800)):
-        place_of = {"id_task": tasks[0], "step": step, "n": 600, "localizer": "", "chance": np.nan, "seeds": 1}
-        region = {**place_of, "size": 0.03 * D, "share": 0.03, "seeds": 3}
-        values = {"finetuned": 0.66 + 0.05 * place, "stagewise": 0.65 + 0.04 * place, "movement": 0.65 + 0.02 * place}
-        rows.append({**place_of, "what": "pretrained", "metric": "accuracy", "value": 0.52})
-        for name, value in values.items():
-            of = place_of if name == "finetuned" else {**region, "localizer": name}
-            what = "finetuned" if name == "finetuned" else "grafted"
-            rows.append({**of, "what": what, "metric": "accuracy", "value": value})
-            rows.append({**of, "what": what, "metric": "ece", "value": 0.03 + 0.01 * place, "debiased": 0.02})
-            if what == "grafted":
-                needed = {**of, "what": "needed", "metric": "accuracy", "value": 0.01 * (1 + place), "share": 0.01}
-                shared = {"what": "shared", "metric": "overlap", "value": 0.2 * (1 + place), **CHANCE}
-                held = {"what": "held", "metric": "overlap", "value": 0.6 - 0.05 * place}
-                rows += [needed, {**of, **shared}, {**of, **held}]
-        lead, gap = (values["stagewise"] - values[name] for name in ("movement", "finetuned"))
-        first = gap if place == 0 else first
-        alike = {"what": "alike", "metric": "overlap", "value": 0.8 - 0.1 * place, **CHANCE}
-        paired = {**region, "localizer": "stagewise", "metric": "accuracy"}
-        rows += [{**paired, "what": "lead", "value": lead}, {**paired, "what": "gap", "value": gap}]
-        rows += [{**paired, "what": "gap_change", "value": gap - first}] if place else []
-        rows.append({**region, "localizer": "stagewise", **alike})
-    frame = pd.DataFrame(rows)
-    frame["debiased"] = frame["debiased"].astype(float)
-    half = np.where(frame["what"] == "needed", np.nan, 0.02)
-    return frame.assign(low=frame["value"] - half, high=frame["value"] + half)
+        tuned, graft, movement = 0.66 + 0.05 * place, 0.65 + 0.04 * place, 0.65 + 0.02 * place
+        rows.append((step, "pretrained", "", "accuracy", 0.52))
+        for name, value in (("", tuned), ("stagewise", graft), ("movement", movement)):
+            what = "grafted" if name else "finetuned"
+            rows += [(step, what, name, "accuracy", value), (step, what, name, "ece", 0.03 + 0.01 * place)]
+            of_region = [("needed", "accuracy", 0.01 * (1 + place)), ("shared", "overlap", 0.2 * (1 + place)),
+                         ("held", "overlap", 0.6 - 0.05 * place)]  # fmt: skip
+            rows += [(step, what, name, metric, value) for what, metric, value in of_region if name]
+        paired = {"lead": graft - movement, "gap": graft - tuned} | ({"gap_change": -0.01 * place} if place else {})
+        rows += [(step, what, "stagewise", "accuracy", value) for what, value in paired.items()]
+        rows.append((step, "alike", "stagewise", "overlap", 0.8 - 0.1 * place))
+    frame = pd.DataFrame(rows, columns=["step", "what", "localizer", "metric", "value"]).assign(id_task=tasks[0], n=600)
+    is_region, is_needed = frame["localizer"] != "", frame["what"] == "needed"
+    has_chance = frame["what"].isin(("shared", "alike"))
+    frame = frame.assign(
+        seeds=np.where(is_region, 3, 1), debiased=np.where(frame["metric"] == "ece", 0.02, np.nan),
+        size=np.where(is_region, 0.03 * D, np.nan), share=np.where(is_region, np.where(is_needed, 0.01, 0.03), np.nan),
+        **{name: np.where(has_chance, value, np.nan) for name, value in CHANCE.items()},
+    )  # fmt: skip
+    return with_ends(frame, np.where(is_needed, np.nan, 0.02))
 
 
 def note(tasks: Sequence[str], random: np.random.Generator) -> pd.DataFrame:
@@ -347,10 +298,10 @@ UNKNOWN = ("gained", "lost", "change_gained", "change_lost")
 
 
 def whole(frame: pd.DataFrame, name: str) -> pd.DataFrame:
-    """The frame with the columns of EMPTY and UNKNOWN that its table has."""
+    """The frame with the columns of EMPTY and UNKNOWN that its table has, in the declared order."""
     filling = dict.fromkeys(EMPTY, "") | dict.fromkeys(UNKNOWN, pd.NA)
-    missing = {column.name for column in TABLES[name].columns} & filling.keys() - set(frame)
-    return frame.assign(**{column: filling[column] for column in sorted(missing)})
+    columns = [column.name for column in TABLES[name].columns if column.name in {*frame, *filling}]
+    return frame.assign(**{column: filling[column] for column in columns if column not in frame})[columns]
 
 
 def _whole(make: Make) -> Make:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from threading import Barrier
 
@@ -30,6 +28,7 @@ from skillviz.runs.process import silent
 from skillviz.runs.score import read_score, score_path
 from skillviz.runs.session import Session
 from skillviz.runs.store import Store
+from skillviz.studies import status as studies_status
 from skillviz.studies.engine import rerunnable, run_study
 from skillviz.studies.pack import pack
 from skillviz.studies.plan import study_plan
@@ -41,19 +40,24 @@ from skillviz.studies.store import TABLES_VERSION, list_studies, open_study
 from skillviz.studies.time_left import StudyPace, measured
 from skillviz.tasks.project import project_root
 from tests.cli.calls import call
-from tests.studies.tiny_study import few, study_of, tasks
+from tests.studies.tiny_study import few, models_in, study_of, tasks
 
 Done = tuple[StudySpec, Store]
+
+
+def written(folder: Path, study: StudySpec) -> Path:
+    """Write the study's file into this folder; return its path."""
+    path = folder / "study.yaml"
+    path.write_text(study.yaml_text())
+    return path
 
 
 @pytest.fixture(scope="module")
 def done(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Done:
     """Return a small finished study. Tests must not change it."""
-    folder = tmp_path_factory.mktemp("done")
-    study, store = few(tiny), Store(folder / "runs")
-    (folder / "study.yaml").write_text(study.yaml_text())
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SKILLVIZ_FINETUNED", str(folder / "finetuned-models"))
+    folder, study = tmp_path_factory.mktemp("done"), few(tiny)
+    written(folder, study)
+    with models_in(folder) as store:
         assert run_study(study, store).is_whole
     return study, store
 
@@ -67,27 +71,26 @@ def file(done: Done, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder / "study.yaml"
 
 
+@pytest.fixture
+def copy(file: Path, done: Done, tmp_path: Path) -> Store:
+    """Return a copy of the store of the small study, which a test may change."""
+    return Store(shutil.copytree(done[1].root, tmp_path / "runs"))
+
+
 def test_a_dry_run_tells_steps_and_minutes_and_writes_nothing(tiny: Path, tmp_path: Path, user_runs: Path) -> None:
-    path = tmp_path / "study.yaml"
-    path.write_text(few(tiny).yaml_text())
+    path = written(tmp_path, few(tiny))
     before = sorted(tmp_path.rglob("*"))
     said = call("study", "run", path, "--dry-run", "--json")
-    assert said.code == 0, said.err
-    assert (
-        "fine-tune one (sgd, seed 0)" in said.out
-        and "6 of 6 steps to do (" in said.out
-        and "not measured yet" in said.out
-    )
-    assert {step["state"] for step in said.json["steps"]} == {"missing"}
-    assert sorted(tmp_path.rglob("*")) == before
+    words = ("fine-tune one (sgd, seed 0)", "6 of 6 steps to do (", "not measured yet")
+    assert (said.code, [text for text in words if text not in said.out]) == (0, []), said.err
+    assert {step["state"] for step in said.json["steps"]} == {"missing"} and sorted(tmp_path.rglob("*")) == before
 
 
 @pytest.mark.nightly
 def test_status_and_run_of_a_finished_study(file: Path, done: Done) -> None:
-    said = call("study", "status", file, "--json")
-    assert said.code == 0 and said.json["states"] == {"finished": 6} and said.json["left"] == "nothing is left"
-    again = call("study", "run", file, "--json")
-    assert again.code == 0 and again.json["steps"] == {"finished": 0, "skipped": 6, "failed": 0, "not_reached": 0}
+    said, again = (call("study", word, file, "--json") for word in ("status", "run"))
+    assert (said.code, said.json["states"], said.json["left"]) == (0, {"finished": 6}, "nothing is left")
+    assert (again.code, again.json["steps"]) == (0, {"finished": 0, "skipped": 6, "failed": 0, "not_reached": 0})
     assert sorted(again.json["skipped"]) == sorted(run.id for run in done[1].list())
 
 
@@ -113,28 +116,21 @@ def test_tables_without_an_experiment_are_as_declared(done: Done) -> None:
 
 
 @pytest.mark.nightly
-@pytest.mark.usefixtures("file")
-def test_tables_of_another_version_are_made_anew(done: Done, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    study, store = done[0], Store(shutil.copytree(done[1].root, tmp_path / "runs"))
-    assert not run_study(study, store).finished
-    monkeypatch.setattr("skillviz.studies.status.TABLES_VERSION", TABLES_VERSION + 1)
-    assert [step.kind for step in run_study(study, store).finished] == ["table"]
-    assert not run_study(study, store).finished
+def test_tables_of_another_version_are_made_anew(done: Done, copy: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not run_study(done[0], copy).finished
+    monkeypatch.setattr(studies_status, "TABLES_VERSION", TABLES_VERSION + 1)
+    assert [step.kind for step in run_study(done[0], copy).finished] == ["table"]
+    assert not run_study(done[0], copy).finished
 
 
 @pytest.mark.nightly
-@pytest.mark.usefixtures("file")
-def test_scores_stored_by_several_at_once_are_whole(
-    done: Done, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (spec,), store = study_plan(done[0]).scores, Store(shutil.copytree(done[1].root, tmp_path / "runs"))
-    target = score_path(store.root, spec)
-    kept = read_score(target)
+def test_scores_stored_by_several_at_once_are_whole(done: Done, copy: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    (spec,) = study_plan(done[0]).scores
+    target = score_path(copy.root, spec)
+    kept, computed = read_score(target), scored._computed(spec, spec.run_spec("cpu"), Session(), silent)
+    barrier, whole_folder, under_way = Barrier(3), scored.whole_folder, list[int]()
     assert kept is not None
     (target.parent / f".{target.name}.dead.part").mkdir()
-    computed, barrier = scored._computed(spec, spec.run_spec("cpu"), Session(), silent), Barrier(3)
-    monkeypatch.setattr(scored, "_computed", lambda *_: (barrier.wait(60), computed)[1])
-    whole_folder, under_way = scored.whole_folder, []
 
     @contextmanager
     def seen(to: Path, **options: bool) -> Iterator[Path]:
@@ -143,122 +139,121 @@ def test_scores_stored_by_several_at_once_are_whole(
             time.sleep(0.2)
             under_way.append(len(list(to.parent.glob(f".{to.name}.*"))))
 
+    monkeypatch.setattr(scored, "_computed", lambda *_: (barrier.wait(60), computed)[1])
     monkeypatch.setattr(scored, "whole_folder", seen)
     with ThreadPoolExecutor(3) as pool:
-        made = list(pool.map(lambda _: scored.make_score(spec, store, Session(), device="cpu"), range(3)))
-    assert under_way == [1, 1, 1]
-    assert all(score.metrics == kept.metrics for score in made)
+        made = list(pool.map(lambda _: scored.make_score(spec, copy, Session(), device="cpu"), range(3)))
+    assert under_way == [1, 1, 1] and [score.metrics for score in made] == [kept.metrics] * 3
     assert sorted(path.name for path in target.parent.iterdir()) == [".locks", target.name]
 
 
 def test_tables_of_a_study(file: Path, tmp_path: Path) -> None:
     plain = call("study", "table", file, "--json")
-    assert {row["method"] for row in plain.json["rows"]} >= {"ft", "graft_movement"}
     stored = call("study", "table", file, "--name", "scores", "--out", tmp_path / "scores.csv", "--json")
     assert stored.code == 0 and (tmp_path / "scores.csv").read_text().startswith("base,recipe,variant,setting")
     assert stored.json["rows"] == plain.json["rows"]
-    assert {"ft", "graft_retrain"} <= {row["method"] for row in stored.json["rows"]}
+    assert {"ft", "graft_retrain", "graft_movement"} <= {row["method"] for row in stored.json["rows"]}
     missing = call("study", "table", file, "--name", "overlap")
     assert (missing.code, missing.err.count("\n")) == (2, 1) and "it has: " in missing.err
 
 
-def test_a_study_that_is_not_finished_is_told_by_its_runs(file: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("change", "more", "localizers", "words"),
+    [
+        (("  - random", "  - random\n  - biases"), (), {"movement", "random"}, "Not all steps are finished"),
+        (("localizer: movement", "localizer: random"), ("--name", "scores"), None, "as it was before"),
+    ],
+    ids=["not finished", "changed"],
+)
+def test_a_table_says_that_its_file_is_not_finished_or_has_changed(
+    file: Path, tmp_path: Path, change: tuple[str, str], more: tuple[str, ...], localizers: set[str] | None, words: str
+) -> None:
+    """A study that is not finished is told by its runs; the stored table of a changed one is as before."""
     other = tmp_path / "study.yaml"
-    other.write_text(file.read_text().replace("  - random", "  - random\n  - biases"))
-    assert other.read_text() != file.read_text()
-    said = call("study", "table", other, "--json")
-    assert said.code == 0 and {row["localizer"] for row in said.json["rows"]} == {"movement", "random"}
-    assert "Not all steps are finished" in said.err
-
-
-def test_tables_of_a_file_that_has_changed_say_so(file: Path, done: Done, tmp_path: Path) -> None:
-    other = tmp_path / "study.yaml"
-    other.write_text(file.read_text().replace("localizer: movement", "localizer: random"))
-    assert other.read_text() != file.read_text()
-    said, same = (call("study", "table", path, "--name", "scores") for path in (other, file))
-    assert said.code == same.code == 0 and said.out == same.out
-    assert "as it was before" in said.err and "as it was before" not in same.err
+    other.write_text(file.read_text().replace(*change))
+    said, same = (call("study", "table", path, *more, "--json") for path in (other, file))
+    assert (said.code, same.code, words in said.err, words in same.err) == (0, 0, True, False)
+    rows = said.json["rows"]
+    assert {row["localizer"] for row in rows} == localizers if localizers else rows == same.json["rows"]
 
 
 def test_a_wrong_study_ends_with_one_sentence(tiny: Path, tmp_path: Path, user_runs: Path) -> None:
-    path = tmp_path / "study.yaml"
-    path.write_text(study_of(tiny, {"task": tasks(tiny)[0], "recipe": "sdg"}).yaml_text())
-    for command in ("run", "status", "table"):
-        said = call("study", command, path)
+    path = written(tmp_path, study_of(tiny, {"task": tasks(tiny)[0], "recipe": "sdg"}))
+    for said in (call("study", command, path) for command in ("run", "status", "table")):
         assert (said.code, said.err.count("\n")) == (2, 1) and "entry 1" in said.err and "'sdg'" in said.err
     assert not user_runs.exists()
 
 
 def test_a_study_is_packed_without_rankings(file: Path, done: Done, tmp_path: Path) -> None:
     said = call("study", "pack", file, "--to", tmp_path / "packed", "--no-rankings", "--json")
-    assert said.code == 0 and (said.json["runs"], said.json["scores"]) == (2, 1), said.err
+    assert (said.code, said.json["runs"], said.json["scores"]) == (0, 2, 1), said.err
     study, packed = done[0], Store(tmp_path / "packed")
     assert len(packed.list()) == 2 and not packed.unreadable()
     for run in packed.list():
-        assert not packed.verify(run.id) and "ranking.safetensors" not in run.files and len(run.ranking()) == 0
-        assert run.region() == done[1].open(run.id).region()
-    (folder,) = list_studies(packed)
-    assert folder.table("scores").equals(list_studies(done[1])[0].table("scores"))
-    assert not (folder.path / "work").exists()
+        assert (packed.verify(run.id), len(run.ranking()), run.region()) == ([], 0, done[1].open(run.id).region())
+        assert "ranking.safetensors" not in run.files
+    (folder,), (own,) = list_studies(packed), list_studies(done[1])
+    assert folder.table("scores").equals(own.table("scores")) and not (folder.path / "work").exists()
     assert set(status(study, packed).query("kind != 'finetune'")["state"]) == {"finished"}
     assert len(Results(study_plan(study), packed).scores()) == 1
     again = pack(study, done[1], packed)
     assert (again.runs, again.scores, again.there) == (0, 0, 3)
 
 
-def test_a_study_keeps_its_runs_in_one_file(file: Path, done: Done, tmp_path: Path) -> None:
-    store = Store(shutil.copytree(done[1].root, tmp_path / "runs"))
-    one, other = (run.id for run in store.list())
-    said = call("study", "pack", file, "--runs-dir", store.root, "--as-folder", one, "--json")
-    assert said.code == 0 and (said.json["runs"], said.json["there"]) == (1, 1), said.err
-    assert [path.name for path in store.folders()] == [one] and not list(findings(store))
-    kept = store.open(other)
-    assert pack_of(kept.path) == store.root / "studies" / "tiny" / "runs.parquet"
-    for name in ("run.json", *kept.files):
-        assert bytes_of(kept.path, name) == (done[1].root / other / name).read_bytes()
-    assert set(status(done[0], store)["state"]) == {"finished"}
-    assert not run_study(done[0], store).finished
-    assert pack(done[0], store, store).runs == 1 and not store.folders() and len(store.list()) == 2
-    assert pack(done[0], store, store).runs == 0 and len(store.list()) == 2
+def test_a_study_keeps_its_runs_in_one_file(file: Path, done: Done, copy: Store) -> None:
+    one, other = (run.id for run in copy.list())
+    said = call("study", "pack", file, "--runs-dir", copy.root, "--as-folder", one, "--json")
+    assert (said.code, said.json["runs"], said.json["there"]) == (0, 1, 1), said.err
+    assert [path.name for path in copy.folders()] == [one] and not list(findings(copy))
+    kept = copy.open(other)
+    names = ("run.json", *kept.files)
+    assert pack_of(kept.path) == copy.root / "studies" / "tiny" / "runs.parquet"
+    assert {n: bytes_of(kept.path, n) for n in names} == {n: (done[1].root / other / n).read_bytes() for n in names}
+    assert set(status(done[0], copy)["state"]) == {"finished"} and not run_study(done[0], copy).finished
+    packed = [(pack(done[0], copy, copy).runs, len(list(copy.folders())), len(copy.list())) for _ in range(2)]
+    assert packed == [(1, 0, 2), (0, 0, 2)]
 
 
-def test_a_changed_file_is_not_packed(file: Path, done: Done, tmp_path: Path) -> None:
-    store = Store(shutil.copytree(done[1].root, tmp_path / "runs"))
-    path = store.list()[0].path / "history.parquet"
+def test_a_changed_file_is_not_packed(done: Done, copy: Store) -> None:
+    path = copy.list()[0].path / "history.parquet"
     path.write_bytes(path.read_bytes()[:-1] + b"x")
     with pytest.raises(CorruptRun, match="history.parquet"):
-        pack(done[0], store, store)
-    assert len(store.folders()) == 2 and not (store.root / "studies" / "tiny" / "runs.parquet").exists()
+        pack(done[0], copy, copy)
+    assert len(copy.folders()) == 2 and not (copy.root / "studies" / "tiny" / "runs.parquet").exists()
 
 
-def test_what_is_packed_of_other_models_is_packed_anew(file: Path, done: Done, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("note", "field", "other"), [
+    ("base", "fingerprint", "0" * 64), ("task", "definition", "0" * 64), ("task", "definition", ""),
+])  # fmt: skip
+def test_what_is_packed_of_other_models_or_definitions_is_packed_anew(
+    note: str, field: str, other: str, file: Path, done: Done, tmp_path: Path
+) -> None:
     study, packed = done[0], Store(tmp_path / "packed")
     first = pack(study, done[1], packed, as_folders=[run.id for run in done[1].list()])
     (score,) = Snapshot(study_plan(study), packed).of(SCORE).values()
-    old = sorted(run.id for run in packed.list())[0]
-    for path in (score.path / "score.json", packed.open(old).path / "run.json"):
-        path.write_text(path.read_text().replace(score.record.base.fingerprint, "0" * 64))
-    os.rename(packed.open(old).path, packed.root / f"{old}-old")
+    old = packed.open(sorted(run.id for run in packed.list())[0]).path
+    for path in (score.path / "score.json", old / "run.json"):
+        path.write_text(path.read_text().replace(f'"{getattr(getattr(score.record, note), field)}"', f'"{other}"'))
+    old.rename(packed.root / f"{old.name}-old")
     again = pack(study, done[1], packed)
-    assert (first.runs, first.scores) == (2, 1) and (again.runs, again.scores, again.there) == (1, 1, 1)
-    assert next(iter(Snapshot(study_plan(study), packed).of(SCORE).values())).record.base == score.record.base
+    (anew,) = Snapshot(study_plan(study), packed).of(SCORE).values()
+    assert (first.runs, first.scores, again.runs, again.scores, again.there) == (2, 1, 1, 1, 1)
+    assert (anew.record.base, anew.record.task) == (score.record.base, score.record.task)
 
 
-def test_what_cannot_be_packed(done: Done, tiny: Path, store: Store) -> None:
+def test_what_cannot_be_packed(tiny: Path, store: Store) -> None:
     with pytest.raises(BadInput, match="has no tables"):
         pack(few(tiny), store, Store(store.root / "to"))
 
 
 def test_the_time_left_is_measured_on_the_finished_steps(done: Done, file: Path, tiny: Path, store: Store) -> None:
-    fresh = study_plan(few(tiny, finetune={"steps": 600}))
+    fresh, now = study_plan(few(tiny, finetune={"steps": 600})), Snapshot(study_plan(done[0]), done[1])
     assert measured(Snapshot(fresh, store)).words(fresh.steps) == NOT_MEASURED
-    now = Snapshot(study_plan(done[0]), done[1])
-    pace, steps = measured(now), [step for step in now.plan.steps if step.kind != TABLE]
-    took = [now.seconds(step) or 0.0 for step in steps]
-    assert len(pace.measured) == len(took) >= 3
-    assert pace.left(now.plan.steps) == pytest.approx(sum(took)), "a finished step takes as long as it took, on average"
-    assert pace.left(now.plan.steps, workers=2) == pytest.approx(max(sum(took) / 2, *took))
-    assert f"measured on {len(took)} finished steps" in pace.words(now.plan.steps)
+    pace, steps = measured(now), now.plan.steps
+    took = [now.seconds(step) or 0.0 for step in steps if step.kind != TABLE]
+    assert len(pace.measured) == len(took) >= 3 and f"measured on {len(took)} finished steps" in pace.words(steps)
+    left = [pace.left(steps), pace.left(steps, workers=2)]
+    assert left == pytest.approx([sum(took), max(sum(took) / 2, *took)]), "a finished step takes its mean time again"
 
 
 def test_a_kind_without_a_finished_step_is_not_measured(tiny: Path) -> None:
@@ -273,25 +268,22 @@ def test_a_kind_without_a_finished_step_is_not_measured(tiny: Path) -> None:
 def test_the_budget_stops_between_steps(tiny: Path, store: Store) -> None:
     study = few(tiny)
     first = run_study(study, store, budget=1e-9)
-    assert len(first.finished) == 1 and not first.failed and len(first.not_reached) == 5
+    assert (len(first.finished), len(first.failed), len(first.not_reached)) == (1, 0, 5)
     assert status(study, store)["state"].tolist().count("missing") == 5
     assert open_study(first.path).record.status == "cancelled"  # type: ignore[union-attr]
     second = run_study(study, store, budget=1e9)
-    assert second.is_whole and (len(second.skipped), len(second.finished)) == (1, 5)
+    assert (second.is_whole, len(second.skipped), len(second.finished)) == (True, 1, 5)
     assert run_study(study, store, budget=0.0).is_whole, "nothing is left to start"
 
 
 @pytest.mark.nightly
 def test_a_study_runs_as_a_job_and_is_told(tiny: Path, tmp_path: Path, store: Store) -> None:
-    path = tmp_path / "study.yaml"
-    path.write_text(few(tiny).yaml_text())
-    assert jobs.list(store, finished=True, kind="study") == []
-    job = jobs.start_study(path, store)
-    assert (job.name, job.status) == ("tiny", "running")
+    path = written(tmp_path, few(tiny))
+    before, job = jobs.list(store, finished=True, kind="study"), jobs.start_study(path, store)
+    assert (before, job.name, job.status) == ([], "tiny", "running")
     with pytest.raises(StoreError, match="is running"):
         jobs.start_study(path, store)
-    seen = {job.status}
-    ends = time.monotonic() + 120
+    seen, ends = {job.status}, time.monotonic() + 120
     while (job := jobs.status(store, "tiny")).status == "running" and time.monotonic() < ends:
         seen.add(jobs.progress(store, "tiny").title)
         time.sleep(0.05)
@@ -310,23 +302,20 @@ def test_a_study_runs_as_a_job_and_is_told(tiny: Path, tmp_path: Path, store: St
 )
 def test_a_study_that_ended_before_it_began(log: str | None, status: str, tiny: Path, store: Store) -> None:
     """A study cancelled during the check of its models, or written and never run, has not failed."""
-    folder = store.root / "studies" / "tiny"
-    (folder / "work").mkdir(parents=True)
-    (folder / "study.yaml").write_text(few(tiny).yaml_text())
+    work = store.root / "studies" / "tiny" / "work"
+    work.mkdir(parents=True)
+    written(work.parent, few(tiny))
     if log is not None:
-        (folder / "work" / "log.txt").write_text(log and f"about 3 s\n{log}")
+        (work / "log.txt").write_text(log and f"about 3 s\n{log}")
     (job,) = jobs.list(store, finished=True, kind="study")
     assert job.status == status
-    source = Path(str(process.__file__)).read_text()
-    assert f'"{kinds.INTERRUPTED}"' in source, "what a process says that was asked to end"
+    assert f'"{kinds.INTERRUPTED}"' in Path(str(process.__file__)).read_text(), "what a process says when asked to end"
 
 
 @pytest.mark.nightly
 def test_a_cancelled_study_says_so_and_can_go_on(tiny: Path, tmp_path: Path, store: Store) -> None:
-    path, long = tmp_path / "study.yaml", few(tiny, finetune={"steps": 100_000})
-    path.write_text(long.yaml_text())
-    jobs.start_study(path, store)
-    ends = time.monotonic() + 60
+    long, ends = few(tiny, finetune={"steps": 100_000}), time.monotonic() + 60
+    jobs.start_study(written(tmp_path, long), store)
     while jobs.progress(store, "tiny").step is None and time.monotonic() < ends:
         time.sleep(0.05)
     job = jobs.cancel(store, "tiny")
@@ -337,24 +326,37 @@ def test_a_cancelled_study_says_so_and_can_go_on(tiny: Path, tmp_path: Path, sto
 
 RUN = "python -m skillviz study run"
 REPRODUCE = "python -m skillviz reproduce table1 --scale small"
+BY_NAME = f"{RUN} 'my study'"
 
 
+@pytest.mark.parametrize(
+    ("typed", "again"),
+    [
+        (f"{RUN} mine.yaml --runs-dir runs", BY_NAME),
+        (f"{RUN} HERE/mine.yaml", BY_NAME),
+        (f"{RUN} ../mine.yaml", BY_NAME),
+        ("it's one", BY_NAME),
+        (f"{REPRODUCE} --finetuned tuned", BY_NAME),
+        (f"{REPRODUCE} --tasks=sst2,HERE/mine.yaml", BY_NAME),
+        (f"{REPRODUCE} --base ~/me", BY_NAME),
+        (f"{REPRODUCE} --workers 1 --runs-dir HERE", REPRODUCE),
+        (f"{REPRODUCE} --base org/m --workers 1 --runs-dir HERE", f"{REPRODUCE} --base org/m"),
+        (f"{RUN} benchmarks/studies/baselines-minilm.yaml --workers 1 --runs-dir HERE",
+         f"{RUN} benchmarks/studies/baselines-minilm.yaml"),
+        (f"{BY_NAME} --workers 1 --runs-dir HERE", BY_NAME),
+        (f"{RUN} PROJECT/benchmarks/s.yaml", f"{RUN} benchmarks/s.yaml"),
+        (f"{REPRODUCE} --write-only --runs-dir=/tmp/x --json", REPRODUCE),
+        (f"{RUN} benchmarks/s.yaml --partial --dry-run", f"{RUN} benchmarks/s.yaml"),
+        (f"{REPRODUCE} --base '${{SKILLVIZ_REAL}}/m'", f"{REPRODUCE} --base '${{SKILLVIZ_REAL}}/m'"),
+        (None, None),
+    ],
+    ids=str,
+)  # fmt: skip
 def test_a_command_that_means_something_here_alone_runs_the_stored_study(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    typed: str | None, again: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "mine.yaml").write_text("")
     (tmp_path / "tuned").mkdir()
     monkeypatch.chdir(tmp_path)
-    by_name = f"{RUN} 'my study'"
-    for typed in (
-        f"{RUN} mine.yaml --runs-dir runs", f"{RUN} {tmp_path}/mine.yaml", f"{RUN} ../mine.yaml", "it's one",
-        f"{REPRODUCE} --finetuned tuned", f"{REPRODUCE} --tasks=sst2,{tmp_path}/mine.yaml", f"{REPRODUCE} --base ~/me",
-    ):  # fmt: skip
-        assert rerunnable(typed, "my study") == by_name, typed
-    for typed in (REPRODUCE, f"{REPRODUCE} --base org/m", f"{RUN} benchmarks/studies/baselines-minilm.yaml", by_name):
-        assert rerunnable(f"{typed} --workers 1 --runs-dir {tmp_path}", "my study") == typed
-    assert rerunnable(f"{RUN} {project_root()}/benchmarks/s.yaml", "x") == f"{RUN} benchmarks/s.yaml"
-    assert rerunnable(f"{REPRODUCE} --write-only --runs-dir=/tmp/x --json", "x") == REPRODUCE
-    assert rerunnable(f"{RUN} benchmarks/s.yaml --partial --dry-run", "x") == f"{RUN} benchmarks/s.yaml"
-    assert rerunnable(f"{REPRODUCE} --base '${{SKILLVIZ_REAL}}/m'", "x") == f"{REPRODUCE} --base '${{SKILLVIZ_REAL}}/m'"
-    assert rerunnable(None, "x") is None
+    typed = typed and typed.replace("HERE", str(tmp_path)).replace("PROJECT", str(project_root()))
+    assert rerunnable(typed, "my study") == again

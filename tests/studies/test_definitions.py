@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 from unittest.mock import ANY
 
 import pytest
@@ -16,7 +15,6 @@ from skillviz.runs.score import ScoreArtifact, read_score, score_path
 from skillviz.runs.session import Session
 from skillviz.runs.store import Store
 from skillviz.studies.engine import run_study
-from skillviz.studies.pack import _is_same
 from skillviz.studies.plan import study_plan
 from skillviz.studies.task_unions import pair_key
 from skillviz.tasks import registry
@@ -53,38 +51,26 @@ def test_runs_scores_and_kept_logits_know_the_definition(tmp_path: Path) -> None
     study, store = few(tmp_path / "world"), Store(tmp_path / "runs")
     run_study(study, store)
     run, (spec,) = store.list()[0], study_plan(study).scores
-    score = read_score(score_path(store.root, spec))
-    assert score is not None
+    made = [(RunArtifact(run.spec), run), (ScoreArtifact(spec), read_score(score_path(store.root, spec)))]
     assert run.record.task is not None and run.record.task.definition
-    artifact, scoring = RunArtifact(run.spec), ScoreArtifact(spec)
-    assert artifact.changes(run, store, Session()) == scoring.changes(score, store, Session()) == CURRENT
+    assert [artifact.changes(one, store, Session()) for artifact, one in made] == [CURRENT, CURRENT]  # type: ignore[arg-type, attr-defined]
     key = pair_key(Session(), run.spec)
     change(Path(tasks(tmp_path / "world")[0]), metric="f1")
-    assert "definition" in artifact.changes(run, store, Session()).why
-    assert "definition" in scoring.changes(score, store, Session()).why
+    for artifact, one in made:
+        assert "definition" in artifact.changes(one, store, Session()).why  # type: ignore[arg-type, attr-defined]
     assert pair_key(Session(), run.spec) != key
 
 
-@pytest.mark.parametrize(("other", "is_same"), [("", False), ("a", True), ("b", False)])
-def test_a_packed_run_of_another_definition_is_another(other: str, is_same: bool) -> None:
-    def run(definition: str) -> Any:
-        note = SimpleNamespace(fingerprint="f", definition=definition)
-        return SimpleNamespace(record=SimpleNamespace(base=note, finetuned=note, task=note))
-
-    assert _is_same(run("a"), run(other)) is is_same
-
-
-def test_a_graft_says_no_prompt_that_has_changed_since_its_run(tiny: Path) -> None:
+@pytest.mark.parametrize(
+    ("of_run", "is_told", "words"),
+    [(None, True, ""), ("", True, "does not store the definition"), ("of before", False, "has changed since the run")],
+)
+def test_a_graft_says_no_prompt_that_has_changed_since_its_run(
+    tiny: Path, of_run: str | None, is_told: bool, words: str
+) -> None:
     task = registry.task(tasks(tiny)[0])
-
-    def prompt(definition_of_run: str) -> tuple[dict[str, Any], list[str]]:
-        record = SimpleNamespace(readout="prompt", task=SimpleNamespace(definition=definition_of_run))
-        run: Any = SimpleNamespace(record=record, spec=SimpleNamespace(readout="prompt", task=str(task.path)))
-        return prompt_of(run)
-
-    wording = {"template": task.template.masked, "label_words": ANY}
-    assert prompt(definition(task)) == (wording, [])
-    fields, (remark,) = prompt("")
-    assert fields == wording and "does not store the definition" in remark
-    fields, (remark,) = prompt("of before")
-    assert fields == {} and "has changed since the run" in remark
+    note = SimpleNamespace(definition=definition(task) if of_run is None else of_run)
+    record, spec = SimpleNamespace(readout="prompt", task=note), SimpleNamespace(readout="prompt", task=str(task.path))
+    fields, remarks = prompt_of(SimpleNamespace(record=record, spec=spec))  # type: ignore[arg-type]
+    assert fields == ({"template": task.template.masked, "label_words": ANY} if is_told else {})
+    assert words in "".join(remarks) and len(remarks) == bool(words)

@@ -9,9 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skillviz.runs.store import shipped_root
 from skillviz.studies.spec import StudySpec
-from skillviz.studies.store import FILE, FOLDER, read_study
 from skillviz.studies.subject import Subject, bases_of, place, rows_of_base, subject
 from skillviz.tasks.project import project_root
 from tests.studies.fake_tables import BASE, FAKE_TABLES, TASKS
@@ -35,9 +33,9 @@ def own_task(folder: Path, name: str = "mr") -> str:
 
 def test_a_study_names_bases_readouts_files_and_models() -> None:
     found = about(also=["examples/tasks/uci_yelp.yaml"], region={"task": "examples/tasks/snli.yaml"}, finetuned=BASE)
-    assert found.bases == {str(project_root() / BASE)} and found.readouts == {"head"}
+    base = str(project_root() / BASE)
+    assert (found.bases, found.readouts, found.models) == ({base}, {"head"}, {"mr": {base}})
     assert set(found.tasks) == {"mr", "uci_yelp", "snli"}
-    assert found.models == {"mr": {str(project_root() / BASE)}}
 
 
 def test_it_is_the_same_however_its_paths_are_written() -> None:
@@ -61,22 +59,36 @@ def test_a_task_of_one_name_from_another_file_does_not_go_with_it(tmp_path: Path
     assert set(both.tasks) == {"mr", "another"}
 
 
-def test_models_of_other_seeds_go_together_and_those_trained_otherwise_do_not() -> None:
-    made = {"finetuned": None, "recipe": "sgd"}
-    few, more = ({**made, "finetune": {"steps": 60, "seed": seed}} for seed in (0, [0, 1]))
-    assert about(**few).goes_with(about(**more))
-    assert not about(**few).goes_with(about(**made, finetune={"steps": 600, "seed": 0}))
-    assert about(**few).goes_with(about(finetuned=None, recipe="bitfit", finetune={"steps": 600}))
+MADE: dict[str, Any] = {"finetuned": None, "recipe": "sgd", "finetune": {"steps": 60}}
 
 
-@pytest.mark.parametrize("cap", ["max_train", "max_validation", "max_test"])
-def test_models_of_fewer_examples_do_not_go_with_those_of_all(cap: str) -> None:
-    made: dict[str, Any] = {"finetuned": None, "recipe": "sgd", "finetune": {"steps": 60}}
-    assert about(**made, **{cap: 50}).goes_with(about(**made, **{cap: 50}))
-    assert not about(**made, **{cap: 50}).goes_with(about(**made))
-    assert not about(**made, **{cap: 50}).goes_with(about(**made, **{cap: 60}))
-    own = {**made, "finetune": {"steps": 60, cap: 50}}
-    assert about(**own).goes_with(about(**made, **{cap: 50})) and about(**own).goes_with(about(**own, **{cap: 9}))
+@pytest.mark.parametrize(
+    ("one", "other", "goes"),
+    [
+        ({**MADE, "finetune": {"steps": 60, "seed": 0}}, {**MADE, "finetune": {"steps": 60, "seed": [0, 1]}}, True),
+        ({**MADE, "finetune": {"steps": 60, "seed": 0}}, {**MADE, "finetune": {"steps": 600, "seed": 0}}, False),
+        (MADE, {**MADE, "recipe": "bitfit", "finetune": {"steps": 600}}, True),
+        *(
+            case
+            for cap in ("max_train", "max_validation", "max_test")
+            for case in (
+                ({**MADE, cap: 50}, {**MADE, cap: 50}, True),
+                ({**MADE, cap: 50}, MADE, False),
+                ({**MADE, cap: 50}, {**MADE, cap: 60}, False),
+                ({**MADE, "finetune": {"steps": 60, cap: 50}}, {**MADE, cap: 50}, True),
+                (
+                    {**MADE, "finetune": {"steps": 60, cap: 50}},
+                    {**MADE, "finetune": {"steps": 60, cap: 50}, cap: 9},
+                    True,
+                ),
+            )
+        ),
+    ],
+)
+def test_models_go_together_if_they_are_trained_alike_but_for_their_seeds(
+    one: dict[str, Any], other: dict[str, Any], goes: bool
+) -> None:
+    assert about(**one).goes_with(about(**other)) is goes
 
 
 def test_one_of_several_bases_goes_with_studies_of_it_alone() -> None:

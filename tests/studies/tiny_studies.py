@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import yaml
 
 from skillviz.analysis.answers import Answers
 from skillviz.analysis.observations import Observation
@@ -41,19 +41,10 @@ def write_world(folder: Path) -> Path:
     from tests.tiny import tiny_pair, tiny_rows, tiny_task
 
     tiny_pair(folder, readout="prompt")
-    tiny_task(folder, rows=32)
-    content = yaml.safe_load((folder / "task.yaml").read_text())
-    lines = [yaml.safe_dump(row, default_flow_style=True, width=1000).strip() for row in tiny_rows(20, seed=9)]
-    (folder / "other-test.jsonl").write_text("\n".join(_json(line) for line in lines) + "\n")
-    content["name"], content["data"]["test"] = "other", "other-test.jsonl"
-    (folder / "other.yaml").write_text(yaml.safe_dump(content, sort_keys=False))
+    text = tiny_task(folder, rows=32).read_text().replace("test: test.jsonl", "test: other-test.jsonl")
+    (folder / "other.yaml").write_text(text.replace("name: tiny", "name: other"))
+    (folder / "other-test.jsonl").write_text("".join(json.dumps(row) + "\n" for row in tiny_rows(20, seed=9)))
     return folder
-
-
-def _json(line: str) -> str:
-    import json
-
-    return json.dumps(yaml.safe_load(line))
 
 
 def seen(

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from skillviz.runs.store import Store
 from skillviz.studies.spec import StudySpec
 
 REGION = {"localizer": "movement", "size": "5%"}
+
+
+@contextmanager
+def models_in(folder: Path) -> Iterator[Store]:
+    """Keep fine-tuned models in this folder meanwhile; yield a store in it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SKILLVIZ_FINETUNED", str(folder / "finetuned-models"))
+        yield Store(folder / "runs")
 
 
 def tiny_world(folder: Path) -> None:

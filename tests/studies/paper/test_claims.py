@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import Any
+from unittest.mock import ANY
 
 import numpy as np
 import pandas as pd
@@ -44,22 +47,25 @@ def outcome(experiment: str, number: int, *rows: dict[str, object]) -> Verdict:
     return verdicts(experiment, {"differences": pd.DataFrame(rows)}, None)[number]
 
 
+def every_table() -> dict[str, pd.DataFrame]:
+    """Return every table of an invented study."""
+    return {name: make(TASKS, np.random.default_rng(0)) for name, make in FAKE_TABLES.items()}
+
+
 @pytest.mark.parametrize(
-    ("low", "high", "sign", "said"),
-    [(0.1, 0.2, 1, True), (-0.1, 0.2, 1, None), (-0.2, -0.1, 1, False), (-0.2, -0.1, -1, True), (0.1, 0.2, -1, False)],
-)
-def test_an_interval_decides_only_as_a_whole(low: float, high: float, sign: int, said: bool | None) -> None:
-    assert beyond(low, high, 0.0, sign) is said
-
-
-def test_what_has_no_interval_decides_nothing() -> None:
-    assert beyond(NAN, 0.2) is None and beyond(0.1, 0.1) is None and within(NAN, 0.0, 0.03) is None
-
-
-def test_alike_is_an_interval_inside_the_margin() -> None:
-    assert within(-0.02, 0.01, 0.03) is True
-    assert within(-0.02, 0.05, 0.03) is None
-    assert within(0.04, 0.09, 0.03) is False
+    ("judge", "said"),
+    [
+        (lambda: beyond(0.1, 0.2), True), (lambda: beyond(-0.1, 0.2), None), (lambda: beyond(-0.2, -0.1), False),
+        (lambda: beyond(-0.2, -0.1, 0.0, -1), True), (lambda: beyond(0.1, 0.2, 0.0, -1), False),
+        # What has no interval decides nothing.
+        (lambda: beyond(NAN, 0.2), None), (lambda: beyond(0.1, 0.1), None), (lambda: within(NAN, 0.0, 0.03), None),
+        # Alike is an interval inside the margin.
+        (lambda: within(-0.02, 0.01, 0.03), True), (lambda: within(-0.02, 0.05, 0.03), None),
+        (lambda: within(0.04, 0.09, 0.03), False),
+    ],
+)  # fmt: skip
+def test_an_interval_decides_only_as_a_whole(judge: Callable[[], bool | None], said: bool | None) -> None:
+    assert judge() is said
 
 
 @pytest.mark.parametrize(
@@ -110,20 +116,6 @@ def test_equally_good_is_no_difference_from_zero() -> None:
 def test_comparisons_of_calibration_hold_the_debiased_difference() -> None:
     (one,) = outcome("table2", 1, row(metric="ece", value=-0.05, debiased=-0.045)).comparisons
     assert one.debiased == -0.045 and one.limits == (0.0,)
-    (turned,) = outcome("table1", 0, row(a="graft", b="graft_retrain", value=-0.05)).comparisons
-    assert np.isnan(turned.debiased)
-
-
-def test_the_sign_of_a_difference_decides() -> None:
-    better, worse = outcome("table2", 1, row(metric="ece", value=-0.05)), outcome("table2", 1, row(metric="ece"))
-    assert (better.outcome, worse.outcome) == (CONFIRMED, CONTRADICTED)
-    assert outcome("table2", 1, row(metric="ece", value=-0.01)).outcome == INCONCLUSIVE
-
-
-def test_a_row_the_other_way_round_is_turned() -> None:
-    turned = outcome("table1", 0, row(a="graft", b="graft_retrain", value=-0.05))
-    straight = outcome("table1", 0, row(a="graft_retrain", b="graft", value=0.05))
-    assert turned.comparisons == straight.comparisons and turned.outcome == CONFIRMED
 
 
 def test_f1_stands_for_a_task_that_has_it() -> None:
@@ -131,16 +123,18 @@ def test_f1_stands_for_a_task_that_has_it() -> None:
     assert list(of_task_metric(pd.DataFrame(rows))["value"]) == [0.05, -0.05]
 
 
-def test_each_task_is_judged_at_the_size_nearest_to_the_main_one() -> None:
-    rows = pd.DataFrame([row(share=share, value=share) for share in (0.0001, 0.002, 0.1)] + [row("mr", share=0.1)])
-    assert list(at_main(rows, 0.001)["share"]) == [0.002, 0.1]
+@pytest.mark.parametrize(
+    ("shares", "main", "kept"),
+    [((0.0001, 0.002, 0.1), 0.001, [0.002]), ((0.1,), 0.001, [0.1]), ((0.0, 0.001, 0.1), 0.001, [0.001]),
+     ((0.0,), None, [0.0])],
+    ids=["the nearest", "the only one", "an empty region has the smallest size", "an empty region alone"],
+)  # fmt: skip
+def test_each_task_is_judged_at_the_size_nearest_to_the_main_one(
+    shares: tuple[float, ...], main: float | None, kept: list[float]
+) -> None:
+    rows = pd.DataFrame([*(row(share=share) for share in shares), row("mr", share=0.1)])
+    assert list(at_main(rows, main)["share"]) == [*kept, 0.1]
     assert main_share("small") == pytest.approx(0.001) and main_share("own") is None
-
-
-def test_the_default_search_stands_for_the_papers_where_there_are_several() -> None:
-    rows = [row(metric="ece", value=-0.05), row(metric="ece", value=0.05, localizer="learned")]
-    assert len(outcome("table2", 1, *rows).comparisons) == 1
-    assert len(outcome("table2", 1, rows[1]).comparisons) == 1
 
 
 def tuned(task: str = "cr", mean: float = 0.8, **changed: object) -> dict[str, object]:
@@ -163,34 +157,18 @@ def test_of_a_score_of_zero_no_share_is_kept(mean: float) -> None:
 
 
 def test_what_is_kept_is_measured_against_the_same_training_data_and_readout() -> None:
-    scores = (tuned("cr", 0.4, readout="head"), tuned("cr", 0.5), tuned("mr", 0.5))
-    assert kept(*scores)["cr"] == pytest.approx(0.8)
+    assert kept(tuned(mean=0.4, readout="head"), tuned(mean=0.5), tuned("mr", 0.5))["cr"] == pytest.approx(0.8)
 
 
-def test_an_empty_region_has_the_smallest_size() -> None:
-    rows = pd.DataFrame([row(share=share) for share in (0.0, 0.001, 0.1)])
-    assert list(at_main(rows, 0.001)["share"]) == [0.001]
-    assert list(at_main(rows.iloc[:1], None)["share"]) == [0.0]
-
-
-def test_a_part_that_the_model_does_not_have_is_not_judged() -> None:
-    made = {"task": "cr", "localizer": "stagewise", "variant": "", "layer": 0, "is_bias": False, "share": 0.0}
-    rows = [{**made, "seed": seed, "kind": "query", "selected": 10, "total": 1000} for seed in range(3)]
-    assert all(not one.comparisons for one in verdicts("figure10", {"composition": pd.DataFrame(rows)}, None))
-    empty = [{**one, "kind": "value", "selected": 0} for one in rows]
-    assert verdicts("figure10", {"composition": pd.DataFrame(empty)}, None)[0].outcome == NOT_MEASURED
-
-
-def test_a_large_shift_is_what_the_paper_calls_so() -> None:
-    assert large_shift("qnli", "mnli_01") and large_shift("mpqa", "yelp_reviews")
-    assert small_shift("sst2", "imdb") and small_shift("mnli", "snli")
-    assert not large_shift("qnli", "qnli") and not small_shift("qnli", "qnli")
-
-
-def test_only_tasks_that_something_was_learned_after_can_be_forgotten() -> None:
-    tables = {name: FAKE_TABLES[name](TASKS, np.random.default_rng(0)) for name in ("stages", "differences")}
-    naive = verdicts("table4", tables, "small")[0]
-    assert [one.where for one in naive.comparisons] == list(TASKS[:2]) and naive.outcome == CONFIRMED
+@pytest.mark.parametrize(
+    ("task", "other", "shift"),
+    [
+        ("qnli", "mnli_01", "large"), ("mpqa", "yelp_reviews", "large"), ("sst2", "imdb", "small"),
+        ("mnli", "snli", "small"), ("qnli", "qnli", ""),
+    ],
+)  # fmt: skip
+def test_a_shift_is_large_where_the_paper_calls_it_so(task: str, other: str, shift: str) -> None:
+    assert (large_shift(task, other), small_shift(task, other)) == (shift == "large", shift == "small")
 
 
 def test_where_the_paper_claims_nothing_there_is_no_verdict() -> None:
@@ -200,56 +178,18 @@ def test_where_the_paper_claims_nothing_there_is_no_verdict() -> None:
 @pytest.mark.cases(6, 5)
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_every_claim_is_judged_or_says_that_it_was_not_tested(name: str) -> None:
-    tables = {table: made(TASKS, np.random.default_rng(0)) for table, made in FAKE_TABLES.items()}
-    assert all(one.outcome == NOT_MEASURED for one in verdicts(name, {}, "small"))
-    for one in verdicts(name, tables, "small"):
-        assert all(np.isfinite((c.value, c.low, c.high)).all() for c in one.comparisons)
-
-
-def test_a_planted_result_turns_the_verdict() -> None:
-    tables = {table: made(TASKS, np.random.default_rng(0)) for table, made in FAKE_TABLES.items()}
-    gap = tables["isolation"].assign(value=lambda t: -t["value"], low=-0.2, high=-0.1)
-    before, after = (
-        verdicts("figure8", {**tables, "isolation": table}, "small")[0] for table in (tables["isolation"], gap)
-    )
-    assert (before.outcome, after.outcome) == (CONFIRMED, CONTRADICTED)
-
-
-def test_confidence_near_one_is_counted_from_the_histogram() -> None:
-    edges = [(0.5, 0.95), (0.95, 1.0)]
-    told = {"tuned": ("finetuned", NAN, (100, 500)), "graft": ("grafted", 0.01, (400, 200))}
-    rows = [
-        {"task": "qnli", "state": s, "size": 1000 * share, "share": share, "low_edge": lo, "high_edge": hi, "count": c,
-         "correct": c, "n": 600}
-        for s, share, counts in told.values()
-        for (lo, hi), c in zip(edges, counts, strict=True)
-    ]  # fmt: skip
-    (found,) = verdicts("figure6", {"histogram": pd.DataFrame(rows)}, None)
-    assert found.comparisons[0].value == pytest.approx(500 / 600 - 200 / 600) and found.outcome == CONFIRMED
-
-
-def test_the_middle_and_kinds_are_measured_against_the_fair_share() -> None:
-    rows = [
-        {"task": "cr", "localizer": "stagewise", "variant": "", "seed": seed, "layer": layer, "kind": "value",
-         "is_bias": False,
-         "selected": (90 if layer in (1, 2) else 10) + seed, "total": 1000, "share": 0.0, "density_ratio": 0.0}
-        for seed in range(3)
-        for layer in range(4)
-    ]  # fmt: skip
-    (middle,) = verdicts("figure9", {"composition": pd.DataFrame(rows)}, None)
-    assert middle.comparisons[0].value == pytest.approx(1.79, abs=0.02) and middle.outcome == CONFIRMED
-    value, feedforward, _ = verdicts("figure10", {"composition": pd.DataFrame(rows)}, None)
-    assert value.comparisons[0].value == pytest.approx(1) and CONFIRMED not in (value.outcome, feedforward.outcome)
+    assert {one.outcome for one in verdicts(name, {}, "small")} <= {NOT_MEASURED}
+    found = [(c.value, c.low, c.high) for one in verdicts(name, every_table(), "small") for c in one.comparisons]
+    assert np.isfinite(found).all()
 
 
 def test_the_mean_of_a_claim_has_the_mean_of_its_ends() -> None:
     several = [Comparison(str(n), *ends, None) for n, ends in enumerate([(0.1, 0.0, 0.3), (0.2, 0.1, 0.3)])]
-    mean = Verdict("claim", (*several, Comparison("without", 9.0, NAN, NAN, None))).mean
-    assert mean is not None and mean.where == "mean of 2"
-    assert (mean.value, mean.low, mean.high) == pytest.approx((0.15, 0.05, 0.3))
-    assert Verdict("claim", ()).mean is None
-    (only,) = (Verdict("claim", (Comparison("only", 0.4, NAN, NAN, None),)).mean,)
-    assert only is not None and only.value == 0.4 and np.isnan(only.low)
+    without = Comparison("without", 9.0, NAN, NAN, None)
+    mean, only = Verdict("claim", (*several, without)).mean, Verdict("claim", (without,)).mean
+    assert mean is not None and only is not None and Verdict("claim", ()).mean is None
+    assert (mean.value, mean.low, mean.high) == pytest.approx((0.15, 0.05, 0.3)) and mean.where == "mean of 2"
+    assert only.value == 9.0 and np.isnan(only.low)
 
 
 def test_the_mean_interval_covers_however_the_comparisons_depend() -> None:
@@ -291,27 +231,99 @@ def test_along_fine_tuning_the_first_gap_and_its_last_change_are_judged(
     assert (first.supports, last.supports) == said and first.is_paired and last.is_paired
 
 
-def test_a_table_without_gaps_leaves_the_claims_untested() -> None:
-    found = verdicts("figure15", {"checkpoints": pd.DataFrame(along("finetuned", step_50=0.8))}, None)
-    assert [verdict.outcome for verdict in found] == [NOT_MEASURED, NOT_MEASURED]
+def make_up(kind: str, selected: Callable[[int], int], layers: int = 4) -> dict[str, pd.DataFrame]:
+    """Return the make-up of three regions: so many entries of 1,000 of this kind in each layer, and more by seed."""
+    told = {"task": "cr", "localizer": "stagewise", "variant": "", "is_bias": False, "total": 1000}
+    rows = [{**told, "seed": seed, "layer": layer, "kind": kind, "selected": selected(layer) + seed * (layers > 1)}
+            for seed in range(3) for layer in range(layers)]  # fmt: skip
+    return {"composition": pd.DataFrame(rows).assign(share=0.0, density_ratio=0.0)}
+
+
+# 500 of 600 examples of the model are near 1, and 200 of the graft.
+CERTAIN = pd.DataFrame(
+    [("finetuned", NAN, 0.5, 0.95, 100), ("finetuned", NAN, 0.95, 1.0, 500), ("grafted", 0.01, 0.5, 0.95, 400),
+     ("grafted", 0.01, 0.95, 1.0, 200)], columns=["state", "share", "low_edge", "high_edge", "count"],
+).assign(task="qnli", n=600, size=lambda rows: 1000 * rows["share"], correct=lambda rows: rows["count"])  # fmt: skip
+IN_MIDDLE = make_up("value", lambda layer: 90 if layer in (1, 2) else 10)
+TURNED = every_table()["isolation"].assign(value=lambda rows: -rows["value"], low=-0.2, high=-0.1)
+VERDICTS: dict[str, tuple[Callable[[], Verdict], str, list[Any]]] = {
+    "lower is better": (lambda: outcome("table2", 1, row(metric="ece", value=-0.05)), CONFIRMED, [-0.05]),
+    "higher is worse": (lambda: outcome("table2", 1, row(metric="ece")), CONTRADICTED, [0.05]),
+    "zero within": (lambda: outcome("table2", 1, row(metric="ece", value=-0.01)), INCONCLUSIVE, [-0.01]),
+    "a row": (lambda: outcome("table1", 0, row(a="graft_retrain", b="graft")), CONFIRMED, [0.05]),
+    "and the other way round": (
+        lambda: outcome("table1", 0, row(a="graft", b="graft_retrain", value=-0.05)), CONFIRMED, [0.05]
+    ),
+    "the default search for the paper's": (
+        lambda: outcome("table2", 1, row(metric="ece", value=-0.05), row(metric="ece", localizer="learned")),
+        CONFIRMED, [-0.05],
+    ),
+    "the paper's alone": (lambda: outcome("table2", 1, row(metric="ece", localizer="learned")), CONTRADICTED, [0.05]),
+    "forgotten": (lambda: verdicts("table4", every_table(), "small")[0], CONFIRMED, [ANY] * 2),
+    "isolated": (lambda: verdicts("figure8", every_table(), "small")[0], CONFIRMED, [pytest.approx(0.15)]),
+    "a planted result": (
+        lambda: verdicts("figure8", {**every_table(), "isolation": TURNED}, "small")[0],
+        CONTRADICTED, [pytest.approx(-0.15)],
+    ),
+    "confidence near one": (
+        lambda: verdicts("figure6", {"histogram": CERTAIN}, None)[0], CONFIRMED, [pytest.approx(500 / 600 - 200 / 600)]
+    ),
+    "the middle against its fair share": (
+        lambda: verdicts("figure9", IN_MIDDLE, None)[0], CONFIRMED, [pytest.approx(1.79, abs=0.02)]
+    ),
+    "a kind against its fair share": (
+        lambda: verdicts("figure10", IN_MIDDLE, None)[0], NOT_MEASURED, [pytest.approx(1)]
+    ),
+    "a kind that there is not": (lambda: verdicts("figure10", IN_MIDDLE, None)[1], NOT_MEASURED, []),
+    **{
+        f"part {number} that the model does not have": (
+            lambda number=number: verdicts("figure10", make_up("query", lambda layer: 10, layers=1), None)[number],
+            NOT_MEASURED, [],
+        )
+        for number in range(3)
+    },
+    "an empty region": (
+        lambda: verdicts("figure10", make_up("value", lambda layer: 0, layers=1), None)[0], NOT_MEASURED, []
+    ),
+    **{
+        f"claim {number} without gaps": (
+            lambda number=number: verdicts(
+                "figure15", {"checkpoints": pd.DataFrame(along("finetuned", step_50=0.8))}, None
+            )[number], NOT_MEASURED, [],
+        )
+        for number in range(2)
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("judge", "wanted", "values"), VERDICTS.values(), ids=VERDICTS)
+def test_a_verdict_is_made_of_its_comparisons(judge: Callable[[], Verdict], wanted: str, values: list[Any]) -> None:
+    found = judge()
+    assert (found.outcome, [one.value for one in found.comparisons]) == (wanted, values)
+
+
+def test_only_tasks_that_something_was_learned_after_can_be_forgotten() -> None:
+    assert [one.where for one in verdicts("table4", every_table(), "small")[0].comparisons] == list(TASKS[:2])
+
+
+UNPAIRED = {"a": "graft", "b": "graft_movement", "over": "examples and seeds, unpaired"}
 
 
 def test_what_is_not_paired_says_so_and_what_has_no_interval_is_counted() -> None:
-    unpaired = {"a": "graft", "b": "graft_movement", "over": "examples and seeds, unpaired"}
-    rows = [row("cr", **unpaired), row("mr", **{**unpaired, "over": "examples and seeds"})]
-    found = outcome("figure2", 0, *rows, row("sst2", **{**unpaired, "low": NAN, "high": NAN, "over": ""}))
-    said = [words.value_words(one) for one in found.comparisons]
-    assert said == [
+    changes = ({}, {"over": "examples and seeds"}, {"low": NAN, "high": NAN, "over": ""})
+    found = outcome("figure2", 0, *(row(task, **UNPAIRED | own) for task, own in zip(TASKS, changes, strict=False)))
+    assert [words.value_words(one) for one in found.comparisons] == [
         "+5.0 points, 95%, not paired: 3.0–7.0", "+5.0 points, 95%: 3.0–7.0", "+5.0 points, 95%: no interval",
     ]  # fmt: skip
     assert words.support(found) == "2 of 2 comparisons support it; 1 more is not measured"
-    first, last = (
-        row(share=share, value=value, a="graft", b="graft_movement", over="")
-        for share, value in ((0.001, 0.09), (0.1, 0.03))
-    )
-    (shrinks,) = outcome("figure2", 2, first, last).comparisons
-    reach = math.hypot(0.02, 0.02)  # joined as squares (Zou and Donner 2008), not added
+
+
+def test_ends_of_a_difference_of_two_sizes_are_joined_as_squares() -> None:
+    """As in Zou and Donner (2008), not added; the difference is not paired, nor is a mean of such."""
+    rows = (row(share=share, value=value, **UNPAIRED) for share, value in ((0.001, 0.09), (0.1, 0.03)))
+    ((shrinks,), reach) = outcome("figure2", 2, *rows).comparisons, math.hypot(0.02, 0.02)
+    several, alone = (Verdict("claim", (shrinks,) * count) for count in (2, 1))
     assert (shrinks.value, shrinks.low, shrinks.high) == pytest.approx((0.06, 0.06 - reach, 0.06 + reach))
-    assert not shrinks.is_paired and "not paired" in words.value_words(shrinks)
-    assert not Verdict("claim", (shrinks, shrinks)).mean.is_paired
-    assert "(not paired)" in evidence(Verdict("claim", (shrinks,)), Verdict("claim", ()))["where"].iloc[0]
+    assert several.mean is not None and (shrinks.is_paired, several.mean.is_paired) == (False, False)
+    assert "not paired" in words.value_words(shrinks)
+    assert "(not paired)" in evidence(alone, Verdict("claim", ()))["where"].iloc[0]

@@ -12,10 +12,8 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 from skillviz.models.preflight import preflight
 from skillviz.studies.paper.experiments import EXPERIMENTS
 from skillviz.tasks import registry
-from skillviz.tasks.paper import TASKS
 from tests.cli.calls import PROJECT, call
 from tests.random_roberta import BASE, VOCABULARY, random_roberta, roberta_tokenizer
-from tests.scripts import script
 
 TASK = "examples/tasks/{}.yaml"
 WORDS = ("terrible", "great")
@@ -43,30 +41,11 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def asked(name: str, base: Path, stored: Path) -> list[object]:
     """Return the command of an experiment at the paper's scale, reduced to a few examples and steps."""
-    several = name in ("figure8", "table4")  # one model of several tasks
-    tasks = [TASK.format("mr"), *([TASK.format("cr")] if several else [])]
+    tasks = [TASK.format(task) for task in (("mr", "cr") if name in ("figure8", "table4") else ("mr",))]
     also = ["--also", TASK.format("uci_yelp")] if EXPERIMENTS[name].on_other_data else []
     few = ["--k-shot", 4, "--train-steps", 1, "--steps", 2, "--max-test", 16]
     where = ["--runs-dir", stored / "runs", "--workers", 1, "--json"]
     return ["reproduce", name, "--scale", "paper", "--base", base, "--tasks", ",".join(tasks), *also, *few, *where]
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("name", EXPERIMENTS)
-def test_an_experiment_of_the_paper_from_end_to_end(
-    name: str, base: Path, stored: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("SKILLVIZ_FINETUNED", str(stored / "finetuned-models"))
-    from_end_to_end(name, base, stored)
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("name", EXPERIMENTS)
-def test_an_experiment_of_the_paper_on_a_model_of_roberta_base_s_shape(
-    name: str, whole_base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("SKILLVIZ_FINETUNED", str(tmp_path / "finetuned-models"))
-    from_end_to_end(name, whole_base, tmp_path)
 
 
 @pytest.fixture(scope="module")
@@ -82,25 +61,25 @@ def public(base: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+WAYS = {
+    "base": EXPERIMENTS, "whole_base": EXPERIMENTS, "public": [n for n in EXPERIMENTS if n not in TRAIN_THEIR_OWN]
+}  # fmt: skip
+
+
 @pytest.mark.nightly
-@pytest.mark.parametrize("name", [name for name in EXPERIMENTS if name not in TRAIN_THEIR_OWN])
-def test_an_experiment_of_the_paper_with_a_public_fine_tuned_model(
-    name: str, base: Path, public: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("way", "name"), [(way, name) for way, names in WAYS.items() for name in names])
+def test_an_experiment_of_the_paper_from_end_to_end(
+    way: str, name: str, stored: Path, tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("SKILLVIZ_FINETUNED", str(tmp_path / "finetuned-models"))
-    from_end_to_end(name, base, tmp_path, "--finetuned", public)
-
-
-def from_end_to_end(name: str, base: Path, stored: Path, *more: object) -> None:
-    """Request the experiment, run it, and check that nothing is left to do."""
-    words = [*asked(name, base, stored), *more]
-    wanted = call(*words, "--dry-run").json
-    assert wanted["unknown"] == 0
-    said = call(*words)
+    """On a small base, on one of roberta-base's shape, and with a public fine-tuned model, nothing is left to do."""
+    folder, model = stored if way == "base" else tmp_path, request.getfixturevalue(way)
+    monkeypatch.setenv("SKILLVIZ_FINETUNED", str(folder / "finetuned-models"))
+    base, more = (request.getfixturevalue("base"), ["--finetuned", model]) if way == "public" else (model, [])
+    words = [*asked(name, base, folder), *more]
+    wanted, said, after = call(*words, "--dry-run").json, call(*words), call(*words, "--dry-run").json
     assert said.code == 0, said.err
-    assert said.json["finished"] == wanted["left"] and not said.json["failed"]
-    assert set(EXPERIMENTS[name].makes) <= set(said.json["rows"])
-    assert call(*words, "--dry-run").json["left"] == 0
+    assert (wanted["unknown"], after["left"], said.json["finished"]) == (0, 0, wanted["left"])
+    assert not said.json["failed"] and set(EXPERIMENTS[name].makes) <= set(said.json["rows"])
 
 
 def test_the_random_model_has_the_rules_of_roberta(base: Path) -> None:
@@ -109,17 +88,13 @@ def test_the_random_model_has_the_rules_of_roberta(base: Path) -> None:
     assert (config["model_type"], config["max_position_embeddings"], config["pad_token_id"]) == ("roberta", 514, 1)
     assert "lm_head.decoder.weight" not in pair.base.tensors, "the output matrix is the embedding"
     tokenizer = roberta_tokenizer(WORDS)
-    pieces = tokenizer.tokenize("It was <mask>.")  # the mask includes the space before it
-    assert [piece.strip() for piece in pieces[-2:]] == ["<mask>", "."] and "Ġ" not in pieces
-    assert tokenizer("a")["input_ids"][0::2] == [0, 2]
-    assert [len(tokenizer.tokenize(f" {word}")) for word in WORDS] == [1, 1]
+    pieces = [piece.strip() for piece in tokenizer.tokenize("It was <mask>.")]
+    assert pieces[-2:] == ["<mask>", "."] and "Ġ" not in pieces, "the mask includes the space before it"
+    assert tokenizer("a")["input_ids"][0::2] == [0, 2] and {len(tokenizer.tokenize(f" {w}")) for w in WORDS} == {1}
 
 
 @pytest.mark.slow
-def test_label_words_of_several_tokens_are_refused_in_a_sentence(
-    base: Path, stored: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("SKILLVIZ_FINETUNED", str(tmp_path / "finetuned-models"))
+def test_label_words_of_several_tokens_are_refused_in_a_sentence(base: Path, tmp_path: Path) -> None:
     content = yaml.safe_load((PROJECT / TASK.format("mr")).read_text())
     content["data"] = {name: str(PROJECT / "examples/tasks" / path) for name, path in content["data"].items()}
     content["label_words"]["masked"] = ["abysmal-ish", "great"]
