@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from skillviz.ui.pages import continual
-from tests.show.test_interpolation import plain
+from tests.tables import plain
 from tests.ui.test_chip import chips
 
 ORDER = ("a", "b")

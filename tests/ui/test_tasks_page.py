@@ -9,7 +9,7 @@ from skillviz.plots.tasks import CHOSEN, SINGLE, UNION_OF
 from skillviz.show import tasks as exhibits
 from skillviz.show.tasks import NO_INTERVALS
 from skillviz.ui.pages import tasks
-from tests.show.test_interpolation import plain
+from tests.tables import plain
 from tests.ui.test_chip import chips
 
 
