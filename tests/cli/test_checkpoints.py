@@ -8,20 +8,22 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from safetensors.numpy import load_file
 
 from skillviz.analysis.checkpoint_series import checkpoint_points, series_of, size_needed
 from skillviz.analysis.observations import of_run
 from skillviz.analysis.recovered import recovered
 from skillviz.commands.checkpoints import steps_of
 from skillviz.errors import BadInput
+from skillviz.models.pair import load_pair
 from skillviz.plots.checkpoints import PANELS
 from skillviz.runs.produce import produce
 from skillviz.runs.run import Run
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store, shipped_root
-from tests.cli.calls import call
+from tests.cli.calls import call, done, refused
+from tests.cli.conftest import Members
 from tests.fake_run import STATES, fake_run
+from tests.refused import refused as refused_calls
 from tests.tiny import tiny_pair
 
 
@@ -35,102 +37,97 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return base, folder / "out"
 
 
+@pytest.fixture(scope="module")
+def words(trained: tuple[Path, Path], task_file: Path) -> Members:
+    """Return the command for the series, without its checkpoints and its folder of runs."""
+    more = ("--method", "movement", "--size", "5%", "50%", "100%", "--device", "cpu", "--json")
+    return "checkpoints", "--base", trained[0], "--task", task_file, *more
+
+
 @pytest.mark.nightly
-def test_a_series_along_training(trained: tuple[Path, Path], task_file: Path, tmp_path: Path) -> None:
-    words = ("checkpoints", "--base", trained[0], "--checkpoints", trained[1], "--task", task_file, "--method")
-    more = ("movement", "--size", "5%", "50%", "100%", "--device", "cpu", "--runs-dir", tmp_path, "--json")
-    said = call(*words, *more)
-    assert said.code == 0, said.err
+def test_a_series_along_training(trained: tuple[Path, Path], words: Members, tmp_path: Path) -> None:
+    words, csv, html = (
+        (*words, "--checkpoints", trained[1], "--runs-dir", tmp_path),
+        tmp_path / "x.csv",
+        tmp_path / "x.html",
+    )
+    said = done(*words)
     table = said.json["checkpoints"]
     assert [row["step"] for row in table] == [9, 30, 100]  # by number, not by name
-    assert table[-1]["held_of_last"] == table[-1]["iou"] == 1 and table[-1]["chance_iou"] is None
-    assert all(0 <= row["iou"] < 1 and row["iou"] <= row["held_of_last"] for row in table[:-1])
-    assert len(Store(tmp_path).list()) == 3
-    for row in table:
-        run = Store(tmp_path).open(row["run_id"])
-        error = run.record.metrics["test"].states["grafted"]["ece"]
-        ends = row["grafted_ece"], row["grafted_ece_debiased"], row["grafted_ece_low"], row["grafted_ece_high"]
-        assert ends == (error.value, error.debiased, error.low, error.high)
-        assert row["finetuned_low"] <= row["finetuned"] <= row["finetuned_high"]
+    assert [table[-1][name] for name in ("held_of_last", "iou", "chance_iou")] == [1, 1, None]
+    assert [row["step"] for row in table[:-1] if 0 <= row["iou"] < 1 and row["iou"] <= row["held_of_last"]] == [9, 30]
     runs = Store(tmp_path).list()
     series = series_of(runs[0], runs)
-    assert sorted(series) == [9, 30, 100] and series_of(runs[0], runs[:1]) == {}
+    assert sorted(series) == [9, 30, 100] and len(runs) == 3 and series_of(runs[0], runs[:1]) == {}
     last = runs[-1].record  # the model of the folder itself took all steps
     folder, note = last.spec.finetuned.rpartition("/")[0], last.finetuned
     assert note is not None
-    own = last.model_copy(update={
-        "spec": last.spec.model_copy(update={"finetuned": folder}), "finetuned": note.model_copy(update={"steps": 400}),
-    })  # fmt: skip
-    whole = series_of(Run(runs[-1].path, own), [*runs, Run(runs[-1].path, own)])
-    assert sorted(whole) == [9, 30, 100, 400]
-    unknown = own.model_copy(update={"finetuned": note.model_copy(update={"steps": None})})
-    assert series_of(Run(runs[-1].path, unknown), runs) == {}
+
+    def after(steps: int | None) -> Run:
+        spec = last.spec.model_copy(update={"finetuned": folder})
+        record = last.model_copy(update={"spec": spec, "finetuned": note.model_copy(update={"steps": steps})})
+        return Run(runs[-1].path, record)
+
+    assert (
+        sorted(series_of(after(400), [*runs, after(400)])) == [9, 30, 100, 400] and series_of(after(None), runs) == {}
+    )
     points = checkpoint_points(series)
     of = points.set_index(["what", "metric", "step"])["value"]
-    needed = points[points["what"] == "needed"].set_index("step")
+    needed = points[points["what"] == "needed"].set_index("step")["value"] * runs[0].record.d
     for row in table:  # the table and the figure use the same rule
-        size = needed["value"].get(row["step"], np.nan) * runs[0].record.d
-        assert row["size_needed"] == (None if np.isnan(size) else pytest.approx(size))
-    for row in table:
-        step, metric = row["step"], Store(tmp_path).open(row["run_id"]).record.metric
-        assert of["finetuned", metric, step] == row["finetuned"] and of["grafted", "ece", step] == row["grafted_ece"]
-        assert of["shared", "overlap", step] == row["held_of_last"]
-    again = call(*words, *more)
-    assert again.json == said.json and again.err.count("already exists") == 3
-    assert len(Store(tmp_path).list()) == 3
-    csv, html = tmp_path / "series.csv", tmp_path / "series.html"
-    call(*words, *more, "--out", csv, "--report", html)
-    assert list(pd.read_csv(csv)["step"]) == [9, 30, 100]
+        record, step = Store(tmp_path).open(row["run_id"]).record, row["step"]
+        error = record.metrics["test"].states["grafted"]["ece"]
+        ends = row["grafted_ece"], row["grafted_ece_debiased"], row["grafted_ece_low"], row["grafted_ece_high"]
+        assert ends == (error.value, error.debiased, error.low, error.high)
+        assert row["finetuned_low"] <= row["finetuned"] <= row["finetuned_high"]
+        drawn = [of["finetuned", record.metric, step], of["grafted", "ece", step], of["shared", "overlap", step]]
+        assert drawn == [row["finetuned"], row["grafted_ece"], row["held_of_last"]]
+        assert row["size_needed"] == (pytest.approx(needed[step]) if needed.notna().get(step) else None)
+    again = call(*words)
+    assert (again.json, again.err.count("already exists"), len(Store(tmp_path).list())) == (said.json, 3, 3)
+    call(*words, "--out", csv, "--report", html)
     text = html.read_text(encoding="utf-8")
-    drawn = len(PANELS) - 1  # with top movement alone, no panel shows the overlap with a search
-    assert text.count('data-figure="') == drawn and "Size that recovers the gain" in text
-    refused = call(*words, *more, "--report", tmp_path / "nowhere" / "x.html")
-    assert refused.code == 2 and "name a file in a folder that exists" in refused.err
+    assert list(pd.read_csv(csv)["step"]) == [9, 30, 100] and "Size that recovers the gain" in text
+    # With top movement alone, no panel shows the overlap with a search.
+    assert text.count('data-figure="') == len(PANELS) - 1
+    refused(call(*words, "--report", tmp_path / "nowhere" / "x.html"), "name a file in a folder that exists")
 
 
 def test_the_lead_over_top_movement_is_paired_and_the_overlap_is_by_seed() -> None:
     """Two planted searches of one checkpoint use the same examples; one is right more often."""
     runs = stored_runs()
     points = checkpoint_points({5: runs, 7: runs[:1]})
-    (lead,) = points[points["what"] == "lead"].to_dict("records")
-    values = [run.record.metrics["test"].states["grafted"]["accuracy"].value for run in runs]
-    assert lead["step"] == 5 and lead["value"] == pytest.approx(values[0] - values[1])
-    assert lead["low"] < lead["value"] < lead["high"]
-    states = runs[0].record.metrics["test"].states
-    gap = points[points["what"] == "gap"].set_index("step")
-    assert list(gap.index) == [5, 7] and set(gap["localizer"]) == {"stagewise"}
-    assert gap["value"].tolist() == pytest.approx([values[0] - states["finetuned"]["accuracy"].value] * 2)
-    (change,) = points[points["what"] == "gap_change"].to_dict("records")
-    assert (change["step"], change["value"]) == (7, 0.0), "the same model again has the same gap"
-    assert -0.01 < change["low"] < 0 < change["high"] < 0.01, "paired: the same predictions on the same examples"
+    found = {what: rows for what, rows in points.groupby("what")}
     of = points.set_index(["what", "localizer", "step"])["value"]
-    assert dict(of["shared"]) == {("stagewise", 5): 1.0, ("stagewise", 7): 1.0}  # top movement has no previous region
     search, movement = (run.region() for run in runs)
+    values = [run.record.metrics["test"].states["grafted"]["accuracy"].value for run in runs]
+    tuned = runs[0].record.metrics["test"].states["finetuned"]["accuracy"].value
+    (lead,), (change,) = (found[what].to_dict("records") for what in ("lead", "gap_change"))
+    assert (lead["step"], lead["value"]) == (5, pytest.approx(values[0] - values[1]))
+    assert dict(of["gap"]) == {("stagewise", step): pytest.approx(values[0] - tuned) for step in (5, 7)}
+    assert (change["step"], change["value"]) == (7, 0.0), "the same model again has the same gap"
+    assert lead["low"] < lead["value"] < lead["high"]
+    assert -0.01 < change["low"] < 0 < change["high"] < 0.01, "paired: the same predictions on the same examples"
+    assert dict(of["shared"]) == {("stagewise", 5): 1.0, ("stagewise", 7): 1.0}  # top movement has no previous region
     assert dict(of["alike"]) == {("stagewise", 5): (search & movement).size / movement.size}
-    held = of["held"]
-    assert set(held.index) == {("stagewise", 5), ("movement", 5), ("stagewise", 7)}
-    assert search.share < held["stagewise", 5] < held["movement", 5] < 1, "no region of its size holds more"
+    held = dict(of["held"])
+    assert held.keys() == {("stagewise", 5), ("movement", 5), ("stagewise", 7)}
     assert held["stagewise", 7] == held["stagewise", 5]
+    assert search.share < held["stagewise", 5] < held["movement", 5] < 1, "no region of its size holds more"
 
 
 def test_the_movement_in_a_region_is_that_of_its_entries(trained: tuple[Path, Path], task_file: Path) -> None:
-    base, steps = (load_file(folder / "model.safetensors") for folder in (trained[0], trained[1] / "checkpoint-100"))
-    store = Store(trained[1].parent / "held")
+    tuned = trained[1] / "checkpoint-100"
     spec = RunSpec(
-        base=str(trained[0]), finetuned=str(trained[1] / "checkpoint-100"), task=str(task_file), sizes=("5%",),
-        localizer="random", device="cpu",
+        base=str(trained[0]), finetuned=str(tuned), task=str(task_file), sizes=("5%",), localizer="random",
+        device="cpu",
     )  # fmt: skip
-    run = produce(spec, store)
-    region = run.region()
-
-    def values(model: dict[str, np.ndarray], name: str) -> np.ndarray:
-        return model.get(name, model.get(name.removeprefix("bert."))).astype(float).ravel()
-
-    movement = {name: values(steps, name) - values(base, name) for name in region.shapes}
-    inside = sum((movement[name][region.indices[name]] ** 2).sum() for name in region.indices)
+    run = produce(spec, Store(trained[1].parent / "held"))
+    pair, region = load_pair(trained[0], tuned, device="cpu"), run.region()
+    moved = (pair.finetuned - pair.base).double() ** 2
     points = checkpoint_points({1: [run]})
     held = points.loc[points["what"] == "held", "value"].item()
-    assert held == pytest.approx(inside / sum((part**2).sum() for part in movement.values()), rel=1e-5)
+    assert held == pytest.approx(float(moved[region.flat()].sum() / moved.sum()), rel=1e-5)
 
 
 def stored_runs() -> list[Run]:
@@ -144,31 +141,35 @@ def test_the_size_needed_is_that_of_the_table_recovered(tmp_path: Path, monkeypa
     """Some runs reach the gain and one does not; for that one, the largest size gives its recovered share."""
     runs = [*stored_runs(), fake_run(Store(tmp_path))]
     monkeypatch.setitem(STATES, "grafted", (0.6, 2.6, 0.85))
-    found_on = []
+    found_on = set()
     for run in (*runs, fake_run(Store(tmp_path), seed=1)):
         (row,) = recovered([one for one in of_run(run) if one.task == one.id_task]).to_dict("records")
         found = size_needed(run)
-        found_on.append(row["reached_on"])
-        assert (
-            found["recovered"] == row["gain"] and found["low"] == row["gain_low"] and found["high"] == row["gain_high"]
+        found_on.add(row["reached_on"])
+        assert [found[name] for name in ("recovered", "low", "high")] == [
+            row[n] for n in ("gain", "gain_low", "gain_high")
+        ]
+        assert found["size_needed"] == pytest.approx(
+            row["size"] if row["reached"] else np.nan, rel=0, abs=0, nan_ok=True
         )
-        assert found["size_needed"] == row["size"] if row["reached"] else np.isnan(found["size_needed"])
-        curve = run.curve().query("split == 'validation' and metric == 'recovered'")
-        enough = curve[curve["value"] >= 0.95]["size"]
+        curve = run.curve().query("split == 'validation' and metric == 'recovered' and value >= 0.95")
         if row["reached_on"] == "validation":
-            assert found["size_needed"] == enough.min(), "chosen on validation, not on what is told"
-    assert "validation" in found_on and "" in found_on
+            assert found["size_needed"] == curve["size"].min(), "chosen on validation, not on what is told"
+    assert {"validation", ""} <= found_on
 
 
 @pytest.mark.slow
-def test_folders_are_read_as_steps(trained: tuple[Path, Path], tmp_path: Path) -> None:
+def test_folders_are_read_as_steps(trained: tuple[Path, Path]) -> None:
     found, is_searched = steps_of([str(trained[1])])
-    assert list(found) == [9, 30, 100] and is_searched
+    assert (list(found), is_searched) == ([9, 30, 100], True)
     assert steps_of(["b/model", "a/last"]) == ({1: "b/model", 2: "a/last"}, False)
-    with pytest.raises(BadInput, match="holds no checkpoint-<step> folders"):
-        steps_of([str(tmp_path)])
-    with pytest.raises(BadInput, match="two checkpoints have the same step"):
-        steps_of(["a/step-7", "b/step-7"])
+
+
+test_folders_without_steps_of_their_own_are_refused = refused_calls(
+    BadInput,
+    ("holds no checkpoint-<step> folders", steps_of, ["skillviz"]),
+    ("two checkpoints have the same step", steps_of, ["a/step-7", "b/step-7"]),
+)
 
 
 def test_a_final_model_does_not_become_the_first_checkpoint(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -179,31 +180,27 @@ def test_a_final_model_does_not_become_the_first_checkpoint(tmp_path: Path, caps
         steps_of(named)
     (tmp_path / "final" / "trainer_state.json").write_text('{"global_step": 12}', encoding="utf-8")
     assert steps_of(named) == ({5: named[0], 10: named[1], 12: named[2]}, False)
-    found, _ = steps_of([str(tmp_path)])
-    assert found == {5: named[0], 10: named[1]} and "checkpoint-best is left out" in capsys.readouterr().err
+    assert steps_of([str(tmp_path)])[0] == {5: named[0], 10: named[1]}
+    assert "checkpoint-best is left out" in capsys.readouterr().err
     (tmp_path / "checkpoint-5").rmdir()
     with pytest.raises(BadInput, match="holds one checkpoint; give a folder with two or more"):
         steps_of([str(tmp_path)])
 
 
 @pytest.mark.nightly
-def test_an_interrupted_save_is_left_out(trained: tuple[Path, Path], task_file: Path, tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    shutil.copytree(trained[1], out)
+def test_an_interrupted_save_is_left_out(trained: tuple[Path, Path], words: Members, tmp_path: Path) -> None:
+    out = shutil.copytree(trained[1], tmp_path / "out")
     for step in (200, 300):
         shutil.copytree(out / "checkpoint-100", out / f"checkpoint-{step}")
     (out / "checkpoint-200" / "model.safetensors").unlink()
-    whole = (out / "checkpoint-300" / "model.safetensors").read_bytes()
-    (out / "checkpoint-300" / "model.safetensors").write_bytes(whole[: len(whole) // 2])
-    words = ("checkpoints", "--base", trained[0], "--task", task_file, "--method", "movement", "--size", "5%", "100%")
-    more = ("--device", "cpu", "--runs-dir", tmp_path / "runs", "--json")
-    said = call(*words, "--checkpoints", out, *more)
-    assert said.code == 0, said.err
+    cut = out / "checkpoint-300" / "model.safetensors"
+    cut.write_bytes(cut.read_bytes()[: cut.stat().st_size // 2])
+    words = (*words, "--runs-dir", tmp_path / "runs")
+    said = done(*words, "--checkpoints", out)
     assert [row["step"] for row in said.json["checkpoints"]] == [9, 30, 100]
     assert "step 200 is left out" in said.err and "step 300 is left out" in said.err
     named = [word for step in (9, 30, 200) for word in ("--checkpoints", out / f"checkpoint-{step}")]
-    refused = call(*words, *named, *more)
-    assert refused.code == 2 and "checkpoint-200" in refused.err, "what was named is not left out"
-    shutil.rmtree(out / "checkpoint-9")
-    shutil.rmtree(out / "checkpoint-30")
-    assert call(*words, "--checkpoints", out, *more).code == 2
+    refused(call(*words, *named), "checkpoint-200")  # what was named is not left out
+    for step in (9, 30):
+        shutil.rmtree(out / f"checkpoint-{step}")
+    refused(call(*words, "--checkpoints", out))

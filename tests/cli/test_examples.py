@@ -18,7 +18,7 @@ from skillviz.models.preflight import preflight
 from skillviz.runs import example_runs
 from skillviz.runs.spec import key_in
 from skillviz.tasks import project, registry
-from tests.cli.calls import call
+from tests.cli.calls import done
 from tests.test_arrows import PROJECT
 from tests.tiny import tiny_pair, tiny_task
 
@@ -48,35 +48,34 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def listed(runs_dir: Path) -> dict[str, Any]:
-    """Return the output of `examples list` as JSON."""
-    said = call("examples", "list", "--runs-dir", runs_dir, "--json")
-    assert said.code == 0, said.err
-    return said.json
+    return done("examples", "list", "--runs-dir", runs_dir, "--json").json
 
 
 @pytest.mark.nightly
 def test_a_pair_and_its_runs_are_built_once(world: Path) -> None:
-    runs_dir = world / "runs"
+    runs_dir, folder = world / "runs", world / "examples" / "pairs" / "tiny-sgd"
     before = listed(runs_dir)
     assert [pair["built"] for pair in before["pairs"]] == [False]
     assert before["runs"] == {"tiny-sgd/opening": None, "tiny-sgd/matched": None}
-    said = call("examples", "build", "--runs-dir", runs_dir, "--device", "cpu")
-    assert said.code == 0, said.err
-    folder = world / "examples" / "pairs" / "tiny-sgd"
+    done("examples", "build", "--runs-dir", runs_dir, "--device", "cpu")
     check = preflight(world / "examples" / "models" / "tiny", folder)
     assert check.fits and "stored without" in check.notes[0]
-    card = (folder / "README.md").read_text()
-    assert "some/tiny" in card and "MIT" in card and "python -m skillviz examples build --only tiny-sgd" in card
+    facts, card = (
+        ("some/tiny", "MIT", "python -m skillviz examples build --only tiny-sgd"),
+        (folder / "README.md").read_text(),
+    )
+    check(card, facts)
     assert not (world / "models" / "examples" / "whole" / "tiny-sgd").exists()
     after = listed(runs_dir)
-    assert after["pairs"][0]["built"] and all(after["runs"].values())
-    record = json.loads((runs_dir / after["runs"]["tiny-sgd/opening"] / "run.json").read_text())
-    assert record["spec"]["finetuned"] == "examples/pairs/tiny-sgd" and record["spec"]["sizes"] == ["10%", "5%"]
-    assert (runs_dir / "parts" / after["runs"]["tiny-sgd/opening"] / "cells").is_dir()
+    assert after["pairs"][0]["built"] and None not in after["runs"].values()
+    opening = after["runs"]["tiny-sgd/opening"]
+    spec = json.loads((runs_dir / opening / "run.json").read_text())["spec"]
+    assert (spec["finetuned"], spec["sizes"]) == ("examples/pairs/tiny-sgd", ["10%", "5%"])
+    assert (runs_dir / "parts" / opening / "cells").is_dir()
     stamps = {path: path.stat().st_mtime_ns for path in runs_dir.rglob("*") if path.is_file()}
-    again = call("examples", "build", "--only", "tiny-sgd", "--runs-dir", runs_dir)
-    assert again.code == 0 and listed(runs_dir) == after
+    done("examples", "build", "--only", "tiny-sgd", "--runs-dir", runs_dir)
     assert {path: path.stat().st_mtime_ns for path in runs_dir.rglob("*") if path.is_file()} == stamps
+    assert listed(runs_dir) == after
 
 
 def test_an_interrupted_training_resumes(world: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -97,10 +96,10 @@ def test_an_interrupted_training_resumes(world: Path, monkeypatch: pytest.Monkey
 
 
 def test_a_name_stands_for_what_it_needs(world: Path) -> None:
-    pairs, runs = example_runs.chosen(["tiny-sgd/matched"])
-    assert [pair.name for pair in pairs] == ["tiny-sgd"]
-    assert [run.name for run in runs] == ["tiny-sgd/opening", "tiny-sgd/matched"], "the region that it matches"
-    assert key_in(runs[1].spec.options["reference"]) == runs[0].spec.key()
+    pairs, (opening, matched) = example_runs.chosen(["tiny-sgd/matched"])
+    named = [one.name for one in (*pairs, opening, matched)]
+    assert named == ["tiny-sgd", "tiny-sgd/opening", "tiny-sgd/matched"], "the region that it matches"
+    assert key_in(matched.spec.options["reference"]) == opening.spec.key()
     with pytest.raises(BadInput, match="'tiny' is not an example; known: tiny-sgd, tiny-sgd/opening"):
         example_runs.chosen(["tiny"])
     assert no_folder("examples/pairs/tiny-sgd").endswith("`python -m skillviz examples build --only tiny-sgd`.")
