@@ -18,7 +18,8 @@ from tests.cli.conftest import QUICK, Members
 from tests.tables import check
 
 EVIL = "\x1b]0;taken\x07 \x1b[8mhidden\u202e [bold]"
-LINE = re.compile(r".+, \d+ s so far(, about .+ left|, time left: not measured yet|, longer than measured so far)?")
+SO_FAR = r".+, \d+ (s|min) so far"
+LINE = re.compile(SO_FAR + r"(, about .+ left|, time left: not measured yet|, longer than measured so far)?")
 
 
 @pytest.mark.parametrize("is_terminal", [True, False])
