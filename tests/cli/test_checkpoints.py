@@ -20,8 +20,7 @@ from skillviz.runs.produce import produce
 from skillviz.runs.run import Run
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store, shipped_root
-from tests.cli.calls import call, done, refused
-from tests.cli.conftest import Members
+from tests.cli.calls import call
 from tests.fake_run import STATES, fake_run
 from tests.refused import refused as refused_calls
 from tests.tiny import tiny_pair
@@ -37,60 +36,57 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return base, folder / "out"
 
 
-@pytest.fixture(scope="module")
-def words(trained: tuple[Path, Path], task_file: Path) -> Members:
-    """Return the command for the series, without its checkpoints and its folder of runs."""
-    more = ("--method", "movement", "--size", "5%", "50%", "100%", "--device", "cpu", "--json")
-    return "checkpoints", "--base", trained[0], "--task", task_file, *more
-
-
 @pytest.mark.nightly
-def test_a_series_along_training(trained: tuple[Path, Path], words: Members, tmp_path: Path) -> None:
-    words, csv, html = (
-        (*words, "--checkpoints", trained[1], "--runs-dir", tmp_path),
-        tmp_path / "x.csv",
-        tmp_path / "x.html",
-    )
-    said = done(*words)
+def test_a_series_along_training(trained: tuple[Path, Path], task_file: Path, tmp_path: Path) -> None:
+    words = ("checkpoints", "--base", trained[0], "--checkpoints", trained[1], "--task", task_file, "--method")
+    more = ("movement", "--size", "5%", "50%", "100%", "--device", "cpu", "--runs-dir", tmp_path, "--json")
+    said = call(*words, *more)
+    assert said.code == 0, said.err
     table = said.json["checkpoints"]
     assert [row["step"] for row in table] == [9, 30, 100]  # by number, not by name
-    assert [table[-1][name] for name in ("held_of_last", "iou", "chance_iou")] == [1, 1, None]
-    assert [row["step"] for row in table[:-1] if 0 <= row["iou"] < 1 and row["iou"] <= row["held_of_last"]] == [9, 30]
-    runs = Store(tmp_path).list()
-    series = series_of(runs[0], runs)
-    assert sorted(series) == [9, 30, 100] and len(runs) == 3 and series_of(runs[0], runs[:1]) == {}
-    last = runs[-1].record  # the model of the folder itself took all steps
-    folder, note = last.spec.finetuned.rpartition("/")[0], last.finetuned
-    assert note is not None
-
-    def after(steps: int | None) -> Run:
-        spec = last.spec.model_copy(update={"finetuned": folder})
-        record = last.model_copy(update={"spec": spec, "finetuned": note.model_copy(update={"steps": steps})})
-        return Run(runs[-1].path, record)
-
-    assert (
-        sorted(series_of(after(400), [*runs, after(400)])) == [9, 30, 100, 400] and series_of(after(None), runs) == {}
-    )
-    points = checkpoint_points(series)
-    of = points.set_index(["what", "metric", "step"])["value"]
-    needed = points[points["what"] == "needed"].set_index("step")["value"] * runs[0].record.d
-    for row in table:  # the table and the figure use the same rule
-        record, step = Store(tmp_path).open(row["run_id"]).record, row["step"]
-        error = record.metrics["test"].states["grafted"]["ece"]
+    assert table[-1]["held_of_last"] == table[-1]["iou"] == 1 and table[-1]["chance_iou"] is None
+    assert all(0 <= row["iou"] < 1 and row["iou"] <= row["held_of_last"] for row in table[:-1])
+    assert len(Store(tmp_path).list()) == 3
+    for row in table:
+        run = Store(tmp_path).open(row["run_id"])
+        error = run.record.metrics["test"].states["grafted"]["ece"]
         ends = row["grafted_ece"], row["grafted_ece_debiased"], row["grafted_ece_low"], row["grafted_ece_high"]
         assert ends == (error.value, error.debiased, error.low, error.high)
         assert row["finetuned_low"] <= row["finetuned"] <= row["finetuned_high"]
-        drawn = [of["finetuned", record.metric, step], of["grafted", "ece", step], of["shared", "overlap", step]]
-        assert drawn == [row["finetuned"], row["grafted_ece"], row["held_of_last"]]
-        assert row["size_needed"] == (pytest.approx(needed[step]) if needed.notna().get(step) else None)
-    again = call(*words)
-    assert (again.json, again.err.count("already exists"), len(Store(tmp_path).list())) == (said.json, 3, 3)
-    call(*words, "--out", csv, "--report", html)
+    runs = Store(tmp_path).list()
+    series = series_of(runs[0], runs)
+    assert sorted(series) == [9, 30, 100] and series_of(runs[0], runs[:1]) == {}
+    last = runs[-1].record  # the model of the folder itself took all steps
+    folder, note = last.spec.finetuned.rpartition("/")[0], last.finetuned
+    assert note is not None
+    own = last.model_copy(update={
+        "spec": last.spec.model_copy(update={"finetuned": folder}), "finetuned": note.model_copy(update={"steps": 400}),
+    })  # fmt: skip
+    whole = series_of(Run(runs[-1].path, own), [*runs, Run(runs[-1].path, own)])
+    assert sorted(whole) == [9, 30, 100, 400]
+    unknown = own.model_copy(update={"finetuned": note.model_copy(update={"steps": None})})
+    assert series_of(Run(runs[-1].path, unknown), runs) == {}
+    points = checkpoint_points(series)
+    of = points.set_index(["what", "metric", "step"])["value"]
+    needed = points[points["what"] == "needed"].set_index("step")
+    for row in table:  # the table and the figure use the same rule
+        size = needed["value"].get(row["step"], np.nan) * runs[0].record.d
+        assert row["size_needed"] == (None if np.isnan(size) else pytest.approx(size))
+    for row in table:
+        step, metric = row["step"], Store(tmp_path).open(row["run_id"]).record.metric
+        assert of["finetuned", metric, step] == row["finetuned"] and of["grafted", "ece", step] == row["grafted_ece"]
+        assert of["shared", "overlap", step] == row["held_of_last"]
+    again = call(*words, *more)
+    assert again.json == said.json and again.err.count("already exists") == 3
+    assert len(Store(tmp_path).list()) == 3
+    csv, html = tmp_path / "series.csv", tmp_path / "series.html"
+    call(*words, *more, "--out", csv, "--report", html)
+    assert list(pd.read_csv(csv)["step"]) == [9, 30, 100]
     text = html.read_text(encoding="utf-8")
-    assert list(pd.read_csv(csv)["step"]) == [9, 30, 100] and "Size that recovers the gain" in text
-    # With top movement alone, no panel shows the overlap with a search.
-    assert text.count('data-figure="') == len(PANELS) - 1
-    refused(call(*words, "--report", tmp_path / "nowhere" / "x.html"), "name a file in a folder that exists")
+    drawn = len(PANELS) - 1  # with top movement alone, no panel shows the overlap with a search
+    assert text.count('data-figure="') == drawn and "Size that recovers the gain" in text
+    refused = call(*words, *more, "--report", tmp_path / "nowhere" / "x.html")
+    assert refused.code == 2 and "name a file in a folder that exists" in refused.err
 
 
 def test_the_lead_over_top_movement_is_paired_and_the_overlap_is_by_seed() -> None:
@@ -188,19 +184,23 @@ def test_a_final_model_does_not_become_the_first_checkpoint(tmp_path: Path, caps
 
 
 @pytest.mark.nightly
-def test_an_interrupted_save_is_left_out(trained: tuple[Path, Path], words: Members, tmp_path: Path) -> None:
-    out = shutil.copytree(trained[1], tmp_path / "out")
+def test_an_interrupted_save_is_left_out(trained: tuple[Path, Path], task_file: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    shutil.copytree(trained[1], out)
     for step in (200, 300):
         shutil.copytree(out / "checkpoint-100", out / f"checkpoint-{step}")
     (out / "checkpoint-200" / "model.safetensors").unlink()
-    cut = out / "checkpoint-300" / "model.safetensors"
-    cut.write_bytes(cut.read_bytes()[: cut.stat().st_size // 2])
-    words = (*words, "--runs-dir", tmp_path / "runs")
-    said = done(*words, "--checkpoints", out)
+    whole = (out / "checkpoint-300" / "model.safetensors").read_bytes()
+    (out / "checkpoint-300" / "model.safetensors").write_bytes(whole[: len(whole) // 2])
+    words = ("checkpoints", "--base", trained[0], "--task", task_file, "--method", "movement", "--size", "5%", "100%")
+    more = ("--device", "cpu", "--runs-dir", tmp_path / "runs", "--json")
+    said = call(*words, "--checkpoints", out, *more)
+    assert said.code == 0, said.err
     assert [row["step"] for row in said.json["checkpoints"]] == [9, 30, 100]
     assert "step 200 is left out" in said.err and "step 300 is left out" in said.err
     named = [word for step in (9, 30, 200) for word in ("--checkpoints", out / f"checkpoint-{step}")]
-    refused(call(*words, *named), "checkpoint-200")  # what was named is not left out
-    for step in (9, 30):
-        shutil.rmtree(out / f"checkpoint-{step}")
-    refused(call(*words, "--checkpoints", out))
+    refused = call(*words, *named, *more)
+    assert refused.code == 2 and "checkpoint-200" in refused.err, "what was named is not left out"
+    shutil.rmtree(out / "checkpoint-9")
+    shutil.rmtree(out / "checkpoint-30")
+    assert call(*words, "--checkpoints", out, *more).code == 2

@@ -11,7 +11,7 @@ from skillviz.core.temperature import Temperature
 from skillviz.runs.held_out import AT_END, UNKNOWN_TASK, why_not
 from skillviz.runs.store import Store
 from tests.cli.calls import call, done
-from tests.cli.conftest import QUICK, Members, members_of
+from tests.cli.conftest import QUICK, members_of
 from tests.models.folders import drop
 from tests.tiny import tiny_pair, tiny_task
 
@@ -41,15 +41,18 @@ def test_validation_cut_from_rows_that_a_model_may_have_seen(
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize(("value", "at_bound"), [(0.02, True), (50.0, True), (1.5, False)])
 def test_a_temperature_at_the_end_of_its_range_is_told_as_on_the_page(
-    value: float, at_bound: bool, members: Members, user_runs: Path, monkeypatch: pytest.MonkeyPatch
+    pair: tuple[Path, Path], task_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fit = Temperature(value, 0.7, 0.6, at_bound)
-    monkeypatch.setattr("skillviz.runs.held_out.temperature_fit", lambda *_: fit)
-    for words in (("localize", *members, "--size", "5%", *QUICK), ("evaluate", *members, "--device", "cpu")):
-        said = done(*words)
-        assert (why_not(AT_END) in said.out, "fine-tuned, scaled" in said.out) == (at_bound, not at_bound)
+    models = ("--base", pair[0], "--finetuned", pair[1], "--task", task_file)
+    for value, at_bound in ((0.02, True), (50.0, True), (1.5, False)):
+        fit = Temperature(value, 0.7, 0.6, at_bound)
+        monkeypatch.setattr("skillviz.runs.held_out.temperature_fit", lambda *_, fit=fit: fit)
+        localized = call("localize", *models, "--size", "5%", *QUICK, "--runs-dir", tmp_path / str(value))
+        for said in (localized, call("evaluate", *models, "--device", "cpu")):
+            assert said.code == 0, said.err
+            assert (why_not(AT_END) in said.out) == at_bound
+            assert ("fine-tuned, scaled" in said.out) != at_bound
 
 
 @pytest.mark.slow
