@@ -33,7 +33,6 @@ LATER = ("e2e", "slow", "nightly", "slurm", "bench", "reliability")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the option for the long form of tests/reliability."""
     parser.addoption("--long", action="store_true", help="the attempts of tests/reliability with all their tries")
 
 

@@ -228,8 +228,7 @@ def _logits(
 
 def _texts(split: str, note: TaskNote, seed: int, localizer: str, strength: float) -> Scored:
     """Return scores of generated texts: a stronger state is right more often, and its references are more likely."""
-    as_classes = note.model_copy(update={"kind": CLASSIFICATION})
-    found, y = _logits(split, as_classes, seed, localizer, strength)
+    found, y = _logits(split, note.model_copy(update={"kind": CLASSIFICATION}), seed, localizer, strength)
     scored: dict[str, np.ndarray] = {}
     for state, z in found.items():
         margin = z[np.arange(len(y)), y] - z[np.arange(len(y)), 1 - y]

@@ -22,8 +22,6 @@ LARGE = ".safetensors"
 
 @dataclass
 class Commit:
-    """One upload, in the form that the hub's client sent."""
-
     repository: str
     branch: str
     message: str
@@ -92,15 +90,11 @@ def hub_of(
                 hub.branches.add((name, branch))
                 return self._json({})
             if deed == "preupload":
-                files = [
-                    {
-                        "path": file["path"],
-                        "uploadMode": "lfs" if file["path"].endswith(LARGE) else "regular",
-                        "shouldIgnore": False,
-                    }
+                mode = {True: "lfs", False: "regular"}
+                return self._json({"files": [
+                    {"path": file["path"], "uploadMode": mode[file["path"].endswith(LARGE)], "shouldIgnore": False}
                     for file in json.loads(content)["files"]
-                ]
-                return self._json({"files": files})
+                ]})  # fmt: skip
             if deed == "commit" and (branch == "main" or (name, branch) in hub.branches):
                 return self._commit(name, branch, [json.loads(line) for line in content.splitlines()])
             return self._json({"error": "Not found"}, 404)
@@ -123,17 +117,22 @@ def hub_of(
             if path == "/api/whoami-v2":
                 if not self._is_known():
                     return self._json({"error": "Invalid username or password."}, 401)
-                token = {"accessToken": {"role": hub.role, "displayName": "test"}}
-                return self._json({"type": "user", "name": hub.user, "orgs": [{"name": "our-lab"}], "auth": token})
-            of_kind = {"models": ("", hub.models), "datasets": ("/datasets", hub.datasets)}
-            for kind, (prefix, folders) in of_kind.items():
+                return self._json({
+                    "type": "user", "name": hub.user, "orgs": [{"name": "our-lab"}],
+                    "auth": {"accessToken": {"role": hub.role, "displayName": "test"}},
+                })  # fmt: skip
+            for kind, (prefix, folders) in {
+                "models": ("", hub.models),
+                "datasets": ("/datasets", hub.datasets),
+            }.items():
                 for name, folder in folders.items():
                     if path.startswith(f"/api/{kind}/{name}/tree/"):
                         return self._json(_tree(folder))
                     if path.startswith(f"/api/{kind}/{name}"):
                         files = [{"rfilename": file.name} for file in sorted(folder.iterdir())]
-                        about = {"id": name, "modelId": name, "sha": COMMIT, "siblings": files, **_card(folder)}
-                        return self._json(about)
+                        return self._json(
+                            {"id": name, "modelId": name, "sha": COMMIT, "siblings": files, **_card(folder)}
+                        )
                     if path.startswith(f"{prefix}/{name}/resolve/"):
                         return self._file(folder / path.rpartition("/")[2], is_head)
             return self.send_error(404)
@@ -149,21 +148,17 @@ def hub_of(
             return self._json({"url": f"{hub.address}/{name}", "name": name})
 
         def _batch(self, asked: dict[str, Any]) -> None:
-            objects = [
-                {**one, "actions": {"upload": {"href": f"{hub.address}/large/{one['oid']}"}}}
-                for one in asked["objects"]
-            ]
+            href = f"{hub.address}/large/"
+            objects = [{**one, "actions": {"upload": {"href": href + one["oid"]}}} for one in asked["objects"]]
             self._json({"transfer": "basic", "objects": objects})
 
         def _commit(self, name: str, branch: str, lines: list[dict[str, Any]]) -> None:
             head, *files = lines
-            taken = {}
-            for line in files:
-                value = line["value"]
-                is_large = line["key"] == "lfsFile"
-                taken[value["path"]] = (
-                    hub.objects[value["oid"]] if is_large else base64.b64decode(value["content"], validate=True)
-                )
+            taken = {
+                line["value"]["path"]: hub.objects[line["value"]["oid"]] if line["key"] == "lfsFile"
+                else base64.b64decode(line["value"]["content"], validate=True)
+                for line in files
+            }  # fmt: skip
             hub.commits.append(Commit(name, branch, head["value"]["summary"], taken))
             if hub.uploads is not None:
                 folder = hub.uploads / name
@@ -175,27 +170,21 @@ def hub_of(
                 "success": True, "commitOid": COMMIT, "commitUrl": f"{hub.address}/{name}/commit/{COMMIT}",
             })  # fmt: skip
 
+        def _send(self, status: int, length: int, **headers: str) -> None:
+            self.send_response(status)
+            for name, value in {**headers, "Content-Length": str(length)}.items():
+                self.send_header(name.replace("_", "-"), value)
+            self.end_headers()
+
         def _json(self, value: object, status: int = 200) -> None:
             content = json.dumps(value).encode()
-            self.send_response(status)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
+            self._send(status, len(content), Content_Type="application/json")
             self.wfile.write(content)
 
         def _file(self, file: Path, is_head: bool) -> None:
             if not file.is_file():
-                self.send_response(404)
-                self.send_header("X-Error-Code", "EntryNotFound")
-                self.send_header("X-Repo-Commit", COMMIT)
-                self.send_header("Content-Length", "0")
-                self.end_headers()
-                return
-            self.send_response(200)
-            self.send_header("ETag", f'"{_sha1(file)}"')
-            self.send_header("X-Repo-Commit", COMMIT)
-            self.send_header("Content-Length", str(file.stat().st_size))
-            self.end_headers()
+                return self._send(404, 0, X_Error_Code="EntryNotFound", X_Repo_Commit=COMMIT)
+            self._send(200, file.stat().st_size, ETag=f'"{_sha1(file)}"', X_Repo_Commit=COMMIT)
             if not is_head:
                 self.wfile.write(file.read_bytes())
 

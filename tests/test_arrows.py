@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from tests.tables import equal
+
 PROJECT = Path(__file__).resolve().parents[1]
 
 # A layer may import itself and the layers listed here, and nothing else of skillviz. `api` covers the top of the
@@ -56,7 +58,6 @@ MARKUP = re.compile(r"</?[a-zA-Z][^<>]*>")
 
 
 def sources() -> list[Path]:
-    """Return every Python file of the application."""
     folders = [PROJECT / "skillviz", PROJECT / "pages"]
     return sorted([PROJECT / "dashboard.py", *(file for folder in folders for file in folder.rglob("*.py"))])
 
@@ -97,7 +98,6 @@ def imports(tree: ast.AST) -> list[tuple[int, str, str]]:
 
 
 def imports_of(file: Path) -> set[str]:
-    """Return the modules that a file imports."""
     return {module for _, module, _ in imports(ast.parse(file.read_text(encoding="utf-8")))}
 
 
@@ -118,13 +118,11 @@ def wrong_imports(source: str, layer: str) -> list[str]:
 def cached_reads(source: str) -> list[int]:
     """Return the lines that use st.cache_data or st.cache_resource."""
     tree = ast.parse(source)
-    named = [n for n in ast.walk(tree) if isinstance(n, ast.Attribute) and n.attr.startswith("cache_")]
-    streamlit = {
-        node.lineno for node in named if isinstance(node.value, ast.Name) and node.value.id in ("st", "streamlit")
-    }
-    return sorted(
-        streamlit | {line for line, module, name in imports(tree) if module == "streamlit" and "cache_" in name}
-    )
+    named = {node.lineno for node in ast.walk(tree)
+             if isinstance(node, ast.Attribute) and node.attr.startswith("cache_")
+             and isinstance(node.value, ast.Name) and node.value.id in ("st", "streamlit")}  # fmt: skip
+    imported = {line for line, module, name in imports(tree) if module == "streamlit" and "cache_" in name}
+    return sorted(named | imported)
 
 
 def page_faults(source: str) -> list[str]:
@@ -154,12 +152,10 @@ FILES = sources()
 
 
 def name_of(file: Path) -> str:
-    """Return the file's path in the project, used as the test's name."""
     return file.relative_to(PROJECT).as_posix()
 
 
 def faulty(check: Callable[[str], list[Any]], files: Iterable[Path] = FILES) -> dict[str, list[Any]]:
-    """Return {file: its faults} for the files with faults."""
     return {name_of(file): faults for file in files if (faults := check(file.read_text(encoding="utf-8")))}
 
 
@@ -198,23 +194,13 @@ def test_an_import_inside_a_function_says_what_it_keeps_out() -> None:
     assert faulty(local_imports) == {}
 
 
-def test_an_unexplained_local_import_is_caught() -> None:
-    assert local_imports("def f():\n    import torch\n") == [2]
-    assert local_imports("def f():\n    import torch  # costs seconds\n    import peft\n") == []
-
-
 def circles(imported: dict[str, set[str]]) -> list[str]:
     """Return the modules that import themselves through others."""
-
-    def reaches(module: str) -> set[str]:
-        reached: set[str] = set()
-        ahead = set(imported[module])
-        while ahead:
-            reached |= ahead
-            ahead = set().union(*(imported[name] for name in ahead)) - reached
-        return reached
-
-    return [module for module in imported if module in reaches(module)]
+    reached = {module: set(others) for module, others in imported.items()}
+    for through in imported:  # after each step, paths may also lead through this module
+        for others in reached.values():
+            others |= reached[through] if through in others else set()
+    return [module for module, others in reached.items() if module in others]
 
 
 @pytest.mark.slow
@@ -223,26 +209,35 @@ def test_no_modules_import_each_other() -> None:
     names = {
         file: ".".join(file.relative_to(PROJECT).with_suffix("").parts).removesuffix(".__init__") for file in FILES
     }
-    known = set(names.values())
-    imported: dict[str, set[str]] = {}
+    known, imported = set(names.values()), dict[str, set[str]]()
     for file, name in names.items():
         tree = ast.parse(file.read_text(encoding="utf-8"))
         for node in ast.walk(tree):
             if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
                 node.body = []
-        targets = {f"{m}.{n}" if f"{m}.{n}" in known else m for _, m, n in imports(tree)}
-        imported[name] = targets & known - {name}
+        imported[name] = {f"{m}.{n}" if f"{m}.{n}" in known else m for _, m, n in imports(tree)} & known - {name}
     assert circles(imported) == []
-
-
-def test_a_circle_is_caught() -> None:
-    assert circles({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}}) == ["a", "b", "c"]
 
 
 def test_the_walk_sees_the_layers() -> None:
     """Guard against a walk that finds nothing and passes."""
     layers = {layer_of(file) for file in FILES}
     assert {"dashboard", "pages", "ui", "plots", "runs", "models", "tasks", "core", "errors"} <= layers
+
+
+test_a_planted_fault_is_caught = equal({
+    "a local import": (lambda: local_imports("def f():\n    import torch\n"), [2]),
+    "not one that is explained": (
+        lambda: local_imports("def f():\n    import torch  # costs seconds\n    import peft\n"), [],
+    ),
+    "a circle": (lambda: circles({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}}), ["a", "b", "c"]),
+    "a cached read": (lambda: cached_reads("import streamlit as st\n@st.cache_data\ndef f(): ...\n"), [2]),
+    "a cached read with options": (
+        lambda: cached_reads("import streamlit as st\n@st.cache_resource(ttl=3)\ndef f(): ...\n"), [2],
+    ),
+    "an imported cached read": (lambda: cached_reads("from streamlit import cache_data\n"), [1]),
+    "not our own cache": (lambda: cached_reads("from skillviz.ui import cache\ncache.entries()\n"), []),
+})  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -303,10 +298,3 @@ def test_an_import_to_the_right_is_not(layer: str, source: str) -> None:
 )
 def test_what_a_page_may_not_hold_is_caught(source: str) -> None:
     assert page_faults(source)
-
-
-def test_a_cached_read_is_seen_in_each_of_its_forms() -> None:
-    assert cached_reads("import streamlit as st\n@st.cache_data\ndef f(): ...\n") == [2]
-    assert cached_reads("import streamlit as st\n@st.cache_resource(ttl=3)\ndef f(): ...\n") == [2]
-    assert cached_reads("from streamlit import cache_data\n") == [1]
-    assert cached_reads("from skillviz.ui import cache\ncache.entries()\n") == []

@@ -7,7 +7,9 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -25,7 +27,20 @@ def texts(folder: Path) -> dict[str, str]:
     return {str(p.relative_to(folder)): p.read_text() for p in folder.rglob("*") if p.is_file()}
 
 
-NEW = {"deep/a.txt": "new", "b.txt": "new"}
+NEW, OLD = {"deep/a.txt": "new", "b.txt": "new"}, {"old.txt": "old"}
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    """Return a folder that a test replaces, alone in its folder."""
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "old.txt").write_text("old")
+    return tmp_path / "model"
+
+
+def left(folder: Path) -> dict[str, dict[str, str]]:
+    """Return the texts of each folder in a folder, hidden ones too."""
+    return {path.name: texts(path) for path in folder.iterdir()}
 
 
 def test_a_folder_appears_when_it_is_whole(tmp_path: Path) -> None:
@@ -38,46 +53,38 @@ def test_a_folder_appears_when_it_is_whole(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
 @pytest.mark.parametrize("replace", [False, True])
-def test_a_body_that_fails_leaves_what_was_there(tmp_path: Path, error: type[BaseException], replace: bool) -> None:
-    target = tmp_path / "model"
-    if replace:
-        target.mkdir()
-        (target / "old.txt").write_text("old")
+def test_a_body_that_fails_leaves_what_was_there(model: Path, error: type[BaseException], replace: bool) -> None:
+    target = model if replace else model.parent / "another"
     with pytest.raises(error), atomic.whole_folder(target, replace=replace) as draft:
         fill(draft)
         raise error
-    assert [texts(path) for path in tmp_path.iterdir()] == ([{"old.txt": "old"}] if replace else [])
+    assert left(model.parent) == {"model": OLD}
 
 
-def test_a_folder_is_replaced_only_where_that_is_said(tmp_path: Path) -> None:
-    target = tmp_path / "model"
-    target.mkdir()
-    (target / "old.txt").write_text("old")
-    with pytest.raises(OSError), atomic.whole_folder(target) as draft:
+def test_a_folder_is_replaced_only_where_that_is_said(model: Path) -> None:
+    with pytest.raises(OSError), atomic.whole_folder(model) as draft:
         fill(draft)
-    assert [texts(path) for path in tmp_path.iterdir()] == [{"old.txt": "old"}]
-    with atomic.whole_folder(target, replace=True) as draft:
+    assert left(model.parent) == {"model": OLD}
+    with atomic.whole_folder(model, replace=True) as draft:
         fill(draft)
-        assert texts(target) == {"old.txt": "old"}
-    assert [texts(path) for path in tmp_path.iterdir()] == [NEW]
+        assert texts(model) == OLD
+    assert left(model.parent) == {"model": NEW}
 
 
 def test_what_was_there_stays_where_the_draft_cannot_take_its_place(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    target, really = tmp_path / "model", atomic.os.replace
-    target.mkdir()
-    (target / "old.txt").write_text("old")
+    really = atomic.os.replace
 
     def fails(source: Path, place: Path) -> None:
-        if place == target and not (source / "old.txt").exists():
+        if place == model and not (source / "old.txt").exists():
             raise PermissionError(13, "no")
         really(source, place)
 
     monkeypatch.setattr(atomic.os, "replace", fails)
-    with pytest.raises(PermissionError), atomic.whole_folder(target, replace=True) as draft:
+    with pytest.raises(PermissionError), atomic.whole_folder(model, replace=True) as draft:
         fill(draft)
-    assert [texts(path) for path in tmp_path.iterdir()] == [{"old.txt": "old"}]
+    assert left(model.parent) == {"model": OLD}
 
 
 def test_every_file_is_on_disk_before_the_folder_has_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,13 +97,13 @@ def test_every_file_is_on_disk_before_the_folder_has_its_name(tmp_path: Path, mo
 
 
 def test_a_full_disk_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(path: Path) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(atomic, "_sync", full)
-    with pytest.raises(DiskFull, match=r"model in .*--out") as caught, atomic.whole_folder(tmp_path / "model") as draft:
+    monkeypatch.setattr(atomic, "_sync", Mock(side_effect=OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))))
+    with (
+        pytest.raises(DiskFull, match=r"^[^\n]*model in .*--out[^\n]*$"),
+        atomic.whole_folder(tmp_path / "model") as draft,
+    ):
         fill(draft)
-    assert "\n" not in str(caught.value) and list(tmp_path.iterdir()) == []
+    assert list(tmp_path.iterdir()) == []
 
 
 KILLED = """
@@ -113,45 +120,39 @@ with atomic.folder_lock(target), atomic.whole_folder(target) as draft:
 
 def test_what_a_killed_process_left_is_removed_by_the_next(tmp_path: Path) -> None:
     target = tmp_path / "model"
-    done = subprocess.run([sys.executable, "-c", KILLED, str(target)], cwd=Path.cwd())
-    assert done.returncode == -signal.SIGKILL and not target.exists()
-    assert len(list(tmp_path.glob(".model.*"))) == 1
+    killed = subprocess.run([sys.executable, "-c", KILLED, str(target)], cwd=Path.cwd())
+    assert (killed.returncode, len(list(tmp_path.glob(".model.*")))) == (-signal.SIGKILL, 1) and not target.exists()
     with atomic.folder_lock(target):
         assert not list(tmp_path.glob(".model.*"))
 
 
-def test_a_folder_is_removed_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    target = tmp_path / "run"
-    target.mkdir()
-    fill(target)
+def test_a_folder_is_removed_at_once(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Path] = []
     monkeypatch.setattr(atomic.shutil, "rmtree", lambda path, *_: seen.append(path))
-    atomic.remove_folder(target)
-    assert not target.exists() and texts(seen[0]) == NEW and seen[0].name.startswith(".")
+    atomic.remove_folder(model)
+    assert not model.exists() and texts(seen[0]) == OLD and seen[0].name.startswith(".")
 
 
 def test_of_a_link_only_the_link_goes(tmp_path: Path) -> None:
     """The link's target is kept, and nothing hidden is left beside it."""
-    folder, target = tmp_path / "folder", tmp_path / "link"
+    folder, target, another = (tmp_path / name for name in ("folder", "link", "another"))
     folder.mkdir()
     fill(folder, "kept")
-    target.symlink_to(folder)
+    writer = subprocess.Popen([sys.executable, "-c", ""])
+    writer.wait()
+    for link in (target, another, tmp_path / f".link.{atomic._host()}-{writer.pid}-ab.old"):
+        link.symlink_to(folder)
     with atomic.whole_folder(target, replace=True) as draft:
         fill(draft)
     assert texts(target) == NEW and not target.is_symlink()
-    another = tmp_path / "another"
-    another.symlink_to(folder)
     atomic.remove_folder(another)
-    writer = subprocess.Popen([sys.executable, "-c", ""])
-    writer.wait()
-    (tmp_path / f".link.{atomic._host()}-{writer.pid}-ab.old").symlink_to(folder)
     atomic.clear_abandoned(tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["folder", "link"]
     assert texts(folder) == {"deep/a.txt": "kept", "b.txt": "kept"}
 
 
 def test_the_draft_of_a_killed_process_goes_with_the_next_start(tmp_path: Path) -> None:
-    target, other = tmp_path / "model", tmp_path / "model.2"
+    target, foreign = tmp_path / "model", ".model.00000000-1-abcd.part"
     code = (
         "import sys, time; from pathlib import Path; from skillviz import atomic\n"
         "with atomic.whole_folder(Path(sys.argv[1]), replace=True) as draft:\n"
@@ -162,19 +163,17 @@ def test_the_draft_of_a_killed_process_goes_with_the_next_start(tmp_path: Path) 
         process = subprocess.Popen([sys.executable, "-c", code, str(path)], stdout=subprocess.PIPE, text=True)
         return process, Path(process.stdout.readline().strip())
 
-    (killed, left), (living, draft), (neighbour, others) = begun(target), begun(target), begun(other)
+    (killed, gone), (living, draft), (neighbour, others) = begun(target), begun(target), begun(tmp_path / "model.2")
     for process in (killed, neighbour):
         process.kill()
         process.communicate()
-    (tmp_path / ".model.00000000-1-abcd.part").mkdir()  # from a process on another machine
+    (tmp_path / foreign).mkdir()  # from a process on another machine
     try:
         with atomic.whole_folder(target) as mine:
             fill(mine)
-            assert not left.exists() and draft.is_dir() and others.is_dir()
+            assert [path.exists() for path in (gone, draft, others)] == [False, True, True]
         assert texts(target) == NEW
-        assert sorted(path.name for path in tmp_path.glob(".*")) == sorted(
-            [draft.name, others.name, ".model.00000000-1-abcd.part"]
-        )
+        assert {path.name for path in tmp_path.glob(".*")} == {draft.name, others.name, foreign}
     finally:
         living.kill()
         living.communicate()
@@ -188,13 +187,16 @@ def test_a_draft_whose_writer_s_number_another_process_has_is_abandoned(tmp_path
         fill(draft)
 
 
-def test_a_file_replaces_no_pipe_and_no_folder(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "pipe")
-    (tmp_path / "folder").mkdir()
-    for name in ("pipe", "folder"):
-        with pytest.raises(BadInput, match="cannot be replaced"):
-            atomic.write_text(tmp_path / name, "text")
-    assert (tmp_path / "pipe").is_fifo() and sorted(path.name for path in tmp_path.iterdir()) == ["folder", "pipe"]
+@pytest.mark.parametrize(
+    ("name", "make", "is_there"), [("pipe", os.mkfifo, Path.is_fifo), ("folder", os.mkdir, Path.is_dir)]
+)
+def test_a_file_replaces_no_pipe_and_no_folder(
+    name: str, make: Callable[[Path], None], is_there: Callable[[Path], bool], tmp_path: Path
+) -> None:
+    make(tmp_path / name)
+    with pytest.raises(BadInput, match="cannot be replaced"):
+        atomic.write_text(tmp_path / name, "text")
+    assert is_there(tmp_path / name) and [path.name for path in tmp_path.iterdir()] == [name]
 
 
 def test_files_have_the_rights_of_any_new_file(tmp_path: Path) -> None:
@@ -230,9 +232,9 @@ def test_a_working_folder_goes_and_takes_those_of_killed_processes_along(
     assert not list(tmp_path.iterdir())
 
 
-def test_an_error_names_what_was_to_be_written_and_not_its_draft(tmp_path: Path) -> None:
+@pytest.mark.parametrize("place", ["file/out", "/proc/skillviz-out"])
+def test_an_error_names_what_was_to_be_written_and_not_its_draft(place: str, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    for target in (tmp_path / "file" / "out", Path("/proc/skillviz-out")):
-        with pytest.raises(OSError) as caught, atomic.whole_folder(target):
-            pass
-        assert caught.value.filename == str(target)
+    with pytest.raises(OSError) as caught, atomic.whole_folder(tmp_path / place):
+        pass
+    assert caught.value.filename == str(tmp_path / place)

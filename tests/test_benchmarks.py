@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import ModuleType
 
+import pandas as pd
 import pytest
 
 from benchmarks import constants
@@ -20,7 +21,6 @@ README = (ROOT / "benchmarks" / "README.md").read_text(encoding="utf-8")
 
 
 def told(lines: list[str]) -> bool:
-    """True if README.md has these lines."""
     return "\n".join(lines) in README
 
 
@@ -50,31 +50,33 @@ def test_the_tables_of_minilm_are_those_of_the_stored_runs() -> None:
 
 @pytest.fixture(scope="module")
 def page_speed() -> ModuleType:
-    """Return the benchmark as a module."""
     pytest.importorskip("playwright.sync_api")
     return importlib.import_module("benchmarks.page_speed")
 
 
 def test_the_stored_page_speed_is_told_as_it_is(page_speed: ModuleType) -> None:
-    stored = ROOT / "benchmarks" / "results" / "page_speed.json"
-    result = json.loads(stored.read_text())
+    result = json.loads((ROOT / "benchmarks" / "results" / "page_speed.json").read_text())
     rows = {row["what"]: row for row in result["rows"]}
-    measured = [what.removeprefix("switch to ") for what in rows if what.startswith("switch to ")]
+    later, measured = (
+        rows[page_speed.LATER],
+        [what[len("switch to ") :] for what in rows if what.startswith("switch to ")],
+    )
     assert measured and set(measured) <= set(page_speed.PAGES), "a page of the result is gone; measure again"
-    assert result["runs"] >= 20 and rows[page_speed.LATER]["n"] >= 3 * len(measured)
-    assert rows[page_speed.LATER]["times_bare"] <= page_speed.SWITCH == rows[page_speed.LATER]["target"]
+    assert result["runs"] >= 20 and later["n"] >= 3 * len(measured)
+    assert later["times_bare"] <= page_speed.SWITCH == later["target"]
     assert told(page_speed.table(result)), "README.md shows another result"
 
 
 def test_percentiles_and_multiples_of_the_bare_app(page_speed: ModuleType) -> None:
     row = page_speed.row_of("switch to runs", [0.1, 0.2, 0.3, 0.4, 0.5], 0.1)
-    assert row == {"what": "switch to runs", "n": 5, "median": 0.3, "p95": 0.48, "times_bare": 3.0, "target": None}
-    assert [verdict(row["times_bare"], target) for target in (3.0, 2.9)] == ["3, met", "2.9, missed"]
+    assert (row, [verdict(row["times_bare"], target) for target in (3.0, 2.9)]) == (
+        {"what": "switch to runs", "n": 5, "median": 0.3, "p95": 0.48, "times_bare": 3.0, "target": None},
+        ["3, met", "2.9, missed"],
+    )
 
 
 @pytest.fixture(scope="module")
 def visitors() -> ModuleType:
-    """Return the benchmark as a module."""
     pytest.importorskip("playwright.async_api")
     return importlib.import_module("benchmarks.visitors")
 
@@ -87,9 +89,9 @@ def test_the_stored_visitors_are_told_as_they_are(visitors: ModuleType) -> None:
 
 def test_the_slope_of_memory_is_that_of_the_second_half(visitors: ModuleType) -> None:
     full = [(float(second), 2**20 * (100 + 10 * min(second, 60))) for second in range(121)]  # grows, then constant
-    assert visitors.slope(full) == 0
-    assert visitors.slope([(second, size + 2**20 * second / 12) for second, size in full]) == 5.0
-    assert visitors.slope(full[:10]) is None and visitors.said(None, 1) == "not measured"
+    grows = [(second, size + 2**20 * second / 12) for second, size in full]
+    assert [visitors.slope(one) for one in (full, grows, full[:10])] == [0, 5.0, None]
+    assert visitors.said(None, 1) == "not measured"
 
 
 @pytest.mark.nightly
@@ -111,13 +113,14 @@ def test_rows_are_kept_as_they_are_made_in_the_order_of_the_cells(tmp_path: Path
         key = {"name": name, "share": value}
         return key, lambda: made.append(name) or [{**key, "part": part, "found": 1 / 3} for part in "ab"]
 
-    cells = [cell("one", 0.1), cell("two", float("nan")), cell("one", 0.1)]
-    measure(Rows(table, ["name", "share"]), cells[1:2], said.append)
+    def measured(*cells: object) -> pd.DataFrame:
+        return measure(Rows(table, ["name", "share"]), list(cells), said.append)
+
+    one, two = cell("one", 0.1), cell("two", float("nan"))
+    measured(two)
     before = table.read_text().splitlines()[1:]
-    found = measure(Rows(table, ["name", "share"]), cells, said.append)
-    assert made == ["two", "one"] and list(found["name"]) == ["one", "one", "two", "two"]
+    assert list(measured(one, two, one)["name"]) == ["one", "one", "two", "two"] and made == ["two", "one"]
     assert table.read_text().splitlines()[3:] == before, "kept rows stay byte for byte the same"
-    assert said == ["rows.csv: 1 of 1 cells, about 0 min left"] * 2
     stamp = table.stat().st_mtime_ns
-    measure(Rows(table, ["name", "share"]), cells, said.append)
-    assert table.stat().st_mtime_ns == stamp and len(said) == 2, "nothing is missing"
+    measured(one, two, one)
+    assert table.stat().st_mtime_ns == stamp and said == ["rows.csv: 1 of 1 cells, about 0 min left"] * 2

@@ -18,7 +18,6 @@ from skillviz.core.region import Region
 from skillviz.core.region_expression import parsed
 from skillviz.core.size import parse_size
 from skillviz.errors import BadData, SkillvizError
-from skillviz.json_text import read_object
 from skillviz.models.checkpoint import read_header
 from skillviz.models.local_models import _read as model_config
 from skillviz.runs.checkpoint import Checkpoint

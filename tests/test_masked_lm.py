@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from contextlib import suppress
 from itertools import count, islice
 from pathlib import Path
@@ -43,6 +44,7 @@ from skillviz.models.state_file import Pause
 from skillviz.models.tokenizer import load_tokenizer
 from skillviz.tasks.leaks import plain
 from skillviz.tasks.registry import task as find_task
+from tests.tables import check, equal
 from tests.tiny import tiny_model, tiny_pair, tiny_rows, tiny_task, tiny_tokenizer
 
 LONG = "A long sentence that only the test file should have"
@@ -98,33 +100,28 @@ def test_a_batch_has_texts_of_similar_length_and_an_epoch_every_text() -> None:
 def test_masks_are_drawn_by_the_rule() -> None:
     tokenizer = tiny_tokenizer("bert")
     rows = encoded(TEXTS * 40, tokenizer)
-    words = torch.cat([row[1:-1] for row in rows])
-    batch = masked_batch(rows, tokenizer, 3)
+    batch, again, other = (masked_batch(rows, tokenizer, seed) for seed in (3, 3, 4))
     masked = batch["labels"] != -100
-    given, targets, n = batch["input_ids"][masked], batch["labels"][masked], int(masked.sum())
-    assert n / len(words) == pytest.approx(0.15, abs=0.01)
-    is_mask, is_same = given == tokenizer.mask_token_id, given == targets
-    assert float(is_mask.float().mean()) == pytest.approx(0.8, abs=0.03)
-    assert float(is_same.float().mean()) == pytest.approx(0.1, abs=0.03)
-    again = masked_batch(rows, tokenizer, 3)
-    assert torch.equal(again["input_ids"], batch["input_ids"])
-    assert not torch.equal(masked_batch(rows, tokenizer, 4)["input_ids"], batch["input_ids"])
-    (every,) = judged(TEXTS[:32], tokenizer)
-    assert bool((every["input_ids"][every["labels"] != -100] == tokenizer.mask_token_id).all())
+    given, targets = batch["input_ids"][masked], batch["labels"][masked]
+    assert int(masked.sum()) / sum(len(row) - 2 for row in rows) == pytest.approx(0.15, abs=0.01)
+    shares = [float((given == one).float().mean()) for one in (tokenizer.mask_token_id, targets)]
+    assert shares == pytest.approx([0.8, 0.1], abs=0.03)
+    assert torch.equal(again["input_ids"], batch["input_ids"]) and not torch.equal(
+        other["input_ids"], batch["input_ids"]
+    )
     assert int(batch["attention_mask"].sum()) == sum(map(len, rows))
     assert not set(targets.tolist()) & set(tokenizer.all_special_ids)
+    (every,) = judged(TEXTS[:32], tokenizer)
+    assert set(every["input_ids"][every["labels"] != -100].tolist()) == {tokenizer.mask_token_id}
 
 
 def test_the_loss_at_masked_places_is_that_of_all_places() -> None:
     tokenizer, model = tiny_tokenizer("bert"), tiny_model("bert", "prompt")
     batch = masked_batch(encoded(TEXTS, tokenizer), tokenizer, 0)
-    loss = cross_entropy(*at_masks(model, batch))
+    loss, shifted = cross_entropy(*at_masks(model, batch)), batch["labels"].clone()
     torch.testing.assert_close(loss, model(**batch).loss, rtol=1e-6, atol=0)
-    masked = batch["labels"] != -100
-    shifted = batch["labels"].clone()
-    shifted[masked] = batch["labels"][masked].roll(1)
-    other = model(**{**batch, "labels": shifted}).loss
-    assert not torch.allclose(loss, other, rtol=1e-3), "a planted error is seen"
+    shifted[shifted != -100] = shifted[shifted != -100].roll(1)
+    assert not torch.allclose(loss, model(**{**batch, "labels": shifted}).loss, rtol=1e-3), "a planted error is seen"
 
 
 class Cut(Exception):
@@ -161,13 +158,14 @@ def test_a_resumed_training_gives_the_same_weights(base: Path, tmp_path: Path) -
     whole, points = trained(base, tmp_path / "whole", 10)
     _, before = trained(base, tmp_path / "cut", 10, cut=7)
     resumed, later = trained(base, tmp_path / "cut", 10)
-    assert [point.step for point in points] == [0, 4, 8, 10] and points == list(dict.fromkeys(before + later))
-    assert [point.step for point in before] == [0, 4]
-    start, state = opened(base, 0, torch.ones(len(load_tokenizer(base)))).state_dict(), whole.state_dict()
-    assert all(torch.equal(value, resumed.state_dict()[name]) for name, value in state.items())
-    moved = {name for name, value in state.items() if not torch.equal(value, start[name])}
+    assert [[point.step for point in some] for some in (points, before)] == [[0, 4, 8, 10], [0, 4]]
+    assert points == list(dict.fromkeys(before + later)) and points[-1].core_seconds == 10
+    start = opened(base, 0, torch.ones(len(load_tokenizer(base))))
+    one, other, first = (model.state_dict() for model in (whole, resumed, start))
+    assert [name for name, value in one.items() if not torch.equal(value, other[name])] == []
+    moved = {name for name, value in one.items() if not torch.equal(value, first[name])}
     assert moved and not [name for name in moved if "embeddings" in name]
-    assert points[-1].core_seconds == 10 and Settings(1.0).rate_at(72) == 1e-3 and Settings(1.0).rate_at(3600) == 0
+    assert [Settings(1.0).rate_at(second) for second in (72, 3600)] == [1e-3, 0]
     with pytest.raises(BadInput, match="belongs to other texts or settings. Give those, or another --out."):
         trained(base, tmp_path / "cut", 10, rate=0.1)
 
@@ -175,14 +173,12 @@ def test_a_resumed_training_gives_the_same_weights(base: Path, tmp_path: Path) -
 def test_the_saved_folder_is_an_ordinary_one_with_the_embeddings_of_the_base(base: Path, tmp_path: Path) -> None:
     model, _ = trained(base, tmp_path / "state", 4)
     save(model, load_tokenizer(base), tmp_path / "model", "card")
-    loaded, report_of = BertForMaskedLM.from_pretrained(tmp_path / "model", output_loading_info=True)
-    assert not report_of["missing_keys"] and not report_of["unexpected_keys"]
-    state = model.state_dict()
-    assert state.keys() == loaded.state_dict().keys()
-    assert all(torch.equal(value, state[name]) for name, value in loaded.state_dict().items())
-    words = BertForMaskedLM.from_pretrained(base).get_input_embeddings().weight
-    assert torch.equal(loaded.get_input_embeddings().weight, words)
-    assert loaded.get_output_embeddings().weight is loaded.get_input_embeddings().weight
+    loaded, told = BertForMaskedLM.from_pretrained(tmp_path / "model", output_loading_info=True)
+    state, stored = model.state_dict(), loaded.state_dict()
+    assert not told["missing_keys"] and not told["unexpected_keys"] and state.keys() == stored.keys()
+    assert [name for name, value in stored.items() if not torch.equal(value, state[name])] == []
+    own, of_base = loaded.get_input_embeddings(), BertForMaskedLM.from_pretrained(base).get_input_embeddings()
+    assert torch.equal(own.weight, of_base.weight) and loaded.get_output_embeddings().weight is own.weight
     assert load_tokenizer(tmp_path / "model").get_vocab() == load_tokenizer(base).get_vocab()
 
 
@@ -192,47 +188,45 @@ def planned(*ends: tuple[float, float]) -> pd.DataFrame:
     return pd.DataFrame([*ends, *level], columns=["low", "high"])
 
 
-def test_the_rule_to_ship() -> None:
-    assert report.verdict(planned((0.01, 0.03))) == report.SHIP
-    assert report.verdict(planned((0.01, 0.03), (-0.03, -0.01))) == report.KEEP
-    assert report.verdict(planned()) == report.KEEP
-    assert report.verdict(planned((0.01, 0.03)).iloc[:-1]) == "not measured"
-    assert report.verdict(planned((0.01, 0.03), (float("nan"), float("nan")))) == "not measured"
+BETTER, WORSE, MISSING = (0.01, 0.03), (-0.03, -0.01), (float("nan"), float("nan"))
+test_the_rule_to_ship = equal({
+    "better somewhere": (lambda: report.verdict(planned(BETTER)), report.SHIP),
+    "and worse somewhere": (lambda: report.verdict(planned(BETTER, WORSE)), report.KEEP),
+    "no difference": (lambda: report.verdict(planned()), report.KEEP),
+    "a cell is missing": (lambda: report.verdict(planned(BETTER).iloc[:-1]), "not measured"),
+    "a cell has no interval": (lambda: report.verdict(planned(BETTER, MISSING)), "not measured"),
+})  # fmt: skip
 
 
 @pytest.mark.nightly
 def test_a_comparison_resumes_and_is_written_to_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    task = find_task(tiny_task(tmp_path / "task"))
-    for name, value in {"TASKS": ("tiny",), "SHOTS": (4,), "SEEDS": (0, 1), "STEPS": 2, "MOST_TEST": 20}.items():
+    task, results = find_task(tiny_task(tmp_path / "task")), tmp_path / "results"
+    for name, value in {
+        "TASKS": ("tiny",), "SHOTS": (4,), "SEEDS": (0, 1), "STEPS": 2, "MOST_TEST": 20,
+        "RATES": {"prompt": (1e-3, 1e-2), "head": (1e-2,)}, "find_task": lambda path: task,
+        "WORDS": {"tiny": (("terrible", "bad"), ("great", "good"))},
+    }.items():  # fmt: skip
         monkeypatch.setattr(compare, name, value)
-    monkeypatch.setattr(compare, "RATES", {"prompt": (1e-3, 1e-2), "head": (1e-2,)})
-    monkeypatch.setattr(compare, "WORDS", {"tiny": (("terrible", "bad"), ("great", "good"))})
-    monkeypatch.setattr(compare, "find_task", lambda path: task)
     base, _ = tiny_pair(tmp_path, "bert", "prompt")
-    page = tmp_path / "page.md"
-    page.write_text(report.PAGE.read_text(encoding="utf-8"), encoding="utf-8")
-    assert report.write(tmp_path / "results", page) == "Not measured"
-    text = page.read_text(encoding="utf-8")
-    assert "masked-lm train`" in text and "masked-lm compare`" in text
-
-    compare.run(base, tmp_path / "results", tmp_path / "work")
-    table = (tmp_path / "results" / "masked_lm_kshot.csv").read_text()
-    assert len(table.splitlines()) == 1 + 2 + 3 + 4
-    compare.run(base, tmp_path / "results", tmp_path / "work")
-    assert (tmp_path / "results" / "masked_lm_kshot.csv").read_text() == table
-    assert report.write(tmp_path / "results", page) != "Not measured"
-    rows = pd.DataFrame(compare.rows_in(tmp_path / "results").rows)
+    page = Path(shutil.copy(report.PAGE, tmp_path))
+    assert report.write(results, page) == "Not measured"
+    check(page.read_text(encoding="utf-8"), ("masked-lm train`", "masked-lm compare`"))
+    compare.run(base, results, tmp_path / "work")
+    table = (results / "masked_lm_kshot.csv").read_text()
+    compare.run(base, results, tmp_path / "work")
+    assert (results / "masked_lm_kshot.csv").read_text() == table and len(table.splitlines()) == 1 + 2 + 3 + 4
+    assert report.write(results, page) != "Not measured"
+    rows = pd.DataFrame(compare.rows_in(results).rows)
     (difference,) = report.differences(rows).to_dict("records")
     means = rows[rows["part"] == compare.TEST].groupby("readout")["accuracy"].mean()
-    assert difference["value"] == pytest.approx(means["prompt"] - means["head"])
-    assert difference["low"] <= difference["value"]
+    assert difference["low"] <= difference["value"] == pytest.approx(means["prompt"] - means["head"])
 
 
 def test_the_card_names_every_file_and_whether_it_ships() -> None:
     row = {"texts": 9, "in_held_out_file": 1, "overlap_in_part": 1, "duplicates": 2, "kept": 5}
     card = report.card(pd.DataFrame([{"task": "mr", **row, "ships": True}, {"task": "sst2", **row, "ships": False}]))
-    assert "| mr | 9 | 1 | 1 | 2 | 5 | yes |" in card and "| sst2 | 9 | 1 | 1 | 2 | 5 | no |" in card
-    assert "| all | 18 | 2 | 2 | 4 | 10 |  |" in card
+    rows = ("| mr | 9 | 1 | 1 | 2 | 5 | yes |", "| sst2 | 9 | 1 | 1 | 2 | 5 | no |", "| all | 18 | 2 | 2 | 4 | 10 |  |")
+    check(card, rows)
 
 
 def test_the_page_shows_what_is_stored() -> None:

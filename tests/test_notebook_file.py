@@ -32,8 +32,7 @@ for source in json.load(sys.stdin):
 
 
 def _cells(kind: str) -> list[dict[str, Any]]:
-    notebook = json.loads(NOTEBOOK.read_text(encoding="utf-8"))
-    return [cell for cell in notebook["cells"] if cell["cell_type"] == kind]
+    return [cell for cell in json.loads(NOTEBOOK.read_text(encoding="utf-8"))["cells"] if cell["cell_type"] == kind]
 
 
 @pytest.mark.nightly
@@ -52,8 +51,7 @@ def test_the_notebook_runs_and_shows_what_it_says(tmp_path: Path) -> None:
     figures = [source for source, cell in by_source.items() if cell["kind"] == "Figure" and cell["marks"]]
     assert figures == [f"run.plot.{page}()" for page in ("region", "sparsity", "calibration")]
     checks = [cell["value"] for cell in told if cell["value"] is not None]
-    assert [len(one) for one in checks] == [3, 2]
-    assert all(value is True for one in checks for value in one.values())
+    assert [len(one) for one in checks] == [3, 2] and all(value is True for one in checks for value in one.values())
     assert [cell["kind"] for cell in told].count("DataFrame") == 2
 
 

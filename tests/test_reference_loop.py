@@ -17,7 +17,7 @@ from skillviz.core.problem import Problem
 from tests.core.problems import examples, model_of, problem_of, table_of
 from tests.reference.published_loop import LENGTH, ReferenceLoop
 
-N, STEPS = 16, 6
+N, STEPS, LR = 16, 6, 1e6
 # The comparison omits two settings of the paper: both sides use all examples at every step, so that order does not
 # matter, and start from the same mask (the paper's threshold omits the s-th largest movement).
 
@@ -63,9 +63,8 @@ def steps_of(
 
 
 def test_the_published_loop_takes_the_steps_of_learned() -> None:
-    lr = 1e6
-    problem, loop = both(lr)
-    taken, states, chosen = steps_of(problem, loop, lr)
+    problem, loop = both(LR)
+    taken, states, chosen = steps_of(problem, loop, LR)
     before = int(flat(loop, loop.base).sum())
     assert 0 < before < 0.01 * problem.d
     for ours, state in zip(taken, states, strict=True):
@@ -84,18 +83,16 @@ def test_the_published_loop_takes_the_steps_of_learned() -> None:
 
 
 def test_another_rule_of_the_mask_would_be_noticed() -> None:
-    lr = 1e6
-    problem, loop = both(lr)
-    states = steps_of(problem, loop, lr, steps=2)[1]
+    problem, loop = both(LR)
+    states = steps_of(problem, loop, LR, steps=2)[1]
     loop.base = {name: torch.zeros_like(mask) for name, mask in loop.base.items()}  # wrong sign inside the base
     loop.step(), loop.step()
-    difference = (flat(loop, loop.scores) - states[-1]["scores"]).abs()
-    assert float(difference.max()) > 1.0
+    assert float((flat(loop, loop.scores) - states[-1]["scores"]).abs().max()) > 1.0
 
 
 def test_inputs_are_padded_to_the_published_length_in_micro_batches_of_eight() -> None:
     loop = both(1.0)[1]
     loop.length = LENGTH
-    batches = list(loop._batches(loop.train, np.arange(11)))
-    assert [tuple(inputs["input_ids"].shape) for inputs, _ in batches] == [(8, 128), (3, 128)]
-    assert int(batches[0][0]["attention_mask"].sum()) == sum(map(len, loop.train.input_ids[:8]))
+    first, second = [inputs for inputs, _ in loop._batches(loop.train, np.arange(11))]
+    assert [tuple(one["input_ids"].shape) for one in (first, second)] == [(8, 128), (3, 128)]
+    assert int(first["attention_mask"].sum()) == sum(map(len, loop.train.input_ids[:8]))

@@ -15,6 +15,7 @@ from skillviz.studies.store import list_studies
 from tests.scripts import script
 from tests.studies.fake_study import fake_study
 from tests.studies.fake_tables import OTHERS
+from tests.tables import check
 
 MACHINE = re.compile(r"(?<![\w.`{}])/(?:home|root|tmp|work|usr|mnt|data|Users)\b")
 
@@ -26,7 +27,6 @@ def results() -> ModuleType:
 
 @pytest.fixture(scope="module")
 def made(results: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Return the page of four invented studies."""
     root = tmp_path_factory.mktemp("studies")
     for name in ("table2", "figure8", "figure7"):
         fake_study(root, name)
@@ -42,66 +42,69 @@ def test_the_page_is_what_the_generator_writes_from_the_stored_studies(results: 
     )
 
 
-@pytest.mark.slow
-def test_every_experiment_has_a_result_or_the_command_that_measures_it(made: str, results: ModuleType) -> None:
-    for page in (made, results.PAGE.read_text(encoding="utf-8")):
-        for name, row in EXPERIMENTS.items():
-            part = page.partition(f"\n## {row.title}\n")[2].partition("\n## ")[0]
-            command = f"`python -m skillviz reproduce {name}"
-            is_measured = "studies/" in part or f"{command} --scale small`: " in part
-            assert is_measured or f"{command}` measures it, in about " in part, name
+@pytest.fixture(params=["invented", "stored"])
+def any_page(request: pytest.FixtureRequest, made: str, results: ModuleType) -> str:
+    return made if request.param == "invented" else results.PAGE.read_text(encoding="utf-8")
+
+
+def section(page: str, title: str) -> str:
+    return page.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
 
 
 @pytest.mark.slow
-def test_no_machine_is_named(made: str, results: ModuleType) -> None:
-    for page in (made, results.PAGE.read_text(encoding="utf-8")):
-        assert not MACHINE.search(page)
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_every_experiment_has_a_result_or_the_command_that_measures_it(name: str, any_page: str) -> None:
+    part, command = section(any_page, EXPERIMENTS[name].title), f"`python -m skillviz reproduce {name}"
+    is_measured = "studies/" in part or f"{command} --scale small`: " in part
+    assert is_measured or f"{command}` measures it, in about " in part
+
+
+@pytest.mark.slow
+def test_no_machine_is_named(any_page: str) -> None:
+    assert not MACHINE.search(any_page)
 
 
 @pytest.mark.slow
 def test_the_three_claims_are_counted_from_the_tables(made: str) -> None:
     claims = made.partition("## Three claims")[2].partition("## All experiments")[0]
-    assert (
+    check(claims, (
         "The search is better in 12 of 12 comparisons, top movement in 0; 0 show no clear difference. "
-        "Of 12 comparisons, " in claims
-    )
-    assert claims.count("chance alone would give about") == 2  # against movement, and calibration against two rivals
-    assert (
+        "Of 12 comparisons, ",
         "4 of 4 grafts, one a task and search, reach it. "
-        "ECE against the fine-tuned model, better on 4, worse on 0, no clear difference on 0;" in claims
-    )
-    assert "| figure8-small | overlap | related - unrelated | 15.0 (13.0–17.0) |" in claims
-    assert "No result" not in claims
+        "ECE against the fine-tuned model, better on 4, worse on 0, no clear difference on 0;",
+        "| figure8-small | overlap | related - unrelated | 15.0 (13.0–17.0) |",
+    ), ("No result",))  # fmt: skip
+    assert claims.count("chance alone would give about") == 2  # against movement, and calibration against two rivals
 
 
 @pytest.mark.slow
 def test_a_study_tells_its_command_time_table_verdicts_and_notes(made: str) -> None:
     part = made.partition("\n## Table 2")[2].partition("\n## ")[0]
-    assert "**MR.** `python -m skillviz study run cached_runs/studies/table2-small/study.yaml`: " in part
-    assert "; 5 min 0 s on cpu." in part
-    for column in ("pre-trained | fine-tuned | graft, ", "its complement | agreement", "size needed | gain there, %"):
-        assert column in part
-    assert part.count("\n| sst2_sentences | ") == 2 and "\n| sst2_sentences to cr | 600 | " in part
-    assert (
-        "- **confirmed**: The graft is better calibrated than the fine-tuned model. 4 of 4 comparisons support it: "
-        in part
-    )
-    assert "- Three mask seeds, one data seed." in part
-    assert "Likely reason" not in part
+    check(part, (
+        "**MR.** `python -m skillviz study run cached_runs/studies/table2-small/study.yaml`: ", "; 5 min 0 s on cpu.",
+        "pre-trained | fine-tuned | graft, ", "its complement | agreement", "size needed | gain there, %",
+        "\n| sst2_sentences to cr | 600 | ",
+        "- **confirmed**: The graft is better calibrated than the fine-tuned model. 4 of 4 comparisons support it: ",
+        "- Three mask seeds, one data seed.",
+    ), ("Likely reason",))  # fmt: skip
+    assert part.count("\n| sst2_sentences | ") == 2
     assert "**Not measured.** `python -m skillviz reproduce table3` measures it" in made  # the failed study
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("own", "has", "lacks"),
+    [({}, "Likely reason for the contradiction: Other shifts.", "What it says."),
+     ({"studies": {"figure7-small": "What it says."}}, "\nWhat it says.\n", "Other shifts.")],
+    ids=["the experiment's", "its own"],
+)  # fmt: skip
 def test_a_study_has_its_own_words_or_else_its_experiments(
-    results: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    own: dict, has: str, lacks: str, results: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(OTHERS, "mpqa", ("yelp",))  # a large shift, where the invented graft is worse
     fake_study(tmp_path, "figure7", tasks=("mpqa",))
-    words = {"reasons": {"figure7": "Other shifts."}}
-    said = "Likely reason for the contradiction: Other shifts."
-    assert said in results.page(list_studies(Store(tmp_path)), words)
-    page = results.page(list_studies(Store(tmp_path)), {**words, "studies": {"figure7-small": "What it says."}})
-    assert "\nWhat it says.\n" in page and said not in page
+    words = {"reasons": {"figure7": "Other shifts."}, **own}
+    check(results.page(list_studies(Store(tmp_path)), words), (has,), (lacks,))
 
 
 def test_a_measured_number_among_the_words_is_refused(results: ModuleType, tmp_path: Path) -> None:

@@ -45,6 +45,30 @@ def call(*words: object) -> Said:
     return Said(done.exit_code, done.stdout, done.stderr)
 
 
+def done(*words: object) -> Said:
+    """Run the command, which must end well."""
+    said = call(*words)
+    assert said.code == 0, said.err
+    return said
+
+
+def in_one_line(text: str) -> str:
+    """Return the words of a message without its line breaks and its frame."""
+    return " ".join(text.replace("│", " ").split())
+
+
+def refused(said: Said, *facts: str) -> None:
+    """Assert that a command ended as bad use, with these facts in its message."""
+    assert said.code == 2 and "Traceback" not in said.err + said.out, said.err
+    assert [fact for fact in facts if fact not in in_one_line(said.err)] == [], said.err
+
+
+def sentence(said: Said, *facts: str) -> None:
+    """Assert that a command was refused in one line of its own, with these facts."""
+    refused(said, *facts)
+    assert said.err.count("\n") == 1, said.err
+
+
 def started(*words: object, **options: Any) -> subprocess.Popen[str]:
     """Start the command in its own process, which Ctrl-C reaches.
 

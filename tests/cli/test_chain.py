@@ -14,15 +14,15 @@ import transformers
 from safetensors.torch import load_file, save_file
 
 from skillviz.core.graft import Graft
-from skillviz.models.pair import load_pair
+from skillviz.models.pair import ModelPair, load_pair
 from skillviz.models.predict import predict
 from skillviz.runs.run import Run
 from skillviz.runs.store import Store
 from skillviz.tasks.encode import encode
 from skillviz.tasks.registry import task
 from skillviz.tasks.splits import load
-from tests.cli.calls import call
-from tests.cli.conftest import QUICK
+from tests.cli.calls import Said, call, done, refused, sentence
+from tests.cli.conftest import QUICK, members_of
 from tests.tiers import first
 from tests.tiny import tiny_pair, tiny_task
 
@@ -53,167 +53,154 @@ CASES = [
     params=first(CASES, CASES[2:3].__contains__),
     ids=lambda c: "-".join(map(str, c)).replace("torch.", ""),
 )
-def chain(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict:
-    """Return the folders and outputs of the whole chain; the base is stored in the case's dtype."""
+def chain(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Chain:
+    """Run the whole chain; the base is stored in the case's dtype."""
     family, readout, dtype, tuned_dtype, head = request.param
     folder = tmp_path_factory.mktemp("chain")
     base, _ = tiny_pair(folder / "pair", family, readout, base_dtype=dtype)
-    data, store = tiny_task(folder / "data"), folder / "runs"
-    tuned, graft, out = folder / "tuned", folder / "skill.safetensors", folder / "applied"
-    asked = ("--task", data, "--readout", readout)
-    said = {}
-    recipe = ("--steps", 30, "--lr", 0.1, "--head", head)
-    said["finetune"] = call("finetune", "--base", base, *asked, *recipe, "--out", tuned, "--json")
-    _store_as(tuned, tuned_dtype)
-    said["localize"] = call(
-        "localize", "--base", base, "--finetuned", tuned, *asked, "--size", "5%", *QUICK, "--runs-dir", store, "--json"
+    data, tuned, graft, out = (
+        tiny_task(folder / "data"),
+        folder / "tuned",
+        folder / "skill.safetensors",
+        folder / "applied",
     )
-    run_id = said["localize"].json["run_id"]
-    said["export"] = call("export", run_id, "-o", graft, "--runs-dir", store, "--json")
+    asked, store = ("--task", data, "--readout", readout), ("--runs-dir", folder / "runs", "--json")
+    done("finetune", "--base", base, *asked, "--steps", 30, "--lr", 0.1, "--head", head, "--out", tuned, "--json")
+    _store_as(tuned, tuned_dtype)
+    localized = done("localize", "--base", base, "--finetuned", tuned, *asked, "--size", "5%", *QUICK, *store)
+    run_id = localized.json["run_id"]
+    done("export", run_id, "-o", graft, *store)
     # Simulate another machine: the base is elsewhere, and the fine-tuned model and the run are gone.
-    moved = folder / "elsewhere" / "other-name"
-    shutil.copytree(base, moved)
-    said["apply"] = call("apply", "--base", moved, "--graft", graft, "--out", out, "--json")
-    said["evaluate"] = call("evaluate", "--base", moved, "--graft", graft, "--task", data, "--json")
-    run = Store(store).open(run_id)
-    return {"said": said, "base": base, "tuned": tuned, "graft": graft, "out": out, "run": run, "task": data}
+    moved = shutil.copytree(base, folder / "elsewhere" / "other-name")
+    done("apply", "--base", moved, "--graft", graft, "--out", out, "--json")
+    scored = done("evaluate", "--base", moved, "--graft", graft, "--task", data, "--json")
+    return Chain(localized, scored, base, tuned, graft, out, Store(folder / "runs").open(run_id), data)
+
+
+class Chain(NamedTuple):
+    """What the commands say, and the folders and files that they leave."""
+
+    localized: Said
+    scored: Said
+    base: Path
+    tuned: Path
+    graft: Path
+    out: Path
+    run: Run
+    task: Path
+
+    def pair(self) -> ModelPair:
+        """Return the base with the applied graft as its fine-tuned model."""
+        return load_pair(self.base, self.out, readout=self.run.record.readout, device="cpu")
 
 
 def _store_as(folder: Path, dtype: torch.dtype) -> None:
-    """Store the folder's weights in this dtype, and update its configuration."""
     tensors = {name: tensor.to(dtype) for name, tensor in load_file(folder / "model.safetensors").items()}
     save_file(tensors, folder / "model.safetensors", {"format": "pt"})
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps({**config, "dtype": str(dtype).removeprefix("torch.")}))
 
 
-def test_every_command_ends_well(chain):
-    for name, said in chain["said"].items():
-        assert said.code == 0, (name, said.err)
-
-
-def test_the_applied_folder_predicts_what_the_run_stored(chain):
-    run: Run = chain["run"]
-    pair = load_pair(chain["base"], chain["out"], readout=run.record.readout, device="cpu")
-    test = load(task(chain["task"])).test
-    data = encode(task(chain["task"]), test, pair.tokenizer, pair.readout_name)
-    ids, _, stored = run.logits("grafted", "test")
-    assert ids.tolist() == data.ids
-    assert np.array_equal(predict(pair, data, "finetuned"), stored)
+def test_the_applied_folder_predicts_what_the_run_stored(chain: Chain) -> None:
+    pair, own = chain.pair(), task(chain.task)
+    data = encode(own, load(own).test, pair.tokenizer, pair.readout_name)
+    ids, _, stored = chain.run.logits("grafted", "test")
+    assert ids.tolist() == data.ids and np.array_equal(predict(pair, data, "finetuned"), stored)
     # Check that the comparison can fail: the stored fine-tuned model gives other logits.
-    assert not np.array_equal(run.logits("finetuned", "test")[2], stored)
+    assert not np.array_equal(chain.run.logits("finetuned", "test")[2], stored)
 
 
-def test_the_applied_folder_answers_the_same_when_transformers_opens_it_by_its_own_defaults(chain):
-    run: Run = chain["run"]
-    config = json.loads((chain["out"] / "config.json").read_text())
-    assert config["dtype"] == "float32"
-    model = getattr(transformers, config["architectures"][0]).from_pretrained(chain["out"]).eval()
-    assert {p.dtype for p in model.parameters()} == {torch.float32}
-    pair = load_pair(chain["base"], chain["out"], readout=run.record.readout, device="cpu")
-    named = dict(pair.model.named_parameters())
+def test_the_applied_folder_answers_the_same_when_transformers_opens_it_by_its_own_defaults(chain: Chain) -> None:
+    config = json.loads((chain.out / "config.json").read_text())
+    model = getattr(transformers, config["architectures"][0]).from_pretrained(chain.out).eval()
+    assert (config["dtype"], {p.dtype for p in model.parameters()}) == ("float32", {torch.float32})
+    pair = chain.pair()
     with pair.at("finetuned"):
-        assert all(torch.equal(named[name], value) for name, value in model.named_parameters())
+        named = dict(pair.model.named_parameters())
+        assert [name for name, value in model.named_parameters() if not torch.equal(named[name], value)] == []
 
 
-def test_outside_the_region_it_is_the_base_and_inside_the_fine_tuned_model(chain):
-    region = chain["run"].region()
-    base, tuned = (load_file(chain[key] / "model.safetensors") for key in ("base", "tuned"))
-    heads = set(Graft.load(chain["graft"]).head)
-    for name, tensor in load_file(chain["out"] / "model.safetensors").items():
+def test_outside_the_region_it_is_the_base_and_inside_the_fine_tuned_model(chain: Chain) -> None:
+    region, heads = chain.run.region(), set(Graft.load(chain.graft).head)
+    base, tuned = (load_file(folder / "model.safetensors") for folder in (chain.base, chain.tuned))
+    for name, tensor in load_file(chain.out / "model.safetensors").items():
         if name in heads:
             assert torch.equal(tensor, tuned[name]), name
             continue
         own = base[name] if name in base else base[name.split(".", 1)[1]]  # bare models have no prefix
         inside = torch.from_numpy(region.mask(name)) if name in region.shapes else torch.zeros_like(tensor).bool()
-        assert torch.equal(tensor[~inside], own.to(tensor.dtype)[~inside]), name
-        assert torch.equal(tensor[inside], tuned[name].to(tensor.dtype)[inside]), name
+        assert torch.equal(tensor, torch.where(inside, tuned[name].to(tensor.dtype), own.to(tensor.dtype))), name
 
 
-def test_evaluate_says_what_the_run_says(chain):
-    scored, stored = chain["said"]["evaluate"].json, chain["said"]["localize"].json
-    assert scored["size"] == stored["size"]
-    for state in ("pretrained", "grafted"):
-        assert scored["metrics"][state] == stored["metrics"][state]
+def test_evaluate_says_what_the_run_says(chain: Chain) -> None:
+    scored, stored = chain.scored.json, chain.localized.json
+    of_both = [[one["size"], one["metrics"]["pretrained"], one["metrics"]["grafted"]] for one in (scored, stored)]
+    assert of_both[0] == of_both[1] and "moved in fine-tuning" not in chain.scored.out
 
 
-def test_the_graft_file_says_where_it_comes_from(chain):
-    header = Graft.load(chain["graft"]).header
-    assert header["run_id"] == chain["run"].id
-    assert header["base"]["fingerprint"] == chain["run"].record.base.fingerprint
-    assert header["labels"] == list(task(chain["task"]).labels)
-    assert ("label_words" in header) == (header["readout"] != "head")
-    assert header["metrics"]["grafted"]["accuracy"] == chain["said"]["localize"].json["metrics"]["grafted"]["accuracy"]
+def test_the_graft_file_says_where_it_comes_from(chain: Chain) -> None:
+    header, run = Graft.load(chain.graft).header, chain.run
+    about = header["run_id"], header["base"]["fingerprint"], header["labels"], "label_words" in header
+    words = run.record.readout != "head"
+    assert about == (run.id, run.record.base.fingerprint, list(task(chain.task).labels), words)
+    stored = chain.localized.json["metrics"]["grafted"]["accuracy"]
+    assert header["metrics"]["grafted"]["accuracy"] == stored
 
 
-def test_evaluate_with_region_and_pair_scores_all_states(chain):
-    members = ("--base", chain["base"], "--finetuned", chain["tuned"], "--task", chain["task"])
-    readout = ("--readout", chain["run"].record.readout)
-    said = call("evaluate", *members, *readout, "--region", chain["run"].path / "region.safetensors", "--json")
-    assert said.json["metrics"] == chain["said"]["localize"].json["metrics"]
+def test_evaluate_with_region_and_pair_scores_all_states(chain: Chain) -> None:
+    more = ("--readout", chain.run.record.readout, "--region", chain.run.path / "region.safetensors", "--json")
+    said = call("evaluate", *members_of(chain.base, chain.tuned, chain.task), *more)
+    assert said.json["metrics"] == chain.localized.json["metrics"]
 
 
-def test_applied_folder_is_not_written_over(chain):
-    said = call("apply", "--base", chain["base"], "--graft", chain["graft"], "--out", chain["out"])
-    assert (said.code, said.err.count("\n")) == (2, 1)
-    assert "not empty" in said.err
+def test_applied_folder_is_not_written_over(chain: Chain) -> None:
+    sentence(call("apply", "--base", chain.base, "--graft", chain.graft, "--out", chain.out), "not empty")
 
 
 @pytest.mark.parametrize(("size", "like"), [("100%", "tuned"), ("1", "base")])
-def test_size_d_and_one_entry_are_the_ends(pair, task_file, user_runs, tmp_path: Path, size, like):
-    members = ("--base", pair[0], "--finetuned", pair[1], "--task", task_file)
+def test_size_d_and_one_entry_are_the_ends(members, pair, user_runs, tmp_path: Path, size, like):
     run = call("localize", *members, "--method", "movement", "--size", size, "--device", "cpu", "--json").json
     call("export", run["run_id"], "-o", tmp_path / "g.safetensors")
     call("apply", "--base", pair[0], "--graft", tmp_path / "g.safetensors", "--out", tmp_path / "out")
-    applied, tuned = (load_file(f / "model.safetensors") for f in (tmp_path / "out", pair[1]))
-    different = sum(int((applied[n] != tuned[n]).sum()) for n in applied)
-    assert (different == 0) == (like == "tuned")
-    if like == "base":
-        base = load_file(pair[0] / "model.safetensors")
-        same = {n: base[n.removeprefix("bert.")] for n in applied if n.removeprefix("bert.") in base and ".layer." in n}
-        assert sum(int((applied[n] != t).sum()) for n, t in same.items()) == 1
+    base, tuned, applied = (load_file(folder / "model.safetensors") for folder in (*pair, tmp_path / "out"))
+    assert (sum(int((applied[n] != tuned[n]).sum()) for n in applied) == 0) == (like == "tuned")
+    same = {n: base[n.removeprefix("bert.")] for n in applied if n.removeprefix("bert.") in base and ".layer." in n}
+    different = sum(int((applied[n] != t).sum()) for n, t in same.items())
+    assert different == 1 if like == "base" else different > 1
 
 
-def test_a_graft_of_another_base_is_refused_unless_forced(localized, pair, tmp_path: Path):
-    runs, said = localized
-    graft = tmp_path / "g.safetensors"
-    call("export", said.json["run_id"], "-o", graft, "--runs-dir", runs)
-    other, _ = tiny_pair(tmp_path / "other", "bert", "head", seed=5)
-    refused = call("apply", "--base", other, "--graft", graft, "--out", tmp_path / "out")
-    assert refused.code == 2 and refused.err.startswith("WrongBase") and "--force" in refused.err
-    assert not (tmp_path / "out").exists()
-    forced = call("apply", "--base", other, "--graft", graft, "--out", tmp_path / "out", "--force")
-    assert forced.code == 0 and "Forced" in forced.err
-    assert json.loads((tmp_path / "out" / "config.json").read_text())["problem_type"] == "single_label_classification"
+@pytest.fixture
+def graft(finished: tuple[str | Path, ...], tmp_path: Path) -> Path:
+    done("export", *finished, "-o", tmp_path / "g.safetensors")
+    return tmp_path / "g.safetensors"
 
 
-def test_export_refuses_other_models_than_the_run_s(localized, tmp_path: Path, task_file, pair):
-    runs, said = localized
-    call("finetune", "--base", pair[0], "--task", task_file, "--steps", 2, "--out", tmp_path / "other")
-    refused = call(
-        "export", said.json["run_id"], "-o", tmp_path / "g", "--runs-dir", runs, "--finetuned", tmp_path / "other"
-    )
-    assert refused.code == 2 and "fingerprint" in refused.err
+@pytest.fixture
+def another(pair: tuple[Path, Path], task_file: Path, tmp_path: Path) -> Path:
+    done("finetune", "--base", pair[0], "--task", task_file, "--steps", 2, "--out", tmp_path / "another")
+    return tmp_path / "another"
+
+
+def test_a_graft_of_another_base_is_refused_unless_forced(graft: Path, tmp_path: Path) -> None:
+    other, out = tiny_pair(tmp_path / "other", "bert", "head", seed=5)[0], tmp_path / "out"
+    words = ("apply", "--base", other, "--graft", graft, "--out", out)
+    refused(call(*words), "WrongBase: ", "--force")
+    assert not out.exists() and "Forced" in done(*words, "--force").err
+    assert json.loads((out / "config.json").read_text())["problem_type"] == "single_label_classification"
+
+
+def test_export_refuses_other_models_than_the_run_s(finished, another: Path, tmp_path: Path) -> None:
+    refused(call("export", *finished, "-o", tmp_path / "g", "--finetuned", another), "fingerprint")
     assert not (tmp_path / "g").exists()
 
 
-def test_evaluate_refuses_a_graft_of_another_fine_tuned_model(localized, tmp_path: Path, task_file, pair):
-    runs, said = localized
-    call("export", said.json["run_id"], "-o", tmp_path / "g", "--runs-dir", runs)
-    call("finetune", "--base", pair[0], "--task", task_file, "--steps", 2, "--out", tmp_path / "other")
-    members = ("--base", pair[0], "--finetuned", tmp_path / "other", "--task", task_file)
-    refused = call("evaluate", *members, "--graft", tmp_path / "g")
-    assert refused.code == 2 and refused.err.startswith("PairMismatch")
+def test_evaluate_refuses_a_graft_of_another_fine_tuned_model(graft: Path, another: Path, task_file, pair) -> None:
+    refused(call("evaluate", *members_of(pair[0], another, task_file), "--graft", graft), "PairMismatch: ")
 
 
 @pytest.mark.slow
-def test_a_lean_run_s_export_says_that_its_scores_were_of_rounded_weights(pair, task_file, user_runs, tmp_path: Path):
-    members = ("--base", pair[0], "--finetuned", pair[1], "--task", task_file, "--method", "movement", "--size", "5%")
-    for dtype, is_said in (("bfloat16", True), ("float32", False)):
-        run = call("localize", *members, "--dtype", dtype, "--device", "cpu", "--json").json
-        said = call("export", run["run_id"], "-o", tmp_path / f"{dtype}.safetensors")
-        assert said.code == 0 and ("rounded to bfloat16" in said.err) == is_said
-
-
-def test_an_applied_graft_is_not_taken_for_a_fine_tuning(chain):
-    assert "moved in fine-tuning" not in chain["said"]["evaluate"].out
+@pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
+def test_a_lean_run_s_export_says_that_its_scores_were_of_rounded_weights(members, user_runs, tmp_path: Path, dtype):
+    words = ("--method", "movement", "--size", "5%", "--dtype", dtype, "--device", "cpu", "--json")
+    said = done("export", call("localize", *members, *words).json["run_id"], "-o", tmp_path / "g.safetensors")
+    assert ("rounded to bfloat16" in said.err) == (dtype == "bfloat16")

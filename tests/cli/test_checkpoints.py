@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from safetensors.numpy import load_file
 
 from skillviz.analysis.checkpoint_series import checkpoint_points, series_of, size_needed
 from skillviz.analysis.observations import of_run
 from skillviz.analysis.recovered import recovered
 from skillviz.commands.checkpoints import steps_of
 from skillviz.errors import BadInput
+from skillviz.models.pair import load_pair
 from skillviz.plots.checkpoints import PANELS
 from skillviz.runs.produce import produce
 from skillviz.runs.run import Run
@@ -22,6 +22,7 @@ from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store, shipped_root
 from tests.cli.calls import call
 from tests.fake_run import STATES, fake_run
+from tests.refused import refused as refused_calls
 from tests.tiny import tiny_pair
 
 
@@ -92,45 +93,37 @@ def test_the_lead_over_top_movement_is_paired_and_the_overlap_is_by_seed() -> No
     """Two planted searches of one checkpoint use the same examples; one is right more often."""
     runs = stored_runs()
     points = checkpoint_points({5: runs, 7: runs[:1]})
-    (lead,) = points[points["what"] == "lead"].to_dict("records")
-    values = [run.record.metrics["test"].states["grafted"]["accuracy"].value for run in runs]
-    assert lead["step"] == 5 and lead["value"] == pytest.approx(values[0] - values[1])
-    assert lead["low"] < lead["value"] < lead["high"]
-    states = runs[0].record.metrics["test"].states
-    gap = points[points["what"] == "gap"].set_index("step")
-    assert list(gap.index) == [5, 7] and set(gap["localizer"]) == {"stagewise"}
-    assert gap["value"].tolist() == pytest.approx([values[0] - states["finetuned"]["accuracy"].value] * 2)
-    (change,) = points[points["what"] == "gap_change"].to_dict("records")
-    assert (change["step"], change["value"]) == (7, 0.0), "the same model again has the same gap"
-    assert -0.01 < change["low"] < 0 < change["high"] < 0.01, "paired: the same predictions on the same examples"
+    found = {what: rows for what, rows in points.groupby("what")}
     of = points.set_index(["what", "localizer", "step"])["value"]
-    assert dict(of["shared"]) == {("stagewise", 5): 1.0, ("stagewise", 7): 1.0}  # top movement has no previous region
     search, movement = (run.region() for run in runs)
+    values = [run.record.metrics["test"].states["grafted"]["accuracy"].value for run in runs]
+    tuned = runs[0].record.metrics["test"].states["finetuned"]["accuracy"].value
+    (lead,), (change,) = (found[what].to_dict("records") for what in ("lead", "gap_change"))
+    assert (lead["step"], lead["value"]) == (5, pytest.approx(values[0] - values[1]))
+    assert dict(of["gap"]) == {("stagewise", step): pytest.approx(values[0] - tuned) for step in (5, 7)}
+    assert (change["step"], change["value"]) == (7, 0.0), "the same model again has the same gap"
+    assert lead["low"] < lead["value"] < lead["high"]
+    assert -0.01 < change["low"] < 0 < change["high"] < 0.01, "paired: the same predictions on the same examples"
+    assert dict(of["shared"]) == {("stagewise", 5): 1.0, ("stagewise", 7): 1.0}  # top movement has no previous region
     assert dict(of["alike"]) == {("stagewise", 5): (search & movement).size / movement.size}
-    held = of["held"]
-    assert set(held.index) == {("stagewise", 5), ("movement", 5), ("stagewise", 7)}
-    assert search.share < held["stagewise", 5] < held["movement", 5] < 1, "no region of its size holds more"
+    held = dict(of["held"])
+    assert held.keys() == {("stagewise", 5), ("movement", 5), ("stagewise", 7)}
     assert held["stagewise", 7] == held["stagewise", 5]
+    assert search.share < held["stagewise", 5] < held["movement", 5] < 1, "no region of its size holds more"
 
 
 def test_the_movement_in_a_region_is_that_of_its_entries(trained: tuple[Path, Path], task_file: Path) -> None:
-    base, steps = (load_file(folder / "model.safetensors") for folder in (trained[0], trained[1] / "checkpoint-100"))
-    store = Store(trained[1].parent / "held")
+    tuned = trained[1] / "checkpoint-100"
     spec = RunSpec(
-        base=str(trained[0]), finetuned=str(trained[1] / "checkpoint-100"), task=str(task_file), sizes=("5%",),
-        localizer="random", device="cpu",
+        base=str(trained[0]), finetuned=str(tuned), task=str(task_file), sizes=("5%",), localizer="random",
+        device="cpu",
     )  # fmt: skip
-    run = produce(spec, store)
-    region = run.region()
-
-    def values(model: dict[str, np.ndarray], name: str) -> np.ndarray:
-        return model.get(name, model.get(name.removeprefix("bert."))).astype(float).ravel()
-
-    movement = {name: values(steps, name) - values(base, name) for name in region.shapes}
-    inside = sum((movement[name][region.indices[name]] ** 2).sum() for name in region.indices)
+    run = produce(spec, Store(trained[1].parent / "held"))
+    pair, region = load_pair(trained[0], tuned, device="cpu"), run.region()
+    moved = (pair.finetuned - pair.base).double() ** 2
     points = checkpoint_points({1: [run]})
     held = points.loc[points["what"] == "held", "value"].item()
-    assert held == pytest.approx(inside / sum((part**2).sum() for part in movement.values()), rel=1e-5)
+    assert held == pytest.approx(float(moved[region.flat()].sum() / moved.sum()), rel=1e-5)
 
 
 def stored_runs() -> list[Run]:
@@ -144,31 +137,35 @@ def test_the_size_needed_is_that_of_the_table_recovered(tmp_path: Path, monkeypa
     """Some runs reach the gain and one does not; for that one, the largest size gives its recovered share."""
     runs = [*stored_runs(), fake_run(Store(tmp_path))]
     monkeypatch.setitem(STATES, "grafted", (0.6, 2.6, 0.85))
-    found_on = []
+    found_on = set()
     for run in (*runs, fake_run(Store(tmp_path), seed=1)):
         (row,) = recovered([one for one in of_run(run) if one.task == one.id_task]).to_dict("records")
         found = size_needed(run)
-        found_on.append(row["reached_on"])
-        assert (
-            found["recovered"] == row["gain"] and found["low"] == row["gain_low"] and found["high"] == row["gain_high"]
+        found_on.add(row["reached_on"])
+        assert [found[name] for name in ("recovered", "low", "high")] == [
+            row[n] for n in ("gain", "gain_low", "gain_high")
+        ]
+        assert found["size_needed"] == pytest.approx(
+            row["size"] if row["reached"] else np.nan, rel=0, abs=0, nan_ok=True
         )
-        assert found["size_needed"] == row["size"] if row["reached"] else np.isnan(found["size_needed"])
-        curve = run.curve().query("split == 'validation' and metric == 'recovered'")
-        enough = curve[curve["value"] >= 0.95]["size"]
+        curve = run.curve().query("split == 'validation' and metric == 'recovered' and value >= 0.95")
         if row["reached_on"] == "validation":
-            assert found["size_needed"] == enough.min(), "chosen on validation, not on what is told"
-    assert "validation" in found_on and "" in found_on
+            assert found["size_needed"] == curve["size"].min(), "chosen on validation, not on what is told"
+    assert {"validation", ""} <= found_on
 
 
 @pytest.mark.slow
-def test_folders_are_read_as_steps(trained: tuple[Path, Path], tmp_path: Path) -> None:
+def test_folders_are_read_as_steps(trained: tuple[Path, Path]) -> None:
     found, is_searched = steps_of([str(trained[1])])
-    assert list(found) == [9, 30, 100] and is_searched
+    assert (list(found), is_searched) == ([9, 30, 100], True)
     assert steps_of(["b/model", "a/last"]) == ({1: "b/model", 2: "a/last"}, False)
-    with pytest.raises(BadInput, match="holds no checkpoint-<step> folders"):
-        steps_of([str(tmp_path)])
-    with pytest.raises(BadInput, match="two checkpoints have the same step"):
-        steps_of(["a/step-7", "b/step-7"])
+
+
+test_folders_without_steps_of_their_own_are_refused = refused_calls(
+    BadInput,
+    ("holds no checkpoint-<step> folders", steps_of, ["skillviz"]),
+    ("two checkpoints have the same step", steps_of, ["a/step-7", "b/step-7"]),
+)
 
 
 def test_a_final_model_does_not_become_the_first_checkpoint(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -179,8 +176,8 @@ def test_a_final_model_does_not_become_the_first_checkpoint(tmp_path: Path, caps
         steps_of(named)
     (tmp_path / "final" / "trainer_state.json").write_text('{"global_step": 12}', encoding="utf-8")
     assert steps_of(named) == ({5: named[0], 10: named[1], 12: named[2]}, False)
-    found, _ = steps_of([str(tmp_path)])
-    assert found == {5: named[0], 10: named[1]} and "checkpoint-best is left out" in capsys.readouterr().err
+    assert steps_of([str(tmp_path)])[0] == {5: named[0], 10: named[1]}
+    assert "checkpoint-best is left out" in capsys.readouterr().err
     (tmp_path / "checkpoint-5").rmdir()
     with pytest.raises(BadInput, match="holds one checkpoint; give a folder with two or more"):
         steps_of([str(tmp_path)])

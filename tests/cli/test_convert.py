@@ -11,28 +11,26 @@ from safetensors.torch import load_file
 
 from skillviz.models import convert
 from skillviz.tasks.project import CACHE_VARIABLE
-from tests.cli.calls import call
-from tests.cli.conftest import QUICK
+from tests.cli.calls import call, done, refused
+from tests.cli.conftest import QUICK, Members, members_of
 
 
 @pytest.mark.slow
 def test_a_pair_of_pickled_weights_from_preflight_to_a_run(
-    pair: tuple[Path, Path], task_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    members: Members, task_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
-    folder = tmp_path / "pickled"
-    shutil.copytree(pair[1], folder)
+    folder = shutil.copytree(members[3], tmp_path / "pickled")
     torch.save(load_file(folder / "model.safetensors"), folder / "pytorch_model.bin")
     (folder / "model.safetensors").unlink()
-    members = ("--base", pair[0], "--finetuned", folder, "--task", task_file)
-    assert call("preflight", *members).code != 0
-    checked = call("preflight", *members, "--convert")
-    assert checked.code == 0 and "sha256" in checked.err and convert.wanted.get() is None
-    made = call("localize", *members, "--size", "1%", *QUICK, "--runs-dir", tmp_path / "runs", "--json")
-    assert made.code == 0, "the conversion is found, and nothing pickled is read"
-    same = call("localize", "--base", pair[0], "--finetuned", pair[1], *members[4:], "--size", "1%", *QUICK,
-                "--runs-dir", tmp_path / "same", "--json")  # fmt: skip
-    regions = [next((tmp_path / store).glob("*/region.safetensors")) for store in ("runs", "same")]
-    assert load_file(regions[0]).keys() == load_file(regions[1]).keys()
-    assert all(torch.equal(value, load_file(regions[1])[name]) for name, value in load_file(regions[0]).items())
+    converted = members_of(members[1], folder, task_file)
+    refused(call("preflight", *converted))
+    assert "sha256" in done("preflight", *converted, "--convert").err and convert.wanted.get() is None
+    # The conversion is found, and nothing pickled is read.
+    words = ("--size", "1%", *QUICK, "--json", "--runs-dir")
+    made, same = (
+        done("localize", *pair, *words, tmp_path / name) for pair, name in ((converted, "runs"), (members, "same"))
+    )
+    one, other = (load_file(next((tmp_path / name).glob("*/region.safetensors"))) for name in ("runs", "same"))
+    assert one.keys() == other.keys() and [name for name in one if not torch.equal(one[name], other[name])] == []
     assert made.json["metrics"] == same.json["metrics"]

@@ -6,45 +6,38 @@ import shutil
 from pathlib import Path
 
 import pytest
-import yaml
 
 from skillviz.core.temperature import Temperature
 from skillviz.runs.held_out import AT_END, UNKNOWN_TASK, why_not
 from skillviz.runs.store import Store
-from tests.cli.calls import call
-from tests.cli.conftest import QUICK
-from tests.models.folders import change_weights
+from tests.cli.calls import call, done
+from tests.cli.conftest import QUICK, members_of
+from tests.models.folders import drop
 from tests.tiny import tiny_pair, tiny_task
 
 SEEN = "the validation examples are train rows"
 
 
 def without_validation(task_file: Path, folder: Path) -> Path:
-    """Copy the task without its validation file."""
     copy = shutil.copytree(task_file.parent, folder) / task_file.name
-    task = yaml.safe_load(copy.read_text())
-    del task["data"]["validation"]
-    copy.write_text(yaml.safe_dump(task))
+    copy.write_text(copy.read_text().replace("  validation: validation.jsonl\n", ""))
     return copy
 
 
 @pytest.mark.nightly
+@pytest.mark.parametrize(("is_elsewhere", "is_cut"), [(True, True), (False, True), (True, False)])
 def test_validation_cut_from_rows_that_a_model_may_have_seen(
-    pair: tuple[Path, Path], task_file: Path, tmp_path: Path
+    is_elsewhere: bool, is_cut: bool, pair: tuple[Path, Path], task_file: Path, tmp_path: Path, user_runs: Path
 ) -> None:
-    task = without_validation(task_file, tmp_path / "task")
-    elsewhere = shutil.copytree(pair[1], tmp_path / "elsewhere")
-    (elsewhere / "finetune.json").unlink()
-    # With a validation file the pair was trained on every train row, so both models saw a cut of them.
-    for tuned, cut, warned in ((elsewhere, task, True), (pair[1], task, True), (elsewhere, task_file, False)):
-        models = ("--base", pair[0], "--finetuned", tuned, "--task", cut)
-        runs = tmp_path / f"runs-{warned}-{tuned.name}-{cut.parent.name}"
-        said = call("localize", *models, "--size", "5%", *QUICK, "--runs-dir", runs)
-        assert said.code == 0, said.err
-        assert (SEEN in said.out) == warned
-        assert any(SEEN in note for note in Store(runs).list()[0].record.notes) == warned
-        scored = call("evaluate", *models, "--device", "cpu")
-        assert scored.code == 0 and why_not(UNKNOWN_TASK) in scored.out
+    """With a validation file the pair was trained on every train row, so both models saw a cut of them."""
+    tuned = shutil.copytree(pair[1], tmp_path / "tuned")
+    if is_elsewhere:
+        (tuned / "finetune.json").unlink()
+    words = members_of(pair[0], tuned, without_validation(task_file, tmp_path / "task") if is_cut else task_file)
+    said = done("localize", *words, "--size", "5%", *QUICK)
+    (run,) = Store(user_runs).list()
+    assert (SEEN in said.out, any(SEEN in note for note in run.record.notes)) == (is_cut, is_cut)
+    assert why_not(UNKNOWN_TASK) in done("evaluate", *words, "--device", "cpu").out
 
 
 @pytest.mark.nightly
@@ -63,13 +56,11 @@ def test_a_temperature_at_the_end_of_its_range_is_told_as_on_the_page(
 
 
 @pytest.mark.slow
-def test_moved_embeddings_and_the_bases_own_pooler_are_told(tmp_path: Path) -> None:
+def test_moved_embeddings_and_the_bases_own_pooler_are_told(tmp_path: Path, user_runs: Path) -> None:
     base, tuned = tiny_pair(tmp_path, "bert", move_embeddings=True)
-    models = ("--base", base, "--finetuned", tuned, "--task", tiny_task(tmp_path / "task"))
-    said = call("localize", *models, "--size", "5%", *QUICK, "--runs-dir", tmp_path / "runs")
-    assert said.code == 0, said.err
+    words, pooler = members_of(base, tuned, tiny_task(tmp_path / "task")), "The base's own pooler"
+    said = done("localize", *words, "--size", "5%", *QUICK)
     assert "outside what can be grafted" in said.out
-    pooler = "The base's own pooler"
-    assert pooler in said.out and pooler in call("preflight", *models).out
-    change_weights(base, lambda tensors: {n: t for n, t in tensors.items() if "pooler" not in n})
-    assert pooler not in call("preflight", *models).out
+    assert pooler in said.out and pooler in call("preflight", *words).out
+    drop(base, "pooler")
+    assert pooler not in call("preflight", *words).out

@@ -97,10 +97,10 @@ def test_an_interrupted_training_resumes(world: Path, monkeypatch: pytest.Monkey
 
 
 def test_a_name_stands_for_what_it_needs(world: Path) -> None:
-    pairs, runs = example_runs.chosen(["tiny-sgd/matched"])
-    assert [pair.name for pair in pairs] == ["tiny-sgd"]
-    assert [run.name for run in runs] == ["tiny-sgd/opening", "tiny-sgd/matched"], "the region that it matches"
-    assert key_in(runs[1].spec.options["reference"]) == runs[0].spec.key()
+    pairs, (opening, matched) = example_runs.chosen(["tiny-sgd/matched"])
+    named = [one.name for one in (*pairs, opening, matched)]
+    assert named == ["tiny-sgd", "tiny-sgd/opening", "tiny-sgd/matched"], "the region that it matches"
+    assert key_in(matched.spec.options["reference"]) == opening.spec.key()
     with pytest.raises(BadInput, match="'tiny' is not an example; known: tiny-sgd, tiny-sgd/opening"):
         example_runs.chosen(["tiny"])
     assert no_folder("examples/pairs/tiny-sgd").endswith("`python -m skillviz examples build --only tiny-sgd`.")

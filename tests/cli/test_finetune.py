@@ -7,13 +7,14 @@ import shutil
 from pathlib import Path
 
 import pytest
-import yaml
 
 from skillviz.commands.finetune import region_source
 from skillviz.errors import CorruptFile, RunNotFound
 from skillviz.models.finetune.recipes import RECIPES
 from skillviz.models.pair import load_pair
-from tests.cli.calls import call
+from skillviz.runs.store import Store
+from skillviz.studies.finetuned_model import FineTunedArtifact, FineTunedSpec
+from tests.cli.calls import call, done, in_one_line, refused
 from tests.tiny import tiny_pair, tiny_task
 
 QUICK = ("--steps", 3, "--device", "cpu", "--json")
@@ -21,79 +22,65 @@ QUICK = ("--steps", 3, "--device", "cpu", "--json")
 
 @pytest.fixture(scope="module")
 def other_task(task_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the same task under another name, with train and test swapped."""
-    folder = tmp_path_factory.mktemp("other")
-    shutil.copytree(task_file.parent, folder, dirs_exist_ok=True)
-    told = yaml.safe_load((folder / "task.yaml").read_text())
-    path = folder / "task.yaml"
-    path.write_text(yaml.safe_dump({**told, "name": "other"}))
-    for split in ("train", "validation", "test"):
-        lines = (folder / f"{split}.jsonl").read_text().splitlines()
-        changed = [json.dumps({**row, "text": f"then {row['text']}"}) for row in map(json.loads, lines)]
-        (folder / f"{split}.jsonl").write_text("\n".join(changed) + "\n")
+    """Return the same task under another name, with other texts."""
+    path = shutil.copytree(task_file.parent, tmp_path_factory.mktemp("other"), dirs_exist_ok=True) / "task.yaml"
+    path.write_text(path.read_text().replace("name: tiny", "name: other"))
+    for rows in path.parent.glob("*.jsonl"):
+        rows.write_text(rows.read_text().replace('"text": "', '"text": "then '))
     return path
 
 
 def finetune(base: Path, out: Path, *words: object) -> dict:
-    said = call("finetune", "--base", base, "--out", out, *words, *QUICK)
-    assert said.code == 0, said.err
-    return said.json
+    return done("finetune", "--base", base, "--out", out, *words, *QUICK).json
 
 
-def recipe_of(folder: Path) -> str:
-    return json.loads((folder / "finetune.json").read_text())["recipe"]
+def stored(folder: Path) -> dict:
+    return json.loads((folder / "finetune.json").read_text())
 
 
 @pytest.mark.parametrize("name", ["sgd", "adamw", "adamw-l1", "bitfit", "lora"])
 def test_a_recipe_of_one_task(name, pair, task_file, tmp_path):
     rank = ("--rank", 1, "--matrices", 1) if name == "lora" else ()
     told = finetune(pair[0], tmp_path / "m", "--task", task_file, "--recipe", name, *rank)
-    assert recipe_of(tmp_path / "m") == name
-    assert told["trained"] > 0 and told["touched"] >= 0 and "models" not in told
+    assert stored(tmp_path / "m")["recipe"] == name and "models" not in told
+    assert told["trained"] > 0 and told["touched"] >= 0
     load_pair(pair[0], tmp_path / "m", device="cpu")
 
 
 def test_a_run_s_region_is_re_trained(pair, task_file, localized, tmp_path):
-    runs, said = localized
-    run_id = said.json["run_id"]
-    words = ("--task", task_file, "--recipe", "graft-retrain", "--runs-dir", runs)
-    told = finetune(pair[0], tmp_path / "a", *words, "--region", run_id)
-    region = region_source(run_id, runs).region
+    runs, run_id = localized[0], localized[1].json["run_id"]
+    file, region = runs / run_id / "region.safetensors", region_source(run_id, runs).region
+    assert region == region_source(str(runs / run_id)).region == region_source(str(file)).region
+    words = ("--task", task_file, "--recipe", "graft-retrain", "--runs-dir", runs, "--region")
+    told, again = (finetune(pair[0], tmp_path / name, *words, of) for name, of in (("a", run_id), ("b", file)))
     about = {"size": region.size, "d": region.d, "sha256": region.sha256(), "run": run_id}
-    assert json.loads((tmp_path / "a" / "finetune.json").read_text())["region"] == about
-    assert told["trained"] == region_source(run_id, runs).region.size
-    file = runs / run_id / "region.safetensors"
-    assert finetune(pair[0], tmp_path / "b", *words, "--region", file)["touched"] == told["touched"]
-    assert region_source(str(runs / run_id)).region == region
-    assert region_source(str(file)).region == region
-    with pytest.raises(RunNotFound):
-        region_source("no-such-run", runs)
-    with pytest.raises(CorruptFile):
-        region_source(str(task_file))
+    assert stored(tmp_path / "a")["region"] == about
+    assert (told["trained"], again["touched"]) == (region.size, told["touched"])
+    for source, error in (("no-such-run", RunNotFound), (str(task_file), CorruptFile)):
+        with pytest.raises(error):
+            region_source(source, runs)
 
 
 @pytest.mark.nightly
 def test_several_tasks_at_once_and_one_after_the_other(pair, task_file, other_task, localized, tmp_path):
-    runs, said = localized
-    tasks = ("--task", task_file, "--task", other_task)
-    told = finetune(pair[0], tmp_path / "m", *tasks, "--recipe", "multi-task", "--without-frozen")
+    runs, run_id = localized[0], localized[1].json["run_id"]
+    words = ("--task", task_file, "--task", other_task, "--recipe")
+    told = finetune(pair[0], tmp_path / "m", *words, "multi-task", "--without-frozen")
     assert set(told["models"]) == {"tiny", "other"} and set(told["metrics"]) == {"tiny validation", "other validation"}
     load_pair(pair[0], tmp_path / "m" / "other", device="cpu")
-    told = finetune(pair[0], tmp_path / "n", *tasks, "--recipe", "continual", "--mode", "naive", "--optimizer", "adamw")
+    told = finetune(pair[0], tmp_path / "n", *words, "continual", "--mode", "naive", "--optimizer", "adamw")
     assert set(told["models"]) == {"1/tiny", "2/tiny", "2/other"}
-    region = ("--regions", said.json["run_id"])
-    finetune(pair[0], tmp_path / "g", *tasks, "--recipe", "continual", *region, *region, "--runs-dir", runs)
-    record = json.loads((tmp_path / "g" / "2" / "other" / "finetune.json").read_text())
-    assert record["mode"] == "grafting" and [one["run"] for one in record["regions"]] == [said.json["run_id"]] * 2
+    finetune(pair[0], tmp_path / "g", *words, "continual", *("--regions", run_id) * 2, "--runs-dir", runs)
+    record = stored(tmp_path / "g" / "2" / "other")
+    assert (record["mode"], [one["run"] for one in record["regions"]]) == ("grafting", [run_id] * 2)
 
 
 def test_a_region_of_another_base_is_refused_unless_forced(task_file, localized, tmp_path):
     runs, run_id = localized[0], localized[1].json["run_id"]
-    base, _ = tiny_pair(tmp_path / "other", "bert", "head", seed=9)
+    base, out = tiny_pair(tmp_path / "other", "bert", "head", seed=9)[0], ("--out", tmp_path / "m")
     words = ("finetune", "--base", base, "--task", task_file, "--runs-dir", runs, *QUICK)
     retrain = ("--recipe", "graft-retrain", "--region")
     one_after_the_other = ("--recipe", "continual", "--task", "sst2", "--regions", run_id, "--regions")
-    out = ("--out", tmp_path / "m")
     for more in (
         (*retrain, run_id),
         (*retrain, run_id, *out),
@@ -101,28 +88,23 @@ def test_a_region_of_another_base_is_refused_unless_forced(task_file, localized,
         (*one_after_the_other, run_id),
         (*one_after_the_other, run_id, *out),
     ):
-        said = call(*words, *more)
-        assert said.code == 2 and "was found on a base with the fingerprint" in " ".join(said.err.split()), said.err
+        refused(call(*words, *more), "was found on a base with the fingerprint")
     assert not (tmp_path / "m").exists()
-    forced = call(*words, *retrain, run_id, "--out", tmp_path / "m", "--force")
-    assert forced.code == 0 and "Forced: the region of" in forced.err
-    refused = call(*words, *retrain, run_id, "--force")
-    assert refused.code == 2 and "--force needs --out DIR" in refused.err
+    assert "Forced: the region of" in done(*words, *retrain, run_id, *out, "--force").err
+    refused(call(*words, *retrain, run_id, "--force"), "--force needs --out DIR")
 
 
 def test_a_region_that_does_not_say_its_base_is_taken(pair, task_file, localized, tmp_path):
-    region = region_source(localized[1].json["run_id"], localized[0]).region
-    region.save(tmp_path / "plain.safetensors")
-    words = ("--task", task_file, "--recipe", "graft-retrain", "--region", tmp_path / "plain.safetensors")
-    finetune(pair[0], tmp_path / "m", *words)
-    told = json.loads((tmp_path / "m" / "finetune.json").read_text())["region"]
+    region, file = region_source(localized[1].json["run_id"], localized[0]).region, tmp_path / "plain.safetensors"
+    region.save(file)
+    finetune(pair[0], tmp_path / "m", "--task", task_file, "--recipe", "graft-retrain", "--region", file)
+    told = stored(tmp_path / "m")["region"]
     assert "run" not in told and told["sha256"] == region.sha256()
 
 
 def test_a_grid_is_told_point_by_point(pair, task_file, tmp_path):
     words = ("--base", pair[0], "--out", tmp_path / "m", "--task", task_file, "--grid", "quick")
-    said = call("finetune", *words, *QUICK[:-1])
-    assert said.code == 0
+    said = done("finetune", *words, *QUICK[:-1])
     assert (said.out + said.err).count("Grid: batch 8") == 3
 
 
@@ -141,15 +123,12 @@ def test_a_grid_is_told_point_by_point(pair, task_file, tmp_path):
     ],
 )
 def test_what_does_not_go_together_is_one_sentence(words, says, tmp_path):
-    said = call("finetune", "--base", "nowhere", "--task", "sst2", "--out", tmp_path / "m", *words)
-    assert said.code == 2
-    assert says in " ".join(said.err.split())
+    refused(call("finetune", "--base", "nowhere", "--task", "sst2", "--out", tmp_path / "m", *words), says)
     assert not (tmp_path / "m").exists()
 
 
 def test_the_help_names_every_recipe():
-    shown = " ".join(call("finetune", "--help").out.replace("│", " ").split())
-    assert ", ".join(RECIPES) in shown
+    assert ", ".join(RECIPES) in in_one_line(call("finetune", "--help").out)
 
 
 @pytest.mark.parametrize(
@@ -163,25 +142,18 @@ def test_the_help_names_every_recipe():
     ],
 )
 def test_bad_input_without_a_folder_is_one_sentence(words, says):
-    said = call("finetune", "--base", "nowhere", "--task", "sst2", *words)
-    assert said.code == 2 and says in " ".join(said.err.replace("│", " ").split())
+    refused(call("finetune", "--base", "nowhere", "--task", "sst2", *words), says)
 
 
 def test_without_a_folder_the_model_is_kept_where_studies_find_it(pair, tmp_path, monkeypatch):
-    from skillviz.runs.store import Store
-    from skillviz.studies.finetuned_model import FineTunedArtifact, FineTunedSpec
-
     monkeypatch.setenv("SKILLVIZ_FINETUNED", str(tmp_path / "finetuned-models"))
     task_file = tiny_task(tmp_path / "data", rows=48)
     words = ("finetune", "--base", pair[0], "--task", task_file, "--recipe", "bitfit", *QUICK)
-    first, again = call(*words), call(*words)
-    assert first.code == again.code == 0, first.err
-    assert (first.json["cached"], again.json["cached"]) == (False, True)
-    assert first.json["path"] == again.json["path"] and first.json["metrics"] == again.json["metrics"]
+    first, again = done(*words).json, done(*words).json
+    assert again == {**first, "cached": True} and not first["cached"]
     spec = FineTunedSpec(base=str(pair[0]), tasks=(str(task_file),), recipe="bitfit", steps=3)
-    assert str(FineTunedArtifact(spec).current(Store(tmp_path / "runs")).path) == first.json["path"]
+    assert str(FineTunedArtifact(spec).current(Store(tmp_path / "runs")).path) == first["path"]
     task_file.write_text(task_file.read_text().replace("max_length: 48", "max_length: 12"))
     anew = call(*words)
-    assert not anew.json["cached"] and "trained again: the definition of the task" in " ".join(anew.out.split())
-    refused = call(*words, "--test")
-    assert refused.code == 2 and "--test needs --out DIR" in refused.err
+    assert not anew.json["cached"] and "trained again: the definition of the task" in in_one_line(anew.out)
+    refused(call(*words, "--test"), "--test needs --out DIR")

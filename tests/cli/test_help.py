@@ -11,7 +11,8 @@ import pytest
 from skillviz import __version__
 from skillviz.cli import folded
 from skillviz.runs.store import Store, shipped_root
-from tests.cli.calls import PROJECT, call, started
+from tests.cli.calls import PROJECT, call, done, refused, started
+from tests.tables import check
 
 NAMED = {
     "finetune": "base task readout steps batch-size lr seed k-shot out",
@@ -41,54 +42,50 @@ NAMED = {
 
 @pytest.mark.parametrize("command", NAMED)
 def test_every_command_explains_its_options(command):
-    said = call(*command.split(), "--help")
-    assert said.code == 0
-    for option in NAMED[command].split():
-        assert re.search(rf"--{option}\b", said.out), option
+    options = set(re.findall(r"--([a-z-]+)\b", done(*command.split(), "--help").out))
+    assert set(NAMED[command].split()) - options == set()
 
 
 def test_the_front_page_shows_commands_in_panels_with_an_example():
-    said = call("--help")
-    for words in ("Find a skill", "Share a graft", "Look at runs", "python -m skillviz localize"):
-        assert words in said.out
+    words = ("Find a skill", "Share a graft", "Look at runs", "python -m skillviz localize")
+    check(call("--help").out, words)
 
 
 def test_version():
     assert call("--version").out.strip() == f"skillviz {__version__}"
 
 
+EACH = """
+import sys
+from skillviz.cli import app
+for words in sys.argv[1:]:
+    try:
+        app(words.split())
+    except SystemExit as end:
+        heavy = [m for m in ("torch", "transformers", "streamlit") if m in sys.modules]
+        print(words.split()[0], end.code or 0, heavy, file=sys.stderr)
+"""
+
+
+def each(*commands: str) -> list[str]:
+    """Run the commands in one process, and return what they write to stderr: how each ended, and heavy libraries."""
+    words = [sys.executable, "-c", EACH, *commands]
+    return subprocess.run(words, cwd=PROJECT, capture_output=True, text=True, timeout=60).stderr.strip().splitlines()
+
+
 @pytest.mark.nightly
 def test_it_starts_and_verifies_a_run_without_torch():
-    """One process runs several commands, and none of them imports a heavy library."""
-    verify = f"runs verify {Store(shipped_root()).list()[0].id}"
-    commands = ["--help", "localize --help", "runs list", verify]
-    code = (
-        "import sys\nfrom skillviz.cli import app\n"
-        "for words in sys.argv[1:]:\n"
-        "    try:\n        app(words.split())\n    except SystemExit as end:\n        assert not end.code, words\n"
-        "    heavy = [m for m in ('torch', 'transformers', 'streamlit') if m in sys.modules]\n"
-        "    print(words, heavy, file=sys.stderr)"
-    )
-    call = [sys.executable, "-c", code, *commands]
-    done = subprocess.run(call, cwd=PROJECT, capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stderr
-    assert done.stderr.strip().splitlines()[-4:] == [f"{words} []" for words in commands]
+    commands = ["--help", "localize --help", "runs list", f"runs verify {Store(shipped_root()).list()[0].id}"]
+    assert each(*commands)[-4:] == [f"{words.split()[0]} 0 []" for words in commands]
 
 
 @pytest.mark.nightly
 def test_models_that_are_none_are_refused_without_torch(task_file, tmp_path):
     base, task = f"--base {tmp_path}/none", f"--task {task_file}"
     pair = f"{base} --finetuned {tmp_path}/neither {task}"
-    commands = [f"localize {pair}", f"evaluate {pair}", f"finetune {base} {task} --out {tmp_path}/out"]
-    code = (
-        "import sys\nfrom skillviz.cli import app\n"
-        "for words in sys.argv[1:]:\n"
-        "    try:\n        app(words.split())\n    except SystemExit as end:\n"
-        "        print(end.code, 'torch' in sys.modules)"
-    )
-    done = subprocess.run([sys.executable, "-c", code, *commands], capture_output=True, text=True, timeout=60)
-    assert done.stdout.splitlines() == ["2 False"] * 3, done.stderr
-    assert done.stderr.count("none'; give a model's folder") == 3
+    said = each(f"localize {pair}", f"evaluate {pair}", f"finetune {base} {task} --out {tmp_path}/out")
+    assert said[1::2] == ["localize 2 []", "evaluate 2 []", "finetune 2 []"]
+    assert [line for line in said[::2] if "none'; give a model's folder" not in line] == []
 
 
 def test_the_module_runs_as_a_program():
@@ -102,6 +99,4 @@ def test_paragraphs_are_folded_and_examples_kept():
 
 
 def test_an_unknown_command_is_bad_use():
-    said = call("localise")
-    assert said.code == 2
-    assert "localise" in said.err
+    refused(call("localise"), "localise")

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
 from skillviz.runs.run import Run
 from skillviz.runs.store import Store
-from skillviz.show.report import page
-from tests.cli.calls import call
+from tests.cli.calls import call, done, refused, sentence
 from tests.fake_run import fake_run
 from tests.show.reading import read
 from tests.ui.shared_store import SMALL
@@ -24,53 +24,48 @@ def run(user_runs: Path) -> Run:
 
 def test_it_writes_the_run_as_one_file(run: Run, tmp_path: Path) -> None:
     out = tmp_path / "report.html"
-    said = call("report", run.id[:-3], "-o", out, "--json")
-    assert said.code == 0, said.err
-    assert said.json == {"path": str(out), "run_id": run.id, "bytes": out.stat().st_size}
-    assert run.id in read(out.read_bytes()).text
-    assert [path.name for path in tmp_path.glob("*.part")] == []
+    told = done("report", run.id[:-3], "-o", out, "--json").json
+    assert told == {"path": str(out), "run_id": run.id, "bytes": out.stat().st_size}
+    assert run.id in read(out.read_bytes()).text and not list(tmp_path.glob("*.part"))
 
 
 def test_a_folder_of_a_run_elsewhere_will_do(tmp_path: Path) -> None:
-    run = fake_run(Store(tmp_path / "elsewhere"), sizes=("1%",), **SMALL)
-    other = fake_run(Store(tmp_path / "elsewhere"), localizer="random", sizes=("1%",), **SMALL)
-    said = call("report", run.path, "-o", tmp_path / "r.html")
-    assert said.code == 0, said.err
-    assert "2 runs of this pair" in read((tmp_path / "r.html").read_bytes()).text and other.id != run.id
+    store, out = Store(tmp_path / "elsewhere"), tmp_path / "r.html"
+    run, _ = (fake_run(store, localizer=name, sizes=("1%",), **SMALL) for name in ("stagewise", "random"))
+    done("report", run.path, "-o", out)
+    assert "2 runs of this pair" in read(out.read_bytes()).text
 
 
 def test_a_file_that_is_there_is_kept_unless_asked(run: Run, tmp_path: Path) -> None:
     out = tmp_path / "report.html"
     out.write_text("mine")
-    said = call("report", run.id, "-o", out)
-    assert said.code == 2 and "--overwrite" in said.err and out.read_text() == "mine"
-    assert call("report", run.id, "-o", out, "--force").code == 0
+    refused(call("report", run.id, "-o", out), "--overwrite")
+    assert out.read_text() == "mine"
+    done("report", run.id, "-o", out, "--force")
     assert out.stat().st_size > 1_000_000
 
 
 @pytest.mark.parametrize("name", ["no-such-run", ""])
 def test_an_unknown_run_is_a_sentence(name: str, run: Run, tmp_path: Path) -> None:
-    said = call("report", name, "-o", tmp_path / "report.html")
-    assert said.code == 2 and said.err.startswith("RunNotFound: ") and len(said.err.splitlines()) == 1
+    sentence(call("report", name, "-o", tmp_path / "report.html"), "RunNotFound: ")
     assert not (tmp_path / "report.html").exists()
 
 
 def test_a_folder_that_is_not_there_is_a_sentence(run: Run, tmp_path: Path) -> None:
-    said = call("report", run.id, "-o", tmp_path / "gone" / "report.html")
-    assert said.code == 2 and "folder that exists" in said.err
-    assert call("report", run.id, "-o", tmp_path, "--overwrite").code == 2
+    refused(call("report", run.id, "-o", tmp_path / "gone" / "report.html"), "folder that exists")
+    refused(call("report", run.id, "-o", tmp_path, "--overwrite"))
 
 
 def test_a_broken_run_leaves_no_file(run: Run, tmp_path: Path) -> None:
     path = run.path / "layers.parquet"
     path.write_bytes(b"x" * path.stat().st_size)
-    said = call("report", run.id, "-o", tmp_path / "report.html")
-    assert said.code == 2 and "layers.parquet" in said.err and not list(tmp_path.glob("*report*"))
+    refused(call("report", run.id, "-o", tmp_path / "report.html"), "layers.parquet")
+    assert not list(tmp_path.glob("*report*"))
 
 
 def test_what_fails_half_way_leaves_the_old_file(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out = tmp_path / "report.html"
     out.write_text("mine")
-    monkeypatch.setattr(Path, "write_bytes", lambda path, data: (_ for _ in ()).throw(OSError(28, "No space left")))
-    said = call("report", run.id, "-o", out, "--overwrite")
-    assert said.code == 2 and out.read_text() == "mine" and page.report
+    monkeypatch.setattr(Path, "write_bytes", Mock(side_effect=OSError(28, "No space left")))
+    refused(call("report", run.id, "-o", out, "--overwrite"))
+    assert out.read_text() == "mine"

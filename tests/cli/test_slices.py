@@ -10,7 +10,7 @@ import pytest
 from skillviz.analysis.slices import LEAST
 from skillviz.runs.run import Run
 from skillviz.runs.store import Store
-from tests.cli.calls import call
+from tests.cli.calls import call, done, refused
 from tests.fake_run import fake_run
 from tests.runs.test_texts import run_of, with_columns
 from tests.tiny import tiny_task
@@ -27,31 +27,28 @@ def run(tmp_path: Path, user_runs: Path) -> Run:
     return made
 
 
-def test_all_columns_and_some(run: Run) -> None:
-    said = call("slices", run.id, "--json")
-    assert said.code == 0, said.err
-    assert {row["column"] for row in said.json["slices"]} == {"class", "words", "source"}
+def test_all_columns_and_some(run: Run, tmp_path: Path) -> None:
+    said, csv = done("slices", run.id, "--json"), tmp_path / "slices.csv"
+    rows = said.json["slices"]
+    assert {row["column"] for row in rows} == {"class", "words", "source"}
     assert "comparisons" in said.out and "true class" in said.out
-    ranks = [(row["n"] < LEAST["accuracy"], row["value"]) for row in said.json["slices"]]
+    ranks = [(row["n"] < LEAST["accuracy"], row["value"]) for row in rows]
     assert ranks == sorted(ranks)
-    some = call("slices", run.id, "--by", "source", "--metric", "nll", "--json")
-    assert {row["name"] for row in some.json["slices"]} == {"web", "book"}
-    csv = run.path.parent.parent / "slices.csv"
+    some = call("slices", run.id, "--by", "source", "--metric", "nll", "--json").json["slices"]
+    assert {row["name"] for row in some} == {"web", "book"}
     call("slices", run.id, "--out", csv)
     assert list(pd.read_csv(csv)["value"]) == pytest.approx([value for _, value in ranks])
 
 
 def test_without_the_data_it_is_by_class(user_runs: Path) -> None:
     made = fake_run(Store(user_runs), task="nowhere.yaml", sizes=("1%",), **SMALL)
-    said = call("slices", made.id, "--json")
-    assert said.code == 0 and "By class only:" in said.err
-    assert {row["column"] for row in said.json["slices"]} == {"class"}
-    wanted = call("slices", made.id, "--by", "words")
-    assert wanted.code == 2 and "nowhere.yaml" in wanted.err
+    said = done("slices", made.id, "--json")
+    assert "By class only:" in said.err and {row["column"] for row in said.json["slices"]} == {"class"}
+    refused(call("slices", made.id, "--by", "words"), "nowhere.yaml")
 
 
 def test_wrong_names(run: Run) -> None:
-    column = call("slices", run.id, "--by", "colour")
-    assert column.code == 2 and "'colour' is not a column with slices; known: class, words, source" in column.err
-    metric = call("slices", run.id, "--metric", "ece")
-    assert metric.code == 2 and "known: accuracy, nll" in metric.err
+    refused(
+        call("slices", run.id, "--by", "colour"), "'colour' is not a column with slices; known: class, words, source"
+    )
+    refused(call("slices", run.id, "--metric", "ece"), "known: accuracy, nll")

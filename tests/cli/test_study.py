@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from pathlib import Path
 
@@ -13,7 +12,7 @@ from skillviz.runs.store import Store
 from skillviz.studies.engine import run_study
 from skillviz.studies.spec import StudySpec
 from skillviz.studies.store import list_studies
-from tests.cli.calls import call
+from tests.cli.calls import call, done, refused, sentence
 from tests.studies.fake_study import fake_running, fake_study
 
 
@@ -41,27 +40,26 @@ def shipped(made: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pat
 
 def test_a_name_stands_for_the_study_in_the_users_own_store(made: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SKILLVIZ_FINETUNED", str(made.root.parent / "finetuned-models"))
-    for name in ("Tiny one", "tiny-one", made.root / "studies" / "tiny-one", made.root / "studies/tiny-one/study.yaml"):
-        said = call("study", "status", name, "--runs-dir", made.root, "--json")
-        assert (said.code, said.json["states"], said.json["left"]) == (0, {"finished": 3}, "nothing is left"), name
-    assert f"It is in {made.root / 'studies' / 'tiny-one'}, with the tables scores" in said.out
+    folder = made.root / "studies" / "tiny-one"
+    for name in ("Tiny one", "tiny-one", folder, folder / "study.yaml"):
+        said = done("study", "status", name, "--runs-dir", made.root, "--json")
+        assert (said.json["states"], said.json["left"]) == ({"finished": 3}, "nothing is left"), name
+        assert f"It is in {folder}, with the tables scores" in said.out
 
 
 def test_areas_are_a_table_of_a_study_and_of_one_size_there_is_none(made: Store) -> None:
-    said = call("study", "table", "tiny-one", "--areas", "--runs-dir", made.root, "--json")
-    assert said.code == 0, said.err
-    assert {row["state"] for row in said.json["rows"]} == {"grafted", "complement"}
-    assert all(row["sizes"] == 1 and row["value"] is None for row in said.json["rows"])
+    rows = done("study", "table", "tiny-one", "--areas", "--runs-dir", made.root, "--json").json["rows"]
+    found = {(row["state"], row["sizes"], row["value"]) for row in rows}
+    assert found == {("grafted", 1, None), ("complement", 1, None)}
 
 
 def test_a_study_that_ships_is_told_as_it_lies_there(shipped: Path, user_runs: Path) -> None:
-    said = call("study", "status", "tiny-one", "--json")
-    assert said.code == 0 and said.json["states"] == {"finished": 2, "not here": 1}
+    said = done("study", "status", "tiny-one", "--json")
+    assert said.json["states"] == {"finished": 2, "not here": 1} and said.json["workers"] == 1
     assert [step["state"] for step in said.json["steps"]] == ["not here", "finished", "finished"]
     assert f"It ships with skillviz in {shipped / 'studies' / 'tiny-one'}, with the tables scores" in said.out
-    assert f"to make it again in {user_runs}: 3 of 3 steps to do" in said.out
-    assert said.json["workers"] == 1 and "in parallel" not in said.json["left"]
-    assert not user_runs.exists()
+    assert f"to make it again in {user_runs}: 3 of 3 steps to do" in said.out and not user_runs.exists()
+    assert "in parallel" not in said.json["left"]
 
 
 def test_tables_that_ship_stand_though_their_runs_bear_other_names(
@@ -78,10 +76,9 @@ def test_tables_that_ship_stand_though_their_runs_bear_other_names(
 
 
 def test_the_tables_that_ship_are_printed_and_packed(shipped: Path, tmp_path: Path, user_runs: Path) -> None:
-    said = call("study", "table", "tiny-one", "--name", "scores")
-    assert said.code == 0 and "that ships" in said.err and said.out.startswith("base\trecipe\tvariant\tsetting\t")
-    stored = list_studies(Store(shipped))[0].table("scores")
-    assert len(said.out.splitlines()) == 1 + len(stored)
+    said = done("study", "table", "tiny-one", "--name", "scores")
+    assert "that ships" in said.err and said.out.startswith("base\trecipe\tvariant\tsetting\t")
+    assert len(said.out.splitlines()) == 1 + len(list_studies(Store(shipped))[0].table("scores"))
     assert call("study", "table", "tiny-one").out == said.out  # the default table is its scores
     assert call("study", "pack", "tiny-one", "--to", tmp_path / "to", "--json").json["runs"] == 1
     assert not user_runs.exists()
@@ -89,92 +86,83 @@ def test_the_tables_that_ship_are_printed_and_packed(shipped: Path, tmp_path: Pa
 
 @pytest.mark.nightly
 def test_a_study_that_ships_is_run_in_the_users_own_store(shipped: Path, user_runs: Path) -> None:
-    before = sorted(path for path in shipped.rglob("*"))
-    dry = call("study", "run", "tiny-one", "--dry-run", "--json")
-    assert dry.json["workers"] == 1 and dry.json["left"].startswith("3 of 3 steps to do") and not user_runs.exists()
-    said = call("study", "run", "tiny-one", "--workers", "1", "--json")
-    assert said.code == 0 and said.json["steps"]["finished"] == 3, said.err
-    assert said.json["path"] == str(user_runs / "studies" / "tiny-one")
-    assert sorted(path for path in shipped.rglob("*")) == before
-    after = call("study", "status", "tiny-one", "--json")
-    assert after.json["states"] == {"finished": 3} and after.json["store"] == str(user_runs)
+    before = sorted(shipped.rglob("*"))
+    dry = call("study", "run", "tiny-one", "--dry-run", "--json").json
+    assert dry["workers"] == 1 and dry["left"].startswith("3 of 3 steps to do") and not user_runs.exists()
+    ran = done("study", "run", "tiny-one", "--workers", "1", "--json").json
+    assert (ran["steps"]["finished"], ran["path"]) == (3, str(user_runs / "studies" / "tiny-one"))
+    after = call("study", "status", "tiny-one", "--json").json
+    assert (after["states"], after["store"]) == ({"finished": 3}, str(user_runs)) and sorted(
+        shipped.rglob("*")
+    ) == before
 
 
 def test_a_file_counts_for_what_ships_only_where_it_is_the_very_same(shipped: Path, tmp_path: Path) -> None:
     same, other = tmp_path / "same.yaml", tmp_path / "other.yaml"
-    text = (shipped / "studies" / "tiny-one" / "study.yaml").read_text()
-    same.write_text(text)
+    text = shutil.copy(shipped / "studies" / "tiny-one" / "study.yaml", same).read_text()
     other.write_text(text.replace("steps: 4", "steps: 5"))
+    done("study", "table", same, "--name", "scores")
+    sentence(call("study", "table", other, "--name", "scores"), "has no tables")
     assert other.read_text() != text
-    assert call("study", "table", same, "--name", "scores").code == 0
-    said = call("study", "table", other, "--name", "scores")
-    assert (said.code, said.err.count("\n")) == (2, 1) and "has no tables" in said.err
 
 
-def test_a_study_begun_anew_is_the_one_whose_status_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    own, root = tmp_path / "runs", tmp_path / "shipped"
-    monkeypatch.setattr("skillviz.runs.store.shipped_root", lambda: root)
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the root of the shipped stores, which does not exist yet."""
+    monkeypatch.setattr("skillviz.runs.store.shipped_root", lambda: tmp_path / "shipped")
+    return tmp_path / "shipped"
+
+
+def test_a_study_begun_anew_is_the_one_whose_status_is_told(root: Path, user_runs: Path) -> None:
     shelved = fake_study(root, "table2")
-    fake_running(own, None)
+    fake_running(user_runs, None)
     status = call("study", "status", "table2-small", "--json")
-    assert status.json["store"] == str(own) and "without tables yet" in status.out
+    assert status.json["store"] == str(user_runs) and "without tables yet" in status.out
     assert f"One of this name that has tables ships in {shelved}" in status.out
     assert "that ships" in call("study", "table", "table2-small").err
     shutil.rmtree(root)
-    assert "without tables yet" in (said := call("study", "status", "table2-small")).out and "ships" not in said.out
+    assert "without tables yet" in (out := call("study", "status", "table2-small").out) and "ships" not in out
 
 
 @pytest.mark.nightly
-def test_the_file_written_for_a_name_is_the_one_that_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_file_written_for_a_name_is_the_one_that_runs(root: Path, user_runs: Path) -> None:
     """`reproduce --write-only` writes a file to be edited; a shipped study of the same name must not hide it."""
-    own, root = tmp_path / "runs", tmp_path / "shipped"
-    monkeypatch.setattr("skillviz.runs.store.shipped_root", lambda: root)
     fake_study(root, "figure6")
-    assert call("reproduce", "figure6", "--write-only", "--runs-dir", own).code == 0
-    path = own / "studies" / "figure6-small" / "study.yaml"
-    said = call("study", "run", "figure6-small", "--dry-run", "--json")
-    assert len(said.json["steps"]) > 2  # the stand-in study has one run
-    content = yaml.safe_load(path.read_text())
+    done("reproduce", "figure6", "--write-only", "--runs-dir", user_runs)
+    path = user_runs / "studies" / "figure6-small" / "study.yaml"
+    words = ("study", "run", "figure6-small", "--dry-run", "--json")
+    steps, content = len(call(*words).json["steps"]), yaml.safe_load(path.read_text())
     path.write_text(yaml.safe_dump({**content, "runs": [{**run, "seed": 0} for run in content["runs"]]}))
-    assert len(call("study", "run", "figure6-small", "--dry-run", "--json").json["steps"]) < len(said.json["steps"])
+    assert steps > 2 and len(call(*words).json["steps"]) < steps, "the stand-in study has one run"
 
 
 @pytest.mark.parametrize("command", ["run", "status", "table", "pack"])
 def test_what_is_neither_a_name_nor_a_file_ends_in_one_sentence(command: str, shipped: Path, tmp_path: Path) -> None:
-    to = ("--to", tmp_path / "to") if command == "pack" else ()
+    to, gone = (("--to", tmp_path / "to") if command == "pack" else ()), tmp_path / "gone.yaml"
     said = call("study", command, "tiny-oen", *to)
-    assert (said.code, said.err.count("\n")) == (2, 1) and "Errno" not in said.err
-    assert "'tiny-oen' is neither" in said.err and "stored: tiny-one." in said.err and "YAML file" in said.err
-    gone = call("study", command, tmp_path / "gone.yaml", *to)
-    assert (gone.code, gone.err.count("\n")) == (2, 1)
-    assert f"there is no study file {tmp_path / 'gone.yaml'}" in gone.err and "tiny-one" in gone.err
+    sentence(said, "'tiny-oen' is neither", "stored: tiny-one.", "YAML file")
+    assert "Errno" not in said.err
+    sentence(call("study", command, gone, *to), f"there is no study file {gone}", "tiny-one")
 
 
 @pytest.mark.parametrize("name", ["..", "...", "../studies", ""])
-def test_a_name_does_not_lead_out_of_the_store(name: str, shipped: Path, tmp_path: Path) -> None:
-    (tmp_path / "runs").mkdir()
+def test_a_name_does_not_lead_out_of_the_store(name: str, shipped: Path, user_runs: Path, monkeypatch) -> None:
+    user_runs.mkdir()
     shutil.copy(shipped / "studies" / "tiny-one" / "study.yaml", shipped / "study.yaml")
-    here = Path.cwd()
-    try:
-        os.chdir(tmp_path / "runs")
-        assert call("study", "status", name).code == 2
-    finally:
-        os.chdir(here)
+    monkeypatch.chdir(user_runs)
+    refused(call("study", "status", name))
 
 
-def test_processes_side_by_side_are_those_it_was_begun_with(shipped: Path, made: Store, tmp_path: Path) -> None:
-    own = shutil.copytree(made.root, tmp_path / "runs")
-    assert call("study", "status", "tiny-one", "--json").json["workers"] == 1
-    path = own / "studies" / "tiny-one" / "study.json"
+def test_processes_side_by_side_are_those_it_was_begun_with(shipped: Path, made: Store, user_runs: Path) -> None:
+    path = shutil.copytree(made.root, user_runs) / "studies" / "tiny-one" / "study.json"
+    status = ("study", "status", "tiny-one", "--json")
+    assert call(*status).json["workers"] == 1
     path.write_text(path.read_text().replace('"workers": 1', '"workers": 4'))
-    said = call("study", "status", "tiny-one", "--json")
-    assert said.json["workers"] == 4 and said.json["left"].endswith("with 4 processes in parallel")
-    alone = call("study", "status", "tiny-one", "--workers", "1", "--json")
-    assert "in parallel" not in alone.json["left"]
+    told = call(*status).json
+    assert told["workers"] == 4 and told["left"].endswith("with 4 processes in parallel")
+    assert "in parallel" not in call(*status, "--workers", "1").json["left"]
 
 
-def test_an_experiment_without_scores_shows_its_main_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("skillviz.runs.store.shipped_root", lambda: tmp_path / "none")
-    fake_study(tmp_path / "runs", "figure9", tables=("composition", "note"))
-    said = call("study", "table", "figure9-small")
-    assert said.code == 0 and said.out.startswith("task\tlocalizer\tvariant\tseed\tlayer\t")
+def test_an_experiment_without_scores_shows_its_main_table(root: Path, user_runs: Path) -> None:
+    fake_study(user_runs, "figure9", tables=("composition", "note"))
+    assert done("study", "table", "figure9-small").out.startswith("task\tlocalizer\tvariant\tseed\tlayer\t")

@@ -76,8 +76,7 @@ def mutated(number: int, work: Path) -> Iterator[str]:
     with few, mock.patch.dict(os.environ, environment):
         readers = _readers(work)
         for reader in readers:
-            count = max(2, round(number * reader.share / sum(one.share for one in readers)))
-            yield from _tried(reader, count)
+            yield from _tried(reader, max(2, round(number * reader.share / sum(one.share for one in readers))))
 
 
 def _tried(reader: Reader, number: int) -> Iterator[str]:
@@ -113,8 +112,7 @@ def _answers(source: int, count: int) -> tuple[list[str], str]:
 def _child(reader: Reader, first: int, count: int, sink: int) -> None:
     """Read `count` inputs; write "" for each that is read or refused as promised, else a description of the failure."""
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    most = _held() + MEMORY
-    resource.setrlimit(resource.RLIMIT_DATA, (most, resource.RLIM_INFINITY))
+    resource.setrlimit(resource.RLIMIT_DATA, (_held() + MEMORY, resource.RLIM_INFINITY))
     for at in range(first, first + count):
         action = reader.make(np.random.default_rng([at, len(reader.name)]))
         answer = ""

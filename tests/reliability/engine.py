@@ -6,7 +6,7 @@ import errno
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -46,25 +46,20 @@ class FakeEngine:
 
     def produce(self, store: Store, killed_after: int | None = None) -> None:
         """Make a new run; with `killed_after`, this process is killed after that number of steps of its search."""
-        folder = store.create(self.template.spec, size=self.template.record.size)
+        self.carry_on(store.create(self.template.spec, size=self.template.record.size), killed_after)
+
+    def carry_on(self, folder: RunFolder, killed_after: int | None = None) -> None:
+        """Make a queued run, from its checkpoint if it has one."""
         with record_failure(folder):
             folder.start()
             self._make(folder, killed_after)
 
-    def carry_on(self, folder: RunFolder) -> None:
-        """Make a queued run, from its checkpoint if it has one."""
-        with record_failure(folder):
-            folder.start()
-            self._make(folder)
-
     def finish_all(self, store: Store) -> None:
         """Resume every unfinished run of a store."""
-        for entry in store.unfinished():
-            folder = RunFolder(entry.path)
-            folder.reopen()
+        for folder in reopened(store):
             self.carry_on(folder)
 
-    def _make(self, folder: RunFolder, killed_after: int | None = None) -> None:
+    def _make(self, folder: RunFolder, killed_after: int | None) -> None:
         checkpoints = Checkpoints(
             folder.work / CHECKPOINT, {"spec": folder.record.key}, {"device": "cpu"}, pause=Pause(seconds=0.0)
         )
@@ -85,8 +80,9 @@ class FakeEngine:
         order = torch.argsort(state, stable=True).numpy()
         searched.orders[self.template.record.size or 0] = order
         with checkpoints.saving(searched):
-            region = Region.from_flat(order[: self.template.record.size], self.shapes)
-            folder.write_region(region, {"localizer": "stagewise"})
+            folder.write_region(
+                Region.from_flat(order[: self.template.record.size], self.shapes), {"localizer": "stagewise"}
+            )
             folder.write_ranking(order, len(order))
             for name, frame in self.tables.items():
                 folder.write_table(name, frame)
@@ -113,6 +109,14 @@ class FakeEngine:
         region = Region.from_flat(order[: self.template.record.size], self.shapes)
         same = np.array_equal(run.ranking(), order) and run.region() == region
         return "" if same else "the region is another"
+
+
+def reopened(store: Store) -> Iterator[RunFolder]:
+    """Yield every unfinished run, queued again."""
+    for entry in store.unfinished():
+        folder = RunFolder(entry.path)
+        folder.reopen()
+        yield folder
 
 
 def forked(body: Callable[[], object]) -> int:
@@ -172,20 +176,16 @@ class Steps:
 
 def steps_of(body: Callable[[], object], root: Path) -> int:
     """Return the number of steps of a body, counted in a child."""
-    reader, writer = os.pipe()
+    note = root.with_name(f"{root.name}.steps")
 
     def counted() -> None:
         steps = Steps(root, lambda *_: None)
         body()
-        os.write(writer, str(steps.count).encode())
+        note.write_text(str(steps.count))
 
-    code = ended(forked(counted))
-    os.close(writer)
-    with os.fdopen(reader) as file:
-        text = file.read()
-    if code or not text:
+    if ended(forked(counted)):
         raise RuntimeError("the run that is to be broken does not end well by itself")
-    return int(text)
+    return int(note.read_text())
 
 
 def kill_at(root: Path, number: int) -> None:

@@ -7,6 +7,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from itertools import count
 from multiprocessing import get_context
 from pathlib import Path
@@ -94,22 +95,7 @@ def random_kills(number: int, work: Path) -> Iterator[str]:
         shutil.rmtree(store.root)
 
 
-def kills_at_every_step(number: int, work: Path) -> Iterator[str]:
-    """Yield the losses after a kill -9 before each step of a run on the disk."""
-    yield from _at_steps(number, work, kill_at, with_resume=True)
-
-
-def power_cuts(number: int, work: Path) -> Iterator[str]:
-    """Yield the losses after a kill before each step, with which every unsynced file loses half of its bytes."""
-    yield from _at_steps(number, work, cut_power_at)
-
-
-def full_disks(number: int, work: Path) -> Iterator[str]:
-    """Yield the losses on a disk that is full from each step on; there is space again for the resume."""
-    yield from _at_steps(number, work, fill_disk_at)
-
-
-def _at_steps(number: int, work: Path, fault: Callable[[Path, int], None], with_resume: bool = False) -> Iterator[str]:
+def at_steps(number: int, work: Path, fault: Callable[[Path, int], None], with_resume: bool = False) -> Iterator[str]:
     """The losses of the fault at evenly spread steps of a run; with `with_resume` also of resuming a killed run."""
     engine = FakeEngine(work)
     bodies: list[Callable[[Store], None]] = [engine.produce, *([engine.finish_all] if with_resume else [])]
@@ -119,8 +105,9 @@ def _at_steps(number: int, work: Path, fault: Callable[[Path, int], None], with_
         if body == engine.finish_all:
             _cut(engine, counted)
         steps = steps_of(lambda body=body, counted=counted: body(counted), counted.root)
-        spread = np.linspace(1, steps, min(each, steps)).astype(int)
-        for step in np.unique(np.concatenate([np.arange(1, FIRST + 1), spread])):
+        for step in np.unique(
+            np.concatenate([np.arange(1, FIRST + 1), np.linspace(1, steps, min(each, steps)).astype(int)])
+        ):
             store = Store(work / f"{body.__name__}-{step}")
             if body == engine.finish_all:
                 _cut(engine, store)
@@ -133,6 +120,13 @@ def _at_steps(number: int, work: Path, fault: Callable[[Path, int], None], with_
             lost = losses(store) or _wrong_states(store)
             yield lost[0] if lost else resumed(engine, store)
             shutil.rmtree(store.root, ignore_errors=True)
+
+
+kills_at_every_step = partial(at_steps, fault=kill_at, with_resume=True)
+power_cuts = partial(at_steps, fault=cut_power_at)
+"""Every unsynced file loses half of its bytes."""
+full_disks = partial(at_steps, fault=fill_disk_at)
+"""There is space again for the resume."""
 
 
 def _cut(engine: FakeEngine, store: Store) -> None:
@@ -195,8 +189,7 @@ class ForkedEngine:
         """Make the run of a queued folder in this process."""
         note = self.shared / folder.name
         with suppress(FileExistsError):
-            handle = os.open(note, os.O_CREAT | os.O_EXCL)
-            os.close(handle)
+            os.close(os.open(note, os.O_CREAT | os.O_EXCL))
             try:
                 self.engine.carry_on(RunFolder(folder))
             finally:

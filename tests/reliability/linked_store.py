@@ -39,8 +39,7 @@ def linked(number: int, work: Path) -> Iterator[str]:
     A change outside the store is a loss.
     """
     template = Store(work / "template")
-    run = fake_run(template, **SMALL)
-    (run.path / "extra.txt").write_text("not a file of the run")
+    (fake_run(template, **SMALL).path / "extra.txt").write_text("not a file of the run")
     for index in range(number):
         name = list(LINKS)[index % len(LINKS)]
         lost = _after_all(work / f"linked-{index}", template, name, np.random.default_rng(index))

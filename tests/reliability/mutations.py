@@ -58,8 +58,7 @@ def of_bytes(content: bytes, draw: np.random.Generator) -> bytes:
 
 def of_json(content: bytes, draw: np.random.Generator) -> bytes:
     """Return the JSON with some values replaced by nasty ones, some keys removed, or very deeply nested lists."""
-    value = _changed(json.loads(content), draw)
-    text = json.dumps(value)
+    text = json.dumps(_changed(json.loads(content), draw))
     if draw.random() < 0.1:
         text = text.replace('"', f'"{TEXTS[int(draw.integers(len(TEXTS)))]}', 1)
     if draw.random() < 0.1:

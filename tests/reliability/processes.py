@@ -113,8 +113,7 @@ def worker_kills(number: int, work: Path) -> Iterator[str]:
     The request must return an answer or a sentence, and the next answer must be right.
     """
     store, draw = Store(work / "runs"), np.random.default_rng(43)
-    run = _finished(_job_spec(work), store)
-    client, named = Client(store.root), {"run": run.id}
+    client, named = Client(store.root), {"run": _finished(_job_spec(work), store).id}
     asks: list[Callable[[], np.ndarray]] = [
         lambda: client.ask("wise", pair=named, path="wise-graft", alpha=0.3)["logits"],
         lambda: client.ask("score_text", pair=named, texts=[TEXT])["logits"]["grafted"],

@@ -34,8 +34,7 @@ def cases() -> dict[str, tuple[np.ndarray, np.ndarray]]:
         found[f"random {number}"] = (logits, labels.astype(np.int64))
     edges = np.arange(8, BINS) / BINS  # exactly on the edges of fifteen bins, with two classes above a half
     found["edges"] = (np.log(np.stack([edges, 1 - edges], axis=1)), np.array([0, 1, 0, 0, 1, 0, 1]))
-    sure = np.array([[800.0, 0.0], [0.0, 800.0], [800.0, 0.0], [0.0, 800.0]])
-    found["confidence 1"] = (sure, np.array([0, 1, 0, 1]))
+    found["confidence 1"] = (np.array([[800.0, 0.0], [0.0, 800.0], [800.0, 0.0], [0.0, 800.0]]), np.array([0, 1, 0, 1]))
     found["empty bins"] = (np.array([[3.0, 0.0], [0.1, 0.0], [0.0, 0.1]]), np.array([0, 1, 1]))
     found["one class seen"] = (np.random.default_rng(9).normal(size=(40, 3)), np.zeros(40, dtype=np.int64))
     found["one example"] = (np.array([[0.3, -0.2, 0.1]]), np.array([2]))

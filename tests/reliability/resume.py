@@ -16,7 +16,6 @@ from skillviz.core.localizers.table import LOCALIZERS
 from skillviz.models.device import DETERMINISTIC
 from skillviz.models.finetune.training import TrainStep
 from skillviz.models.state_file import ENVIRONMENT
-from skillviz.runs.folder import RunFolder
 from skillviz.runs.process import Progress
 from skillviz.runs.produce import carry_on, produce
 from skillviz.runs.run import Run
@@ -25,7 +24,7 @@ from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store
 from skillviz.tasks.registry import task
 from tests.models.finetune.trained import CASES, hashes, trained
-from tests.reliability.engine import ended, forked, killed
+from tests.reliability.engine import ended, forked, killed, reopened
 from tests.reliability.kills import leftovers, losses
 from tests.runs.test_checkpoint import asked
 from tests.tiny import tiny_pair, tiny_task
@@ -50,9 +49,7 @@ def localizers(number: int, work: Path, device: str = "cpu") -> Iterator[str]:
         try:
             produce(spec, store, _stop_at(cut), session)
         except KeyboardInterrupt:
-            (entry,) = store.unfinished()
-            folder = RunFolder(entry.path)
-            folder.reopen()
+            (folder,) = reopened(store)
             carry_on(folder, session=Session())
         yield other(run, store, f"{name}, cut at report {cut} of {reports}")
 
@@ -148,9 +145,7 @@ def _counted(spec: RunSpec, store: Store, session: Session) -> tuple[Run, int]:
 
 
 def _resume_all(store: Store) -> None:
-    for entry in store.unfinished():
-        folder = RunFolder(entry.path)
-        folder.reopen()
+    for folder in reopened(store):
         carry_on(folder)
 
 

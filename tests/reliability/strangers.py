@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import chdir
 from functools import cache
 from pathlib import Path
@@ -14,11 +14,8 @@ from unittest import mock
 import numpy as np
 import pandas as pd
 
-from skillviz import jobs
 from skillviz.analysis.tables import csv_text
 from skillviz.errors import BadInput, ReadOnly, SkillvizError
-from skillviz.live.client import Client
-from skillviz.runs.doctor import mended
 from skillviz.runs.run import Run
 from skillviz.runs.store import Store
 from skillviz.serving import visitor

@@ -43,17 +43,14 @@ class Read(HTMLParser):
             self.words.append(data)
 
     def of(self, tag: str) -> list[dict[str, str | None]]:
-        """Return the attributes of every element with this tag."""
         return [attributes for name, attributes in self.elements if name == tag]
 
     @property
     def text(self) -> str:
-        """Return all words."""
         return " ".join(self.words)
 
     @property
     def figures(self) -> list[dict[str, Any]]:
-        """Return the figures by theme."""
         return json.loads(next(text for attributes, text in self.scripts if attributes.get("id") == "figures"))
 
 

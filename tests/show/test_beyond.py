@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from skillviz.core.localizers.table import LOCALIZERS
 from skillviz.core.nulls import NULLS
@@ -16,13 +20,13 @@ PAGE = (Path(__file__).resolve().parents[2] / "docs" / "nulls.md").read_text(enc
 
 def test_other_fine_tuned_models_have_the_same_search_and_number_of_steps() -> None:
     """A checkpoint, another recipe, another size and another seed of the search are not pooled."""
-    records = [run.record for run in Store(shipped_root()).list()]
-    own = opening_run().record
+    records, own = [run.record for run in Store(shipped_root()).list()], opening_run().record
     others = of_other_models(own, records)
     assert sorted(one.spec.finetuned for one in others) == ["models/examples/mr-sgd-1", "models/examples/mr-sgd-2"]
     assert {(one.size, one.spec.localizer, one.spec.seed) for one in others} == {(own.size, "stagewise", 0)}
-    assert of_other_models(next(one for one in records if "checkpoint-312" in one.spec.finetuned), records) == []
-    assert of_other_models(own.model_copy(update={"finetuned": None}), records) == []
+    checkpoint = next(one for one in records if "checkpoint-312" in one.spec.finetuned)
+    for one in (checkpoint, own.model_copy(update={"finetuned": None})):
+        assert of_other_models(one, records) == []
 
 
 def test_the_table_is_that_of_the_code() -> None:
@@ -31,16 +35,18 @@ def test_the_table_is_that_of_the_code() -> None:
     assert rows[0] != (rows[0][0], *rows[1][1:]), "rows of other nulls would pass"
 
 
-def test_the_localizers_without_a_null_and_with_learned_signs_are_named() -> None:
-    without = re.search(r"There is no null for (.*?):", PAGE)
-    learns = re.search(r"can learn signs: (.*?)\. An entry", PAGE)
-    assert without is not None and learns is not None
-    assert set(re.findall(r"`([a-z-]+)`", without[1])) == {r.name for r in LOCALIZERS.values() if not r.has_null}
-    assert set(re.findall(r"`([a-z-]+)`", learns[1])) == {r.name for r in LOCALIZERS.values() if r.learns_signs}
-
-
-def test_what_is_drawn_and_what_has_signs_is_said() -> None:
-    drawn = re.search(r"^- `([a-z-]+)` and `([a-z-]+)` are drawn", PAGE, re.MULTILINE)
-    signs = re.search(r"^- With `([a-z-]+)` and `([a-z-]+)`, \*true signs\*", PAGE, re.MULTILINE)
-    assert drawn is not None and set(drawn.groups()) == {row.name for row in NULLS.values() if row.is_drawn}
-    assert signs is not None and set(signs.groups()) == {row.name for row in NULLS.values() if row.has_signs}
+@pytest.mark.parametrize(
+    ("passage", "rows", "is_named"),
+    [
+        (r"There is no null for (.*?):", LOCALIZERS, lambda row: not row.has_null),
+        (r"can learn signs: (.*?)\. An entry", LOCALIZERS, lambda row: row.learns_signs),
+        (r"\n- (`[a-z-]+` and `[a-z-]+`) are drawn", NULLS, lambda row: row.is_drawn),
+        (r"\n- With (`[a-z-]+` and `[a-z-]+`), \*true signs\*", NULLS, lambda row: row.has_signs),
+    ],
+    ids=["without a null", "learned signs", "drawn", "true signs"],
+)
+def test_the_rows_with_a_property_are_named(
+    passage: str, rows: Mapping[str, Any], is_named: Callable[[Any], bool]
+) -> None:
+    (words,) = re.findall(passage, PAGE)
+    assert set(re.findall(r"`([a-z-]+)`", words)) == {row.name for row in rows.values() if is_named(row)}

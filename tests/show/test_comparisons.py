@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from skillviz.show.comparisons import MARK, counted_rows, holding, legend
+from tests.tables import equal
 
 
 def rows(*ends: tuple[float, float]) -> pd.DataFrame:
@@ -24,18 +25,14 @@ def test_as_many_hold_as_the_sentence_counts(several: tuple) -> None:
     assert f" {held.sum()} hold" in counted_rows(frame) and not held[frame["low"] < 0].any()
 
 
-def test_a_bare_verdict_among_many_does_not_hold_and_alone_it_does() -> None:
-    assert not holding(rows(BARE, *[OPEN] * 9)).any()
-    assert holding(rows(BARE)).all() and holding(rows(BARE, (np.nan, np.nan))).tolist() == [True, False]
-    assert holding(rows(OPEN)).tolist() == [False] and holding(rows()).empty
-
-
-def test_rows_keep_their_index() -> None:
-    frame = rows(BARE, CLEAR).set_axis([7, 3])
-    assert holding(frame).index.tolist() == [7, 3]
-
-
-def test_the_mark_is_explained_only_where_it_stands() -> None:
-    frame = rows(BARE, *[OPEN] * 9)
-    assert MARK in legend(frame.assign(holds=holding(frame)))
-    assert legend(rows(CLEAR, OPEN).assign(holds=[True, False])) == ""
+MANY = rows(BARE, *[OPEN] * 9)
+test_a_bare_verdict_among_many_does_not_hold_and_alone_it_does = equal({
+    "among many": (lambda: holding(MANY).any(), False),
+    "alone": (lambda: holding(rows(BARE)).tolist(), [True]),
+    "beside one without an interval": (lambda: holding(rows(BARE, (np.nan, np.nan))).tolist(), [True, False]),
+    "none": (lambda: holding(rows(OPEN)).tolist(), [False]),
+    "no rows": (lambda: holding(rows()).empty, True),
+    "rows keep their index": (lambda: holding(rows(BARE, CLEAR).set_axis([7, 3])).index.tolist(), [7, 3]),
+    "the mark is explained": (lambda: MARK in legend(MANY.assign(holds=holding(MANY))), True),
+    "only where it stands": (lambda: legend(rows(CLEAR, OPEN).assign(holds=[True, False])), ""),
+})  # fmt: skip

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -28,6 +30,7 @@ from skillviz.show.entries import (
     switched,
     usual,
 )
+from tests.tables import equal, plain
 
 PLAIN = tuple(DEFAULTS.items())
 LARGE = tuple((name, "1024" if name == "batch_size" else value) for name, value in PLAIN)
@@ -44,89 +47,134 @@ def entry(localizer: str = "stagewise", size: int = 1000, seed: int = 0, **field
     return Entry(**{**values, **fields})
 
 
-GRID = [entry(loc, size, seed) for loc in ("stagewise", "random") for size in (100, 1000, 10_000) for seed in (0, 1, 2)]
+def grid(*names: str) -> list[Entry]:
+    return [entry(name, size, seed) for name in names for size in (100, 1000, 10_000) for seed in (0, 1, 2)]
 
 
-def test_four_levels_in_their_order() -> None:
-    assert LEVELS == ("pair", "size", "localizer", "seed")
-    chosen = GRID[4]
-    assert [len(options(GRID, chosen, level)) for level in LEVELS] == [1, 3, 2, 3]
-    assert [e.size for e in options(GRID, chosen, "size")] == [100, 1000, 10_000]
+GRID = grid("stagewise", "random")
+LEARNED = [entry("learned", 2345, 0), entry("learned", 120, 0)]
+OTHER = ("x", "y", "mrpc", "z", "head")
+THERE = [replace(e, id="other-" + e.id, pair=OTHER) for e in GRID]
 
 
-def test_switching_the_localizer_keeps_size_and_seed() -> None:
-    chosen = entry(size=10_000, seed=2)
-    assert switched(GRID, chosen, "localizer", "random").id == "random-10000-2"
+def copies(name: str, **changes) -> list[Entry]:
+    """Return the grid again under other ids, with these changes."""
+    return [replace(e, id=f"{name}-{e.id}", **changes) for e in GRID]
 
 
-def test_switching_to_a_localizer_of_its_own_size_takes_the_nearest() -> None:
-    own = [entry("learned", 2345, 0), entry("learned", 120, 0)]
-    assert switched([*GRID, *own], entry(size=1000), "localizer", "learned").size == 2345
-    assert switched([*GRID, *own], entry(size=100), "localizer", "learned").size == 120
+BIG, AGAIN = copies("large", settings=LARGE), copies("again", created="2026-02-02")
+ADAMW = copies("adamw", pair=("a", "x", "sst2", "c", "head"), finetuned="${SKILLVIZ_FINETUNED}/sst2-adamw-0123456789")
+FEW = [replace(GRID[0], id="few", pair=("a", "y", "sst2", "c", "head"))]
 
 
-def test_switching_the_pair_keeps_the_localizer_where_it_can() -> None:
-    other = ("x", "y", "mrpc", "z", "head")
-    there = [replace(e, id="other-" + e.id, pair=other) for e in GRID]
-    assert switched([*GRID, *there], GRID[-1], "pair", other).id == "other-" + GRID[-1].id
-    only = [replace(there[0], localizer="movement")]
-    assert switched([*GRID, *only], GRID[-1], "pair", other).localizer == "movement"
+def lengths(entries: list[Entry], chosen: Entry) -> list[int]:
+    return [len(options(entries, chosen, level)) for level in LEVELS]
 
 
-def test_seventy_runs_of_one_pair_give_short_lists() -> None:
-    names = ("a", "b", "c", "d", "e", "f", "g", "h")
-    many = [entry(n, size, seed) for n in names for size in (100, 1000, 10_000) for seed in (0, 1, 2)]
-    assert [len(options(many, many[0], level)) for level in LEVELS] == [1, 3, 8, 3]
+MANY = grid("a", "b", "c", "d", "e", "f", "g", "h")
+test_lists_and_switches = equal({
+    "four levels in their order": (
+        lambda: dict(zip(LEVELS, lengths(GRID, GRID[4]), strict=True)),
+        {"pair": 1, "size": 3, "localizer": 2, "seed": 3},
+    ),
+    "sizes in their order": (lambda: [e.size for e in options(GRID, GRID[4], "size")], [100, 1000, 10_000]),
+    "seventy runs of one pair": (lambda: lengths(MANY, MANY[0]), [1, 3, 8, 3]),
+    "another localizer keeps size and seed": (
+        lambda: switched(GRID, entry(size=10_000, seed=2), "localizer", "random").id, "random-10000-2",
+    ),
+    "a localizer of its own size takes the nearest": (
+        lambda: [switched([*GRID, *LEARNED], entry(size=s), "localizer", "learned").size for s in (1000, 100)],
+        [2345, 120],
+    ),
+    "another pair keeps the localizer": (
+        lambda: switched([*GRID, *THERE], GRID[-1], "pair", OTHER).id, "other-" + GRID[-1].id,
+    ),
+    "where it can": (
+        lambda: switched([*GRID, replace(THERE[0], localizer="movement")], GRID[-1], "pair", OTHER).localizer,
+        "movement",
+    ),
+})  # fmt: skip
 
 
-def test_size_labels_give_share_and_count() -> None:
-    assert level_labels([entry(size=1000)], "size")[0].replace("\N{NO-BREAK SPACE}", " ") == "0.1% (1,000)"
+def seeds(*changes: dict[str, Any]) -> list[str]:
+    """Return how runs of one seed are told apart: the plain one, and one with each of these changes."""
+    others = [replace(entry(), **{"id": f"stagewise-again{n or ''}", **one}) for n, one in enumerate(changes)]
+    return level_labels([entry(), *others], "seed")
 
 
-def test_runs_of_one_seed_are_told_apart_by_their_settings_and_else_by_what_was_scored() -> None:
-    large = replace(entry(), id="second", settings=LARGE)
-    assert level_labels([entry(), large], "seed") == ["0", "0 · batch size 1024"]
-    again = replace(entry(), id="stagewise-again")
-    assert level_labels([entry(), again], "seed") == ["0", "0 · repeat 2"]
-    wide = replace(again, scored=(3, (), False))
-    far = replace(again, id="far", scored=(1, ("mnli",), False), created="2026-03-01T10:00:00+00:00")
-    assert level_labels([entry(), wide, far], "seed") == ["0", "0 · scored at 3 sizes", "0 · also scored on MNLI"]
-    later = replace(again, created="2026-03-01T10:00:00+00:00")
-    latest = replace(later, id="latest", created="2026-03-01T11:00:00+00:00")
-    assert level_labels([entry(), later, latest], "seed") == [
-        "0", "0 · made 1 Mar 2026, 10:00 UTC", "0 · made 1 Mar 2026, 11:00 UTC",
-    ]  # fmt: skip
+EXPRESSION = {"parameters": [f"encoder.layer.{i}.weight" for i in range(9)]}
+BY_HAND = {"options": json.dumps({"expression": EXPRESSION})}
+MADE, LATER = ({"created": f"2026-03-01T{hour}:00:00+00:00"} for hour in (10, 11))
+test_labels = equal({
+    "a size with share and count": (lambda: plain(level_labels([entry(size=1000)], "size")[0]), "0.1% (1,000)"),
+    "settings": (lambda: seeds({"settings": LARGE}), ["0", "0 · batch size 1024"]),
+    "nothing": (lambda: seeds({}), ["0", "0 · repeat 2"]),
+    "what was scored": (
+        lambda: seeds({"scored": (3, (), False)}, {"scored": (1, ("mnli",), False), **MADE}),
+        ["0", "0 · scored at 3 sizes", "0 · also scored on MNLI"],
+    ),
+    "the time": (lambda: seeds(MADE, LATER), ["0", "0 · made 1 Mar 2026, 10:00 UTC", "0 · made 1 Mar 2026, 11:00 UTC"]),
+    "a long setting is shortened": (
+        lambda: seeds({"settings": tuple((n, BY_HAND.get(n, "null")) for n in SETTINGS)})[1],
+        f"0 · expression {json.dumps(EXPRESSION)[:28]}\N{HORIZONTAL ELLIPSIS}",
+    ),
+    "models of equal weights in two folders": (
+        lambda: level_labels([replace(entry(), id=f, finetuned=f"/data/{f}/tuned") for f in "ab"], "seed"),
+        ["0 · a/tuned", "0 · b/tuned"],
+    ),
+    "a batch size": (lambda: setting_words("batch_size", "1024"), "batch size 1024"),
+    "examples per class": (lambda: setting_words("k_shot", "64"), "64 examples per class"),
+    "examples": (lambda: setting_words("k_shot", "64", has_classes=False), "64 examples"),
+    "options": (
+        lambda: setting_words("options", '{"selection": "train+validation", "start_share": 0.5}'),
+        "selection train+validation, start share 0.5",
+    ),
+    # A region that an option names is said without its path or key.
+    "a stored region": (
+        lambda: reference("cached_runs/some-run-s0-abcdef/region.safetensors"), "reference a stored region",
+    ),
+    "a region by its key": (
+        lambda: reference(f"key:{'0' * 64} stagewise batch_size=64"), "reference region of stagewise batch size 64",
+    ),
+    "a region by its localizer": (lambda: reference("movement"), "reference movement"),
+})  # fmt: skip
+
+
+def reference(named: str) -> str:
+    return setting_words("options", json.dumps({"reference": named}))
 
 
 def test_a_run_in_one_line_names_every_setting_that_is_not_the_default() -> None:
-    large = replace(entry(), id="large", settings=LARGE)
-    again = replace(entry(), id="stagewise-again")
-    labels = run_labels([entry(), large, again])
-    assert labels[entry().id].replace("\N{NO-BREAK SPACE}", " ") == "SST-2 · base · stagewise · 0.1% · seed 0"
-    assert labels[large.id].endswith("seed 0 · batch size 1024") and labels[again.id].endswith("seed 0 · repeat 2")
+    large, again = replace(entry(), id="large", settings=LARGE), replace(entry(), id="stagewise-again")
+    labels = [plain(run_labels([entry(), large, again])[one.id]) for one in (entry(), large, again)]
+    whole = "SST-2 · base · stagewise · 0.1% · seed 0"
+    assert labels == [whole, f"{whole} · batch size 1024", f"{whole} · repeat 2"]
 
 
-def test_a_long_setting_is_shortened_to_fit_into_its_box() -> None:
-    inner = {"parameters": [f"encoder.layer.{i}.weight" for i in range(9)]}
-    recipe, told = json.dumps({"expression": inner}), json.dumps(inner)
-    made = replace(entry(), id="by-hand", settings=tuple((n, recipe if n == "options" else "null") for n in SETTINGS))
-    assert level_labels([entry(), made], "seed")[1] == f"0 · expression {told[:28]}\N{HORIZONTAL ELLIPSIS}"
+@pytest.mark.parametrize(
+    ("changes", "ends"),
+    [({"finetuned": "/data/b/tuned"}, ["a/tuned", "b/tuned"]), ({"base": "org/copy"}, ["base", "copy"]),
+     ({}, ["seed 0", "repeat 2"])],  # a repetition needs no folder
+    ids=["fine-tuned", "base", "repeated"],
+)  # fmt: skip
+def test_runs_on_models_of_equal_weights_in_two_folders_have_a_name_each(changes: dict, ends: list[str]) -> None:
+    here = entry(finetuned="/data/a/tuned")
+    labels = run_labels([here, replace(here, id="stagewise-again", **changes)])
+    assert [label.rpartition(" · ")[2] for label in labels.values()] == ends
 
 
 def test_equal_names_of_pairs_get_what_tells_them_apart_and_never_a_hash() -> None:
-    plain = replace(entry(), finetuned="models/sst2")
-    most = [plain, replace(plain, id="again")]
-    assert pair_labels(most) == {plain.pair: "SST-2 · base"}
-    member = "${SKILLVIZ_FINETUNED}/sst2-adamw-0123456789"
-    adamw = replace(plain, pair=("a", "x", "sst2", "c", "head"), finetuned=member)
-    prompt = replace(plain, pair=("a", "b", "sst2", "c", "prompt"), readout="prompt")
-    fewer = replace(plain, pair=("a", "b", "sst2", "d", "head"), n=50)
-    same = replace(fewer, pair=("a", "b", "sst2", "e", "head"))
-    labels = pair_labels([*most, adamw, prompt, fewer, same])
-    assert labels[plain.pair] == "SST-2 · base" and labels[adamw.pair] == "SST-2 · base (AdamW)"
-    assert labels[prompt.pair] == "SST-2 · base (label words at the mask)"
-    assert len(set(labels.values())) == len(labels) and not any("0123456789" in label for label in labels.values())
-    weaker = replace(plain, pair=("a", "y", "sst2", "c", "head"), finetuned_score=0.788)
+    own = replace(entry(), finetuned="models/sst2")
+    most = [own, replace(own, id="again")]
+    assert pair_labels(most) == {own.pair: "SST-2 · base"}
+    adamw = replace(own, pair=("a", "x", "sst2", "c", "head"), finetuned="${SKILLVIZ_FINETUNED}/sst2-adamw-0123456789")
+    prompt = replace(own, pair=("a", "b", "sst2", "c", "prompt"), readout="prompt")
+    few = [replace(own, pair=("a", "b", "sst2", name, "head"), n=50) for name in "de"]
+    labels = pair_labels([*most, adamw, prompt, *few])
+    words = ["SST-2 · base", "SST-2 · base (AdamW)", "SST-2 · base (label words at the mask)"]
+    assert [labels[one.pair] for one in (own, adamw, prompt)] == words
+    assert len(set(labels.values())) == 5 and "0123456789" not in " ".join(labels.values())
+    weaker = replace(own, pair=("a", "y", "sst2", "c", "head"), finetuned_score=0.788)
     assert pair_labels([*most, weaker])[weaker.pair] == "SST-2 · base (fine-tuned model 78.8%)"
 
 
@@ -144,58 +192,52 @@ def of_role(entries: list[Entry], role: str) -> set[str]:
     return {id for id, of in roles(entries).items() if of == role}
 
 
-def test_one_run_stands_for_models_localizer_and_size_and_its_seeds_are_seeds() -> None:
-    assert of_role(GRID, "headline") == {e.id for e in GRID if e.seed == 0}
-    assert of_role(GRID, "seed") == {e.id for e in GRID if e.seed != 0}
+EVERY = [*GRID, *BIG, *AGAIN, *ADAMW, *FEW]
+OUTCOMES = [entry("learned", size, seed) for seed, size in enumerate((900, 1000, 1100))]
+BOTH = copies("both", settings=tuple((n, "7" if n in ("batch_size", "steps") else value) for n, value in PLAIN))
+test_roles = equal({
+    "one run stands for models, localizer and size": (
+        lambda: of_role(GRID, "headline"), {e.id for e in GRID if e.seed == 0},
+    ),
+    "its seeds are seeds": (lambda: of_role(GRID, "seed"), {e.id for e in GRID if e.seed != 0}),
+    "other settings, recipes and repetitions": (
+        lambda: of_role(EVERY, "variant"), {e.id for e in EVERY} - {e.id for e in GRID},
+    ),
+    "nothing else stands for the task": (
+        lambda: of_role(ADAMW, "headline"), {e.id for e in ADAMW if e.seed == 0},
+    ),
+    "without a run at the defaults the nearest settings": (
+        lambda: of_role([*BOTH, *BIG], "variant"), {e.id for e in BOTH},
+    ),
+    "one headline where the size is an outcome": (
+        lambda: (of_role(OUTCOMES, "headline"), len(of_role(OUTCOMES, "seed"))), ({"learned-900-0"}, 2),
+    ),
+    "the user's own run": (lambda: roles([*EVERY, replace(FEW[0], id="m", is_of_user=True)])["m"], "headline"),
+    "a run of no study": (lambda: roles([*EVERY, replace(FEW[0], id="m", is_of_study=False)])["m"], "headline"),
+})  # fmt: skip
 
 
-def test_other_settings_other_recipes_and_repetitions_are_variants() -> None:
-    large = [replace(e, id="large-" + e.id, settings=LARGE) for e in GRID]
-    again = [replace(e, id="again-" + e.id, created="2026-02-02") for e in GRID]
-    member = "${SKILLVIZ_FINETUNED}/sst2-adamw-0123456789"
-    adamw = [replace(e, id="adamw-" + e.id, pair=("a", "x", "sst2", "c", "head"), finetuned=member) for e in GRID]
-    few = [replace(GRID[0], id="few", pair=("a", "y", "sst2", "c", "head"))]
-    every = [*GRID, *large, *again, *adamw, *few]
-    assert of_role(every, "variant") == {e.id for e in every} - {e.id for e in GRID}
-    assert of_role(adamw, "headline") == {e.id for e in adamw if e.seed == 0}, "nothing else stands for the task"
-    mine, alone = replace(few[0], id="mine", is_of_user=True), replace(few[0], id="alone", is_of_study=False)
-    assert "mine" in of_role([*every, mine], "headline") and "alone" in of_role([*every, alone], "headline")
-
-
-def test_roles_and_names_are_told_once_for_a_list() -> None:
+@pytest.mark.parametrize("tell", [roles, run_labels, pair_labels])
+def test_roles_and_names_are_told_once_for_a_list(tell: Callable[..., dict]) -> None:
     entries = [entry(seed=seed, id=f"e{seed}") for seed in range(3)]
-    for tell in (roles, run_labels, pair_labels):
-        assert tell(entries) is tell(tuple(entries))
-        changed = [*entries[:2], replace(entries[2], localizer="movement")]  # with the same id
-        assert tell(changed) is not tell(entries)
-    assert run_labels(changed) != run_labels(entries)
+    changed = [*entries[:2], replace(entries[2], localizer="movement")]  # with the same id
+    assert tell(entries) is tell(tuple(entries)) is not tell(changed)
+    assert (tell(changed) == tell(entries)) == (tell is pair_labels)
 
 
 def test_pages_use_the_usual_runs_and_the_settings_of_the_one_that_is_open() -> None:
-    large = [replace(e, id="large-" + e.id, settings=LARGE) for e in GRID]
-    assert usual([*GRID, *large], ()) == GRID
-    shown = usual([*GRID, *large], (large[0].id,))
-    assert [e.id for e in shown if e not in GRID] == [e.id for e in large if e.localizer == "stagewise"]
+    assert usual([*GRID, *BIG], ()) == GRID
+    shown = [e for e in usual([*GRID, *BIG], (BIG[0].id,)) if e not in GRID]
+    assert shown == [e for e in BIG if e.localizer == "stagewise"]
 
 
-def test_without_a_run_at_the_defaults_the_nearest_settings_stand_for_it() -> None:
-    large = [replace(e, id="large-" + e.id, settings=LARGE) for e in GRID]
-    both = tuple((n, "7" if n in ("batch_size", "steps") else value) for n, value in PLAIN)
-    other = [replace(e, id="both-" + e.id, settings=both) for e in GRID]
-    assert of_role([*other, *large], "variant") == {e.id for e in other}
-
-
-def test_a_search_whose_size_is_an_outcome_has_one_headline() -> None:
-    learned = [entry("learned", size, seed) for seed, size in enumerate((900, 1000, 1100))]
-    assert of_role(learned, "headline") == {"learned-900-0"} and len(of_role(learned, "seed")) == 2
-
-
-def test_the_first_choice_is_the_users_newest_else_the_default_localizer_at_a_tenth_of_a_percent() -> None:
-    assert first_choice(GRID).id == "stagewise-1000-0"
-    mine = [entry("random", 5, 9, is_of_user=True, created="2026-02-01"), entry("movement", 5, 9, is_of_user=True)]
-    assert first_choice([*GRID, *mine]).id == "random-5-9"
-    later = entry("movement", id="later", pair=("x", "y", "sst2", "c", "head"), created="2026-03-01")
-    assert first_choice([*GRID, later]).id == "stagewise-1000-0", "one more pair does not take the study's place"
+NEWEST = [entry("random", 5, 9, is_of_user=True, created="2026-02-01"), entry("movement", 5, 9, is_of_user=True)]
+LATEST = entry("movement", id="later", pair=OTHER, created="2026-03-01")
+test_the_first_choice = equal({
+    "the default localizer at a tenth of a percent": (lambda: first_choice(GRID).id, "stagewise-1000-0"),
+    "the user's newest": (lambda: first_choice([*GRID, *NEWEST]).id, "random-5-9"),
+    "one more pair does not take the study's place": (lambda: first_choice([*GRID, LATEST]).id, "stagewise-1000-0"),
+})  # fmt: skip
 
 
 @pytest.mark.parametrize("level", LEVELS)
@@ -207,49 +249,16 @@ def test_every_run_can_be_reached(level: str) -> None:
 
 def test_an_entry_repeats_its_run(ids: dict[str, str]) -> None:
     run = library().open(ids["paraphrase"])
-    found = entry_of(run, is_of_user=True)
-    scores = run.record.metrics["test"]
-    assert (found.id, found.metric, found.n, found.task) == (run.id, "f1", 120, "mrpc")
-    assert found.grafted == scores.states["grafted"]["f1"].value
-    assert found.share == run.record.share
-
-
-def test_settings_are_told_in_words() -> None:
-    assert setting_words("batch_size", "1024") == "batch size 1024"
-    assert setting_words("k_shot", "64") == "64 examples per class"
-    assert setting_words("k_shot", "64", has_classes=False) == "64 examples"
-    assert setting_words("options", '{"selection": "train+validation", "start_share": 0.5}') == (
-        "selection train+validation, start share 0.5"
-    )
-
-
-def test_runs_on_models_of_equal_weights_in_two_folders_have_a_name_each() -> None:
-    here = entry(finetuned="/data/a/tuned")
-    there = replace(here, id="there", finetuned="/data/b/tuned")
-    labels = run_labels([here, there])
-    assert [label.rpartition(" · ")[2] for label in labels.values()] == ["a/tuned", "b/tuned"]
-    assert level_labels([here, there], "seed") == ["0 · a/tuned", "0 · b/tuned"]
-    moved = replace(here, id="moved", base="org/copy")
-    assert [label.rpartition(" · ")[2] for label in run_labels([here, moved]).values()] == ["base", "copy"]
-    again = replace(here, id="stagewise-again")
-    assert run_labels([here, again])[again.id].endswith("seed 0 · repeat 2"), "a repetition needs no folder"
+    found, stored = entry_of(run, is_of_user=True), run.record.metrics["test"].states["grafted"]["f1"].value
+    told = found.id, found.metric, found.n, found.task, found.grafted, found.share
+    assert told == (run.id, "f1", 120, "mrpc", stored, run.record.share)
 
 
 def test_a_list_that_a_page_asks_of_again_is_hashed_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    entries, hashed = Entries(entry(seed=seed) for seed in range(3)), list[str]()
-    real = Entry.__hash__
+    entries, hashed, real = Entries(entry(seed=seed) for seed in range(3)), list[str](), Entry.__hash__
     monkeypatch.setattr(Entry, "__hash__", lambda self: hashed.append(self.id) or real(self))
     first = roles(entries)
     hashed.clear()
     assert roles(entries) is first and not hashed
     assert roles(list(entries)) is first and len(hashed) == 3, "any other list is hashed each time"
     assert roles(Entries(entries[:2])) != roles(entries)
-
-
-def test_a_region_that_an_option_names_is_said_without_its_path_or_key() -> None:
-    for named, words in (
-        ("cached_runs/some-run-s0-abcdef/region.safetensors", "a stored region"),
-        (f"key:{'0' * 64} stagewise batch_size=64", "region of stagewise batch size 64"),
-        ("movement", "movement"),
-    ):
-        assert setting_words("options", json.dumps({"reference": named})) == f"reference {words}"

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from typing import Any
 
 import pandas as pd
 import plotly.graph_objects as go
+import pytest
 
 from skillviz.show import exhibit as exhibits
 from skillviz.show import studies
@@ -23,70 +24,61 @@ def exhibit(table: pd.DataFrame, theme: str, *, chosen: dict[str, float] | None 
     return Exhibit("name", theme, go.Figure(go.Scatter(y=table["y"])), "reads", "alt", table)
 
 
+TABLE = pd.DataFrame({"x": ["a", "b"], "y": [1.0, 2.0]})
+
+
 def test_equal_arguments_give_the_exhibit_that_was_drawn() -> None:
     DRAWN.clear()  # other tests of this process add to it
-    table = pd.DataFrame({"x": ["a", "b"], "y": [1.0, 2.0]})
-    first = exhibit(table, "light", chosen={"size": 3.0})
-    assert exhibit(table.copy(), "light", chosen={"size": 3.0}) is first and DRAWN == [2]
+    first = exhibit(TABLE, "light", chosen={"size": 3.0})
+    assert exhibit(TABLE.copy(), "light", chosen={"size": 3.0}) is first and DRAWN == [2]
 
 
-def test_anything_else_is_drawn_anew() -> None:
-    table = pd.DataFrame({"x": ["a", "b"], "y": [1.0, 2.0]})
-    first = exhibit(table, "light")
-    others = [
-        exhibit(table.assign(y=[1.0, 3.0]), "light"),
-        exhibit(table.rename(columns={"x": "z"}), "light"),
-        exhibit(table, "dark"),
-        exhibit(table, "light", chosen={}),
-    ]
-    assert len({id(one) for one in (first, *others)}) == 5
-    assert list(others[0].figure.data[0].y) == [1.0, 3.0] and others[2].title == "dark"
+@pytest.mark.parametrize(
+    ("table", "theme", "more"),
+    [
+        (TABLE.assign(y=[1.0, 3.0]), "light", {}),
+        (TABLE.rename(columns={"x": "z"}), "light", {}),
+        (TABLE, "dark", {}),
+        (TABLE, "light", {"chosen": {}}),
+    ],
+    ids=["value", "column", "theme", "argument"],
+)
+def test_anything_else_is_drawn_anew(table: pd.DataFrame, theme: str, more: dict[str, Any]) -> None:
+    first, other = exhibit(TABLE, "light"), exhibit(table, theme, **more)
+    assert other is not first
+    assert (list(other.figure.data[0].y), other.title) == (table["y"].tolist(), theme)
 
 
 def test_calls_are_equal_whichever_of_their_parts_are_one_object() -> None:
     """Two visitors read tables from one file, and one table may hold a shared text as one object, the other as two."""
     name = "layer 3"
-    one = exhibit(pd.DataFrame({"y": [1.0]}), "light", chosen={name: 1.0, "same": name})  # type: ignore[dict-item]
-    again = exhibit(pd.DataFrame({"y": [1.0]}), "light", chosen={name: 1.0, "same": f"layer {3}"})  # type: ignore[dict-item]
-    assert again is one
+    first = exhibit(pd.DataFrame({"y": [1.0]}), "light", chosen={name: 1.0, "same": name})  # type: ignore[dict-item]
+    chosen: Any = {name: 1.0, "same": f"layer {3}"}
+    assert exhibit(pd.DataFrame({"y": [1.0]}), "light", chosen=chosen) is first
 
 
 def test_a_kept_figure_is_the_one_that_was_drawn() -> None:
-    table = pd.DataFrame({"y": [1.0, float("nan"), 3.0]})
-    kept = exhibit(table, "dark")
-    first, second, third = kept.figure, kept.figure, kept.figure
-    assert first.to_json() == second.to_json() == go.Figure(go.Scatter(y=table["y"])).to_json()
-    second.update_layout(title="changed")
-    assert third.to_json() == first.to_json()
-
-
-def test_a_kept_exhibit_is_replaced_as_any_other() -> None:
-    kept = exhibit(pd.DataFrame({"y": [4.0]}), "light")
+    kept = exhibit(table := pd.DataFrame({"y": [1.0, float("nan"), 3.0]}), "dark")
+    drawn = go.Figure(go.Scatter(y=table["y"])).to_json()
+    kept.figure.update_layout(title="changed")
+    assert kept.figure.to_json() == drawn
     other = replace(kept, reads="other words")
-    assert (other.reads, other.title) == ("other words", kept.title) and kept.reads == "reads"
-    assert other.figure.to_json() == kept.figure.to_json()
+    told = other.reads, other.title, kept.reads, other.figure.to_json()
+    assert told == ("other words", kept.title, "reads", drawn)
 
 
-def counted(most: int) -> tuple[Callable[[int], Exhibit], list[int]]:
+def test_no_more_are_kept_than_there_is_room_for() -> None:
     drawn: list[int] = []
 
     @drawn_once
     def numbered(number: int) -> Exhibit:
         drawn.append(number)
-        return Exhibit(str(number), str(most), go.Figure(), "", "", pd.DataFrame())
+        return Exhibit(str(number), str(MOST_EXHIBITS), go.Figure(), "", "", pd.DataFrame())
 
-    return numbered, drawn
-
-
-def test_no_more_are_kept_than_there_is_room_for() -> None:
-    numbered, drawn = counted(MOST_EXHIBITS)
-    for number in range(MOST_EXHIBITS + 1):
+    for number in (*range(MOST_EXHIBITS + 1), MOST_EXHIBITS, 0):
         numbered(number)
     assert exhibits._place.cache_info().currsize == MOST_EXHIBITS
-    numbered(MOST_EXHIBITS)
-    assert len(drawn) == MOST_EXHIBITS + 1
-    numbered(0)
-    assert drawn[-1] == 0, "the one that was asked for least lately is gone"
+    assert drawn == [*range(MOST_EXHIBITS + 1), 0], "the one that was asked for least lately is gone"
 
 
 def test_who_asks_while_it_is_drawn_waits_for_it() -> None:
@@ -111,26 +103,15 @@ def test_who_asks_while_it_is_drawn_waits_for_it() -> None:
 
 
 def test_a_map_of_localizers_has_a_row_a_region_and_a_column_a_localizer() -> None:
-    common = {
-        "kind": "iou",
-        "value": 0.25,
-        "low": 0.2,
-        "high": 0.3,
-        "chance": 0.01,
-        "chance_low": 0.0,
-        "chance_high": 0.02,
-        "seeds": 3,
-        "relation": "same",
-    }
+    common = {"kind": "iou", "value": 0.25, "low": 0.2, "high": 0.3, "chance": 0.01, "chance_low": 0.0,
+              "chance_high": 0.02, "seeds": 3, "relation": "same", "size": float("nan")}  # fmt: skip
     rows = [{"row_task": "qnli", "row_localizer": "stagewise", "column_task": "qnli", "column_localizer": by,
-             "size": float("nan"), "share": share, **common}
+             **common, "share": share}
             for share in (0.001, 0.01) for by in ("stagewise", "movement", "fisher")]  # fmt: skip
-    figure = studies.shared(pd.DataFrame(rows), "iou", "light").figure
-    assert list(figure.layout.yaxis.ticktext) == ["QNLI, 0.1%", "QNLI, 1%"]
-    assert list(figure.layout.xaxis.ticktext) == ["stagewise", "top<br>movement", "Fisher"]
-    assert figure.layout.yaxis.title.text == "stagewise region of"
-    nothing = {"row_localizer": "", "column_localizer": "", "size": float("nan"), "share": float("nan"), **common}
-    plain = pd.DataFrame(
-        [{"row_task": a, "column_task": b, **nothing} for a in ("a b c", "a b d") for b in ("a b c", "a b d")]
-    )
-    assert list(studies.shared(plain, "iou", "light").figure.layout.yaxis.ticktext) == ["a b c", "a b d"]
+    nothing = {"row_localizer": "", "column_localizer": "", **common, "share": float("nan")}
+    names = ("a b c", "a b d")
+    of_tasks = [{"row_task": a, "column_task": b, **nothing} for a in names for b in names]
+    figure, bare = (studies.shared(pd.DataFrame(one), "iou", "light").figure.layout for one in (rows, of_tasks))
+    assert list(figure.yaxis.ticktext) == ["QNLI, 0.1%", "QNLI, 1%"] and list(bare.yaxis.ticktext) == list(names)
+    assert list(figure.xaxis.ticktext) == ["stagewise", "top<br>movement", "Fisher"]
+    assert figure.yaxis.title.text == "stagewise region of"

@@ -9,6 +9,7 @@ import pytest
 from skillviz.analysis.known_truth import ALONE, EVERYWHERE, MEASURED, SKILL, SMALL
 from skillviz.plots.known_truth import SERIES, found
 from skillviz.show import known_truth
+from tests.tables import check
 
 SCORES = {
     "movement": {"precision": 0.9, "graft": 0.80, "kept_out": 0.55},
@@ -36,23 +37,21 @@ LEVELS = {"base": 0.52, "true region": 0.81}
 
 def test_the_sentence_names_the_best_finder_and_the_search_that_was_kept_out(board: pd.DataFrame) -> None:
     rows = known_truth.rows_of(board, "random 1×", 1.0)
-    said = known_truth.finding(rows, LEVELS)
     assert list(rows["localizer"]) == ["movement", "stagewise"]
-    assert said.startswith("**Top movement** finds most: 90% of its moved parameters are true, 50% by chance.")
-    assert "that of stagewise: 82.0%, with 60% true ones; the true region has 81.0%, the base 52.0%." in said
-    assert said.endswith("Kept out of the true region, a search reaches 75.0%.")
+    check(known_truth.finding(rows, LEVELS), (
+        "^**Top movement** finds most: 90% of its moved parameters are true, 50% by chance.",
+        "that of stagewise: 82.0%, with 60% true ones; the true region has 81.0%, the base 52.0%.",
+        "Kept out of the true region, a search reaches 75.0%.$",
+    ))  # fmt: skip
+    table = known_truth.table(known_truth.rows_of(board, SKILL, 3.0))  # with the interval where there is one
+    assert list(table["accuracy of the graft"]) == ["80.0 (75.0–85.0)", "82.0"]
+    assert table["rank of the true tensor"].tolist()[1] == "2.0"
 
 
 def test_sizes_and_distractors_are_those_that_were_searched(board: pd.DataFrame) -> None:
-    assert known_truth.distractors(board) == ["random 1×", SKILL] and known_truth.sizes(board, SKILL) == [1.0, 3.0]
-    assert known_truth.distractors(pd.DataFrame()) == []
-    assert known_truth.distractors(board.assign(encoder="minilm-l6")) == [], "the grid is the small encoder's"
-
-
-def test_the_table_has_the_interval_where_there_is_one(board: pd.DataFrame) -> None:
-    table = known_truth.table(known_truth.rows_of(board, SKILL, 3.0))
-    assert list(table["accuracy of the graft"]) == ["80.0 (75.0–85.0)", "82.0"]
-    assert table["rank of the true tensor"].tolist()[1] == "2.0"
+    boards = board, pd.DataFrame(), board.assign(encoder="minilm-l6")  # the grid is the small encoder's
+    assert [known_truth.distractors(one) for one in boards] == [["random 1×", SKILL], [], []]
+    assert known_truth.sizes(board, SKILL) == [1.0, 3.0]
 
 
 def test_the_figure_has_a_row_a_localizer_and_hides_what_is_not_revealed(board: pd.DataFrame) -> None:
@@ -60,15 +59,15 @@ def test_the_figure_has_a_row_a_localizer_and_hides_what_is_not_revealed(board: 
     before = rows.copy()
     figure = found(rows, LEVELS)
     pd.testing.assert_frame_equal(rows, before)
+    graft, layout = figure.data[0], figure.layout
     assert [trace.name for trace in figure.data] == [style.title for style in SERIES.values()]
-    assert list(figure.data[0].x) == [80.0, 82.0] and list(figure.data[0].y) == ["top movement", "stagewise"]
-    assert [shape.x0 for shape in figure.layout.shapes] == [52.0, 81.0] and figure.layout.xaxis.title.text == "%"
-    low, alone = figure.data[0].error_x.arrayminus
-    assert low == pytest.approx(5) and np.isnan(alone), "one seed has no interval"
-    hidden = known_truth.exhibit(rows, LEVELS, ("graft",), "dark")
+    assert list(zip(graft.x, graft.y, strict=True)) == [(80.0, "top movement"), (82.0, "stagewise")]
+    assert graft.error_x.arrayminus == pytest.approx([5, np.nan], nan_ok=True), "one seed has no interval"
+    assert [shape.x0 for shape in layout.shapes] == [52.0, 81.0] and layout.xaxis.title.text == "%"
+    hidden, shown = (known_truth.exhibit(rows, LEVELS, names, "dark") for names in (("graft",), tuple(SERIES)))
     assert len(hidden.figure.data) == 1 and "true among" not in hidden.alt and "Reveal" in hidden.reads
     assert list(hidden.table) == ["localizer", "models", "seeds", "accuracy of the graft"]
-    assert "true among its moved parameters 90.0%" in known_truth.exhibit(rows, LEVELS, tuple(SERIES), "light").alt
+    assert "true among its moved parameters 90.0%" in shown.alt
     assert found(rows.iloc[:0], {}).layout.annotations[0].text.startswith("No localizer")
 
 
@@ -78,5 +77,7 @@ def test_models_that_failed_are_named() -> None:
         columns=["place", "maker", "distractor", "counts"],
     )
     assert known_truth.failed(made) == "1 of 2 planted models keep 80% of the gain and count; failed: two heads by sgd."
-    kept = made.assign(base=0.5, true_region=0.8, encoder=SMALL)
-    assert known_truth.levels(kept, ALONE) == {"base": 0.5, "true region": 0.8}
+    assert known_truth.levels(made.assign(base=0.5, true_region=0.8, encoder=SMALL), ALONE) == {
+        "base": 0.5,
+        "true region": 0.8,
+    }

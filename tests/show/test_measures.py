@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -14,19 +17,21 @@ from skillviz.core.localizers.table import OUTCOME_SIZED
 from skillviz.core.metrics import ece
 from skillviz.runs.metrics import estimate
 from skillviz.runs.run import Run
-from skillviz.runs.store import library
 from skillviz.show import measures
 from skillviz.show.entries import DEFAULTS
 from tests.show.test_entries import LARGE, entry
 
+Logits = Callable[..., tuple[dict[str, np.ndarray], np.ndarray]]
+
 
 @pytest.fixture
-def run(ids: dict[str, str]) -> Run:
-    return library().open(ids["stagewise0"])
+def logits(run: Run) -> Logits:
+    """Return a function that reads the run's logits of these states, and the labels."""
+    return partial(measures.state_logits, run.predictions(), run.record, "test")
 
 
-def test_logits_of_a_state_agree_with_the_runs_own(run: Run) -> None:
-    found, labels = measures.state_logits(run.predictions(), run.record, "test", ("grafted", "finetuned"))
+def test_logits_of_a_state_agree_with_the_runs_own(run: Run, logits: Logits) -> None:
+    found, labels = logits(("grafted", "finetuned"))
     names, own_labels, own = run.logits("grafted")
     assert np.array_equal(found["grafted"], own) and np.array_equal(labels, own_labels)
     backwards = dict(zip(names, reversed(names), strict=True))
@@ -35,44 +40,46 @@ def test_logits_of_a_state_agree_with_the_runs_own(run: Run) -> None:
     assert np.array_equal(again["grafted"], own)  # same as stored, for any names of the examples
 
 
-def test_the_temperature_scaled_model_is_the_finetuned_one_divided(run: Run) -> None:
-    found, labels = measures.state_logits(run.predictions(), run.record, "test", ("finetuned", "temperature"))
+def test_the_temperature_scaled_model_is_the_finetuned_one_divided(run: Run, logits: Logits) -> None:
+    found, labels = logits(("finetuned", "temperature"))
     assert np.allclose(found["temperature"] * run.record.temperature, found["finetuned"])
     stored = run.record.metrics["test"].states[measures.SCALED]["ece"].value
     assert ece(found["temperature"], labels) == pytest.approx(stored)
 
 
-def test_the_paired_difference_agrees_with_the_one_stored(run: Run) -> None:
-    found, labels = measures.state_logits(run.predictions(), run.record, "test", ("grafted", "finetuned"))
-    difference = estimate(metric_difference(found["grafted"], found["finetuned"], labels, "ece"))
-    stored = run.record.metrics["test"].differences["ece"]
-    assert difference.model_dump() == pytest.approx(stored.model_dump())
-    assert difference.low < difference.value < difference.high
-    swapped = estimate(metric_difference(found["finetuned"], found["grafted"], labels, "ece"))
-    assert swapped.value == pytest.approx(-difference.value), "a dropped sign would show here"
+def test_the_paired_difference_agrees_with_the_one_stored(run: Run, logits: Logits) -> None:
+    found, labels = logits(("grafted", "finetuned"))
+    there, back = (
+        estimate(metric_difference(found[one], found[other], labels, "ece"))
+        for one, other in (("grafted", "finetuned"), ("finetuned", "grafted"))
+    )
+    assert there.model_dump() == pytest.approx(run.record.metrics["test"].differences["ece"].model_dump())
+    assert there.low < there.value < there.high
+    assert back.value == pytest.approx(-there.value), "a dropped sign would show here"
 
 
-def test_reliability_bins_of_all_states_stand_under_each_other(run: Run) -> None:
-    found, labels = measures.state_logits(run.predictions(), run.record, "test", ("grafted", "finetuned"))
-    bins = measures.reliability_bins(found, labels, 10, True)
-    assert list(bins.groupby("state", sort=False)["count"].sum()) == [120, 120]
-    assert len(bins) == 20
+def test_reliability_bins_of_all_states_stand_under_each_other(logits: Logits) -> None:
+    bins = measures.reliability_bins(*logits(("grafted", "finetuned")), 10, True)
+    assert list(bins.groupby("state", sort=False)["count"].sum()) == [120, 120] and len(bins) == 20
 
 
 def test_reference_lines_have_guesses_for_accuracy_only(run: Run) -> None:
-    accuracy = measures.levels(run.record, "test", "accuracy")
-    assert accuracy["chance"] == 0.5 and accuracy["majority"] > 0.5 and "temperature" not in accuracy
-    loss = measures.levels(run.record, "test", "nll")
+    accuracy, loss, error = (measures.levels(run.record, "test", metric) for metric in ("accuracy", "nll", "ece"))
+    assert accuracy["chance"] == 0.5 < accuracy["majority"] and "temperature" not in accuracy
     assert set(loss) == {"finetuned", "pretrained", "temperature"}
     stored = run.record.metrics["test"].states["finetuned"]["ece"]
-    error = measures.levels(run.record, "test", "ece")["finetuned"]
-    assert error == stored.debiased != stored.value, "at the height of the marks it is compared with"
+    assert error["finetuned"] == stored.debiased != stored.value, "at the height of the marks it is compared with"
+    spec = run.record.spec.model_copy(update={"localizer": "lottery"})
+    control = measures.levels(run.record.model_copy(update={"spec": spec}), "test", "accuracy")
+    assert set(accuracy) - set(control) == {"pretrained"}
 
 
 def test_the_history_shown_is_the_main_sizes(run: Run) -> None:
     history = measures.history_of(run.history(), run.record.size)
     assert set(history["target"]) == {run.record.size}
     assert len(measures.history_of(history, 3)) == len(history), "one search is shown whatever its target"
+    offered = measures.offered(run.curve(), run.record)
+    assert offered[0] == "accuracy" and "nll" in offered and len(set(offered)) == len(offered), "the task's is first"
 
 
 def curve(size: int, value: float, seed: int = 0) -> pd.DataFrame:
@@ -81,28 +88,28 @@ def curve(size: int, value: float, seed: int = 0) -> pd.DataFrame:
 
 
 def test_a_size_that_was_searched_for_counts_before_one_cut_from_a_ranking() -> None:
-    first, second = entry(size=1000), entry(size=100)
-    both = pd.concat([curve(100, 0.5), curve(1000, 0.8)])
-    whole = measures.pair_curve([first, second], [both, curve(100, 0.7)], "test")
+    curves = [pd.concat([curve(100, 0.5), curve(1000, 0.8)]), curve(100, 0.7)]
+    whole = measures.pair_curve([entry(size=1000), entry(size=100)], curves, "test")
     assert dict(zip(whole["size"], whole["value"], strict=True)) == {100: 0.7, 1000: 0.8}
 
 
 def test_runs_with_nondefault_settings_are_a_line_of_their_own() -> None:
     entries = [entry("learned", 1), entry("learned", 2), entry("learned", 3, settings=LARGE)]
-    assert measures.nondefault_settings(entries) == ["", "", "batch size 1024"]
     curves = [curve(100, 0.7, seed).assign(localizer="learned") for seed in (1, 2, 3)]
     points = by_size(measures.pair_curve(entries, curves, "test"), "accuracy")
-    assert list(points["settings"]) == ["", "", "batch size 1024"], "its size is an outcome: a row a run"
+    settings = measures.nondefault_settings(entries)
+    assert settings == list(points["settings"]) == ["", "", "batch size 1024"], "its size is an outcome: a row a run"
 
 
-def test_regions_by_hand_are_single_marks_whatever_their_expression() -> None:
-    expressions = ['{"expression": {"layers": [0]}}', '{"expression": {"layers": [1]}}']
-    settings = [tuple((DEFAULTS | {"options": text}).items()) for text in expressions]
-    made = [entry("expression", 7, id=f"run-00000{i}", settings=given) for i, given in enumerate(settings)]
-    assert measures.nondefault_settings(made) == ["", "repeat 2"], "of equal size: neither is lost"
-    later = replace(made[1], created="2026-03-01T10:00:00+00:00")
-    assert measures.nondefault_settings([made[0], later]) == ["", "made 1 Mar 2026"]
-    assert measures.nondefault_settings([made[0], replace(made[1], size=8)]) == ["", ""]
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [({}, "repeat 2"), ({"created": "2026-03-01T10:00:00+00:00"}, "made 1 Mar 2026"), ({"size": 8}, "")],
+)
+def test_regions_by_hand_are_single_marks_whatever_their_expression(changes: dict, told: str) -> None:
+    """Of equal size, neither is lost."""
+    expressions = [DEFAULTS | {"options": json.dumps({"expression": {"layers": [i]}})} for i in (0, 1)]
+    made = [entry("expression", 7, id=f"run-{i}", settings=tuple(one.items())) for i, one in enumerate(expressions)]
+    assert measures.nondefault_settings([made[0], replace(made[1], **changes)]) == ["", told]
     assert "expression" in OUTCOME_SIZED
 
 
@@ -111,24 +118,11 @@ def test_no_runs_give_an_empty_curve_and_splits_are_kept_apart() -> None:
     assert measures.pair_curve([entry()], [curve(1000, 0.8)], "validation").empty
 
 
-def test_the_tasks_metric_is_offered_first(run: Run) -> None:
-    offered = measures.offered(run.curve(), run.record)
-    assert offered[0] == "accuracy" and "nll" in offered and len(set(offered)) == len(offered)
-
-
 def test_sums_by_kind_and_layer() -> None:
     cells = pd.DataFrame(
         {"layer": [0, 0, 1], "kind": ["a", "b", "a"], "selected": [6, 0, 2], "total": [10, 20, 10],
          "share": [0.75, 0.0, 0.25]}
     )  # fmt: skip
-    kinds = measures.by_kind(cells).set_index("kind")
-    assert kinds.loc["a", "density_ratio"] == pytest.approx((8 / 20) / (8 / 40))
-    assert kinds.loc["b", "density_ratio"] == 0
+    ratios = measures.by_kind(cells).set_index("kind")["density_ratio"].to_dict()
+    assert ratios == {"a": pytest.approx((8 / 20) / (8 / 40)), "b": 0}
     assert measures.by_layer(cells)["share"].tolist() == [0.75, 0.25]
-
-
-def test_a_control_draws_no_pre_trained_line(run: Run) -> None:
-    plain = measures.levels(run.record, "test", "accuracy")
-    spec = run.record.spec.model_copy(update={"localizer": "lottery"})
-    found = measures.levels(run.record.model_copy(update={"spec": spec}), "test", "accuracy")
-    assert set(plain) - set(found) == {"pretrained"}

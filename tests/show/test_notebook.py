@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from functools import partial
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,6 +18,7 @@ from skillviz.show import region as region_exhibits
 from skillviz.show.notebook import PAGES, Plots
 from tests.fake_run import fake_run
 from tests.show.reading import read
+from tests.tables import check
 from tests.ui.shared_store import SMALL
 
 
@@ -34,23 +35,21 @@ def run(stored: Run) -> skillviz.Run:
 
 
 @pytest.mark.nightly
-def test_a_page_gives_the_figure_of_the_page(run: skillviz.Run) -> None:
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("view", ["density", "movement"])
+def test_a_page_gives_the_figure_of_the_page(run: skillviz.Run, theme: str, view: str) -> None:
     layers = run.layers()
-    fullest = region_exhibits.fullest_cells(cells(layers))[0]
-    shown = [partial(region_exhibits.region_map, layers, view, fullest) for view in ("density", "movement")]
-    for theme in ("light", "dark"):
-        for make in shown:
-            exhibit = make(theme)
-            drawn = run.plot.region(exhibit.name, theme)
-            assert json.loads(drawn.to_json()) == json.loads(with_dark_marks(exhibit.figure).to_json())
+    exhibit = region_exhibits.region_map(layers, view, region_exhibits.fullest_cells(cells(layers))[0], theme)
+    drawn = run.plot.region(exhibit.name, theme)
+    assert json.loads(drawn.to_json()) == json.loads(with_dark_marks(exhibit.figure).to_json())
 
 
 @pytest.mark.nightly
 def test_every_name_that_is_listed_gives_a_figure(run: skillviz.Run) -> None:
     names = run.plot.names()
-    assert len(set(names)) == len(names) and {name.partition(".")[0] for name in names} == set(PAGES)
     drawn = {name: getattr(run.plot, name.partition(".")[0])(name.partition(".")[2]) for name in names}
-    assert all(len(figure.data) for figure in drawn.values())
+    assert len(drawn) == len(names) and {name.partition(".")[0] for name in names} == set(PAGES)
+    assert [name for name, figure in drawn.items() if not len(figure.data)] == []
     for page in PAGES:
         first = next(name for name in names if name.startswith(f"{page}."))
         assert getattr(run.plot, page)().to_json() == drawn[first].to_json()
@@ -71,34 +70,44 @@ def test_a_changed_figure_leaves_the_next_one_alone(run: skillviz.Run) -> None:
     assert run.plot.region().layout.title.text is None
 
 
-def test_a_name_that_is_not_there_is_a_sentence(run: skillviz.Run, tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match=r"'nothing' is not a figure of plot.region; known: .*movement"):
-        run.plot.region("nothing")
-    alone = skillviz.open_run(str(fake_run(Store(tmp_path), sizes=("1%",), **SMALL).path))
-    with pytest.raises(BadInput, match="stored nothing that plot.transfer draws"):
-        alone.plot.transfer()
-    with pytest.raises(ValueError, match="theme 'blue'"):
-        run.plot.region(theme="blue")
+@pytest.mark.parametrize(
+    ("page", "options", "error", "words"),
+    [
+        ("region", {"name": "nothing"}, BadInput, r"'nothing' is not a figure of plot.region; known: .*movement"),
+        ("transfer", {}, BadInput, "stored nothing that plot.transfer draws"),
+        ("region", {"theme": "blue"}, ValueError, "theme 'blue'"),
+    ],
+    ids=["name", "page", "theme"],
+)
+def test_a_name_that_is_not_there_is_a_sentence(
+    page: str, options: dict[str, str], error: type[Exception], words: str, alone: Run
+) -> None:
+    with pytest.raises(error, match=words):
+        getattr(skillviz.open_run(str(alone.path)).plot, page)(**options)
 
 
 def test_the_card_has_name_finding_and_scores(run: skillviz.Run) -> None:
-    card = read(run._repr_html_().encode())
-    assert run.id in card.text and "stagewise" in card.text and "of the graftable parameters" in card.text
-    assert "grafted" in card.text and "ECE" in card.text and "120 examples of the test set" in card.text
+    words = (run.id, "stagewise", "of the graftable parameters", "grafted", "ECE", "120 examples of the test set")
+    check(read(run._repr_html_().encode()).text, words)
 
 
-def test_a_strangers_name_is_text(stored: Run, tmp_path: Path) -> None:
-    run = fake_run(Store(tmp_path), sizes=("1%",), **SMALL)
+@pytest.fixture
+def alone(tmp_path: Path) -> Run:
+    return fake_run(Store(tmp_path), sizes=("1%",), **SMALL)
+
+
+def card_of(run: Run, change: Callable[[dict], object]) -> str:
+    """Return the card of the run after a change of its record."""
     record = json.loads((run.path / RECORD).read_text())
-    record["task"]["name"] = "<img src=x onerror=alert(1)>"
+    change(record)
     (run.path / RECORD).write_text(json.dumps(record))
-    card = skillviz.open_run(str(run.path))._repr_html_()
+    return skillviz.open_run(str(run.path))._repr_html_()
+
+
+def test_a_strangers_name_is_text(alone: Run) -> None:
+    card = card_of(alone, lambda record: record["task"].update(name="<img src=x onerror=alert(1)>"))
     assert "<img" not in card and "&lt;img" in card
 
 
-def test_a_run_without_scores_has_a_card_too(tmp_path: Path) -> None:
-    run = fake_run(Store(tmp_path), sizes=("1%",), **SMALL)
-    record = json.loads((run.path / RECORD).read_text())
-    record["metrics"] = {}
-    (run.path / RECORD).write_text(json.dumps(record))
-    assert "stored no scores" in skillviz.open_run(str(run.path))._repr_html_()
+def test_a_run_without_scores_has_a_card_too(alone: Run) -> None:
+    assert "stored no scores" in card_of(alone, lambda record: record.update(metrics={}))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from skillviz.show.surgery import (
     RANDOM,
     REGION,
     SAME_TENSORS,
+    Grafted,
     by_chance,
     compared,
     finding,
@@ -27,13 +29,9 @@ from skillviz.show.surgery import (
     shown_metrics,
     typed_probabilities,
 )
+from tests.tables import check, says
 
 N = 40
-
-
-@pytest.fixture
-def run(ids: dict[str, str]) -> Run:
-    return library().open(ids["stagewise0"])
 
 
 def answer(run: Run, state: str = "grafted") -> dict[str, Any]:
@@ -45,38 +43,35 @@ def answer(run: Run, state: str = "grafted") -> dict[str, Any]:
     return {"example_ids": ids[chosen].tolist(), "labels": labels[chosen], "logits": logits}
 
 
-def test_what_is_stored_is_taken_of_the_same_examples(run: Run) -> None:
+@pytest.fixture
+def built(run: Run) -> Callable[..., Grafted]:
+    return lambda told: grafted_of(told, run.predictions(), "test", run.record.task)
+
+
+def test_what_is_stored_is_taken_of_the_same_examples(run: Run, built: Callable[..., Grafted]) -> None:
     told = answer(run)
-    found = grafted_of(told, run.predictions(), "test", run.record.task)
+    found = built(told)
     assert np.array_equal(found.logits[REGION], found.logits["grafted"]), "the same graft: equal, example by example"
     assert found.scores[REGION] == found.scores["grafted"] and found.n == N
     hits = (told["logits"]["grafted"].argmax(1) == told["labels"]).mean()
     assert found.scores["grafted"]["accuracy"].value == pytest.approx(hits)
-    assert set(found.scores) == {"grafted", "complement", "pretrained", "finetuned", REGION}
-    assert all(set(row) == set(HEADLINE) for row in found.scores.values())
+    states = {"grafted", "complement", "pretrained", "finetuned", REGION}
+    assert {state: set(row) for state, row in found.scores.items()} == {state: set(HEADLINE) for state in states}
     table = found.table()
-    assert len(table) == 5 * len(HEADLINE)
-    assert (table["low"] <= table["value"]).all() and (table["value"] <= table["high"]).all()
+    assert len(table) == 5 * len(HEADLINE) and table["value"].between(table["low"], table["high"]).all()
+    told["example_ids"][0] = "test-99999"  # it is not stored, so nothing stored is of the same examples
+    assert set(built(told).scores) == {"grafted", "complement"}
 
 
-def test_examples_that_are_not_stored_are_left_out_of_the_comparison(run: Run) -> None:
-    told = answer(run)
-    told["example_ids"][0] = "test-99999"
-    found = grafted_of(told, run.predictions(), "test", run.record.task)
-    assert set(found.scores) == {"grafted", "complement"}
-
-
-def test_a_claim_is_made_only_where_the_paired_interval_allows_it(run: Run) -> None:
-    task = run.record.task
-    same = grafted_of(answer(run), run.predictions(), "test", task)
-    assert compared(same, task, "accuracy").startswith("No clear difference in accuracy")
-    worse = grafted_of(answer(run, "pretrained"), run.predictions(), "test", task)
-    assert "In accuracy it is **worse** than this run's region" in compared(worse, task, "accuracy")
-    assert worse.difference("accuracy", task).high < 0 < -worse.difference("accuracy", task).low
-    assert finding(worse, task, REGION)[0] == "worse" and finding(same, task, REGION)[0] == NO_DIFFERENCE
-    built, other = (worse.scores[name]["accuracy"].value for name in ("grafted", REGION))
-    said = finding(worse, task, REGION)[1].replace("\N{NO-BREAK SPACE}", " ")
-    assert said.startswith(f"accuracy **{100 * built:.1f}%** vs {100 * other:.1f}%, ") and "points (95%: " in said
+def test_a_claim_is_made_only_where_the_paired_interval_allows_it(run: Run, built: Callable[..., Grafted]) -> None:
+    task, same, worse = run.record.task, built(answer(run)), built(answer(run, "pretrained"))
+    difference, (verdict, said) = worse.difference("accuracy", task), finding(worse, task, REGION)
+    assert difference.high < 0 < -difference.low
+    assert (finding(same, task, REGION)[0], verdict) == (NO_DIFFERENCE, "worse")
+    check(compared(same, task, "accuracy"), ("^No clear difference in accuracy",))
+    check(compared(worse, task, "accuracy"), ("In accuracy it is **worse** than this run's region",))
+    built_one, other = (worse.scores[name]["accuracy"].value for name in ("grafted", REGION))
+    check(said, (f"^accuracy **{100 * built_one:.1f}%** vs {100 * other:.1f}%, ", "points (95%: "))
 
 
 def test_f1_tasks_are_judged_by_f1(ids: dict[str, str]) -> None:
@@ -86,25 +81,21 @@ def test_f1_tasks_are_judged_by_f1(ids: dict[str, str]) -> None:
     assert finding(found, run.record.task, "finetuned")[1].startswith("F1 **")
 
 
-def test_random_controls_are_named_and_every_row_says_on_how_many_examples(run: Run) -> None:
+def test_random_controls_are_named_and_every_row_says_on_how_many_examples(
+    run: Run, built: Callable[..., Grafted]
+) -> None:
     told = answer(run)
     told["logits"] |= {"random": told["logits"]["complement"], "random-matched": told["logits"]["grafted"]}
-    found = grafted_of(told, run.predictions(), "test", run.record.task)
+    found = built(told)
     assert np.array_equal(found.logits[RANDOM], found.logits["complement"]) and SAME_TENSORS in found.scores
     board = scoreboard(found, {"grafted": 1234, RANDOM: 1234}, 120)
     assert board["model"].tolist() == [
         "Your region", "Random region, same size", "Random, same number in each tensor", "This run's region",
         "Fine-tuned without your region", "Fine-tuned", "Pre-trained",
     ]  # fmt: skip
-    assert set(board["examples"]) == {f"{N} of 120"} and board["entries"].tolist()[:3] == ["1,234", "1,234", ""]
+    assert (set(board["examples"]), board["entries"].tolist()[:3]) == ({f"{N} of 120"}, ["1,234", "1,234", ""])
     assert "This run's region" not in set(scoreboard(found.without(REGION), {}, 120)["model"])
-    value = found.scores[RANDOM]["accuracy"].value
-    assert board["Accuracy"].iloc[1].startswith(f"{100 * value:.1f}% (")
-
-
-def test_a_sample_is_told_from_the_whole() -> None:
-    assert sample_words(200, 1600, "test") == "200 of 1,600 test examples"
-    assert sample_words(1600, 1600, "validation") == "all 1,600 validation examples"
+    assert board["Accuracy"].iloc[1].startswith(f"{100 * found.scores[RANDOM]['accuracy'].value:.1f}% (")
 
 
 def drawn(*rows: tuple[int, int, float]) -> pd.DataFrame:
@@ -114,14 +105,21 @@ def drawn(*rows: tuple[int, int, float]) -> pd.DataFrame:
     return pd.DataFrame([common | row for row in made])
 
 
-def test_chance_is_told_at_the_nearest_size_within_a_factor_of_three() -> None:
-    curve = drawn((0, 100, 0.5), (0, 1000, 0.6))
-    assert "a random region of 100 entries (1%) has accuracy 50.0" in by_chance(curve, "accuracy", 250, "test")
-    assert "of 1,000 entries" in by_chance(curve, "accuracy", 400, "test")
-    assert by_chance(curve, "accuracy", 20, "test").startswith("No stored run")
-    assert by_chance(curve.iloc[:0], "accuracy", 100, "test").startswith("No stored run")
-    two = by_chance(drawn((0, 100, 0.5), (1, 100, 0.6)), "accuracy", 100, "test")
-    assert "has accuracy 55.0" in two and two.endswith("on the whole test set, mean of 2 seeds.")
+TWO, SEEDS = drawn((0, 100, 0.5), (0, 1000, 0.6)), drawn((0, 100, 0.5), (1, 100, 0.6))
+test_chance_is_told_at_the_nearest_size_within_a_factor_of_three = says({
+    "a sample": (lambda: sample_words(200, 1600, "test"), ("^200 of 1,600 test examples$",)),
+    "the whole": (lambda: sample_words(1600, 1600, "validation"), ("^all 1,600 validation examples$",)),
+    "the smaller size": (
+        lambda: by_chance(TWO, "accuracy", 250, "test"), ("a random region of 100 entries (1%) has accuracy 50.0",),
+    ),
+    "the larger size": (lambda: by_chance(TWO, "accuracy", 400, "test"), ("of 1,000 entries",)),
+    "none near": (lambda: by_chance(TWO, "accuracy", 20, "test"), ("^No stored run",)),
+    "none": (lambda: by_chance(TWO.iloc[:0], "accuracy", 100, "test"), ("^No stored run",)),
+    "two seeds": (
+        lambda: by_chance(SEEDS, "accuracy", 100, "test"),
+        ("has accuracy 55.0", "on the whole test set, mean of 2 seeds.$"),
+    ),
+})  # fmt: skip
 
 
 def test_a_typed_example_in_probabilities_and_words() -> None:
@@ -129,5 +127,4 @@ def test_a_typed_example_in_probabilities_and_words() -> None:
     table = typed_probabilities(logits, ("pretrained", "grafted"))
     assert table.groupby("state")["probability"].sum().tolist() == pytest.approx([1, 1])
     assert table["probability"].iloc[0] == pytest.approx(probabilities(logits["pretrained"])[0, 0])
-    said = predicted(table, ("no_way", "yes")).replace("\N{NO-BREAK SPACE}", " ")
-    assert said == "Pre-trained **no\\_way** (88.1%); your region **yes** (73.1%)"
+    check(predicted(table, ("no_way", "yes")), ("^Pre-trained **no\\_way** (88.1%); your region **yes** (73.1%)$",))
