@@ -17,6 +17,7 @@ from skillviz.core.generation import (
     has_matches,
     is_generated,
 )
+from skillviz.core.metrics import SCORED
 from skillviz.core.nulls import NULLS as NULL_KINDS
 
 LOGIT = "logit_"
@@ -50,7 +51,7 @@ class Table:
 LOCALIZER = Column("localizer", "str", "", "the localizer's name")
 DATASET = Column("dataset", "str", "", "the data set the values were taken on")
 SPLIT = Column("split", "str", "", "validation or test")
-METRIC = Column("metric", "str", "", "accuracy, f1, ece, ece_equal_mass, nll, brier, confidence, agreement, ...")
+METRIC = Column("metric", "str", "", f"{', '.join(SCORED)}, agreement or recovered")
 ESTIMATE = (
     Column("value", "float64", "the metric's", "the estimate", nullable=True),
     Column(

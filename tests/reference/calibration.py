@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from itertools import pairwise
 
 from tests.reference.agreement import largest
@@ -81,3 +82,15 @@ def best_temperature(logits, labels, coldest, hottest):
         left, right = high - golden * (high - low), low + golden * (high - low)
         low, high = (low, right) if loss(left) < loss(right) else (left, high)
     return math.exp((low + high) / 2)
+
+
+TWINS = {
+    "accuracy": accuracy,
+    "f1": f1,
+    "ece": partial(ece, bins=15),
+    "ece_equal_mass": partial(ece_equal_mass, bins=15),
+    "nll": nll,
+    "brier": brier,
+    "confidence": mean_confidence,
+}
+"""The twin of each metric of classes, by its name in `core.metrics`."""
