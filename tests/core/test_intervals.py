@@ -21,20 +21,12 @@ from tests.core.by_hand import by_hand, near
 from tests.core.drawn_predictions import PROPERTY, logits_of, predictions
 from tests.reference import calibration as slow
 from tests.reference import intervals as slow_intervals
+from tests.reference.calibration import TWINS
 from tests.refused import refused
 
 # Metrics of generated texts have scores of another shape: tests/core/test_generation.py
 OF_CLASSES = [name for name in metrics.SCORED if not metrics.METRICS[name].of_text]
 NAN = math.nan
-TWINS = {
-    "accuracy": slow.accuracy,
-    "f1": slow.f1,
-    "ece": partial(slow.ece, bins=15),
-    "ece_equal_mass": partial(slow.ece_equal_mass, bins=15),
-    "nll": slow.nll,
-    "brier": slow.brier,
-    "confidence": slow.mean_confidence,
-}
 
 
 def some(n: int = 60, classes: int = 2, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

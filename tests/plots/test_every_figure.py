@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 import re
+from pathlib import Path
 
 import pandas as pd
 import plotly.graph_objects as go
 import pytest
 
+from skillviz import plots
 from tests.plots.every_figure import FIGURES, NAMES, draw, draw_empty
 from tests.tiers import first
 
@@ -41,6 +44,25 @@ def titled(title: str | None) -> bool:
 def test_every_axis_has_a_title_with_its_unit(name: str, theme: str) -> None:
     for figure in (draw(name, theme), draw_empty(name, theme)):
         assert [a.title.text for a in axes(figure) if not titled(a.title.text)] == []
+
+
+def figures_of(file: Path) -> set[str]:
+    """Return the functions of a module of plots that draw a figure in a theme of their caller's choice."""
+    return {
+        node.name
+        for node in ast.parse(file.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.FunctionDef) and not node.name.startswith("_")
+        if node.returns is not None and ast.unparse(node.returns) == "go.Figure"
+        if "theme" in {argument.arg for argument in node.args.kwonlyargs}
+    }
+
+
+def test_every_figure_is_in_the_table() -> None:
+    """Except the one of planted skills, whose rows stand in the order of its frame."""
+    drawn = {function.__name__ for function, _, _ in FIGURES.values()}
+    (folder,) = plots.__path__
+    made = {(file.stem, name) for file in Path(folder).glob("*.py") for name in figures_of(file)}
+    assert [one for one in sorted(made) if one[1] not in drawn] == [("known_truth", "found")]
 
 
 def test_a_title_without_a_unit_would_be_seen() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from itertools import pairwise
 from statistics import fmean
 
@@ -84,3 +85,15 @@ def error_at(sure, right, width):
     """The integral over t of |mean over examples of (confidence - right) times the kernel|."""
     places, every = ((step + 0.5) / STEPS for step in range(STEPS)), list(zip(sure, right, strict=True))
     return fmean(abs(fmean((s - r) * kernel(t, s, width) for s, r in every)) for t in places)
+
+
+TWINS = {
+    "accuracy": accuracy,
+    "f1": f1,
+    "ece": partial(ece, bins=15),
+    "ece_equal_mass": partial(ece_equal_mass, bins=15),
+    "nll": nll,
+    "brier": brier,
+    "confidence": mean_confidence,
+}
+"""The twin of each metric of classes, by its name in `core.metrics`."""

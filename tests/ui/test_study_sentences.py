@@ -25,7 +25,7 @@ from skillviz.tasks.project import located
 from skillviz.ui.chip import lead_of
 from skillviz.ui.pages import continual, methods, tasks
 from skillviz.ui.pages.methods import OTHER, transfer_command
-from tests.show.test_interpolation import plain
+from tests.tables import plain
 from tests.ui.driven import lacks
 from tests.ui.test_chip import chips
 

@@ -14,29 +14,21 @@ from skillviz.core.localizers import linearized as linearized_module
 from skillviz.core.localizers.record import LocalizerStep, Selection, State
 from skillviz.core.localizers.table import LOCALIZERS, localizer
 from skillviz.core.problem import Problem
+from tests.core.localizers.test_every_localizer import NO_SEARCH, QUICK
 from tests.core.problems import examples, finish, tiny_problem
 from tests.tiers import first
 
 pytestmark = pytest.mark.slow
 
 OPTIONS: dict[str, dict[str, Any]] = {
-    "stagewise": {"steps": 9, "batch_size": 5},
+    **{name: {**options, "steps": 9} if "steps" in options else options for name, options in QUICK.items()},
     "stagewise-judged": {"steps": 9, "batch_size": 3, "judged": 4},
     "stagewise-nested": {"steps": 3, "batch_size": 3, "judged": 2},
-    "frank-wolfe": {"steps": 9, "batch_size": 5},
     "linearized": {"examples": 11, "iterations": 8, "rounds": 3},
-    "learned": {"steps": 9, "batch_size": 5, "score_every": 2, "base_share": 0.01, "lr": 1e5},
-    "learned-ranked": {"steps": 9, "batch_size": 5},
-    "first-order": {"examples": 8},
-    "expression": {"expression": {"layers": [1], "rows": [[0, 3]]}},
-    "layers": {"layers": [1]},
-    "kinds": {"kinds": "value"},
     "fisher": {"examples": 16},
-    "lottery": {"steps": 9, "batch_size": 5},
-    "localize-and-stitch": {"steps": 9, "batch_size": 5},
-    "l0-gates": {"steps": 9, "batch_size": 5},
 }
-ONE_STEP = ("first-order", "expression", "layers", "kinds")
+"""Those of `QUICK` with more steps, to be cut between them."""
+ONE_STEP = ("first-order", *NO_SEARCH)
 CUTS = (1, 2, 4, 7, 8, 9)
 
 
@@ -105,7 +97,7 @@ PLANTED = ("scores", "score", "member", "gamma", "gained", "settled", "chosen", 
 
 
 @pytest.mark.cases(2, 4)
-@pytest.mark.parametrize("name", [n for n in LOCALIZERS if n in OPTIONS and n not in ONE_STEP])
+@pytest.mark.parametrize("name", [n for n in LOCALIZERS if n not in ONE_STEP])
 def test_nothing_in_a_state_is_idle(name: str) -> None:
     """Plant an error in each part of the state: the outcome must differ."""
     problem, cut = problem_for(), 11 if name == "stagewise-nested" else 7  # a rung with more than a few entries
