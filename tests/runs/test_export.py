@@ -12,7 +12,7 @@ from skillviz.regular_file import MOST_BYTES
 from skillviz.runs.evaluation import evaluate
 from skillviz.runs.export import ExportRequest, Hub, _license, export
 from skillviz.runs.produce import produce
-from tests.models.test_other_checkpoints import with_added_token
+from tests.models.test_other_checkpoints import resize
 from tests.runs.tiny_world import Store, spec_of
 from tests.tiny import tiny_pair, tiny_task
 
@@ -41,7 +41,7 @@ def test_a_header_that_cannot_be_read_states_no_license(tmp_path: Path, header: 
 @pytest.mark.slow
 def test_the_exported_graft_has_the_runs_scores_on_the_plain_base(tmp_path: Path) -> None:
     base, tuned = tiny_pair(tmp_path, "gpt2", "causal")
-    with_added_token(tuned, "gpt2", "causal")
+    resize(tuned, "causal", 8, "[added]")
     task = str(tiny_task(tmp_path, rows=24))
     run = produce(spec_of(tmp_path, sizes=("20%",), readout="causal"), Store(tmp_path / "runs"))
     done = export(
