@@ -63,7 +63,8 @@ def test_the_figure_has_a_row_a_localizer_and_hides_what_is_not_revealed(board: 
     assert [trace.name for trace in figure.data] == [style.title for style in SERIES.values()]
     assert list(zip(graft.x, graft.y, strict=True)) == [(80.0, "top movement"), (82.0, "stagewise")]
     assert graft.error_x.arrayminus == pytest.approx([5, np.nan], nan_ok=True), "one seed has no interval"
-    assert [shape.x0 for shape in layout.shapes] == [52.0, 81.0] and layout.xaxis.title.text == "accuracy and precision, %"
+    assert [shape.x0 for shape in layout.shapes] == [52.0, 81.0]
+    assert layout.xaxis.title.text == "accuracy and precision, %"
     hidden, shown = (known_truth.exhibit(rows, LEVELS, names, "dark") for names in (("graft",), tuple(SERIES)))
     assert len(hidden.figure.data) == 1 and "true among" not in hidden.alt and "Reveal" in hidden.reads
     assert list(hidden.table) == ["localizer", "models", "seeds", "accuracy of the graft"]
