@@ -105,11 +105,8 @@ def task_box(test: AppTest) -> Any:
         ({"source": "known", "known": "sst2", "trial": "yes"}, True,
          ["at most 128 train, 100 validation and 100 test examples"], []),
         ({"also": "sst2"}, False, ["Not included"], []),
-        *(pytest.param({"file": DOCS / "tell-place.yaml", "method": method}, False, says, omits, marks=pytest.mark.slow)
-          for method, says, omits in (("fisher", [ONE_REFERENCE], []), ("random", [], [ONE_REFERENCE]))),
     ],
-    ids=["nothing", "a pair", "no paths", "a hundredth", "data of the hub", "a hundredth of them", "other data",
-         "answers are compared", "or not"],
+    ids=["nothing", "a pair", "no paths", "a hundredth", "data of the hub", "a hundredth of them", "other data"],
 )  # fmt: skip
 def test_what_the_form_says_of_its_choices(
     query: dict[str, object] | None, is_ready: bool, says: list[str], omits: list[str], small: Path
@@ -121,6 +118,15 @@ def test_what_the_form_says_of_its_choices(
     assert lacks(text, *omits) == omits and starts(test) == is_ready
     assert bool(test.error) == ("also" in (query or {}))
     assert "base (bert," in str(box(test, "Pre-trained").options) or query is not None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("method", "is_refused"), [("fisher", True), ("random", False)])
+def test_a_localizer_that_compares_answers_is_refused_for_a_task_without_several(
+    small: Path, method: str, is_refused: bool
+) -> None:
+    words = said(opened(**chosen(small, file=DOCS / "tell-place.yaml", method=method)))
+    assert (ONE_REFERENCE in words) == is_refused
 
 
 def test_data_of_the_hub_are_read_only_when_asked(small: Path) -> None:

@@ -197,8 +197,8 @@ def test_home(made: tuple[Path, dict[str, str]], ids: dict[str, str]) -> None:
     test = with_tables(opened("home"))
     drawn = table(test, "layer", "kind", "selected")
     runs = [path.parent for path in made[0].glob("*/layers.parquet")]
-    said, entries = " ".join(text.value for text in test.markdown).lower(), drawn["selected"].sum()
-    fitting = (path for path in runs if record(path)["task"]["name"] in said)
+    words, entries = " ".join(text.value for text in test.markdown).lower(), drawn["selected"].sum()
+    fitting = (path for path in runs if record(path)["task"]["name"] in words)
     (shown_run,) = {path for path in fitting if stored(path, "layers")["selected"].sum() == entries}
     scores, metric = record(shown_run)["metrics"]["test"]["states"], record(shown_run)["task"]["metric"]
     before, graft, after = (scores[state][metric]["value"] for state in ("pretrained", "grafted", "finetuned"))

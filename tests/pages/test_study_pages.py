@@ -180,8 +180,6 @@ SLIP = "disagrees with itself"
            ["names 'figure99', which is no table or figure of the paper"], []),
         at("slow", "paper", {"item": "table7"}, [], None, ["its row averages 72.7", SLIP], []),
         at("slow", "paper", {"item": "table3"}, [], None, [], [SLIP, "which is no table or figure"]),
-        at("slow", "paper", {"item": "table2"}, [(("table2", *COMPARED), {"renamed": {"ag_news": "bakery"}})], None,
-           ["The paper has no value for bakery.", '"bakery'], []),
         ("paper", {"item": "table2"}, [(("table2", *COMPARED), {"zero": "ft"})], None,
          ["The graft keeps more than 95% of the fine-tuned score."], []),
         ("studies", {"view": "study"}, [(("table2", *COMPARED), {"zero": "ft"})], None, ["`table2-small`"], []),
@@ -396,14 +394,23 @@ def test_the_paper_page_opens_on_the_scoreboard_alone(empty: Path) -> None:
 
 
 @pytest.mark.slow
+def test_tasks_of_ones_own_are_shown_and_explained(empty: Path) -> None:
+    stored(empty, "table2", *COMPARED, renamed={"ag_news": "bakery"})
+    test = opened("paper", item="table2")
+    assert any("bakery" in chart.proto.spec for chart in charts(test))
+    assert not lacks(said(with_tables(test)), "The paper has no value for bakery.")
+
+
+@pytest.mark.slow
 def test_published_values_stand_beside_ours_and_the_claims_are_judged(empty: Path) -> None:
     fake_study(empty, "table2")
     claim = "The graft is better calibrated than the fine-tuned model."
     test = opened("paper", item="table2", claim=claim)
     assert test.query_params["item"] == "table2" and test.selectbox(key="control.claim").value == claim
-    assert not lacks(said(test), "confirmed] 4 of 4 comparisons support it", "A difference is no error")
+    assert not lacks(said(test), "confirmed] 4 of 4 comparisons support it")
     assert list(test.table[0].value) == ["Aspect", "Paper", "Here"]
     table = [d.value for d in with_tables(test).dataframe if "published (± sd)" in d.value.columns][-1]
+    assert not lacks(said(test), "A difference is no error")
     row = table[(table["task"] == "SST-2") & (table["method"] == "graft") & (table["metric"] == "ECE")].iloc[0]
     assert [row["published (± sd)"], row["measured on"]] == ["3.1 (0.4)", "SST-2 sentences"]
     assert "points" in row["difference"]
