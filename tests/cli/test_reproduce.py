@@ -24,7 +24,7 @@ TINY_SIZES = "1%,10%"
 
 
 def asked(*words: object) -> tuple[StudySpec, Said]:
-    """Return the study whose file the command writes, and what it says."""
+    """Return the study of the file that the command writes, and its output."""
     said = done("reproduce", *words, "--write-only", "--json")
     return read_study(Path(said.json["file"])), said
 

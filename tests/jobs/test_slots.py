@@ -37,7 +37,7 @@ def store(tmp_path: Path) -> Store:
 
 
 def queued(store: Store, is_alive: bool = False) -> RunFolder:
-    """Return a job in the queue; a living one has a process, whatever the clock says."""
+    """Return a job in the queue; a living one has a process, even with another clock."""
     folder = store.create(SPEC)
     os.utime(folder.path / "run.json", (time.time(), time.time()))  # by the clock of the test
     take_ticket(store.root, "cpu", folder.id)

@@ -39,7 +39,7 @@ def read(figure: go.Figure, *paths: str) -> list[Any]:
 
 
 class Holding:
-    """What equals each text or list that has these parts, and none of `but`."""
+    """An object that equals each text or list with these parts and none of `but`."""
 
     def __init__(self, *parts: Any, but: tuple[Any, ...] = ()) -> None:
         self.parts, self.but = parts, but
@@ -53,7 +53,7 @@ class Holding:
 
 @dataclass(eq=False)
 class Between:
-    """What equals each number strictly between two."""
+    """An object that equals each number strictly between two."""
 
     low: float
     high: float

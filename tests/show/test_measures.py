@@ -106,7 +106,7 @@ def test_runs_with_nondefault_settings_are_a_line_of_their_own() -> None:
     [({}, "repeat 2"), ({"created": "2026-03-01T10:00:00+00:00"}, "made 1 Mar 2026"), ({"size": 8}, "")],
 )
 def test_regions_by_hand_are_single_marks_whatever_their_expression(changes: dict, told: str) -> None:
-    """Of equal size, neither is lost."""
+    """Neither of two equal sizes is lost."""
     expressions = [DEFAULTS | {"options": json.dumps({"expression": {"layers": [i]}})} for i in (0, 1)]
     made = [entry("expression", 7, id=f"run-{i}", settings=tuple(one.items())) for i, one in enumerate(expressions)]
     assert measures.nondefault_settings([made[0], replace(made[1], **changes)]) == ["", told]

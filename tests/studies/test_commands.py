@@ -168,7 +168,7 @@ def test_tables_of_a_study(file: Path, tmp_path: Path) -> None:
 def test_a_table_says_that_its_file_is_not_finished_or_has_changed(
     file: Path, tmp_path: Path, change: tuple[str, str], more: tuple[str, ...], localizers: set[str] | None, words: str
 ) -> None:
-    """A study that is not finished is told by its runs; the stored table of a changed one is as before."""
+    """A study that is not finished shows its runs; the stored table of a changed one is as before."""
     other = tmp_path / "study.yaml"
     other.write_text(file.read_text().replace(*change))
     said, same = (call("study", "table", path, *more, "--json") for path in (other, file))

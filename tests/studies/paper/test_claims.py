@@ -319,7 +319,7 @@ def test_what_is_not_paired_says_so_and_what_has_no_interval_is_counted() -> Non
 
 
 def test_ends_of_a_difference_of_two_sizes_are_joined_as_squares() -> None:
-    """As in Zou and Donner (2008), not added; the difference is not paired, nor is a mean of such."""
+    """Not added, as in Zou and Donner (2008); the difference is not paired, nor is a mean of such."""
     rows = (row(share=share, value=value, **UNPAIRED) for share, value in ((0.001, 0.09), (0.1, 0.03)))
     ((shrinks,), reach) = outcome("figure2", 2, *rows).comparisons, math.hypot(0.02, 0.02)
     several, alone = (Verdict("claim", (shrinks,) * count) for count in (2, 1))
