@@ -46,7 +46,7 @@ def test_a_temperature_at_the_end_of_its_range_is_told_as_on_the_page(
 ) -> None:
     models = ("--base", pair[0], "--finetuned", pair[1], "--task", task_file)
     for value, at_bound in ((0.02, True), (50.0, True), (1.5, False)):
-        fit = Temperature(value, 0.7, 0.6, at_bound)
+        fit = Temperature(value, at_bound)
         monkeypatch.setattr("skillviz.runs.held_out.temperature_fit", lambda *_, fit=fit: fit)
         localized = call("localize", *models, "--size", "5%", *QUICK, "--runs-dir", tmp_path / str(value))
         for said in (localized, call("evaluate", *models, "--device", "cpu")):

@@ -320,7 +320,7 @@ def test_a_run_takes_other_models_and_says_so(world: Path, store: Store, others:
     ratio = torch.where(moved == 0, 0.0, moved / theirs.abs())
     assert set(run.region().flat().tolist()) == set(ratio.topk(run.record.size).indices.tolist())
     assert run.region() != alone.region()
-    said = ["other tasks' vectors are of another (" in "".join(one.record.notes) for one in (run, alone)]
+    said = ["other tasks' vectors are of a (" in "".join(one.record.notes) for one in (run, alone)]
     assert said == [True, False]
 
 
