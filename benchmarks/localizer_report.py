@@ -49,8 +49,9 @@ Right = dict[Group, dict[tuple[int, int], np.ndarray]]
 
 def right_answers(rows: pd.DataFrame) -> Right:
     """Return the answers of the stored rows, with tasks and sizes in the plan's order."""
-    cells = [Cell(*(row[name] for name in KEY)) for row in in_order(rows).to_dict("records")]
-    classes = [np.frombuffer(predicted, np.uint8) for predicted in in_order(rows)["predicted"]]
+    rows = in_order(rows)
+    cells = [Cell(*(row[name] for name in KEY)) for row in rows.to_dict("records")]
+    classes = [np.frombuffer(predicted, np.uint8) for predicted in rows["predicted"]]
     labels = {cell.pair: own for cell, own in zip(cells, classes, strict=True) if cell.method == LABELS}
     right: Right = {}
     for cell, own in zip(cells, classes, strict=True):

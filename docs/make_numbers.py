@@ -4,7 +4,7 @@
 
 No model is run. In order: the tables of the studies, the commands of benchmarks/models.json, docs/results.md, the
 tables of docs/research/minilm.md, the tables of parts-and-slices.md and checkpoints.md and the boards of baselines.md,
-all in docs/research/, docs/lesson-plan.md, and the comparisons of docs/localizers.md. A study's table keeps its rows and
+all in docs/research/, docs/lesson-plan.md, and the tables of docs/localizers.md. A study's table keeps its rows and
 every other number but the level of chance. A row whose runs or scores are not in the store keeps its intervals. Studies
 of real data name their task files: set SKILLVIZ_REAL, or their intervals stay unchanged.
 """

@@ -8,21 +8,16 @@ from typing import Any
 import pytest
 
 from skillviz.core.formats import SPACE
+from tests.core.by_hand import by_hand
 
 
 def plain(text: str) -> str:
     return text.replace(SPACE, " ")
 
 
-def equal(cases: Mapping[str, tuple[Callable[[], Any], Any]]) -> Callable[[str], None]:
+def equal(cases: Mapping[str, tuple[Callable[[], Any], Any]]) -> Callable[[Any], None]:
     """Return a test in which each made value equals the expected one."""
-
-    @pytest.mark.parametrize("case", cases)
-    def test(case: str) -> None:
-        make, expected = cases[case]
-        assert make() == expected
-
-    return test
+    return by_hand(*((name, expected, make) for name, (make, expected) in cases.items()))
 
 
 def says(cases: Mapping[str, tuple[Any, ...]]) -> Callable[[str], None]:

@@ -14,9 +14,8 @@ from skillviz.core.encoded import Encoded
 from skillviz.errors import BadData, BadInput
 from skillviz.runs.record import Scores, TaskNote, TransferNote
 from skillviz.tasks.definition import definition
-from skillviz.tasks.leaks import digests, training_texts
+from skillviz.tasks.leaks import digests, training_texts, whole_split, without
 from skillviz.tasks.readable_names import name_beside
-from skillviz.tasks.source import opened
 from skillviz.tasks.splits import Splits, class_notes, fingerprint, load_test, sampled
 from skillviz.tasks.task import GENERATION, LabelWords, Task, Template
 
@@ -128,8 +127,8 @@ def other_examples(
     unmapped = rows - len(frame)
     dropped = None
     if training is not None:
-        fresh = np.array([digest not in training for digest in digests(frame)], dtype=bool)
-        dropped, frame = int((~fresh).sum()), frame[fresh]
+        fresh = without(frame, training)
+        dropped, frame = len(frame) - len(fresh), fresh
     if not len(frame):
         raise BadData(
             f"no test example of '{other.name}' is left: of {rows:,}, "
@@ -199,20 +198,18 @@ def other_texts(source: Task, other: Task, splits: Splits, most: int | None, see
     """
     if other.pair != source.pair:
         raise BadInput(f"'{other.name}' and '{source.name}' differ in the number of texts; name another task as texts.")
-    found = opened(other, ("train",))["train"]
-    frame = found.frame(other, np.arange(len(found.rows)))
-    held = {*digests(splits.validation), *digests(splits.test)}
-    fresh = np.array([digest not in held for digest in digests(frame)], dtype=bool)
-    if not fresh.any():
+    frame = whole_split(other, "train")
+    fresh = without(frame, {*digests(splits.validation), *digests(splits.test)})
+    if not len(fresh):
         raise BadData(
             f"every training text of '{other.name}' is held out by '{source.name}'; name another task as texts."
         )
     columns = [name for name in ("example_id", "text_a", "text_b") if name in frame]
-    left = sampled(frame.loc[fresh, columns].assign(label=0), most, seed)
+    left = sampled(fresh[columns].assign(label=0), most, seed)
     sha256 = fingerprint({"train": left})
     note = (
         f"The search uses {len(left):,} training texts of {other.name} and no label (sha256 {sha256[:12]}); "
-        f"{(~fresh).sum():,} that {source.name} holds out for validation or test are left out."
+        f"{len(frame) - len(fresh):,} that {source.name} holds out for validation or test are left out."
     )
     return OtherTexts(left, note, sha256)
 

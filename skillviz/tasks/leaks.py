@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -80,8 +80,18 @@ def _unseen(task: Task, training: Mapping[str, frozenset[bytes]]) -> Unseen:
     return Unseen(task.name, len(ids), leaked, by)
 
 
-def _digests(task: Task, split: str) -> tuple[list[str], list[bytes]]:
-    """Ids and digests of a whole split, even if a model was trained or scored on part of it."""
+def without(frame: pd.DataFrame, texts: Collection[bytes]) -> pd.DataFrame:
+    """The examples of the frame whose digest is not among `texts`."""
+    return frame[np.array([digest not in texts for digest in digests(frame)], dtype=bool)]
+
+
+def whole_split(task: Task, split: str) -> pd.DataFrame:
+    """All examples of a split, even if a model was trained or scored on part of it."""
     source = opened(task, (split,))[split]
-    frame = source.frame(task, np.arange(len(source.rows)))
+    return source.frame(task, np.arange(len(source.rows)))
+
+
+def _digests(task: Task, split: str) -> tuple[list[str], list[bytes]]:
+    """Ids and digests of a whole split."""
+    frame = whole_split(task, split)
     return frame["example_id"].tolist(), digests(frame)
