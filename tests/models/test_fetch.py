@@ -223,7 +223,8 @@ def test_every_shipped_run_whose_members_do_not_ship_names_the_command_that_make
         if spec["finetuned"].startswith("${SKILLVIZ_FINETUNED}/"):
             assert spec["finetuned"] in {made.finetuned for made in studies[shlex.join(words)]}, words
         elif words[:5] == ["python", "-m", "skillviz", "examples", "build"]:
-            assert words[5:] == ["--only", spec["finetuned"].removeprefix("models/examples/")]
+            name = spec["finetuned"].removeprefix("examples/pairs/").removeprefix("models/examples/")
+            assert words[5:] == ["--only", name]
         elif spec["finetuned"].partition("/")[0] not in {*FOLDERS} - {"models"}:
             assert words[:4] == ["python", "-m", "skillviz", "finetune"], spec["finetuned"]
             given = command.make_context("finetune", words[4:]).params
