@@ -31,6 +31,7 @@ PANEL_COLUMNS = 3  # at most, so that axis titles fit on a phone
 PANEL_HEIGHT = 296
 RISK_HEIGHT = 340
 TITLE_LETTERS = 14  # letters per line, on a phone
+TITLE_LINES, LINE = 3, 16  # lines of a title in PANEL_HEIGHT, and the pixels of a further one
 ABOVE, COUNT_TALL = 102, 28  # start of the counts on the axis of accuracies, and the room for a count of five digits
 COUNT_PIXELS = 30  # pixels that the counts add to a panel
 LEAST_COUNT = 8  # font size in pixels; if a bin is too narrow for it, as on a phone, the counts are left out
@@ -202,23 +203,24 @@ def _first_edge(panels: Panels) -> float:
 
 
 def _title(style: Style, under: str) -> str:
-    lines = wrap(style.title, TITLE_LETTERS, break_on_hyphens=False, break_long_words=False)
-    return "<br>".join([*lines, *([under] if under else [])])
+    """Return the panel's title, in lines that are narrow enough for three panels on a phone."""
+    lines = [style.title, *under.split("<br>")]
+    return "<br>".join(part for line in lines for part in wrap(line, TITLE_LETTERS, break_long_words=False))
 
 
 def _grid(titles: list[str], y: str, start: float, theme: str, height: int | None) -> go.Figure:
     """Return empty panels with these titles, in rows of equal length, all with the same axes."""
     rows, columns = _shape(len(titles))
-    tall = height or PANEL_HEIGHT * rows
+    lines = max(title.count("<br>") + 1 for title in titles)
+    tall = (height or PANEL_HEIGHT * rows) + LINE * max(0, lines - TITLE_LINES)
     apart, small = (0.06, {"title_font_size": 11}) if columns == PANEL_COLUMNS else (0.04, {})  # fits a phone
     figure = make_subplots(
         rows=rows, cols=columns, shared_yaxes="all", subplot_titles=titles, horizontal_spacing=apart,
         vertical_spacing=min(124 / tall, 0.8 / rows),
     )  # fmt: skip
     figure.update_annotations(font={"size": 12}, yshift=2)
-    head = 12 + 16 * max(title.count("<br>") + 1 for title in titles)
     figure.update_layout(
-        template=template(theme), height=tall, margin_t=head, showlegend=False, barmode="overlay", bargap=0
+        template=template(theme), height=tall, margin_t=12 + LINE * lines, showlegend=False, barmode="overlay", bargap=0
     )
     figure.update_xaxes(range=[start - 1, 101], title_text=CONFIDENCE, nticks=5, **small)
     figure.update_yaxes(title_text=y, col=1)

@@ -77,7 +77,7 @@ def effect_map(effects: pd.DataFrame, metric: str, *, theme: str = "light", heig
     names = columns if is_numbered else [SHORT.get(name, name) for name in columns]
     figure.update_xaxes(
         tickvals=list(range(len(columns))), ticktext=names, range=[-0.5, len(columns) - 0.5], showline=False,
-        autotickangles=[0, 60, 90],
+        autotickangles=[0, -60, -90],
     )  # fmt: skip
     figure.update_yaxes(
         tickvals=list(range(len(layers))), ticktext=layers, range=[len(layers) - 0.5, -0.5], showgrid=False

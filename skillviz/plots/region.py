@@ -68,7 +68,7 @@ VIEWS = {
     "stability": View("entries that two seeds share (IoU), %", "IoU, %", "IoU, %", "by chance", SHARED),
     "overlap": View("entries that both have (IoU), %", "IoU, %", "IoU, %", "by chance", SHARED),
     "minimal": View("entries that suffice, %", "suffice, %", "suffice, %", "by chance", SHARED),
-    "roles": View("regions that are denser here than on average, %", "regions, %", "regions, %", "", ("dense",)),
+    "roles": View("regions denser here than on average, %", "regions, %", "regions, %", "", ("dense",)),
 }
 
 _VALUES = {
@@ -386,7 +386,7 @@ def _map_axes(figure: go.Figure, names: list[str], kinds: list[str], starts: Map
         range=[-0.5, len(kinds) - 0.5],
         fixedrange=True,
         showline=False,
-        autotickangles=[0, 60, 90],
+        autotickangles=[0, -60, -90],
     )
     figure.update_yaxes(
         tickvals=rows,

@@ -126,11 +126,11 @@ test_a_panel_shows = facts(
 )  # fmt: skip
 
 
-def test_titles_say_what_is_wrong_and_break_between_words_alone() -> None:
-    name = STATES["temperature"].title
-    assert titles(confidence_histogram(two_bins())) == ["grafted<br>45.0% wrong<br>(hatched)"]
-    assert "-" in name and titles(confidence_histogram(two_bins(state="temperature")))[0].startswith(name)
-    assert titles(draw("smooth_reliability"))[0].startswith("grafted<br>smECE 1.4%")
+def test_titles_say_what_is_wrong_in_lines_that_three_panels_hold_on_a_phone() -> None:
+    wrong = "45.0% wrong<br>(hatched)"
+    for state, name in {"grafted": "grafted", "finetuned": "fine-tuned", "temperature": "temperature-<br>scaled"}.items():
+        assert titles(confidence_histogram(two_bins(state=state))) == [f"{name}<br>{wrong}"]
+    assert titles(draw("smooth_reliability"))[0] == "grafted<br>smECE 1.4%<br>(0.0–2.2)<br>ECE 0.0%<br>(0.0–2.3)"
 
 
 @pytest.mark.parametrize("make", [confidence_histogram, reliability_diagram])

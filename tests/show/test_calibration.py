@@ -87,7 +87,7 @@ def test_risk_by_coverage_judges_the_graft_and_temperature_has_a_curve_if_it_cha
         check(text, (ends,))
 
 
-@pytest.mark.parametrize(("mass", "ece_words"), [(False, ")"), (True, "(no interval)")])
+@pytest.mark.parametrize(("mass", "ece_words"), [(False, ")"), (True, "(no<br>interval)")])
 def test_smoothed_reliability_has_both_errors_above_each_panel(mass: bool, ece_words: str) -> None:
     logits, labels = states(3)
     curves, smooth = measures.smooth_reliability(logits, labels)
@@ -95,6 +95,6 @@ def test_smoothed_reliability_has_both_errors_above_each_panel(mass: bool, ece_w
         smooth_reliability(curves, smooth, "dark", *measures.calibration_of(logits, labels, 15, mass)),
         smooth["grafted"],
     )
-    error = f"smECE {100 * of.value:.1f}% ({100 * of.low:.1f}–{100 * of.high:.1f})<br>ECE "
+    error = f"smECE {100 * of.value:.1f}%<br>({100 * of.low:.1f}–{100 * of.high:.1f})<br>ECE "
     check(str(shown.figure.layout.annotations), (error, ece_words))
     assert ("p = " in shown.reads) is not mass and "smECE" in shown.alt
