@@ -128,7 +128,8 @@ test_a_panel_shows = facts(
 
 def test_titles_say_what_is_wrong_in_lines_that_three_panels_hold_on_a_phone() -> None:
     wrong = "45.0% wrong<br>(hatched)"
-    for state, name in {"grafted": "grafted", "finetuned": "fine-tuned", "temperature": "temperature-<br>scaled"}.items():
+    names = {"grafted": "grafted", "finetuned": "fine-tuned", "temperature": "temperature-<br>scaled"}
+    for state, name in names.items():
         assert titles(confidence_histogram(two_bins(state=state))) == [f"{name}<br>{wrong}"]
     assert titles(draw("smooth_reliability"))[0] == "grafted<br>smECE 1.4%<br>(0.0–2.2)<br>ECE 0.0%<br>(0.0–2.3)"
 
